@@ -53,6 +53,19 @@ pub enum DbCommand {
     ///
     /// Exits with 0 if it is, with 2 if not.
     Status(DbOptions),
+    /// Check that recorded usage is the sum of the allocations, and that no consumer or tree is
+    /// broken.
+    ///
+    /// Reads only, and may run beside any load. Exits with 0 if all is well, with 2 if not.
+    Audit(DbOptions),
+}
+
+impl DbCommand {
+    /// The options, whichever the command is.
+    pub fn options(&self) -> &DbOptions {
+        let (Self::Migrate(options) | Self::Status(options) | Self::Audit(options)) = self;
+        options
+    }
 }
 
 /// Options of the `db` commands.
@@ -96,8 +109,8 @@ pub struct Invocation {
 ///
 /// # Errors
 /// A message for the operator, made by clap; also `--help` and `--version`.
-pub fn parse(arguments: impl Iterator<Item = OsString> + Clone) -> Result<Invocation, clap::Error> {
-    let matches = Cli::command().ignore_errors(true).try_get_matches_from(arguments.clone());
+pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
+    let matches = Cli::command().ignore_errors(true).try_get_matches_from(arguments);
     let file = matches.ok().as_ref().and_then(config_file);
     let mut command = Cli::command();
     let mut keys_of_file = Vec::new();

@@ -6,14 +6,15 @@ use std::process::ExitCode;
 use berth::cli::{self, Command, ConfigCommand, DbCommand, HealthOptions, Invocation};
 use berth::config::Config;
 use berth::serve::{self, Database, Failure};
+use berth::store::audit::audit;
 use berth::store::schema::{self, Status};
 use berth::telemetry;
 
-/// `db status`: the schema is not what this program needs.
-const NOT_CURRENT: u8 = 2;
+/// `db status`: the schema is not what this program needs. `db audit`: something does not add up.
+const FAULTY: u8 = 2;
 
 fn main() -> ExitCode {
-    let invocation = match cli::parse(std::env::args_os()) {
+    let invocation = match cli::parse(&std::env::args_os().collect::<Vec<_>>()) {
         Ok(invocation) => invocation,
         Err(error) => error.exit(),
     };
@@ -33,8 +34,7 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
             runtime()?.block_on(serve::serve(&config)).map(|()| ExitCode::SUCCESS)
         }
         Command::Db(command) => {
-            let (DbCommand::Migrate(options) | DbCommand::Status(options)) = &command;
-            telemetry::start(&options.logs).map_err(Failure)?;
+            telemetry::start(&command.options().logs).map_err(Failure)?;
             runtime()?.block_on(db(&command))
         }
         Command::Config(ConfigCommand::Check(config)) => check(&config, &invocation.sources),
@@ -51,8 +51,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 async fn db(command: &DbCommand) -> Result<ExitCode, Failure> {
-    let (DbCommand::Migrate(options) | DbCommand::Status(options)) = command;
-    let database = Database::open(&options.database).await?;
+    let database = Database::open(&command.options().database).await?;
     let outcome = look_after(command, &database).await;
     database.close().await;
     outcome
@@ -61,18 +60,25 @@ async fn db(command: &DbCommand) -> Result<ExitCode, Failure> {
 async fn look_after(command: &DbCommand, database: &Database) -> Result<ExitCode, Failure> {
     let told = |error: berth::store::Error| Failure(error.to_string());
     let mut conn = database.connect().await?;
-    if matches!(command, DbCommand::Migrate(_)) {
-        schema::migrate(&mut conn).await.map_err(told)?;
+    match command {
+        DbCommand::Migrate(_) => schema::migrate(&mut conn).await.map_err(told)?,
+        DbCommand::Status(_) => {}
+        DbCommand::Audit(_) => {
+            let faults = audit(&mut conn).await.map_err(told)?;
+            let summary = format!("{} faults", faults.len());
+            faults.iter().chain([&summary]).for_each(|line| say(std::io::stdout(), line));
+            return Ok(if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) });
+        }
     }
     let (words, code) = match schema::status(&mut conn).await.map_err(told)? {
         Status::Current => ("the schema is current".to_owned(), ExitCode::SUCCESS),
         Status::Behind(versions) => (
             format!("the schema is behind; missing: {versions:?}; run `berth db migrate`"),
-            ExitCode::from(NOT_CURRENT),
+            ExitCode::from(FAULTY),
         ),
         Status::Ahead(versions) => (
             format!("the schema is ahead of this program; unknown: {versions:?}"),
-            ExitCode::from(NOT_CURRENT),
+            ExitCode::from(FAULTY),
         ),
     };
     say(std::io::stdout(), &words);

@@ -62,6 +62,7 @@ struct Site {
     cluster: PathBuf,
     socket: PathBuf,
     log: PathBuf,
+    settings: Vec<String>,
     user: Option<User>,
 }
 
@@ -80,6 +81,14 @@ impl Embedded {
     /// # Errors
     /// What is missing or in the way, and what to do about it.
     pub async fn start(directory: &Path) -> Result<Self> {
+        Self::start_with(directory, &[]).await
+    }
+
+    /// As [`Embedded::start`], with further settings of the server, as `name=value`.
+    ///
+    /// # Errors
+    /// As [`Embedded::start`].
+    pub async fn start_with(directory: &Path, settings: &[&str]) -> Result<Self> {
         let user = unprivileged().await?;
         prepare(directory, user.as_ref()).await?;
         let lock = lock(directory)?;
@@ -88,6 +97,7 @@ impl Embedded {
             cluster: directory.join("postgres"),
             socket: socket_directory(directory, user.as_ref()).await?,
             log: directory.join("postgres.log"),
+            settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
             user,
         };
         let site = Site { programs: programs(&site.cluster).await?, ..site };
@@ -216,6 +226,7 @@ fn spawn(site: &Site) -> Result<Child> {
         .arg(&site.socket)
         .args(["-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"])
         .args(["-c", "logging_collector=off", "-c", "max_connections=200"])
+        .args(site.settings.iter().flat_map(|setting| ["-c", setting]))
         .stdin(Stdio::piped())
         .stdout(log)
         .stderr(log_too)

@@ -10,6 +10,7 @@
 
 pub mod aggregates;
 pub mod allocations;
+pub mod audit;
 pub mod change;
 mod claims;
 pub mod embedded;
