@@ -92,8 +92,11 @@ impl Tables {
     fn settle(&mut self, claims: &[Claim], before: &Self) -> Result<(), Refusal> {
         let named: BTreeSet<Uuid> =
             claims.iter().flat_map(|claim| &claim.wants).map(|(provider, ..)| *provider).collect();
-        let mut classes: BTreeSet<&str> =
-            claims.iter().flat_map(|claim| &claim.wants).map(|(_, class, _)| class.as_str()).collect();
+        let mut classes: BTreeSet<&str> = claims
+            .iter()
+            .flat_map(|claim| &claim.wants)
+            .map(|(_, class, _)| class.as_str())
+            .collect();
         let given_up: Vec<&Row> = before
             .allocations
             .iter()
@@ -187,7 +190,9 @@ impl Tables {
         }
         for ((uuid, name), terms) in &self.inventories {
             let used = self.used(*uuid, name);
-            books.stocks.insert(place(*uuid, name), Stock { terms: *terms, used_before: used, used });
+            books
+                .stocks
+                .insert(place(*uuid, name), Stock { terms: *terms, used_before: used, used });
         }
         for nth in 0..CONSUMERS {
             let consumer = consumer(nth);
