@@ -92,9 +92,12 @@ mod tests {
 
     #[test]
     fn a_token_names_user_and_project() {
-        for (token, user, project) in
-            [("admin", "admin", "admin"), ("u:p", "u", "p"), ("u:", "u", "u"), ("u:p:q", "u", "p:q")]
-        {
+        for (token, user, project) in [
+            ("admin", "admin", "admin"),
+            ("u:p", "u", "p"),
+            ("u:", "u", "u"),
+            ("u:p:q", "u", "p:q"),
+        ] {
             let caller = caller(&[("x-auth-token", token)]).unwrap();
             assert_eq!(caller.user.as_deref(), Some(user));
             assert_eq!(caller.project.as_deref(), Some(project));

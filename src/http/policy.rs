@@ -166,9 +166,8 @@ mod tests {
     #[test]
     fn a_reader_sees_the_usages_of_its_own_project() {
         let policy = Policy::default();
-        let may = |roles: &[&str], project| {
-            policy.check(&caller(roles), rule::USAGES, project).is_ok()
-        };
+        let may =
+            |roles: &[&str], project| policy.check(&caller(roles), rule::USAGES, project).is_ok();
         assert!(may(&["reader"], Some("p")));
         assert!(!may(&["reader"], Some("q")));
         assert!(!may(&["reader"], None));

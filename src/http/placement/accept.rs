@@ -105,7 +105,8 @@ fn range(entry: &str) -> Option<Range> {
 
 fn is_token(text: &str) -> bool {
     let marks = b"!#$%&'*+-.^_`|~";
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || marks.contains(&byte))
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || marks.contains(&byte))
 }
 
 /// A quality: `0` or `1` with at most three decimals.

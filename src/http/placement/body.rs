@@ -52,14 +52,14 @@ fn has_nul(value: &Value) -> bool {
 
 /// A whole number. Clients may write `8.0`, which is 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Whole(pub(super) i64);
+pub(super) struct Whole<T = i64>(pub(super) T);
 
-impl<'de> Deserialize<'de> for Whole {
+impl<'de, T: TryFrom<i64>> Deserialize<'de> for Whole<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = serde_json::Number::deserialize(deserializer)?;
-        whole(&number).map(Self).ok_or_else(|| {
-            let (written, bounds) = (repr(&Value::from(number)), (i64::MIN, i64::MAX));
-            Error::custom(format!("{written} is not an integer from {} to {}", bounds.0, bounds.1))
+        let fitting = whole(&number).and_then(|whole| T::try_from(whole).ok());
+        fitting.map(Self).ok_or_else(|| {
+            Error::custom(format!("{} is beyond all bounds", repr(&Value::from(number))))
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri, header};
+use uuid::Uuid;
 
 use super::body::Body;
 use super::microversion::Microversion;
@@ -11,6 +12,7 @@ use super::spelling::dashed_uuid;
 use crate::http::app::App;
 use crate::http::identity::Caller;
 use crate::http::policy::Rule;
+use crate::model::Generation;
 use crate::world::{Provider, World};
 
 /// A request.
@@ -61,6 +63,22 @@ impl Call {
         let found = dashed_uuid(text).and_then(|uuid| world.provider(uuid));
         found.ok_or_else(|| Problem::not_found(no_provider(text)))
     }
+
+    /// The provider that the path's `uuid` names, to be written.
+    pub(super) async fn target(&self) -> Result<Target, Problem> {
+        let world = self.app.store.world().await?;
+        let provider = self.provider(&world)?;
+        Ok(Target { uuid: provider.uuid(), generation: provider.generation() })
+    }
+}
+
+/// A provider about to be written: which, and the generation it has now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    /// Its identity.
+    pub(super) uuid: Uuid,
+    /// Its generation when the request came.
+    pub(super) generation: Generation,
 }
 
 /// What is said of a provider that does not exist.

@@ -6,19 +6,27 @@
 //! here, or a field of the command that is set by the version.
 
 mod accept;
+mod aggregates;
+mod allocations;
 mod body;
 mod call;
 mod dispatch;
+mod inventories;
 mod microversion;
+mod names;
 mod problem;
 mod python;
 mod query;
 mod reply;
+mod reshaper;
+mod resource_classes;
 mod resource_providers;
 mod root;
 mod routes;
 mod schema;
 mod spelling;
+mod traits;
+mod usages;
 mod wording;
 
 use axum::body::Body as HttpBody;
@@ -43,7 +51,8 @@ use super::identity::Caller;
 /// Answers a request, whatever it is.
 pub(super) async fn answer(State(app): State<App>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let request_id = parts.extensions.get::<Ids>().map_or_else(String::new, |ids| ids.request.clone());
+    let request_id =
+        parts.extensions.get::<Ids>().map_or_else(String::new, |ids| ids.request.clone());
     let offered = Offered::of(&parts.headers);
     let mut known = Known::default();
     let outcome = edge::guard(&app, serve(&app, &parts, body, &offered, &mut known)).await;
@@ -152,7 +161,8 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
 
 fn decode_path(path: &str) -> Result<String, Problem> {
     let decoded = percent_decode_str(path).decode_utf8();
-    let decoded = decoded.map_err(|error| Problem::bad_request(format!("Invalid path: {error}")))?;
+    let decoded =
+        decoded.map_err(|error| Problem::bad_request(format!("Invalid path: {error}")))?;
     if decoded.contains('\0') {
         return Err(Problem::bad_request("Invalid path: a NUL character is not allowed"));
     }

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::accept::{self, Accept};
 use super::microversion::{self, Microversion};
+use crate::model::Refusal;
 use crate::store;
 
 /// How long a client should wait before it tries again, in seconds.
@@ -207,7 +208,9 @@ impl Problem {
         match self.status {
             StatusCode::METHOD_NOT_ALLOWED => {
                 let method = escape(to.method.as_str());
-                format!("The method {method} is not allowed for this resource. <br /><br />\n{detail}")
+                format!(
+                    "The method {method} is not allowed for this resource. <br /><br />\n{detail}"
+                )
             }
             StatusCode::NOT_ACCEPTABLE => format!(
                 "The resource could not be generated that was acceptable to your browser\n\
@@ -227,11 +230,24 @@ impl From<store::Error> for Problem {
     /// What a failure of the store means wherever a resource does not say otherwise.
     fn from(error: store::Error) -> Self {
         match error {
+            store::Error::Refused(why) if is_absence(&why) => Self::not_found(why.to_string()),
             store::Error::Refused(why) => Self::conflict(why.to_string()),
             store::Error::Unavailable(cause) => Self::unavailable(cause),
             store::Error::Bug(cause) => Self::internal(cause),
         }
     }
+}
+
+fn is_absence(why: &Refusal) -> bool {
+    matches!(
+        why,
+        Refusal::ProviderNotFound(_)
+            | Refusal::ClassNotFound(_)
+            | Refusal::TraitsNotFound(_)
+            | Refusal::InventoryNotFound(_)
+            | Refusal::InventoryNotFoundForDelete(_)
+            | Refusal::NoAllocations(_)
+    )
 }
 
 /// To whom a problem is told.
@@ -304,8 +320,9 @@ fn explanation(status: StatusCode) -> &'static str {
 /// What a client wrote goes the same way, as in the reference.
 fn strip_tags(text: &str) -> String {
     #[expect(clippy::unwrap_used, reason = "the patterns are constants, and a test uses them")]
-    static PATTERNS: LazyLock<[Regex; 3]> =
-        LazyLock::new(|| ["(?is)<br.*?>", "<!--|-->", "(?s)<.*?>"].map(|it| Regex::new(it).unwrap()));
+    static PATTERNS: LazyLock<[Regex; 3]> = LazyLock::new(|| {
+        ["(?is)<br.*?>", "<!--|-->", "(?s)<.*?>"].map(|it| Regex::new(it).unwrap())
+    });
     let [line_break, comment, tag] = &*PATTERNS;
     let text = text.replace('\n', " ").replace('\r', "");
     let text = line_break.replace_all(&text, "\n");

@@ -17,7 +17,8 @@ pub(super) fn repr(value: &Value) -> String {
         Value::String(text) => text_repr(text),
         Value::Array(items) => format!("[{}]", joined(items.iter().map(repr))),
         Value::Object(members) => {
-            let member = |(key, value): (&String, &Value)| format!("{}: {}", text_repr(key), repr(value));
+            let member =
+                |(key, value): (&String, &Value)| format!("{}: {}", text_repr(key), repr(value));
             format!("{{{}}}", joined(members.iter().map(member)))
         }
     }
@@ -120,7 +121,10 @@ impl Page {
             Value::Object(members) => {
                 self.0.push('{');
                 let members = members.iter();
-                self.write_items(members.map(|(key, value)| (text_repr(key) + ": ", value)), inside);
+                self.write_items(
+                    members.map(|(key, value)| (text_repr(key) + ": ", value)),
+                    inside,
+                );
                 self.0.push('}');
             }
             Value::String(text) => self.write_text(text, place),
@@ -213,7 +217,10 @@ fn pieces(text: &str, room: usize, last_room: usize) -> Vec<String> {
 
 /// The lines of a text with their ends.
 fn lines(text: &str) -> Vec<&str> {
-    let ends = ['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}'];
+    let ends = [
+        '\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}',
+        '\u{2029}',
+    ];
     let mut lines: Vec<&str> = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {

@@ -200,7 +200,11 @@ pub(super) struct Aggregates {
 }
 
 /// `member_of` with a suffix: `A`, `in:A,B`, `!A`, `!in:A,B`, repeated from 1.24.
-pub(super) fn member_of(query: &Query, suffix: &str, grammar: Grammar) -> Result<Aggregates, Problem> {
+pub(super) fn member_of(
+    query: &Query,
+    suffix: &str,
+    grammar: Grammar,
+) -> Result<Aggregates, Problem> {
     let values: Vec<_> = query.all(&format!("member_of{suffix}")).collect();
     if values.len() > 1 && !grammar.repeated_member_of {
         let detail = format!("Multiple member_of{suffix} parameters are not supported");

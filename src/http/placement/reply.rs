@@ -17,7 +17,8 @@ pub(super) struct Reply {
     status: StatusCode,
     json: Option<Body>,
     location: Option<String>,
-    modified: Option<i64>,
+    /// Whether it carries cache headers; the last change is not always known.
+    cached: Option<Option<i64>>,
 }
 
 impl Reply {
@@ -48,7 +49,7 @@ impl Reply {
     }
 
     fn empty(status: StatusCode) -> Self {
-        Self { status, json: None, location: None, modified: None }
+        Self { status, json: None, location: None, cached: None }
     }
 
     /// The same with another status.
@@ -61,10 +62,10 @@ impl Reply {
         Self { location: Some(location), ..self }
     }
 
-    /// The same, saying when the thing last changed, in seconds since the Unix epoch, to the
-    /// versions that tell.
-    pub(super) fn modified(self, seconds: i64) -> Self {
-        Self { modified: Some(seconds), ..self }
+    /// The same, saying when the thing last changed, in seconds since the Unix epoch, if that is
+    /// known, and that it must not be kept. Versions that do not tell leave it out.
+    pub(super) fn modified(self, seconds: impl Into<Option<i64>>) -> Self {
+        Self { cached: Some(seconds.into()), ..self }
     }
 
     /// The answer for a version.
@@ -79,11 +80,11 @@ impl Reply {
         if let Some(Ok(location)) = self.location.map(HeaderValue::try_from) {
             headers.insert(header::LOCATION, location);
         }
-        if let Some(Ok(date)) = self.modified.map(|at| HeaderValue::try_from(http_date(at)))
-            && asked.has(CACHE_HEADERS)
-        {
-            headers.insert(header::LAST_MODIFIED, date);
+        if let Some(modified) = self.cached.filter(|_| asked.has(CACHE_HEADERS)) {
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+            if let Some(Ok(date)) = modified.map(|at| HeaderValue::try_from(http_date(at))) {
+                headers.insert(header::LAST_MODIFIED, date);
+            }
         }
         response
     }

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use axum::http::StatusCode;
-use serde::Serialize;
 use serde::Deserialize;
+use serde::Serialize;
 use uuid::Uuid;
 
 use super::call::{Call, Site, no_provider};
@@ -35,7 +35,8 @@ static LIST_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
 });
 
 /// What `POST /resource_providers` accepts.
-static CREATE_BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| create_body().map(Shape::for_bodies));
+static CREATE_BODY: LazyLock<Ladder<Schema>> =
+    LazyLock::new(|| create_body().map(Shape::for_bodies));
 
 /// What `PUT /resource_providers/{uuid}` accepts: the same without the UUID.
 static UPDATE_BODY: LazyLock<Ladder<Schema>> =
@@ -65,7 +66,9 @@ struct Wanted {
 }
 
 /// Tells a null from nothing at all.
-fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+fn given<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
@@ -92,13 +95,16 @@ pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
         return Err(cannot_create(&name, uuid, why));
     }
     let parent = match wanted.parent_provider_uuid.flatten() {
-        Some(text) => Some(dashed_uuid(&text).ok_or_else(|| refused(Refusal::ParentNotFound.into()))?),
+        Some(text) => {
+            Some(dashed_uuid(&text).ok_or_else(|| refused(Refusal::ParentNotFound.into()))?)
+        }
         None => None,
     };
     let change = CreateProvider { uuid, name: wanted.name, parent };
     let record = call.app.store.commit(change).await.map_err(refused)?;
     let location = call.site.location(&path(uuid));
-    let shown = call.asked.show(CREATED_PROVIDER_SHOWN, View::of_record(&record, &call.site, call.asked));
+    let shown =
+        call.asked.show(CREATED_PROVIDER_SHOWN, View::of_record(&record, &call.site, call.asked));
     Ok(match shown {
         Some(view) => Reply::json(&view).modified(record.updated_at),
         None => Reply::created(),

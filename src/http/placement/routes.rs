@@ -17,22 +17,116 @@ use super::microversion::{
 };
 use super::problem::Problem;
 use super::reply::Reply;
-use super::{resource_providers, root};
+use super::{
+    aggregates, allocations, inventories, reshaper, resource_classes, resource_providers, root,
+    traits, usages,
+};
 use crate::http::policy::{Rule, rule};
 
 /// The API.
 pub(super) static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
     vec![
         at("/", [get(.., None, root::show).in_any_form()]),
-        at("/resource_providers", [
-            get(.., rule::PROVIDERS_LIST, resource_providers::list),
-            post(.., rule::PROVIDERS_CREATE, resource_providers::create),
-        ]),
-        at("/resource_providers/{uuid}", [
-            get(.., rule::PROVIDERS_SHOW, resource_providers::show),
-            delete(.., rule::PROVIDERS_DELETE, resource_providers::delete),
-            put(.., rule::PROVIDERS_UPDATE, resource_providers::update),
-        ]),
+        at(
+            "/resource_classes",
+            [
+                get(RESOURCE_CLASSES.., rule::CLASSES_LIST, resource_classes::list),
+                post(RESOURCE_CLASSES.., rule::CLASSES_CREATE, resource_classes::create),
+            ],
+        ),
+        at(
+            "/resource_classes/{name}",
+            [
+                get(RESOURCE_CLASSES.., rule::CLASSES_SHOW, resource_classes::show),
+                put(
+                    RESOURCE_CLASSES..ENSURE_RESOURCE_CLASS,
+                    rule::CLASSES_UPDATE,
+                    resource_classes::rename,
+                ),
+                put(ENSURE_RESOURCE_CLASS.., rule::CLASSES_UPDATE, resource_classes::ensure)
+                    .bodiless(),
+                delete(RESOURCE_CLASSES.., rule::CLASSES_DELETE, resource_classes::delete),
+            ],
+        ),
+        at(
+            "/resource_providers",
+            [
+                get(.., rule::PROVIDERS_LIST, resource_providers::list),
+                post(.., rule::PROVIDERS_CREATE, resource_providers::create),
+            ],
+        ),
+        at(
+            "/resource_providers/{uuid}",
+            [
+                get(.., rule::PROVIDERS_SHOW, resource_providers::show),
+                delete(.., rule::PROVIDERS_DELETE, resource_providers::delete),
+                put(.., rule::PROVIDERS_UPDATE, resource_providers::update),
+            ],
+        ),
+        at(
+            "/resource_providers/{uuid}/inventories",
+            [
+                get(.., rule::INVENTORIES_LIST, inventories::list),
+                post(.., rule::INVENTORIES_CREATE, inventories::create),
+                put(.., rule::INVENTORIES_UPDATE, inventories::replace),
+                delete(DELETE_ALL_INVENTORIES.., rule::INVENTORIES_DELETE, inventories::delete_all)
+                    .not_allowed_elsewhere(),
+            ],
+        ),
+        at(
+            "/resource_providers/{uuid}/inventories/{resource_class}",
+            [
+                get(.., rule::INVENTORIES_SHOW, inventories::show),
+                put(.., rule::INVENTORIES_UPDATE, inventories::update),
+                delete(.., rule::INVENTORIES_DELETE, inventories::delete),
+            ],
+        ),
+        at(
+            "/resource_providers/{uuid}/usages",
+            [get(.., rule::PROVIDER_USAGES, usages::of_provider)],
+        ),
+        at(
+            "/resource_providers/{uuid}/aggregates",
+            [
+                get(AGGREGATES.., rule::AGGREGATES_LIST, aggregates::list).media_first(),
+                put(AGGREGATES.., rule::AGGREGATES_UPDATE, aggregates::replace).media_first(),
+            ],
+        ),
+        at(
+            "/resource_providers/{uuid}/allocations",
+            [get(.., rule::PROVIDER_ALLOCATIONS_LIST, allocations::list_of_provider)],
+        ),
+        at(
+            "/allocations",
+            [post(POST_ALLOCATIONS.., rule::ALLOCATIONS_MANAGE, allocations::replace_many)],
+        ),
+        at(
+            "/allocations/{consumer}",
+            [
+                get(.., rule::ALLOCATIONS_LIST, allocations::show),
+                put(.., rule::ALLOCATIONS_UPDATE, allocations::replace),
+                delete(.., rule::ALLOCATIONS_DELETE, allocations::delete),
+            ],
+        ),
+        at("/traits", [get(TRAITS.., rule::TRAITS_LIST, traits::list)]),
+        at(
+            "/traits/{name}",
+            [
+                get(TRAITS.., rule::TRAITS_SHOW, traits::show).in_any_form(),
+                put(TRAITS.., rule::TRAITS_UPDATE, traits::ensure).bodiless(),
+                delete(TRAITS.., rule::TRAITS_DELETE, traits::delete),
+            ],
+        ),
+        at(
+            "/resource_providers/{uuid}/traits",
+            [
+                get(TRAITS.., rule::PROVIDER_TRAITS_LIST, traits::list_of_provider),
+                put(TRAITS.., rule::PROVIDER_TRAITS_UPDATE, traits::replace_of_provider),
+                delete(TRAITS.., rule::PROVIDER_TRAITS_DELETE, traits::delete_of_provider),
+            ],
+        ),
+        at("/usages", [get(USAGES.., None, usages::total)]),
+        at("/reshaper", [post(RESHAPER.., rule::RESHAPE, reshaper::reshape)]),
     ]
 });
 
@@ -92,7 +186,11 @@ fn at<const N: usize>(path: &'static str, rows: [Row; N]) -> Route {
     Route { path, rows: rows.into() }
 }
 
-fn get<F, A>(versions: impl RangeBounds<Microversion>, rule: impl Into<Option<Rule>>, handler: F) -> Row
+fn get<F, A>(
+    versions: impl RangeBounds<Microversion>,
+    rule: impl Into<Option<Rule>>,
+    handler: F,
+) -> Row
 where
     F: Fn(Call) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Reply, Problem>> + Send + 'static,
@@ -100,7 +198,11 @@ where
     Row::new(Method::GET, Versions::of(versions), rule.into(), handler).media(Media::JsonOut)
 }
 
-fn post<F, A>(versions: impl RangeBounds<Microversion>, rule: impl Into<Option<Rule>>, handler: F) -> Row
+fn post<F, A>(
+    versions: impl RangeBounds<Microversion>,
+    rule: impl Into<Option<Rule>>,
+    handler: F,
+) -> Row
 where
     F: Fn(Call) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Reply, Problem>> + Send + 'static,
@@ -108,7 +210,11 @@ where
     Row::new(Method::POST, Versions::of(versions), rule.into(), handler).media(Media::JsonIn)
 }
 
-fn put<F, A>(versions: impl RangeBounds<Microversion>, rule: impl Into<Option<Rule>>, handler: F) -> Row
+fn put<F, A>(
+    versions: impl RangeBounds<Microversion>,
+    rule: impl Into<Option<Rule>>,
+    handler: F,
+) -> Row
 where
     F: Fn(Call) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Reply, Problem>> + Send + 'static,
@@ -116,7 +222,11 @@ where
     Row::new(Method::PUT, Versions::of(versions), rule.into(), handler).media(Media::JsonIn)
 }
 
-fn delete<F, A>(versions: impl RangeBounds<Microversion>, rule: impl Into<Option<Rule>>, handler: F) -> Row
+fn delete<F, A>(
+    versions: impl RangeBounds<Microversion>,
+    rule: impl Into<Option<Rule>>,
+    handler: F,
+) -> Row
 where
     F: Fn(Call) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Reply, Problem>> + Send + 'static,

@@ -25,9 +25,9 @@ pub(super) fn map() -> Shape {
     kind("object")
 }
 
-/// An array of such items.
-pub(super) fn array(item: Shape) -> Shape {
-    kind("array").with("items", item.0)
+/// An array; its items are said by [`Shape::of`].
+pub(super) fn array() -> Shape {
+    kind("array")
 }
 
 /// A text.
@@ -135,6 +135,12 @@ impl Shape {
             patterns.insert(pattern.to_owned(), member.0.into());
         }
         self
+    }
+
+    /// With such items.
+    #[must_use]
+    pub(super) fn of(self, item: Shape) -> Self {
+        self.with("items", item.0)
     }
 
     /// Without any other members.

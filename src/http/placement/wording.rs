@@ -6,9 +6,9 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
+use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::{Location, LocationSegment};
-use jsonschema::ValidationError;
 use serde_json::Value;
 
 use super::python::{pretty, repr, text_repr};
@@ -20,7 +20,8 @@ pub(super) fn violation<'e>(
     errors: impl Iterator<Item = ValidationError<'e>>,
 ) -> String {
     let errors: Vec<_> = errors.collect();
-    let all = errors.iter().filter_map(|error| Violation::of(error, schema, value, &Base::default()));
+    let all =
+        errors.iter().filter_map(|error| Violation::of(error, schema, value, &Base::default()));
     // The first of those that weigh most.
     let worst = all.reduce(|worst, next| match weigh(&next, &worst) {
         Ordering::Greater => next,
@@ -68,7 +69,8 @@ impl<'a> Violation<'a> {
     ) -> Option<Self> {
         let keyword = error.kind().keyword().to_owned();
         let mut schema_path = steps(error.schema_path());
-        let at_keyword = schema_path.iter().rposition(|step| *step == Step::Member(keyword.clone()))?;
+        let at_keyword =
+            schema_path.iter().rposition(|step| *step == Step::Member(keyword.clone()))?;
         schema_path.truncate(at_keyword);
         let value_path = steps(error.instance_path());
         let schema = follow(whole_schema, &schema_path)?;
@@ -107,10 +109,7 @@ impl<'a> Violation<'a> {
     /// Of the reasons why none of several schemas fits, the one that says most, if one does.
     fn inmost(self) -> Self {
         let ValidationErrorKind::AnyOf { context } = self.error.kind() else { return self };
-        let base = Base {
-            schema: self.schema_path.len() + 1,
-            value: self.value_path.len(),
-        };
+        let base = Base { schema: self.schema_path.len() + 1, value: self.value_path.len() };
         let reasons = context.iter().flatten();
         let mut reasons: Vec<_> = reasons
             .filter_map(|error| Violation::of(error, self.whole_schema, self.whole_value, &base))
@@ -152,7 +151,10 @@ impl<'a> Violation<'a> {
                 format!("{value} {}", said("should be non-empty", "is too short"))
             }
             "minProperties" => {
-                format!("{value} {}", said("should be non-empty", "does not have enough properties"))
+                format!(
+                    "{value} {}",
+                    said("should be non-empty", "does not have enough properties")
+                )
             }
             "pattern" => format!("{value} does not match {}", repr(bound)),
             "required" => match self.error.kind() {
