@@ -165,20 +165,21 @@ impl Embedded {
 /// Watches over the server until told to stop: starts it again when it dies.
 async fn keep(site: Site, mut child: Child, mut stopped: watch::Receiver<bool>) {
     loop {
+        // Taken out because waiting for a child closes its input, which here means to stop it.
+        let input = child.stdin.take();
         tokio::select! {
             status = child.wait() => {
                 tracing::error!(?status, log = %site.log.display(),
                     "the private PostgreSQL has died; starting it again");
             }
             () = told(&mut stopped) => {
-                drop(child.stdin.take());
+                drop(input);
                 if let Err(error) = child.wait().await {
                     tracing::error!(%error, "waiting for the private PostgreSQL failed");
                 }
                 return;
             }
         }
-        drop(child);
         child = loop {
             sleep(RESTART_PAUSE).await;
             if *stopped.borrow() {

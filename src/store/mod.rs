@@ -43,11 +43,13 @@ use writer::Writer;
 /// How long a request waits for a connection of the pool.
 const ACQUIRE_MAX: Duration = Duration::from_secs(2);
 /// How long the server lets a statement run, wait for a lock, and a transaction lie idle.
-const SESSION: [(&str, &str); 4] = [
+const SESSION: [(&str, &str); 5] = [
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "30s"),
     ("application_name", "berth"),
+    // Compiling a plan costs a hundred times what these statements take.
+    ("jit", "off"),
 ];
 
 /// The way to everything durable. Cheap to clone.

@@ -192,12 +192,11 @@ async fn a_swap_is_never_seen_half_done() {
     });
     let mut seen = 0;
     while !swaps.is_finished() {
-        let row: (i64, i64) = sqlx::query_as(
-            "select count(*), count(distinct provider_id) from allocations",
-        )
-        .fetch_one(&mut berths[1].session().await)
-        .await
-        .unwrap();
+        let row: (i64, i64) =
+            sqlx::query_as("select count(*), count(distinct provider_id) from allocations")
+                .fetch_one(&mut berths[1].session().await)
+                .await
+                .unwrap();
         assert_eq!(row, (2, 2));
         assert_eq!(berths[1].usages(one).await, json!({"VCPU": 1}));
         seen += 1;

@@ -128,7 +128,10 @@ async fn a_lost_epoch_makes_every_replica_read_again() {
     let berth = Berth::new().await;
     let host = berth.host("host", &[]).await;
     let mut session = berth.session().await;
-    session.execute("update providers set name = 'unlogged change'; delete from epoch").await.unwrap();
+    session
+        .execute("update providers set name = 'unlogged change'; delete from epoch")
+        .await
+        .unwrap();
     for replica in [berth.clone(), berth.replica().await] {
         let shown = replica.get(&format!("/resource_providers/{}", host.0)).await.json();
         assert_eq!(shown["name"], "unlogged change");

@@ -30,20 +30,23 @@ impl Berth {
 
     /// Replaces a provider's inventories.
     pub async fn stock(&self, host: Host, generation: i64, totals: &[(&str, i64)]) -> Answer {
-        let inventories: serde_json::Map<String, Value> =
-            totals.iter().map(|(class, total)| ((*class).to_owned(), json!({"total": total}))).collect();
+        let inventories: serde_json::Map<String, Value> = totals
+            .iter()
+            .map(|(class, total)| ((*class).to_owned(), json!({"total": total})))
+            .collect();
         let body = json!({"resource_provider_generation": generation, "inventories": inventories});
         self.put(&format!("/resource_providers/{}/inventories", host.0), body).await
     }
 
     /// Claims for a consumer, which is expected at a generation (`None`: not to exist).
-    pub async fn claim(
-        &self,
+    pub fn claim<'b>(
+        &'b self,
         consumer: Uuid,
         generation: Option<i64>,
         wants: &[(Host, &str, i64)],
-    ) -> Answer {
-        self.put(&format!("/allocations/{consumer}"), claim_body(generation, wants)).await
+    ) -> impl Future<Output = Answer> + use<'b> {
+        let body = claim_body(generation, wants);
+        async move { self.put(&format!("/allocations/{consumer}"), body).await }
     }
 
     /// How much of each class is used on a provider.
@@ -54,7 +57,8 @@ impl Berth {
 
     /// What a consumer holds.
     pub async fn held(&self, consumer: Uuid) -> Value {
-        self.get(&format!("/allocations/{consumer}")).await.expect(200).json()["allocations"].clone()
+        self.get(&format!("/allocations/{consumer}")).await.expect(200).json()["allocations"]
+            .clone()
     }
 
     pub async fn generation(&self, host: Host) -> i64 {
@@ -67,9 +71,8 @@ impl Berth {
 pub fn claim_body(generation: Option<i64>, wants: &[(Host, &str, i64)]) -> Value {
     let mut allocations = serde_json::Map::new();
     for (host, class, amount) in wants {
-        let entry = allocations
-            .entry(host.0.to_string())
-            .or_insert_with(|| json!({"resources": {}}));
+        let entry =
+            allocations.entry(host.0.to_string()).or_insert_with(|| json!({"resources": {}}));
         entry["resources"][*class] = json!(amount);
     }
     json!({

@@ -3,4 +3,3 @@
 pub mod app;
 pub mod cloud;
 pub mod postgres;
-pub mod process;
