@@ -331,6 +331,7 @@ impl Draft {
         let mark = |set: &mut Set, member: bool| {
             if member { set.insert(slot) } else { set.remove(slot) };
         };
+        mark(&mut trees.present, place.root != NOWHERE);
         mark(&mut trees.roots, is_root);
         mark(&mut trees.lone, is_root && place.len == 1);
         mark(&mut trees.large, is_root && place.order > BLOCK.trailing_zeros());
