@@ -110,9 +110,8 @@ impl Anchors {
             self.stage = Stage::End;
             return;
         }
-        let sharable = |part: &super::part::Part| {
-            plan.sharing.iter().any(|slot| part.may_share(world, slot))
-        };
+        let sharable =
+            |part: &super::part::Part| plan.sharing.iter().any(|slot| part.may_share(world, slot));
         self.sharable = plan.parts.iter().map(sharable).collect();
         if self.sharable.iter().all(|&sharable| sharable) {
             self.signatures = world.signatures().map(|(id, _)| id).collect();

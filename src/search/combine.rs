@@ -80,7 +80,12 @@ impl Combination {
     }
 
     /// Collects the options for each part at an anchor; whether every part has any.
-    pub(super) fn open(&mut self, anchor: u32, sources: &mut Sources<'_>, steps: &mut Steps) -> bool {
+    pub(super) fn open(
+        &mut self,
+        anchor: u32,
+        sources: &mut Sources<'_>,
+        steps: &mut Steps,
+    ) -> bool {
         self.clear(anchor);
         let Sources { world, plan, masks, shared, .. } = sources;
         let end = anchor + world.place(anchor).len;
@@ -95,7 +100,8 @@ impl Combination {
                     steps.take(1);
                     while let Some(slot) = pop(&mut words, block) {
                         if part.fits(slot) && (spanned || part.spanning.admits(slot)) {
-                            let bound = !plan.sharing.contains(slot) || !part.may_share(world, slot);
+                            let bound =
+                                !plan.sharing.contains(slot) || !part.may_share(world, slot);
                             self.choices.push(Choice { slot, bound, meets: 0 });
                         }
                     }
@@ -294,9 +300,9 @@ impl Combination {
 
     /// Whether another suffixed group has the provider.
     fn occupied(&self, plan: &Plan, slot: u32) -> bool {
-        self.levels[..self.depth].iter().any(|level| {
-            !plan.parts[level.part].spread && self.picks[level.part] == slot
-        })
+        self.levels[..self.depth]
+            .iter()
+            .any(|level| !plan.parts[level.part].spread && self.picks[level.part] == slot)
     }
 
     /// Whether resources come from another provider of the same tree.

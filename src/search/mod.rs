@@ -102,7 +102,9 @@ impl Search {
 
 impl<'s> Candidate<'s> {
     /// What would be allocated where: each provider once, with its amounts ascending by class.
-    pub fn allocations(&self) -> impl Iterator<Item = (Provider<'s>, &'s [(ClassId, i64)])> + use<'s> {
+    pub fn allocations(
+        &self,
+    ) -> impl Iterator<Item = (Provider<'s>, &'s [(ClassId, i64)])> + use<'s> {
         let Search { world, engine, .. } = self.search;
         let found = &engine.found;
         let mut from = 0;
@@ -116,7 +118,8 @@ impl<'s> Candidate<'s> {
     /// Which providers serve each group, by suffix, in the order of the request's groups.
     pub fn mappings(
         &self,
-    ) -> impl Iterator<Item = (&'s str, impl Iterator<Item = Provider<'s>> + use<'s>)> + use<'s> {
+    ) -> impl Iterator<Item = (&'s str, impl Iterator<Item = Provider<'s>> + use<'s>)> + use<'s>
+    {
         let Search { world, plan, engine } = self.search;
         let found = &engine.found;
         let mut from = 0;

@@ -207,7 +207,8 @@ mod tests {
 
     #[test]
     fn a_range_is_cut_into_blocks() {
-        for (from, to) in [(0, 1), (63, 65), (200, 300), (256, 512), (0, 1000), (5, 5), (767, 768)] {
+        for (from, to) in [(0, 1), (63, 65), (200, 300), (256, 512), (0, 1000), (5, 5), (767, 768)]
+        {
             let mut slots = Vec::new();
             for block in 0..4 {
                 let mut words = range(block, from, to);

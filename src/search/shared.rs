@@ -83,9 +83,10 @@ impl Shared {
         !aggregates.iter().filter_map(|&id| world.aggregate(id)).any(|aggregate| {
             let before = aggregate.signatures.iter().take_while(|&other| other < signature);
             before.into_iter().any(|other| {
-                world.signature(other).is_some_and(|it| {
-                    picks.iter().all(|&slot| serves(slot, &it.aggregates))
-                }) && self.is_viable(world, plan, other)
+                world
+                    .signature(other)
+                    .is_some_and(|it| picks.iter().all(|&slot| serves(slot, &it.aggregates)))
+                    && self.is_viable(world, plan, other)
             })
         })
     }

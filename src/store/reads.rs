@@ -73,7 +73,10 @@ impl Store {
     ///
     /// # Errors
     /// The database cannot be asked.
-    pub async fn consumer_allocations(&self, consumer: Uuid) -> Result<Option<ConsumerAllocations>> {
+    pub async fn consumer_allocations(
+        &self,
+        consumer: Uuid,
+    ) -> Result<Option<ConsumerAllocations>> {
         let _ = consumer;
         todo!()
     }

@@ -329,7 +329,11 @@ impl Draft {
         *trees.places.get_mut(slot) = place;
         let is_root = place.root == slot;
         let mark = |set: &mut Set, member: bool| {
-            if member { set.insert(slot) } else { set.remove(slot) };
+            if member {
+                set.insert(slot)
+            } else {
+                set.remove(slot)
+            };
         };
         mark(&mut trees.present, place.root != NOWHERE);
         mark(&mut trees.roots, is_root);

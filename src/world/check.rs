@@ -32,14 +32,19 @@ impl World {
         self.check_aggregates(&providers)?;
         self.check_signatures()?;
         check_lists("traits", &self.lists.traits, providers.iter().map(Provider::traits))?;
-        check_lists("aggregates", &self.lists.aggregates, providers.iter().map(Provider::aggregates))?;
+        check_lists(
+            "aggregates",
+            &self.lists.aggregates,
+            providers.iter().map(Provider::aggregates),
+        )?;
         let classes = providers.iter().map(|provider| &*provider.resident.classes);
         check_lists("classes", &self.lists.classes, classes)
     }
 
     fn check_identity(&self, provider: &Provider<'_>) -> Result<(), String> {
         let slot = Some(&provider.slot());
-        let known = self.by_id.get(provider.id()) == slot && self.by_uuid.get(provider.uuid()) == slot;
+        let known =
+            self.by_id.get(provider.id()) == slot && self.by_uuid.get(provider.uuid()) == slot;
         expect(known && self.by_uuid.len() == self.len(), || {
             format!("provider {} is not found by its keys", provider.uuid())
         })
@@ -112,7 +117,9 @@ impl World {
                 carriers.entry(id).or_default().insert(provider.slot());
             }
         }
-        expect(carriers.len() == self.traits.len(), || "traits without carriers are kept".to_owned())?;
+        expect(carriers.len() == self.traits.len(), || {
+            "traits without carriers are kept".to_owned()
+        })?;
         for (id, carriers) in carriers {
             let same = self.carriers(id).iter().eq(carriers);
             expect(same, || format!("the carriers of {id:?} are not those marked"))?;
@@ -171,7 +178,9 @@ impl World {
             expect(same, || format!("the signatures of aggregate {id} are not those marked"))?;
         }
         let anchored = self.signatures().map(|(_, signature)| signature.roots.len()).sum::<usize>();
-        expect(anchored == self.anchored().len(), || "slots are marked that are no roots".to_owned())?;
+        expect(anchored == self.anchored().len(), || {
+            "slots are marked that are no roots".to_owned()
+        })?;
         expect(roots.is_empty() && parts.is_empty(), || "signatures are missing".to_owned())
     }
 }

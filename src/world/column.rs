@@ -5,9 +5,9 @@
 
 use super::pages::Pages;
 use super::set::{BLOCK, Words};
+use crate::model::ClassId;
 use crate::model::Inventory;
 use crate::model::provider::InventoryRow;
-use crate::model::ClassId;
 
 const ROWS: usize = BLOCK as usize;
 
@@ -239,7 +239,8 @@ mod tests {
         assert_eq!(column.remove(4).map(|row| row.capacity), Some(4));
         assert_eq!(column.remove(4), None);
         assert_eq!(column.remove(700).map(|row| row.capacity), Some(700));
-        let kept: Vec<i64> = (0..1000).filter_map(|slot| Some(column.get(slot)?.capacity)).collect();
+        let kept: Vec<i64> =
+            (0..1000).filter_map(|slot| Some(column.get(slot)?.capacity)).collect();
         assert_eq!(kept, [3, 5, 255, 256]);
         assert_eq!(column.len(), 4);
         assert!(column.sound());

@@ -17,8 +17,8 @@
 mod build;
 mod change;
 mod check;
-mod forest;
 pub(crate) mod column;
+mod forest;
 mod intern;
 mod map;
 mod pages;

@@ -68,9 +68,8 @@ impl<P: Clone + Default> Pages<P> {
     /// Forgets a page.
     pub(super) fn remove(&mut self, index: usize) {
         if self.get(index).is_some() {
-            let node = Arc::make_mut(&mut self.nodes)[index / FAN].get_or_insert_with(|| {
-                Arc::new([const { None }; FAN])
-            });
+            let node = Arc::make_mut(&mut self.nodes)[index / FAN]
+                .get_or_insert_with(|| Arc::new([const { None }; FAN]));
             Arc::make_mut(node)[index % FAN] = None;
         }
     }

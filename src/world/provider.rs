@@ -74,9 +74,10 @@ impl<'w> Provider<'w> {
     /// Inventories, ascending by class.
     pub fn inventories(&self) -> impl Iterator<Item = InventoryRow> + use<'w> {
         let Self { world, slot, resident } = *self;
-        resident.classes.iter().filter_map(move |&class| {
-            Some(world.column(class)?.get(slot)?.inventory(class))
-        })
+        resident
+            .classes
+            .iter()
+            .filter_map(move |&class| Some(world.column(class)?.get(slot)?.inventory(class)))
     }
 
     /// The inventory of one class.

@@ -28,8 +28,14 @@ pub(super) struct Rooms {
 
 /// The bits of a word at which a room of 2^order slots may begin, for orders below 6.
 fn starts(order: u32) -> u64 {
-    [!0, 0x5555_5555_5555_5555, 0x1111_1111_1111_1111, 0x0101_0101_0101_0101, 0x1_0001_0001_0001, 1 | 1 << 32]
-        [order as usize]
+    [
+        !0,
+        0x5555_5555_5555_5555,
+        0x1111_1111_1111_1111,
+        0x0101_0101_0101_0101,
+        0x1_0001_0001_0001,
+        1 | 1 << 32,
+    ][order as usize]
 }
 
 /// The bits of a room of 2^order slots, for orders below 6.

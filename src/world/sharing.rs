@@ -96,7 +96,10 @@ impl Signatures {
             self.last += 1;
             self.by_content.get_or_insert_with(hash(content), Vec::new).push(self.last);
             for &aggregate in content {
-                aggregates.get_or_insert_with(aggregate, Aggregate::default).signatures.insert(self.last);
+                aggregates
+                    .get_or_insert_with(aggregate, Aggregate::default)
+                    .signatures
+                    .insert(self.last);
             }
             self.last
         });
