@@ -30,8 +30,8 @@ pub(crate) fn aggregate_uuid(number: u128) -> Uuid {
 }
 
 /// What a provider is like, apart from its place in a tree.
-#[derive(Clone, Debug)]
-pub(crate) struct Traitful {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Likeness {
     inventories: Vec<InventoryRow>,
     traits: Vec<TraitId>,
     aggregates: Vec<Uuid>,
@@ -58,7 +58,7 @@ fn inventory(class: i32) -> impl Strategy<Value = InventoryRow> {
     )
 }
 
-pub(crate) fn likeness() -> impl Strategy<Value = Traitful> {
+pub(crate) fn likeness() -> impl Strategy<Value = Likeness> {
     let inventories =
         (weighted(0.75, inventory(0)), weighted(0.6, inventory(1)), weighted(0.65, inventory(2)));
     let traits = (0.3, 0.5, 0.4, 0.3);
@@ -69,7 +69,7 @@ pub(crate) fn likeness() -> impl Strategy<Value = Traitful> {
         prop::bool::weighted(traits.3),
     );
     let aggregates = vec(prop::bool::weighted(0.45), AGGREGATES as usize);
-    (inventories, traits, aggregates).prop_map(|(inventories, traits, aggregates)| Traitful {
+    (inventories, traits, aggregates).prop_map(|(inventories, traits, aggregates)| Likeness {
         inventories: [inventories.0, inventories.1, inventories.2].into_iter().flatten().collect(),
         traits: (0..)
             .map(TraitId)
@@ -84,7 +84,7 @@ pub(crate) fn likeness() -> impl Strategy<Value = Traitful> {
     })
 }
 
-pub(crate) fn row(id: i32, parent: Option<i32>, root: i32, like: Traitful) -> ProviderRow {
+pub(crate) fn row(id: i32, parent: Option<i32>, root: i32, like: Likeness) -> ProviderRow {
     ProviderRow {
         id: ProviderId(id),
         uuid: provider_uuid(id),

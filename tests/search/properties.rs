@@ -43,7 +43,7 @@ pub(crate) fn search(
     Ok((candidates, summarised))
 }
 
-fn cases(default: u32) -> ProptestConfig {
+pub(crate) fn cases(default: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|it| it.parse().ok());
     ProptestConfig {
         cases: cases.unwrap_or(default),
