@@ -48,7 +48,7 @@ struct Level {
 struct Taking {
     slot: u32,
     class: ClassId,
-    amount: i64,
+    units: i64,
 }
 
 /// The iterator. It is opened for an anchor, advanced, and opened again for another.
@@ -219,7 +219,7 @@ impl Combination {
             slots.dedup();
             let there = slots.iter().filter_map(|&slot| same[0].column.get(slot));
             let there = there.map(|row| row.free().min(i64::from(row.terms.max_unit)));
-            let wanted: i128 = same.iter().map(|it| i128::from(it.amount)).sum();
+            let wanted: i128 = same.iter().map(|it| i128::from(it.units)).sum();
             wanted <= there.map(i128::from).sum()
         })
     }
@@ -317,11 +317,11 @@ impl Combination {
     }
 
     fn take(&mut self, amount: &Amount, slot: u32) -> bool {
-        let Amount { class, amount, column, .. } = amount;
+        let Amount { class, units, column, .. } = amount;
         let same = self.takings.iter().filter(|it| it.slot == slot && it.class == *class);
-        let sum = same.map(|it| it.amount).fold(*amount, i64::saturating_add);
-        self.takings.push(Taking { slot, class: *class, amount: *amount });
-        sum == *amount || column.get(slot).is_some_and(|row| row.fits_sum(sum))
+        let sum = same.map(|it| it.units).fold(*units, i64::saturating_add);
+        self.takings.push(Taking { slot, class: *class, units: *units });
+        sum == *units || column.get(slot).is_some_and(|row| row.fits_sum(sum))
     }
 
     /// Whether, in each `same_subtree` set with this group, one of the providers chosen or still

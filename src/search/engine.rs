@@ -50,7 +50,7 @@ impl Steps {
 /// A place that is being worked on.
 #[derive(Debug)]
 struct Open {
-    combination: Box<Combination>,
+    combination: Combination,
     /// Where the combination is of sharing providers alone.
     signature: Option<SignatureId>,
     /// Pauses since it last found something.
@@ -69,7 +69,7 @@ pub(super) struct Engine {
     shared: Shared,
     open: VecDeque<Open>,
     waiting: VecDeque<Open>,
-    spare: Vec<Box<Combination>>,
+    spare: Vec<Combination>,
 }
 
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Engine {
                 match self.next_place(world, plan, &mut steps) {
                     Next::Place(place) => match self.enter(place, world, plan, &mut steps) {
                         Progress::Exhausted => continue,
-                        progress => break progress,
+                        progress @ (Progress::Found | Progress::Paused) => break progress,
                     },
                     Next::Paused => break Progress::Paused,
                     Next::End if self.open.is_empty() && self.waiting.is_empty() => {
@@ -106,7 +106,7 @@ impl Engine {
             };
             match self.work(open, world, plan, &mut steps) {
                 Progress::Exhausted => {}
-                progress => break progress,
+                progress @ (Progress::Found | Progress::Paused) => break progress,
             }
         };
         self.given += usize::from(progress == Progress::Found);
@@ -182,7 +182,7 @@ impl Engine {
                 }
                 Progress::Paused => {
                     open.pauses += 1;
-                    if open.pauses % PATIENCE == 0 && self.waiting.len() < WAITING_MAX {
+                    if open.pauses.is_multiple_of(PATIENCE) && self.waiting.len() < WAITING_MAX {
                         self.waiting.push_back(open);
                     } else {
                         self.open.push_front(open);

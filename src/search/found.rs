@@ -36,10 +36,10 @@ impl Found {
             for group in &plan.groups {
                 self.mapped.push(slot);
                 self.mapped_ends.push(self.mapped.len());
-                for Amount { class, amount, .. } in
+                for Amount { class, units, .. } in
                     plan.parts[group.parts.clone()].iter().flat_map(|part| &part.amounts)
                 {
-                    self.takings.push((slot, *class, *amount));
+                    self.takings.push((slot, *class, *units));
                 }
             }
             self.merge();
@@ -80,8 +80,8 @@ impl Found {
                 if !self.mapped[from..].contains(&slot) {
                     self.mapped.push(slot);
                 }
-                for Amount { class, amount, .. } in &plan.parts[position].amounts {
-                    self.takings.push((slot, *class, *amount));
+                for Amount { class, units, .. } in &plan.parts[position].amounts {
+                    self.takings.push((slot, *class, *units));
                 }
             }
             self.mapped[from..].sort_unstable();

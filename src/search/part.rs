@@ -60,7 +60,7 @@ impl Filter {
 #[derive(Clone, Debug)]
 pub(super) struct Amount {
     pub(super) class: ClassId,
-    pub(super) amount: i64,
+    pub(super) units: i64,
     /// The inventories of the class.
     pub(super) column: Column,
     /// Whether other parts ask for the class, too.
@@ -68,9 +68,9 @@ pub(super) struct Amount {
 }
 
 impl Amount {
-    pub(super) fn new(world: &World, class: ClassId, amount: i64) -> Self {
+    pub(super) fn new(world: &World, class: ClassId, units: i64) -> Self {
         let column = world.column(class).cloned().unwrap_or_default();
-        Self { class, amount, column, contended: false }
+        Self { class, units, column, contended: false }
     }
 }
 
@@ -102,18 +102,18 @@ impl Part {
             words = range(block, from, to);
         }
         words = self.filter.words(block, words);
-        for Amount { amount, column, .. } in &self.amounts {
+        for Amount { units, column, .. } in &self.amounts {
             if words == [0; 4] {
                 break;
             }
-            words = and(words, column.at_level(block, level(*amount)));
+            words = and(words, column.at_level(block, level(*units)));
         }
         words
     }
 
     /// Whether each amount fits on its own.
     pub(super) fn fits(&self, slot: u32) -> bool {
-        let fits = |it: &Amount| it.column.get(slot).is_some_and(|row| row.fits(it.amount));
+        let fits = |it: &Amount| it.column.get(slot).is_some_and(|row| row.fits(it.units));
         self.amounts.iter().all(fits)
     }
 
@@ -179,8 +179,7 @@ pub(super) fn and_not(left: Words, right: Words) -> Words {
 pub(super) fn range(block: u32, from: u32, to: u32) -> Words {
     let first = block * BLOCK;
     let (from, to) = (from.saturating_sub(first).min(BLOCK), to.saturating_sub(first).min(BLOCK));
-    std::array::from_fn(|at| {
-        let low = at as u32 * 64;
+    [0, 64, 128, 192].map(|low| {
         let below = |end: u32| match end.saturating_sub(low) {
             bits @ 0..64 => (1_u64 << bits) - 1,
             _ => !0,

@@ -55,7 +55,7 @@ impl World {
         let root = self.place(place.root);
         let is_root = place.root == slot;
         let inside = slot >= place.root && slot + place.len <= place.root + root.len;
-        let room = root.len <= 1 << root.order && place.root.trailing_zeros() >= root.order;
+        let roomy = root.len <= 1 << root.order && place.root.trailing_zeros() >= root.order;
         let below = if is_root {
             place.parent == NOWHERE
         } else {
@@ -70,7 +70,7 @@ impl World {
             && self.trees.roots.contains(slot) == is_root
             && self.trees.lone.contains(slot) == (is_root && place.len == 1)
             && self.trees.large.contains(slot) == (is_root && 1 << place.order > BLOCK);
-        expect(inside && room && below && marks && len == place.len, || {
+        expect(inside && roomy && below && marks && len == place.len, || {
             format!("slot {slot} is misplaced: {place:?}")
         })
     }

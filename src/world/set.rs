@@ -166,7 +166,7 @@ impl Set {
             }
             Form::Many { leaves, len } => {
                 let (leaf, word, bit) = place(member);
-                if !leaves.get(leaf).is_some_and(|leaf| leaf.0[word] & bit != 0) {
+                if leaves.get(leaf).is_none_or(|leaf| leaf.0[word] & bit == 0) {
                     return false;
                 }
                 let words = leaves.get_mut(leaf);
