@@ -265,13 +265,13 @@ impl Draft {
         let mut kept = vec![None; trees.len()];
         for (tree, kept) in trees.iter().zip(&mut kept) {
             let From::Slot(root) = members[tree[0].member].from else { continue };
-            let room = self.world.place(root).order;
+            let size = self.world.place(root).order;
             let needed = order(tree[0].len);
-            if needed > room || !old_trees.remove(&root) {
+            if needed > size || !old_trees.remove(&root) {
                 continue;
             }
-            let order = if needed + 2 <= room { needed } else { room };
-            self.world.trees.rooms.halve(root, room, order);
+            let order = if needed + 2 <= size { needed } else { size };
+            self.world.trees.rooms.halve(root, size, order);
             *kept = Some((root, order));
         }
         for root in old_trees {
@@ -335,6 +335,7 @@ impl Draft {
                 set.remove(slot)
             };
         };
+        mark(&mut trees.present, place.root != NOWHERE);
         mark(&mut trees.roots, is_root);
         mark(&mut trees.lone, is_root && place.len == 1);
         mark(&mut trees.large, is_root && place.order > BLOCK.trailing_zeros());

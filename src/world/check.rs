@@ -55,7 +55,7 @@ impl World {
         let root = self.place(place.root);
         let is_root = place.root == slot;
         let inside = slot >= place.root && slot + place.len <= place.root + root.len;
-        let room = root.len <= 1 << root.order && place.root.trailing_zeros() >= root.order;
+        let roomy = root.len <= 1 << root.order && place.root.trailing_zeros() >= root.order;
         let below = if is_root {
             place.parent == NOWHERE
         } else {
@@ -66,10 +66,11 @@ impl World {
         };
         let children = (slot + 1..slot + place.len).filter(|&it| self.place(it).parent == slot);
         let len = 1 + children.map(|child| self.place(child).len).sum::<u32>();
-        let marks = self.trees.roots.contains(slot) == is_root
+        let marks = self.trees.present.contains(slot)
+            && self.trees.roots.contains(slot) == is_root
             && self.trees.lone.contains(slot) == (is_root && place.len == 1)
             && self.trees.large.contains(slot) == (is_root && 1 << place.order > BLOCK);
-        expect(inside && room && below && marks && len == place.len, || {
+        expect(inside && roomy && below && marks && len == place.len, || {
             format!("slot {slot} is misplaced: {place:?}")
         })
     }
@@ -85,6 +86,7 @@ impl World {
             end = root + size;
             slots += size as usize;
         }
+        expect(self.trees.present.len() == self.len(), || "empty slots are marked".to_owned())?;
         let marked = self.trees.lone.len().max(self.trees.large.len()) <= self.trees.roots.len();
         expect(marked && slots == self.trees.rooms.len(), || {
             format!("{slots} slots are in rooms, {} are taken", self.trees.rooms.len())
@@ -156,6 +158,9 @@ impl World {
             expect(kept.unwrap_or_default() == content, || {
                 format!("the signature of the tree at {root} is not {content:?}")
             })?;
+            expect(self.anchored().contains(root) == id.is_some(), || {
+                format!("the tree at {root} is marked wrongly")
+            })?;
             if let Some(id) = id {
                 roots.entry(id).or_default().insert(root);
             }
@@ -172,6 +177,10 @@ impl World {
             let same = parts.remove(&id).unwrap_or_default() == aggregate.signatures;
             expect(same, || format!("the signatures of aggregate {id} are not those marked"))?;
         }
+        let anchored = self.signatures().map(|(_, signature)| signature.roots.len()).sum::<usize>();
+        expect(anchored == self.anchored().len(), || {
+            "slots are marked that are no roots".to_owned()
+        })?;
         expect(roots.is_empty() && parts.is_empty(), || "signatures are missing".to_owned())
     }
 }

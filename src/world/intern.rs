@@ -6,10 +6,13 @@ use std::sync::Arc;
 
 use super::map::Map;
 
-/// The lists in use, by hash of their content, each with the number of its users.
+/// Lists of the same hash, each with the number of its users.
+type Alike<T> = Vec<(Arc<[T]>, usize)>;
+
+/// The lists in use, by hash of their content.
 #[derive(Debug)]
 pub(super) struct Interned<T> {
-    lists: Map<u64, Vec<(Arc<[T]>, usize)>>,
+    lists: Map<u64, Alike<T>>,
 }
 
 impl<T> Clone for Interned<T> {

@@ -43,7 +43,7 @@ use pages::Table;
 pub use provider::Provider;
 use resident::{Place, Pulse, Resident};
 use rooms::Rooms;
-use set::Set;
+use set::{Set, Words};
 use sharing::{Aggregate, Signature, SignatureId, Signatures};
 
 /// The names of resource classes and traits.
@@ -105,6 +105,8 @@ struct Names {
 struct Trees {
     rooms: Rooms,
     places: Table<Place>,
+    /// Slots of all providers.
+    present: Set,
     /// Slots of all roots.
     roots: Set,
     /// Those that are alone in their tree.
@@ -199,6 +201,16 @@ impl World {
         self.trees.places.get(slot).copied().unwrap_or_default()
     }
 
+    /// The slots of a block in which there is a provider.
+    pub(crate) fn present(&self, block: u32) -> Words {
+        self.trees.present.words(block)
+    }
+
+    /// There is no provider in this slot or a later one.
+    pub(crate) fn end(&self) -> u32 {
+        self.trees.roots.last().map_or(0, |root| root + self.place(root).len)
+    }
+
     /// The inventories of a class, if there are any.
     pub(crate) fn column(&self, class: ClassId) -> Option<&Column> {
         let at = self.columns.binary_search_by_key(&class, |(class, _)| *class).ok()?;
@@ -243,6 +255,11 @@ impl World {
     /// The signature of the tree with a root.
     pub(crate) fn signature_of(&self, root: u32) -> Option<SignatureId> {
         self.signatures.of_root(root)
+    }
+
+    /// The slots of the roots of all trees with a signature.
+    pub(crate) fn anchored(&self) -> &Set {
+        self.signatures.anchored()
     }
 
     /// What a signature stands for.

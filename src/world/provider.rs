@@ -59,6 +59,7 @@ impl<'w> Provider<'w> {
     }
 
     /// The top of its tree.
+    #[must_use]
     pub fn root(&self) -> Provider<'w> {
         self.world.at(self.world.place(self.slot).root).unwrap_or(*self)
     }

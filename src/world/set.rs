@@ -84,9 +84,18 @@ impl Set {
         }
     }
 
-    /// Whether any member is in `from..to`.
-    pub(crate) fn any_in(&self, from: u32, to: u32) -> bool {
-        self.next(from).is_some_and(|member| member < to)
+    /// The greatest member.
+    #[expect(clippy::cast_possible_truncation, reason = "the pages hold numbers that came as u32")]
+    pub(crate) fn last(&self) -> Option<u32> {
+        match &self.0 {
+            Form::Few(list) => list.last().copied(),
+            Form::Many { leaves, .. } => {
+                let leaf = (0..leaves.end()).rev().find(|&leaf| leaves.get(leaf).is_some())?;
+                let words = leaves.get(leaf)?.0;
+                let word = words.iter().rposition(|&word| word != 0)?;
+                Some((leaf * BITS + word * 64) as u32 + words[word].ilog2())
+            }
+        }
     }
 
     /// All members, ascending.
@@ -157,7 +166,7 @@ impl Set {
             }
             Form::Many { leaves, len } => {
                 let (leaf, word, bit) = place(member);
-                if !leaves.get(leaf).is_some_and(|leaf| leaf.0[word] & bit != 0) {
+                if leaves.get(leaf).is_none_or(|leaf| leaf.0[word] & bit == 0) {
                     return false;
                 }
                 let words = leaves.get_mut(leaf);

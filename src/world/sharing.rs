@@ -45,6 +45,8 @@ pub(crate) struct Signature {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Signatures {
     of_root: Table<SignatureId>,
+    /// Slots of the roots that have one.
+    anchored: Set,
     all: Map<SignatureId, Signature>,
     by_content: Map<u64, Vec<SignatureId>>,
     last: SignatureId,
@@ -54,6 +56,10 @@ impl Signatures {
     /// The signature of the tree with this root.
     pub(super) fn of_root(&self, root: u32) -> Option<SignatureId> {
         self.of_root.get(root).copied().filter(|&id| id != 0)
+    }
+
+    pub(super) fn anchored(&self) -> &Set {
+        &self.anchored
     }
 
     pub(super) fn get(&self, id: SignatureId) -> Option<&Signature> {
@@ -82,8 +88,10 @@ impl Signatures {
         }
         if content.is_empty() {
             *self.of_root.get_mut(root) = 0;
+            self.anchored.remove(root);
             return;
         }
+        self.anchored.insert(root);
         let id = self.find(content).unwrap_or_else(|| {
             self.last += 1;
             self.by_content.get_or_insert_with(hash(content), Vec::new).push(self.last);
