@@ -11,9 +11,10 @@ use sqlx::{Connection, PgConnection};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::{Config, DatabaseOptions};
-use crate::http;
+use crate::config::{Config, DatabaseOptions, GenerationStrategy};
 use crate::http::server::Bounds;
+use crate::http::{self, App, Options};
+use crate::search::Strategy;
 use crate::store::Store;
 use crate::store::embedded::Embedded;
 use crate::store::schema::{self, Status};
@@ -144,10 +145,7 @@ async fn serve_on(
         .await
         .map_err(|error| Failure(error.to_string()))?;
     let address = listener.local_addr().map_err(|error| Failure(error.to_string()))?;
-    let router = {
-        drop(store);
-        http::router()
-    };
+    let router = http::router(App::new(store, options(config)));
     let bounds = Bounds {
         connections: config.max_connections,
         header_timeout: config.header_timeout,
@@ -157,6 +155,24 @@ async fn serve_on(
     http::server::serve(listener, router, bounds, told_to_stop()).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// How the API is to answer, of all that the operator chose.
+fn options(config: &Config) -> Options {
+    Options {
+        incomplete_consumer_project_id: config.incomplete_consumer_project_id.clone(),
+        incomplete_consumer_user_id: config.incomplete_consumer_user_id.clone(),
+        max_allocation_candidates: usize::try_from(config.max_allocation_candidates).ok(),
+        randomize_allocation_candidates: config.randomize_allocation_candidates,
+        generation_strategy: match config.allocation_candidates_generation_strategy {
+            GenerationStrategy::DepthFirst => Strategy::DepthFirst,
+            GenerationStrategy::BreadthFirst => Strategy::BreadthFirst,
+        },
+        max_body_bytes: config.max_body_bytes,
+        body_timeout: config.body_timeout,
+        path_prefix: config.path_prefix.clone().unwrap_or_default(),
+        ..Options::default()
+    }
 }
 
 /// Ready when the process is told to stop; told again, it ends at once.

@@ -1,16 +1,17 @@
 //! Everything that knows HTTP and JSON.
-<<<<<<< HEAD
 //!
-//! A request passes, from the outside in: [`edge`] (an id, a line in the log, panics caught), then
-//! the API it is for. There is one so far, Placement: it finds out who asks ([`identity`]) and for
-//! which version, chooses a row of its route table, asks the [`policy`], and calls a handler, which
-//! works on the store and the world it finds in the [`app`].
+//! A connection is kept by the [`server`]. A request passes, from the outside in: the edge (an id, a
+//! line in the log, panics caught), then the API it is for. There is one so far, Placement: it finds
+//! out who asks ([`identity`]) and for which version, chooses a row of its route table, asks the
+//! [`policy`], and calls a handler, which works on the store and the options it finds in the
+//! [`app`].
 
 pub mod app;
 mod edge;
 pub mod identity;
 mod placement;
 pub mod policy;
+pub mod server;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -23,12 +24,4 @@ pub fn router(app: App) -> Router {
         .fallback(placement::answer)
         .layer(from_fn_with_state(app.clone(), edge::observe))
         .with_state(app)
-=======
-
-pub mod server;
-
-/// Placeholder until the API stands.
-pub fn router() -> axum::Router {
-    axum::Router::new().route("/", axum::routing::get(|| async { "{}" }))
->>>>>>> main
 }

@@ -14,7 +14,7 @@ use super::schema::{Schema, Shape, array, integer, object, uuid};
 use super::spelling::any_uuid;
 use crate::model::{Generation, Refusal};
 use crate::store::Error;
-use crate::store::changes::ReplaceAggregates;
+use crate::store::aggregates::ReplaceAggregates;
 
 /// What `PUT .../aggregates` accepts: a list, later an object with a generation.
 static REPLACE_BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {

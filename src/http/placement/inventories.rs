@@ -19,7 +19,7 @@ use crate::model::inventory::Inventory;
 use crate::model::provider::InventoryRow;
 use crate::model::{Generation, Refusal};
 use crate::store::Error;
-use crate::store::changes::{
+use crate::store::inventories::{
     CreateInventory, DeleteInventory, ReplaceInventories, UpdateInventory,
 };
 use crate::world::{Provider, World};

@@ -232,7 +232,9 @@ impl From<store::Error> for Problem {
         match error {
             store::Error::Refused(why) if is_absence(&why) => Self::not_found(why.to_string()),
             store::Error::Refused(why) => Self::conflict(why.to_string()),
-            store::Error::Unavailable(cause) => Self::unavailable(cause),
+            store::Error::Unavailable(cause) | store::Error::Again(cause) => {
+                Self::unavailable(cause)
+            }
             store::Error::Bug(cause) => Self::internal(cause),
         }
     }

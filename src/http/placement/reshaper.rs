@@ -15,8 +15,9 @@ use super::reply::Reply;
 use super::schema::{Schema, map, object};
 use super::spelling::dashed_uuid;
 use crate::model::Refusal;
+use crate::model::claim::Reshaping;
 use crate::store::Error;
-use crate::store::changes::Reshape;
+use crate::store::allocations::Reshape;
 
 /// What `POST /reshaper` accepts.
 static BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
@@ -43,7 +44,7 @@ pub(super) async fn reshape(call: Call) -> Result<Reply, Problem> {
     for (text, all) in wanted.inventories.0 {
         let provider = dashed_uuid(&text).ok_or_else(|| not_found(&text))?;
         let Whole(seen) = all.resource_provider_generation;
-        inventories.push((provider, seen, all.inventories()));
+        inventories.push(Reshaping { provider, seen, inventories: all.inventories() });
     }
     let claims = request::claims(wanted.allocations, call.asked, &call.app.options)?;
     let committed = call.app.store.commit(Reshape { inventories, claims }).await;

@@ -13,7 +13,7 @@ use super::reply::Reply;
 use super::schema::{Schema, object, string};
 use crate::model::Refusal;
 use crate::store::Error;
-use crate::store::changes::{CreateClass, DeleteClass, EnsureClass, RenameClass};
+use crate::store::resource_classes::{CreateClass, DeleteClass, EnsureClass, RenameClass};
 
 /// What `POST /resource_classes` accepts, and `PUT /resource_classes/{name}` to 1.6.
 static BODY: LazyLock<Schema> = LazyLock::new(|| {

@@ -2,7 +2,6 @@
 
 use std::sync::LazyLock;
 
-use axum::http::StatusCode;
 use serde::Deserialize;
 use serde::Serialize;
 use uuid::Uuid;
@@ -21,7 +20,7 @@ use crate::model::{Generation, Refusal};
 use crate::search::Unknown;
 use crate::search::listing::{self, Filter};
 use crate::store::Error;
-use crate::store::changes::{CreateProvider, DeleteProvider, ProviderRecord, UpdateProvider};
+use crate::store::providers::{CreateProvider, DeleteProvider, ProviderRecord, UpdateProvider};
 use crate::world::Provider;
 
 /// What `GET /resource_providers` may ask.

@@ -14,7 +14,7 @@ use super::reply::Reply;
 use super::schema::{Schema, array, integer, object, string};
 use crate::model::{Generation, Refusal, TraitId};
 use crate::store::Error;
-use crate::store::changes::{DeleteTrait, EnsureTrait, ReplaceTraits};
+use crate::store::traits::{DeleteTrait, EnsureTrait, ReplaceTraits};
 use crate::world::World;
 
 /// What `GET /traits` may ask.

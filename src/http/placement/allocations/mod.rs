@@ -15,7 +15,6 @@ use super::reply::Reply;
 use super::spelling::{any_uuid, dashed_uuid};
 use crate::model::Refusal;
 use crate::store::Error;
-use crate::store::changes::{DeleteAllocations, ReplaceAllocations};
 
 /// `GET /allocations/{consumer}`: of a consumer that nobody knows, nothing.
 pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
@@ -40,7 +39,7 @@ pub(super) async fn replace(call: Call) -> Result<Reply, Problem> {
         call.body.parse::<Wanted<List>>(schema)?.into()
     };
     let claims = vec![wanted.into_claim(consumer, call.asked, &call.app.options)?];
-    let committed = call.app.store.commit(ReplaceAllocations { claims }).await;
+    let committed = call.app.store.replace_allocations(claims).await;
     committed.map_err(|error| refused(error, Some(consumer)))?;
     Ok(Reply::no_content())
 }
@@ -49,7 +48,7 @@ pub(super) async fn replace(call: Call) -> Result<Reply, Problem> {
 pub(super) async fn replace_many(call: Call) -> Result<Reply, Problem> {
     let wanted: Ordered<Wanted<ByProvider>> = call.body.parse(REPLACE_MANY_BODY.at(call.asked))?;
     let claims = request::claims(wanted, call.asked, &call.app.options)?;
-    let committed = call.app.store.commit(ReplaceAllocations { claims }).await;
+    let committed = call.app.store.replace_allocations(claims).await;
     committed.map_err(|error| refused(error, None))?;
     Ok(Reply::no_content())
 }
@@ -59,7 +58,7 @@ pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
     let text = call.part("consumer");
     let nothing = || Problem::not_found(Refusal::NoAllocations(text.to_owned()).to_string());
     let consumer = dashed_uuid(text).ok_or_else(nothing)?;
-    let committed = call.app.store.commit(DeleteAllocations { consumer }).await;
+    let committed = call.app.store.delete_allocations(consumer).await;
     committed.map_err(|error| match error {
         Error::Refused(Refusal::NoAllocations(_)) => nothing(),
         other => other.into(),

@@ -18,7 +18,7 @@ use crate::http::placement::schema::{
 };
 use crate::http::placement::spelling::dashed_uuid;
 use crate::model::Expected;
-use crate::store::changes::Claim;
+use crate::store::allocations::ConsumerClaim;
 
 /// What `PUT /allocations/{consumer}` accepts.
 pub(super) static REPLACE_BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
@@ -143,7 +143,7 @@ impl Wanted<ByProvider> {
         consumer: Uuid,
         asked: Microversion,
         options: &Options,
-    ) -> Result<Claim, Problem> {
+    ) -> Result<ConsumerClaim, Problem> {
         let mut wants = Vec::new();
         for (provider, Resources { resources }) in self.allocations.0 {
             let uuid = dashed_uuid(&provider).ok_or_else(|| no_such_provider(&provider))?;
@@ -157,7 +157,7 @@ impl Wanted<ByProvider> {
         };
         let nobody =
             (&options.incomplete_consumer_project_id, &options.incomplete_consumer_user_id);
-        Ok(Claim {
+        Ok(ConsumerClaim {
             consumer,
             expected,
             project: self.project_id.unwrap_or_else(|| nobody.0.clone()),
@@ -173,8 +173,8 @@ pub(in crate::http::placement) fn claims(
     wanted: Ordered<Wanted<ByProvider>>,
     asked: Microversion,
     options: &Options,
-) -> Result<Vec<Claim>, Problem> {
-    let mut claims: Vec<Claim> = Vec::with_capacity(wanted.0.len());
+) -> Result<Vec<ConsumerClaim>, Problem> {
+    let mut claims: Vec<ConsumerClaim> = Vec::with_capacity(wanted.0.len());
     for (text, wanted) in wanted.0 {
         let consumer = dashed_uuid(&text).ok_or_else(|| malformed_consumer(&text))?;
         if claims.iter().any(|claim| claim.consumer == consumer) {
