@@ -18,7 +18,7 @@ import time
 import placement
 import yaml
 
-import fixtures
+import gabbi_fixtures
 from harness import report, servers
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -111,7 +111,7 @@ def run_file(source, file: pathlib.Path, listed: dict[str, str]) -> Outcome:
     """Run one file on a server of its own and judge it."""
     began = time.monotonic()
     content = yaml.safe_load(file.read_text())
-    needs = frozenset().union(*(getattr(fixtures, n).needs for n in content["fixtures"]))
+    needs = frozenset().union(*(getattr(gabbi_fixtures, n).needs for n in content["fixtures"]))
     tests = len(content["tests"])
     try:
         with source.start(file.stem, needs) as server:

@@ -27,6 +27,8 @@ def enter(program: pathlib.Path, arguments: list[str]) -> None:
     python = ensure()
     os.environ["PYTHONPATH"] = str(CONFORMANCE)
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    # Some tests run the programs of the packages by their bare names.
+    os.environ["PATH"] = f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     os.execv(python, [str(python), str(program), *arguments])
 
 

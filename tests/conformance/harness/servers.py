@@ -2,7 +2,7 @@
 
 A source of servers (Berth or Reference) is a context manager; its
 `start(name, needs)` gives a fresh server with an empty database of its own.
-`needs` are the configurations a fixture asks for (see fixtures.py); a source
+`needs` are the configurations a fixture asks for (see gabbi_fixtures.py); a source
 takes those it knows and ignores the rest.
 """
 

@@ -7,6 +7,8 @@ reference's. Everything else is made here with the calls any client has.
 The order of the calls counts: generations, and with them some expectations of
 the files, follow from how many writes a provider saw (one for each inventory
 record, one for traits, one for each allocation, none for aggregates).
+
+The module is not called fixtures, because a package of that name exists.
 """
 
 import os

@@ -1,0 +1,3 @@
+def tests(server):
+    import unittest
+    return unittest.TestSuite()
