@@ -4,7 +4,6 @@ Run it by `tests/clients/run`, which prepares the Python environment first.
 """
 
 import argparse
-import logging
 import signal
 import sys
 import time
@@ -74,7 +73,6 @@ def run_suite(source, name: str, only: str | None) -> tuple[int, int, int]:
         tests = [test for test in flat(SUITES[name].tests(server.url)) if not only or only in test.id()]
         result = Result()
         unittest.TestSuite(tests).run(result)
-        logging.disable(logging.NOTSET)
         crashed = not server.is_running()
         if crashed:
             print(f"FAIL  {name}: the server stopped")
