@@ -195,8 +195,9 @@ class Inventories(ProxyCase):
         inventory = self.placement.create_resource_provider_inventory(provider, "VCPU", total=8)
         self.assertEqual("VCPU", inventory.resource_class)
         self.assertEqual(1, inventory.resource_provider_generation)
-        self.assertEqual((8, 0, 1, 1), (inventory.total, inventory.reserved, inventory.min_unit, inventory.step_size))
-        self.assertEqual((2147483647, 1.0), (inventory.max_unit, inventory.allocation_ratio))
+        self.assertEqual((8, 0, 1.0), (inventory.total, inventory.reserved, inventory.allocation_ratio))
+        units = (inventory.min_unit, inventory.max_unit, inventory.step_size)
+        self.assertEqual((1, 2147483647, 1), units)
 
     def test_get(self):
         host = self.host(vcpus=3)
