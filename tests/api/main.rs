@@ -4,6 +4,8 @@
 
 mod concurrency;
 mod crash;
+mod differences;
 mod freshness;
+mod samples;
 mod support;
 mod vanish;
