@@ -180,3 +180,58 @@ fn the_sample_configuration_is_what_the_code_says() {
     let sample = std::fs::read_to_string(path).unwrap();
     assert_eq!(sample, berth::cli::sample(), "run `make samples`");
 }
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+/// Number, name and sentence of every microversion, from the code and from the document.
+#[test]
+fn the_history_of_microversions_is_written_down() {
+    let code = read("src/http/placement/microversion.rs");
+    let history = code.split("\nhistory! {").nth(1).unwrap().split("\n}").next().unwrap();
+    let mut in_code = Vec::new();
+    let mut sentence = String::new();
+    for line in history.lines().map(str::trim) {
+        if let Some(words) = line.strip_prefix("/// ") {
+            sentence = format!("{sentence} {words}").trim().to_owned();
+        } else if let Some((name, number)) = line.trim_end_matches(';').split_once(" = ") {
+            in_code.push(format!("- **1.{number}** {name}: {sentence}"));
+            sentence.clear();
+        }
+    }
+    let document = read("docs/microversions.md");
+    let mut in_document = Vec::new();
+    for paragraph in document.split("\n\n").flat_map(|text| text.split("\n- ")) {
+        let entry = paragraph.trim_start_matches("- ");
+        if entry.starts_with("**1.") {
+            let words: Vec<&str> = entry.split_whitespace().collect();
+            in_document.push(format!("- {}", words.join(" ")));
+        }
+    }
+    assert_eq!(in_code.len(), 40);
+    assert_eq!(in_document, in_code);
+}
+
+/// Each deliberate difference names the test that holds it, as `file::function` of tests/api.
+#[test]
+fn every_difference_has_its_test() {
+    let document = read("docs/differences.md");
+    let mut faults = Vec::new();
+    let mut named = 0;
+    for (nth, line) in document.lines().enumerate() {
+        let Some(test) = line.split("test: ").nth(1) else { continue };
+        named += 1;
+        let test = test.trim_end_matches(" |").trim_matches('`');
+        let found = test.split_once("::").is_some_and(|(file, function)| {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/api/{file}.rs"));
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            text.contains(&format!("fn {function}("))
+        });
+        if !found {
+            faults.push(format!("docs/differences.md:{}: no test {test:?}", nth + 1));
+        }
+    }
+    assert!(named > 20);
+    assert_none(&faults);
+}
