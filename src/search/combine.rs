@@ -5,20 +5,25 @@
 
 #![expect(clippy::indexing_slicing, reason = "depths and positions are those of the lists indexed")]
 
-use super::part::{Amount, Masks, pop, range};
+use super::matching::all_served;
+use super::part::{Masks, Part, pop, range};
 use super::plan::Plan;
 use super::random::Random;
 use super::shared::Shared;
 use super::{Progress, Steps};
-use crate::model::ClassId;
 use crate::world::World;
 use crate::world::resident::NOWHERE;
 use crate::world::set::BLOCK;
+
+/// Tries since something was found after which each choice is looked at more closely.
+const FRUITLESS_MAX: usize = 512;
 
 /// One way to supply a part.
 #[derive(Clone, Copy, Debug)]
 struct Choice {
     slot: u32,
+    /// Position of the slot in [`Combination::sites`].
+    site: usize,
     /// Whether only this anchor can use it so. A candidate without any such choice consists of
     /// sharing providers that other anchors can use as well.
     bound: bool,
@@ -39,16 +44,6 @@ struct Level {
     reach: (u64, bool),
     /// What the choices above and at this level meet and whether one of them is bound.
     have: (u64, bool),
-    /// Takings up to here are from the choices above.
-    takings: usize,
-}
-
-/// An amount of a contended class that a choice takes.
-#[derive(Clone, Copy, Debug)]
-struct Taking {
-    slot: u32,
-    class: ClassId,
-    units: i64,
 }
 
 /// The iterator. It is opened for an anchor, advanced, and opened again for another.
@@ -59,9 +54,16 @@ pub(super) struct Combination {
     /// One per part, in the order in which choices are made.
     levels: Vec<Level>,
     depth: usize,
-    takings: Vec<Taking>,
     /// The slot chosen for each part, by position of the part; [`NOWHERE`]: none yet.
     picks: Vec<u32>,
+    /// The slots of all choices, ascending; empty if it does not matter which parts meet.
+    sites: Vec<u32>,
+    /// For each site and contended class, the amount that can still be taken.
+    room: Vec<i64>,
+    /// For each site, whether a suffixed group that is to be kept apart has it.
+    held: Vec<bool>,
+    /// Tries since something was found.
+    fruitless: usize,
 }
 
 /// What [`Combination::open`] needs beside the anchor.
@@ -99,17 +101,17 @@ impl Combination {
                     words = super::part::and(words, range(block, anchor, end));
                     steps.take(1);
                     while let Some(slot) = pop(&mut words, block) {
-                        if part.fits(slot) && (spanned || part.spanning.admits(slot)) {
+                        if spanned || part.spanning.admits(slot) {
                             let bound =
                                 !plan.sharing.contains(slot) || !part.may_share(world, slot);
-                            self.choices.push(Choice { slot, bound, meets: 0 });
+                            self.choices.push(Choice { slot, site: 0, bound, meets: 0 });
                         }
                     }
                 }
                 if let Some(signature) = signature {
                     let foreign = shared.options(world, plan, signature)[position].iter().copied();
                     let foreign = foreign.filter(|slot| !(anchor..end).contains(slot));
-                    let choice = |slot| Choice { slot, bound: false, meets: 0 };
+                    let choice = |slot| Choice { slot, site: 0, bound: false, meets: 0 };
                     self.choices.extend(foreign.map(choice));
                 }
             }
@@ -127,27 +129,25 @@ impl Combination {
         self.clear(NOWHERE);
         for (position, slots) in options.iter().enumerate() {
             let from = self.choices.len();
-            let choice = |&slot: &u32| Choice { slot, bound: false, meets: 0 };
+            let choice = |&slot: &u32| Choice { slot, site: 0, bound: false, meets: 0 };
             self.choices.extend(slots.iter().map(choice));
             self.add_level(position, from);
         }
-        self.choices.iter().any(|_| true)
-            && options.iter().all(|slots| !slots.is_empty())
-            && self.prepare(sources, false)
+        options.iter().all(|slots| !slots.is_empty()) && self.prepare(sources, false)
     }
 
     fn clear(&mut self, anchor: u32) {
         self.anchor = anchor;
         self.choices.clear();
         self.levels.clear();
-        self.takings.clear();
         self.depth = 0;
+        self.fruitless = 0;
     }
 
     fn add_level(&mut self, part: usize, from: usize) {
         let to = self.choices.len();
         let none = (0, false);
-        let level = Level { part, from, to, next: from, reach: none, have: none, takings: 0 };
+        let level = Level { part, from, to, next: from, reach: none, have: none };
         self.levels.push(level);
     }
 
@@ -165,10 +165,11 @@ impl Combination {
         let Sources { plan, random, .. } = sources;
         self.picks.clear();
         self.picks.resize(plan.parts.len(), NOWHERE);
-        if !self.enough_in_all(plan) {
+        self.levels.sort_by_key(|level| level.to - level.from);
+        self.survey(plan);
+        if !self.is_feasible(plan, 0) {
             return false;
         }
-        self.levels.sort_by_key(|level| level.to - level.from);
         let clauses = &plan.together[..plan.together.len().min(64)];
         let mut reach = (0, false);
         for level in self.levels.iter_mut().rev() {
@@ -190,43 +191,84 @@ impl Combination {
         reach.0 == all(clauses.len()) && (reach.1 || !own)
     }
 
-    /// Whether the options together have as much of each contended class as the parts together
-    /// take, and are as many as isolated groups need.
-    fn enough_in_all(&self, plan: &Plan) -> bool {
-        let mut slots: Vec<u32> = Vec::new();
-        if plan.isolate {
-            let suffixed = self.levels.iter().filter(|level| !plan.parts[level.part].spread);
-            let groups = suffixed.clone().count();
-            slots.extend(suffixed.flat_map(|level| self.options(level)).map(|choice| choice.slot));
-            slots.sort_unstable();
-            slots.dedup();
-            if slots.len() < groups {
+    /// Finds out how much there is at each site.
+    fn survey(&mut self, plan: &Plan) {
+        self.sites.clear();
+        self.room.clear();
+        self.held.clear();
+        if plan.contended.is_empty() && !plan.keeps_apart() {
+            return;
+        }
+        self.sites.extend(self.choices.iter().map(|choice| choice.slot));
+        self.sites.sort_unstable();
+        self.sites.dedup();
+        for choice in &mut self.choices {
+            choice.site = self.sites.partition_point(|&slot| slot < choice.slot);
+        }
+        for &slot in &self.sites {
+            let rows = plan.contended.iter().map(|it| it.column.get(slot));
+            self.room.extend(rows.map(|row| row.map_or(0, |row| row.room())));
+        }
+        self.held.resize(self.sites.len(), false);
+    }
+
+    /// Whether the parts from a depth on can each have a site as far as a single contended class,
+    /// or keeping apart, is concerned. If not, nothing can be found below.
+    fn is_feasible(&self, plan: &Plan, depth: usize) -> bool {
+        let apart = plan.keeps_apart();
+        let levels = &self.levels[depth..];
+        let by_class = plan.contended.iter().enumerate().all(|(class, total)| {
+            let takers: Vec<(Level, i64)> = levels
+                .iter()
+                .filter_map(|&level| {
+                    let mut amounts = plan.parts[level.part].amounts.iter();
+                    Some((level, amounts.find(|it| it.contended == Some(class))?.units))
+                })
+                .collect();
+            let Some(least) = takers.iter().map(|(_, units)| *units).min() else { return true };
+            let room = |site: usize| self.room[site * plan.contended.len() + class];
+            if depth == 0 && !self.has_total(&takers, total.units, room) {
                 return false;
             }
+            let options = |&(level, units): &(Level, i64)| {
+                let sites = self.options(&level).iter().map(|choice| choice.site);
+                sites.filter(|&site| room(site) >= units).collect()
+            };
+            let seats = |site| usize::try_from(room(site) / least).unwrap_or_default();
+            self.all_served(takers.iter().map(options).collect(), seats)
+        });
+        by_class
+            && (!apart || {
+                let suffixed = levels.iter().filter(|level| !plan.parts[level.part].spread);
+                let options = |level: &Level| {
+                    let sites = self.options(level).iter().map(|choice| choice.site);
+                    sites.filter(|&site| !self.held[site]).collect()
+                };
+                self.all_served(suffixed.map(options).collect(), |_| 1)
+            })
+    }
+
+    /// Whether the takers' sites together have room for all they take.
+    fn has_total(&self, takers: &[(Level, i64)], total: i64, room: impl Fn(usize) -> i64) -> bool {
+        let options = takers.iter().flat_map(|(level, _)| self.options(level));
+        let mut sites: Vec<usize> = options.map(|choice| choice.site).collect();
+        sites.sort_unstable();
+        sites.dedup();
+        sites.into_iter().map(|site| i128::from(room(site))).sum::<i128>() >= i128::from(total)
+    }
+
+    fn all_served(&self, mut takers: Vec<Vec<usize>>, seats: impl Fn(usize) -> usize) -> bool {
+        takers.sort_by_key(Vec::len);
+        let plenty = takers.iter().enumerate().all(|(nth, sites)| sites.len() > nth);
+        plenty || {
+            let seats: Vec<usize> = (0..self.sites.len()).map(seats).collect();
+            all_served(&takers, &seats)
         }
-        let amounts = plan.parts.iter().flat_map(|part| &part.amounts).filter(|it| it.contended);
-        let mut classes: Vec<&Amount> = amounts.collect();
-        classes.sort_by_key(|amount| amount.class);
-        classes.chunk_by(|left, right| left.class == right.class).all(|same| {
-            let class = same[0].class;
-            slots.clear();
-            for level in &self.levels {
-                if plan.parts[level.part].amounts.iter().any(|it| it.class == class) {
-                    slots.extend(self.options(level).iter().map(|choice| choice.slot));
-                }
-            }
-            slots.sort_unstable();
-            slots.dedup();
-            let there = slots.iter().filter_map(|&slot| same[0].column.get(slot));
-            let there = there.map(|row| row.free().min(i64::from(row.terms.max_unit)));
-            let wanted: i128 = same.iter().map(|it| i128::from(it.units)).sum();
-            wanted <= there.map(i128::from).sum()
-        })
     }
 
     /// Goes on to the next combination.
     pub(super) fn advance(&mut self, world: &World, plan: &Plan, steps: &mut Steps) -> Progress {
-        if self.depth == self.levels.len() && !self.step_back() {
+        if self.depth == self.levels.len() && !self.step_back(plan) {
             return Progress::Exhausted;
         }
         loop {
@@ -236,28 +278,36 @@ impl Combination {
             let level = &mut self.levels[self.depth];
             if level.next == level.to {
                 level.next = level.from;
-                if !self.step_back() {
+                if !self.step_back(plan) {
                     return Progress::Exhausted;
                 }
                 continue;
             }
             let choice = self.choices[level.next];
             level.next += 1;
+            self.fruitless += 1;
             if self.place(world, plan, choice) {
                 self.depth += 1;
                 if self.depth == self.levels.len() {
+                    self.fruitless = 0;
                     return Progress::Found;
+                }
+                if self.fruitless > FRUITLESS_MAX {
+                    steps.take(self.choices.len());
+                    if !self.is_feasible(plan, self.depth) {
+                        self.step_back(plan);
+                    }
                 }
             }
         }
     }
 
     /// Takes back the last choice; whether there was one.
-    fn step_back(&mut self) -> bool {
+    fn step_back(&mut self, plan: &Plan) -> bool {
         let Some(depth) = self.depth.checked_sub(1) else { return false };
         self.depth = depth;
         let level = self.levels[depth];
-        self.takings.truncate(level.takings);
+        self.release(&plan.parts[level.part], plan, self.choices[level.next - 1].site);
         self.picks[level.part] = NOWHERE;
         true
     }
@@ -265,44 +315,29 @@ impl Combination {
     /// Makes a choice at the present depth, if it can go with those above.
     fn place(&mut self, world: &World, plan: &Plan, choice: Choice) -> bool {
         let depth = self.depth;
-        let part = &plan.parts[self.levels[depth].part];
+        let position = self.levels[depth].part;
+        let part = &plan.parts[position];
         let above = if depth == 0 { (0, false) } else { self.levels[depth - 1].have };
         let have = (above.0 | choice.meets, above.1 | choice.bound);
         let below = self.levels.get(depth + 1).map_or((0, false), |level| level.reach);
         if have.0 | below.0 != self.levels[0].reach.0 || self.own() && !(have.1 | below.1) {
             return false;
         }
-        if plan.isolate && !part.spread && self.occupied(plan, choice.slot) {
-            return false;
-        }
         if !plan.nested && !part.amounts.is_empty() && self.beside(world, plan, choice.slot) {
             return false;
         }
-        let takings = self.takings.len();
-        for amount in part.amounts.iter().filter(|it| it.contended) {
-            if !self.take(amount, choice.slot) {
-                self.takings.truncate(takings);
-                return false;
-            }
+        if !self.take(part, plan, choice.site) {
+            return false;
         }
-        let level = &mut self.levels[depth];
-        (level.have, level.takings) = (have, takings);
-        let position = level.part;
+        self.levels[depth].have = have;
         self.picks[position] = choice.slot;
         let fine = self.below_one_of_them(world, plan, part.group)
             && (depth + 1 < self.levels.len() || self.meets_the_rest(plan));
         if !fine {
             self.picks[position] = NOWHERE;
-            self.takings.truncate(takings);
+            self.release(part, plan, choice.site);
         }
         fine
-    }
-
-    /// Whether another suffixed group has the provider.
-    fn occupied(&self, plan: &Plan, slot: u32) -> bool {
-        self.levels[..self.depth]
-            .iter()
-            .any(|level| !plan.parts[level.part].spread && self.picks[level.part] == slot)
     }
 
     /// Whether resources come from another provider of the same tree.
@@ -316,19 +351,51 @@ impl Combination {
         })
     }
 
-    fn take(&mut self, amount: &Amount, slot: u32) -> bool {
-        let Amount { class, units, column, .. } = amount;
-        let same = self.takings.iter().filter(|it| it.slot == slot && it.class == *class);
-        let sum = same.map(|it| it.units).fold(*units, i64::saturating_add);
-        self.takings.push(Taking { slot, class: *class, units: *units });
-        sum == *units || column.get(slot).is_some_and(|row| row.fits_sum(sum))
+    /// Takes what a part needs from a site, if it is there.
+    fn take(&mut self, part: &Part, plan: &Plan, site: usize) -> bool {
+        if self.sites.is_empty() {
+            return true;
+        }
+        if plan.isolate && !part.spread {
+            if self.held[site] {
+                return false;
+            }
+            self.held[site] = true;
+        }
+        let rooms = &mut self.room[site * plan.contended.len()..][..plan.contended.len()];
+        let needs = || part.amounts.iter().filter_map(|it| Some((it.contended?, it.units)));
+        if needs().all(|(class, units)| units <= rooms[class]) {
+            for (class, units) in needs() {
+                rooms[class] -= units;
+            }
+            return true;
+        }
+        if plan.isolate && !part.spread {
+            self.held[site] = false;
+        }
+        false
+    }
+
+    /// Gives back what [`take`](Self::take) took.
+    fn release(&mut self, part: &Part, plan: &Plan, site: usize) {
+        if self.sites.is_empty() {
+            return;
+        }
+        if plan.isolate && !part.spread {
+            self.held[site] = false;
+        }
+        for amount in &part.amounts {
+            if let Some(class) = amount.contended {
+                self.room[site * plan.contended.len() + class] += amount.units;
+            }
+        }
     }
 
     /// Whether, in each `same_subtree` set with this group, one of the providers chosen or still
     /// to be chosen has all of those chosen below it.
     fn below_one_of_them(&self, world: &World, plan: &Plan, group: usize) -> bool {
-        let sets = plan.subtrees.iter().filter(|set| set.contains(&group));
-        sets.into_iter().all(|set| {
+        let mut sets = plan.subtrees.iter().filter(|set| set.contains(&group));
+        sets.all(|set| {
             let parts = || set.iter().flat_map(|&group| plan.groups[group].parts.clone());
             let chosen = || parts().map(|part| self.picks[part]).filter(|&pick| pick != NOWHERE);
             let (Some(first), Some(last)) = (chosen().min(), chosen().max()) else { return true };

@@ -12,6 +12,7 @@ mod combine;
 mod engine;
 mod found;
 pub mod listing;
+mod matching;
 mod part;
 mod plan;
 mod random;

@@ -165,7 +165,7 @@ impl Draft {
         }
         for inventory in &row.inventories {
             let next = Row::from(*inventory);
-            if self.world.column(inventory.class).and_then(|it| it.get(slot)) != Some(&next) {
+            if self.world.column(inventory.class).and_then(|it| it.get(slot)) != Some(next) {
                 self.column(inventory.class).set(slot, next);
             }
         }
