@@ -5,25 +5,28 @@
 
 #![expect(clippy::indexing_slicing, reason = "depths and positions are those of the lists indexed")]
 
-use super::matching::all_served;
-use super::part::{Masks, Part, pop, range};
+use super::part::{Masks, and, pop, range};
 use super::plan::Plan;
 use super::random::Random;
+use super::room::{Room, Taker};
 use super::shared::Shared;
 use super::{Progress, Steps};
 use crate::world::World;
 use crate::world::resident::NOWHERE;
 use crate::world::set::BLOCK;
 
-/// Tries since something was found after which each choice is looked at more closely.
-const FRUITLESS_MAX: usize = 512;
+/// When every option was tried this often on average and nothing was found, each choice is looked
+/// at more closely.
+const FRUITLESS_MAX: usize = 8;
+/// There are at least as many tries.
+const TRIES_MIN: usize = 512;
 
 /// One way to supply a part.
 #[derive(Clone, Copy, Debug)]
-struct Choice {
-    slot: u32,
-    /// Position of the slot in [`Combination::sites`].
-    site: usize,
+pub(super) struct Choice {
+    pub(super) slot: u32,
+    /// Which of the sites of a [`Room`] it is.
+    pub(super) site: usize,
     /// Whether only this anchor can use it so. A candidate without any such choice consists of
     /// sharing providers that other anchors can use as well.
     bound: bool,
@@ -56,12 +59,7 @@ pub(super) struct Combination {
     depth: usize,
     /// The slot chosen for each part, by position of the part; [`NOWHERE`]: none yet.
     picks: Vec<u32>,
-    /// The slots of all choices, ascending; empty if it does not matter which parts meet.
-    sites: Vec<u32>,
-    /// For each site and contended class, the amount that can still be taken.
-    room: Vec<i64>,
-    /// For each site, whether a suffixed group that is to be kept apart has it.
-    held: Vec<bool>,
+    room: Room,
     /// Tries since something was found.
     fruitless: usize,
 }
@@ -98,7 +96,7 @@ impl Combination {
                 let spanned = part.spanning.admits(anchor);
                 for block in anchor / BLOCK..end.div_ceil(BLOCK) {
                     let mut words = masks.of(&plan.parts, block)[position];
-                    words = super::part::and(words, range(block, anchor, end));
+                    words = and(words, range(block, anchor, end));
                     steps.take(1);
                     while let Some(slot) = pop(&mut words, block) {
                         if spanned || part.spanning.admits(slot) {
@@ -166,9 +164,12 @@ impl Combination {
         self.picks.clear();
         self.picks.resize(plan.parts.len(), NOWHERE);
         self.levels.sort_by_key(|level| level.to - level.from);
-        self.survey(plan);
-        if !self.is_feasible(plan, 0) {
-            return false;
+        self.room.survey(plan, &mut self.choices);
+        if self.room.matters() {
+            let takers = self.takers(plan, 0);
+            if !self.room.has_total(plan, &takers) || !self.room.may_serve(plan, &takers) {
+                return false;
+            }
         }
         let clauses = &plan.together[..plan.together.len().min(64)];
         let mut reach = (0, false);
@@ -191,79 +192,11 @@ impl Combination {
         reach.0 == all(clauses.len()) && (reach.1 || !own)
     }
 
-    /// Finds out how much there is at each site.
-    fn survey(&mut self, plan: &Plan) {
-        self.sites.clear();
-        self.room.clear();
-        self.held.clear();
-        if plan.contended.is_empty() && !plan.keeps_apart() {
-            return;
-        }
-        self.sites.extend(self.choices.iter().map(|choice| choice.slot));
-        self.sites.sort_unstable();
-        self.sites.dedup();
-        for choice in &mut self.choices {
-            choice.site = self.sites.partition_point(|&slot| slot < choice.slot);
-        }
-        for &slot in &self.sites {
-            let rows = plan.contended.iter().map(|it| it.column.get(slot));
-            self.room.extend(rows.map(|row| row.map_or(0, |row| row.room())));
-        }
-        self.held.resize(self.sites.len(), false);
-    }
-
-    /// Whether the parts from a depth on can each have a site as far as a single contended class,
-    /// or keeping apart, is concerned. If not, nothing can be found below.
-    fn is_feasible(&self, plan: &Plan, depth: usize) -> bool {
-        let apart = plan.keeps_apart();
-        let levels = &self.levels[depth..];
-        let by_class = plan.contended.iter().enumerate().all(|(class, total)| {
-            let takers: Vec<(Level, i64)> = levels
-                .iter()
-                .filter_map(|&level| {
-                    let mut amounts = plan.parts[level.part].amounts.iter();
-                    Some((level, amounts.find(|it| it.contended == Some(class))?.units))
-                })
-                .collect();
-            let Some(least) = takers.iter().map(|(_, units)| *units).min() else { return true };
-            let room = |site: usize| self.room[site * plan.contended.len() + class];
-            if depth == 0 && !self.has_total(&takers, total.units, room) {
-                return false;
-            }
-            let options = |&(level, units): &(Level, i64)| {
-                let sites = self.options(&level).iter().map(|choice| choice.site);
-                sites.filter(|&site| room(site) >= units).collect()
-            };
-            let seats = |site| usize::try_from(room(site) / least).unwrap_or_default();
-            self.all_served(takers.iter().map(options).collect(), seats)
-        });
-        by_class
-            && (!apart || {
-                let suffixed = levels.iter().filter(|level| !plan.parts[level.part].spread);
-                let options = |level: &Level| {
-                    let sites = self.options(level).iter().map(|choice| choice.site);
-                    sites.filter(|&site| !self.held[site]).collect()
-                };
-                self.all_served(suffixed.map(options).collect(), |_| 1)
-            })
-    }
-
-    /// Whether the takers' sites together have room for all they take.
-    fn has_total(&self, takers: &[(Level, i64)], total: i64, room: impl Fn(usize) -> i64) -> bool {
-        let options = takers.iter().flat_map(|(level, _)| self.options(level));
-        let mut sites: Vec<usize> = options.map(|choice| choice.site).collect();
-        sites.sort_unstable();
-        sites.dedup();
-        sites.into_iter().map(|site| i128::from(room(site))).sum::<i128>() >= i128::from(total)
-    }
-
-    fn all_served(&self, mut takers: Vec<Vec<usize>>, seats: impl Fn(usize) -> usize) -> bool {
-        takers.sort_by_key(Vec::len);
-        let plenty = takers.iter().enumerate().all(|(nth, sites)| sites.len() > nth);
-        plenty || {
-            let seats: Vec<usize> = (0..self.sites.len()).map(seats).collect();
-            all_served(&takers, &seats)
-        }
+    /// The parts from a depth on.
+    fn takers<'a>(&'a self, plan: &'a Plan, depth: usize) -> Vec<Taker<'a>> {
+        let taker =
+            |level: &Level| Taker { part: &plan.parts[level.part], options: self.options(level) };
+        self.levels[depth..].iter().map(taker).collect()
     }
 
     /// Goes on to the next combination.
@@ -292,9 +225,11 @@ impl Combination {
                     self.fruitless = 0;
                     return Progress::Found;
                 }
-                if self.fruitless > FRUITLESS_MAX {
+                if self.room.matters()
+                    && self.fruitless > TRIES_MIN.max(self.choices.len() * FRUITLESS_MAX)
+                {
                     steps.take(self.choices.len());
-                    if !self.is_feasible(plan, self.depth) {
+                    if !self.room.may_serve(plan, &self.takers(plan, self.depth)) {
                         self.step_back(plan);
                     }
                 }
@@ -307,7 +242,7 @@ impl Combination {
         let Some(depth) = self.depth.checked_sub(1) else { return false };
         self.depth = depth;
         let level = self.levels[depth];
-        self.release(&plan.parts[level.part], plan, self.choices[level.next - 1].site);
+        self.room.release(plan, &plan.parts[level.part], self.choices[level.next - 1].site);
         self.picks[level.part] = NOWHERE;
         true
     }
@@ -326,7 +261,7 @@ impl Combination {
         if !plan.nested && !part.amounts.is_empty() && self.beside(world, plan, choice.slot) {
             return false;
         }
-        if !self.take(part, plan, choice.site) {
+        if !self.room.take(plan, part, choice.site) {
             return false;
         }
         self.levels[depth].have = have;
@@ -335,7 +270,7 @@ impl Combination {
             && (depth + 1 < self.levels.len() || self.meets_the_rest(plan));
         if !fine {
             self.picks[position] = NOWHERE;
-            self.release(part, plan, choice.site);
+            self.room.release(plan, part, choice.site);
         }
         fine
     }
@@ -349,46 +284,6 @@ impl Combination {
                 && !plan.parts[level.part].amounts.is_empty()
                 && world.place(other).root == root
         })
-    }
-
-    /// Takes what a part needs from a site, if it is there.
-    fn take(&mut self, part: &Part, plan: &Plan, site: usize) -> bool {
-        if self.sites.is_empty() {
-            return true;
-        }
-        if plan.isolate && !part.spread {
-            if self.held[site] {
-                return false;
-            }
-            self.held[site] = true;
-        }
-        let rooms = &mut self.room[site * plan.contended.len()..][..plan.contended.len()];
-        let needs = || part.amounts.iter().filter_map(|it| Some((it.contended?, it.units)));
-        if needs().all(|(class, units)| units <= rooms[class]) {
-            for (class, units) in needs() {
-                rooms[class] -= units;
-            }
-            return true;
-        }
-        if plan.isolate && !part.spread {
-            self.held[site] = false;
-        }
-        false
-    }
-
-    /// Gives back what [`take`](Self::take) took.
-    fn release(&mut self, part: &Part, plan: &Plan, site: usize) {
-        if self.sites.is_empty() {
-            return;
-        }
-        if plan.isolate && !part.spread {
-            self.held[site] = false;
-        }
-        for amount in &part.amounts {
-            if let Some(class) = amount.contended {
-                self.room[site * plan.contended.len() + class] += amount.units;
-            }
-        }
     }
 
     /// Whether, in each `same_subtree` set with this group, one of the providers chosen or still

@@ -12,6 +12,7 @@
 
 mod cloud;
 mod defects;
+mod effort;
 mod examples;
 mod generate;
 mod listing;
