@@ -4,7 +4,7 @@
 #![expect(clippy::indexing_slicing, reason = "positions are those of the plan's parts")]
 
 use super::Steps;
-use super::part::{Masks, and, and_not, or, pop, range};
+use super::part::{Amount, Masks, and, and_not, or, pop, range};
 use super::plan::Plan;
 use crate::world::World;
 use crate::world::set::{BLOCK, Words};
@@ -13,7 +13,7 @@ use crate::world::sharing::SignatureId;
 /// Where candidates may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// This provider alone, a tree by itself: at most one candidate.
+    /// This provider alone, a tree by itself: exactly one candidate.
     Solo(u32),
     /// The tree with this root.
     Tree(u32),
@@ -135,35 +135,22 @@ impl Anchors {
         let block = root / BLOCK;
         (self.block, self.ahead) = (block, (block + 1) * BLOCK);
         let roots = plan.anchor.words(block, world.roots().words(block));
-        (self.solo, self.trees) = ([0; 4], [0; 4]);
-        if roots == [0; 4] {
-            return;
-        }
-        let own = masks.of(&plan.parts, block);
-        let sharable = || own.iter().zip(&self.sharable);
-        if sharable().any(|(words, &sharable)| !sharable && *words == [0; 4]) {
-            return;
-        }
         let lone = and(roots, world.lone().words(block));
         let mut apart = and_not(lone, plan.sharing.words(block));
         if self.sharable.contains(&true) {
             apart = and_not(apart, world.anchored().words(block));
         }
+        self.solo = if plan.keeps_apart() { [0; 4] } else { solo(plan, block, apart) };
         self.trees = and_not(and_not(roots, apart), world.large().words(block));
+        if self.trees == [0; 4] {
+            return;
+        }
         // A tree of one needs what nobody shares from its only member.
-        let needed = sharable().filter(|(_, sharable)| !**sharable);
-        let both = needed.fold([!0; 4], |words, (own, _)| and(words, *own));
+        let own = masks.of(&plan.parts, block);
+        let needed = own.iter().zip(&self.sharable).filter(|(_, sharable)| !**sharable);
+        let all = needed.fold([!0; 4], |words, (own, _)| and(words, *own));
         let any = own.iter().fold([0; 4], |words, own| or(words, *own));
-        let lacking = and_not(lone, and(both, any));
-        self.trees = and_not(self.trees, lacking);
-        self.solo = own.iter().fold(apart, |words, own| and(words, *own));
-        for part in &plan.parts {
-            self.solo = part.spanning.words(block, self.solo);
-        }
-        for clause in &plan.together {
-            let reached = clause.iter().fold([0; 4], |words, set| or(words, set.words(block)));
-            self.solo = and(self.solo, reached);
-        }
+        self.trees = and_not(self.trees, and_not(lone, and(all, any)));
     }
 
     /// Whether each part nobody shares has somebody in the tree who may supply it.
@@ -179,4 +166,21 @@ impl Anchors {
         let has = |part: usize| and(own[part], within) != [0; 4];
         (0..own.len()).all(|part| self.sharable[part] || has(part)) && (0..own.len()).any(has)
     }
+}
+
+/// Which of these providers, alone in their trees and with nothing shared, are candidates.
+fn solo(plan: &Plan, block: u32, mut words: Words) -> Words {
+    for clause in &plan.together {
+        let reached = clause.iter().fold([0; 4], |words, set| or(words, set.words(block)));
+        words = and(words, reached);
+    }
+    for part in &plan.parts {
+        words = part.spanning.words(block, words);
+        words = part.anchor.words(block, words);
+        words = part.words(block, words);
+    }
+    for Amount { units, column, .. } in &plan.contended {
+        words = column.fitting_sum(block, words, *units);
+    }
+    words
 }

@@ -5,20 +5,28 @@
 
 #![expect(clippy::indexing_slicing, reason = "depths and positions are those of the lists indexed")]
 
-use super::part::{Amount, Masks, pop, range};
+use super::part::{Masks, and, pop, range};
 use super::plan::Plan;
 use super::random::Random;
+use super::room::{Room, Taker};
 use super::shared::Shared;
 use super::{Progress, Steps};
-use crate::model::ClassId;
 use crate::world::World;
 use crate::world::resident::NOWHERE;
 use crate::world::set::BLOCK;
 
+/// When every option was tried this often on average and nothing was found, each choice is looked
+/// at more closely.
+const FRUITLESS_MAX: usize = 8;
+/// There are at least as many tries.
+const TRIES_MIN: usize = 512;
+
 /// One way to supply a part.
 #[derive(Clone, Copy, Debug)]
-struct Choice {
-    slot: u32,
+pub(super) struct Choice {
+    pub(super) slot: u32,
+    /// Which of the sites of a [`Room`] it is.
+    pub(super) site: usize,
     /// Whether only this anchor can use it so. A candidate without any such choice consists of
     /// sharing providers that other anchors can use as well.
     bound: bool,
@@ -39,16 +47,6 @@ struct Level {
     reach: (u64, bool),
     /// What the choices above and at this level meet and whether one of them is bound.
     have: (u64, bool),
-    /// Takings up to here are from the choices above.
-    takings: usize,
-}
-
-/// An amount of a contended class that a choice takes.
-#[derive(Clone, Copy, Debug)]
-struct Taking {
-    slot: u32,
-    class: ClassId,
-    units: i64,
 }
 
 /// The iterator. It is opened for an anchor, advanced, and opened again for another.
@@ -59,9 +57,11 @@ pub(super) struct Combination {
     /// One per part, in the order in which choices are made.
     levels: Vec<Level>,
     depth: usize,
-    takings: Vec<Taking>,
     /// The slot chosen for each part, by position of the part; [`NOWHERE`]: none yet.
     picks: Vec<u32>,
+    room: Room,
+    /// Tries since something was found.
+    fruitless: usize,
 }
 
 /// What [`Combination::open`] needs beside the anchor.
@@ -96,20 +96,20 @@ impl Combination {
                 let spanned = part.spanning.admits(anchor);
                 for block in anchor / BLOCK..end.div_ceil(BLOCK) {
                     let mut words = masks.of(&plan.parts, block)[position];
-                    words = super::part::and(words, range(block, anchor, end));
+                    words = and(words, range(block, anchor, end));
                     steps.take(1);
                     while let Some(slot) = pop(&mut words, block) {
-                        if part.fits(slot) && (spanned || part.spanning.admits(slot)) {
+                        if spanned || part.spanning.admits(slot) {
                             let bound =
                                 !plan.sharing.contains(slot) || !part.may_share(world, slot);
-                            self.choices.push(Choice { slot, bound, meets: 0 });
+                            self.choices.push(Choice { slot, site: 0, bound, meets: 0 });
                         }
                     }
                 }
                 if let Some(signature) = signature {
                     let foreign = shared.options(world, plan, signature)[position].iter().copied();
                     let foreign = foreign.filter(|slot| !(anchor..end).contains(slot));
-                    let choice = |slot| Choice { slot, bound: false, meets: 0 };
+                    let choice = |slot| Choice { slot, site: 0, bound: false, meets: 0 };
                     self.choices.extend(foreign.map(choice));
                 }
             }
@@ -127,27 +127,25 @@ impl Combination {
         self.clear(NOWHERE);
         for (position, slots) in options.iter().enumerate() {
             let from = self.choices.len();
-            let choice = |&slot: &u32| Choice { slot, bound: false, meets: 0 };
+            let choice = |&slot: &u32| Choice { slot, site: 0, bound: false, meets: 0 };
             self.choices.extend(slots.iter().map(choice));
             self.add_level(position, from);
         }
-        self.choices.iter().any(|_| true)
-            && options.iter().all(|slots| !slots.is_empty())
-            && self.prepare(sources, false)
+        options.iter().all(|slots| !slots.is_empty()) && self.prepare(sources, false)
     }
 
     fn clear(&mut self, anchor: u32) {
         self.anchor = anchor;
         self.choices.clear();
         self.levels.clear();
-        self.takings.clear();
         self.depth = 0;
+        self.fruitless = 0;
     }
 
     fn add_level(&mut self, part: usize, from: usize) {
         let to = self.choices.len();
         let none = (0, false);
-        let level = Level { part, from, to, next: from, reach: none, have: none, takings: 0 };
+        let level = Level { part, from, to, next: from, reach: none, have: none };
         self.levels.push(level);
     }
 
@@ -165,10 +163,14 @@ impl Combination {
         let Sources { plan, random, .. } = sources;
         self.picks.clear();
         self.picks.resize(plan.parts.len(), NOWHERE);
-        if !self.enough_in_all(plan) {
-            return false;
-        }
         self.levels.sort_by_key(|level| level.to - level.from);
+        self.room.survey(plan, &mut self.choices);
+        if self.room.matters() {
+            let takers = self.takers(plan, 0);
+            if !self.room.has_total(plan, &takers) || !self.room.may_serve(plan, &takers) {
+                return false;
+            }
+        }
         let clauses = &plan.together[..plan.together.len().min(64)];
         let mut reach = (0, false);
         for level in self.levels.iter_mut().rev() {
@@ -190,43 +192,16 @@ impl Combination {
         reach.0 == all(clauses.len()) && (reach.1 || !own)
     }
 
-    /// Whether the options together have as much of each contended class as the parts together
-    /// take, and are as many as isolated groups need.
-    fn enough_in_all(&self, plan: &Plan) -> bool {
-        let mut slots: Vec<u32> = Vec::new();
-        if plan.isolate {
-            let suffixed = self.levels.iter().filter(|level| !plan.parts[level.part].spread);
-            let groups = suffixed.clone().count();
-            slots.extend(suffixed.flat_map(|level| self.options(level)).map(|choice| choice.slot));
-            slots.sort_unstable();
-            slots.dedup();
-            if slots.len() < groups {
-                return false;
-            }
-        }
-        let amounts = plan.parts.iter().flat_map(|part| &part.amounts).filter(|it| it.contended);
-        let mut classes: Vec<&Amount> = amounts.collect();
-        classes.sort_by_key(|amount| amount.class);
-        classes.chunk_by(|left, right| left.class == right.class).all(|same| {
-            let class = same[0].class;
-            slots.clear();
-            for level in &self.levels {
-                if plan.parts[level.part].amounts.iter().any(|it| it.class == class) {
-                    slots.extend(self.options(level).iter().map(|choice| choice.slot));
-                }
-            }
-            slots.sort_unstable();
-            slots.dedup();
-            let there = slots.iter().filter_map(|&slot| same[0].column.get(slot));
-            let there = there.map(|row| row.free().min(i64::from(row.terms.max_unit)));
-            let wanted: i128 = same.iter().map(|it| i128::from(it.units)).sum();
-            wanted <= there.map(i128::from).sum()
-        })
+    /// The parts from a depth on.
+    fn takers<'a>(&'a self, plan: &'a Plan, depth: usize) -> Vec<Taker<'a>> {
+        let taker =
+            |level: &Level| Taker { part: &plan.parts[level.part], options: self.options(level) };
+        self.levels[depth..].iter().map(taker).collect()
     }
 
     /// Goes on to the next combination.
     pub(super) fn advance(&mut self, world: &World, plan: &Plan, steps: &mut Steps) -> Progress {
-        if self.depth == self.levels.len() && !self.step_back() {
+        if self.depth == self.levels.len() && !self.step_back(plan) {
             return Progress::Exhausted;
         }
         loop {
@@ -236,28 +211,38 @@ impl Combination {
             let level = &mut self.levels[self.depth];
             if level.next == level.to {
                 level.next = level.from;
-                if !self.step_back() {
+                if !self.step_back(plan) {
                     return Progress::Exhausted;
                 }
                 continue;
             }
             let choice = self.choices[level.next];
             level.next += 1;
+            self.fruitless += 1;
             if self.place(world, plan, choice) {
                 self.depth += 1;
                 if self.depth == self.levels.len() {
+                    self.fruitless = 0;
                     return Progress::Found;
+                }
+                if self.room.matters()
+                    && self.fruitless > TRIES_MIN.max(self.choices.len() * FRUITLESS_MAX)
+                {
+                    steps.take(self.choices.len());
+                    if !self.room.may_serve(plan, &self.takers(plan, self.depth)) {
+                        self.step_back(plan);
+                    }
                 }
             }
         }
     }
 
     /// Takes back the last choice; whether there was one.
-    fn step_back(&mut self) -> bool {
+    fn step_back(&mut self, plan: &Plan) -> bool {
         let Some(depth) = self.depth.checked_sub(1) else { return false };
         self.depth = depth;
         let level = self.levels[depth];
-        self.takings.truncate(level.takings);
+        self.room.release(plan, &plan.parts[level.part], self.choices[level.next - 1].site);
         self.picks[level.part] = NOWHERE;
         true
     }
@@ -265,44 +250,29 @@ impl Combination {
     /// Makes a choice at the present depth, if it can go with those above.
     fn place(&mut self, world: &World, plan: &Plan, choice: Choice) -> bool {
         let depth = self.depth;
-        let part = &plan.parts[self.levels[depth].part];
+        let position = self.levels[depth].part;
+        let part = &plan.parts[position];
         let above = if depth == 0 { (0, false) } else { self.levels[depth - 1].have };
         let have = (above.0 | choice.meets, above.1 | choice.bound);
         let below = self.levels.get(depth + 1).map_or((0, false), |level| level.reach);
         if have.0 | below.0 != self.levels[0].reach.0 || self.own() && !(have.1 | below.1) {
             return false;
         }
-        if plan.isolate && !part.spread && self.occupied(plan, choice.slot) {
-            return false;
-        }
         if !plan.nested && !part.amounts.is_empty() && self.beside(world, plan, choice.slot) {
             return false;
         }
-        let takings = self.takings.len();
-        for amount in part.amounts.iter().filter(|it| it.contended) {
-            if !self.take(amount, choice.slot) {
-                self.takings.truncate(takings);
-                return false;
-            }
+        if !self.room.take(plan, part, choice.site) {
+            return false;
         }
-        let level = &mut self.levels[depth];
-        (level.have, level.takings) = (have, takings);
-        let position = level.part;
+        self.levels[depth].have = have;
         self.picks[position] = choice.slot;
         let fine = self.below_one_of_them(world, plan, part.group)
             && (depth + 1 < self.levels.len() || self.meets_the_rest(plan));
         if !fine {
             self.picks[position] = NOWHERE;
-            self.takings.truncate(takings);
+            self.room.release(plan, part, choice.site);
         }
         fine
-    }
-
-    /// Whether another suffixed group has the provider.
-    fn occupied(&self, plan: &Plan, slot: u32) -> bool {
-        self.levels[..self.depth]
-            .iter()
-            .any(|level| !plan.parts[level.part].spread && self.picks[level.part] == slot)
     }
 
     /// Whether resources come from another provider of the same tree.
@@ -316,19 +286,11 @@ impl Combination {
         })
     }
 
-    fn take(&mut self, amount: &Amount, slot: u32) -> bool {
-        let Amount { class, units, column, .. } = amount;
-        let same = self.takings.iter().filter(|it| it.slot == slot && it.class == *class);
-        let sum = same.map(|it| it.units).fold(*units, i64::saturating_add);
-        self.takings.push(Taking { slot, class: *class, units: *units });
-        sum == *units || column.get(slot).is_some_and(|row| row.fits_sum(sum))
-    }
-
     /// Whether, in each `same_subtree` set with this group, one of the providers chosen or still
     /// to be chosen has all of those chosen below it.
     fn below_one_of_them(&self, world: &World, plan: &Plan, group: usize) -> bool {
-        let sets = plan.subtrees.iter().filter(|set| set.contains(&group));
-        sets.into_iter().all(|set| {
+        let mut sets = plan.subtrees.iter().filter(|set| set.contains(&group));
+        sets.all(|set| {
             let parts = || set.iter().flat_map(|&group| plan.groups[group].parts.clone());
             let chosen = || parts().map(|part| self.picks[part]).filter(|&pick| pick != NOWHERE);
             let (Some(first), Some(last)) = (chosen().min(), chosen().max()) else { return true };

@@ -142,8 +142,10 @@ impl Engine {
         let random = hat.as_mut().map(|hat| &mut hat.random);
         let mut sources = Sources { world, plan, masks, shared, random };
         let (root, signature) = match place {
-            Place::Solo(slot) if self.found.solo(plan, slot) => return Progress::Found,
-            Place::Solo(_) => return Progress::Exhausted,
+            Place::Solo(slot) => {
+                self.found.solo(plan, slot);
+                return Progress::Found;
+            }
             Place::Tree(root) => (root, None),
             Place::Shared(signature) => (0, Some(signature)),
         };

@@ -27,8 +27,8 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Makes a candidate of a provider that is alone in its tree; whether it is one.
-    pub(super) fn solo(&mut self, plan: &Plan, slot: u32) -> bool {
+    /// Makes a candidate of a provider that is alone in its tree and supplies all.
+    pub(super) fn solo(&mut self, plan: &Plan, slot: u32) {
         if !self.solo {
             self.takings.clear();
             self.mapped.clear();
@@ -45,18 +45,6 @@ impl Found {
             self.merge();
             self.solo = true;
         }
-        let suffixed = plan.parts.iter().filter(|part| !part.spread).count();
-        let fits = plan.parts.iter().all(|part| part.fits(slot) && part.anchor.admits(slot))
-            && plan.parts.iter().flat_map(|part| &part.amounts).filter(|it| it.contended).all(
-                |Amount { class, column, .. }| {
-                    let sum = self.amounts.iter().find(|(other, _)| other == class);
-                    let sum = sum.map_or(0, |(_, sum)| *sum);
-                    column.get(slot).is_some_and(|row| row.fits_sum(sum))
-                },
-            );
-        if !fits || plan.isolate && suffixed > 1 {
-            return false;
-        }
         self.mapped.fill(slot);
         for (provider, _) in &mut self.providers {
             *provider = slot;
@@ -64,7 +52,6 @@ impl Found {
         if !self.providers.is_empty() {
             self.involve(slot);
         }
-        true
     }
 
     /// Makes a candidate of the slots chosen for each part.

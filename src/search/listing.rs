@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::Unknown;
-use super::part::{self, Amount, Masks, Part, pop};
+use super::part::{self, Amount, Part, pop, range};
 use super::plan::unknown_traits;
 use crate::world::set::BLOCK;
 use crate::world::{Provider, World};
@@ -38,28 +38,18 @@ pub struct Filter {
 /// An unknown class or trait.
 pub fn list<'w>(world: &'w World, filter: &Filter) -> Result<Vec<Provider<'w>>, Unknown> {
     let Some(part) = resolve(world, filter)? else { return Ok(Vec::new()) };
-    let meets = |provider: &Provider<'w>| {
-        part.fits(provider.slot())
-            && filter.uuid.is_none_or(|uuid| provider.uuid() == uuid)
-            && filter.name.as_ref().is_none_or(|name| provider.name() == name)
+    let (from, to) = match filter.uuid.map(|uuid| world.provider(uuid)) {
+        Some(Some(provider)) => (provider.slot(), provider.slot() + 1),
+        Some(None) => return Ok(Vec::new()),
+        None => part.tree.unwrap_or((0, world.end())),
     };
+    let named = |it: &Provider<'_>| filter.name.as_ref().is_none_or(|name| it.name() == name);
     let mut found: Vec<Provider<'w>> = Vec::new();
-    if let Some(uuid) = filter.uuid {
-        let admitted = |it: &Provider<'_>| {
-            part.filter.admits(it.slot())
-                && part.tree.is_none_or(|(from, to)| (from..to).contains(&it.slot()))
-        };
-        found.extend(world.provider(uuid).filter(admitted).filter(meets));
-        return Ok(found);
-    }
-    let parts = [part.clone()];
-    let (from, to) = part.tree.unwrap_or((0, world.end()));
-    let mut masks = Masks::default();
     for block in from / BLOCK..to.div_ceil(BLOCK) {
-        let mut words = masks.of(&parts, block).first().copied().unwrap_or_default();
-        words = part::and(words, world.present(block));
+        let mut words = part::and(world.present(block), range(block, from, to));
+        words = part.words(block, words);
         while let Some(slot) = pop(&mut words, block) {
-            found.extend(world.at(slot).filter(meets));
+            found.extend(world.at(slot).filter(named));
         }
     }
     found.sort_by_key(Provider::id);

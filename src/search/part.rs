@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::model::ClassId;
 use crate::world::World;
-use crate::world::column::{Column, level};
+use crate::world::column::Column;
 use crate::world::set::{BLOCK, Set, Words};
 
 /// Conditions on the sets a provider belongs to.
@@ -63,14 +63,14 @@ pub(super) struct Amount {
     pub(super) units: i64,
     /// The inventories of the class.
     pub(super) column: Column,
-    /// Whether other parts ask for the class, too.
-    pub(super) contended: bool,
+    /// Which of the plan's contended classes it is, if other parts ask for it, too.
+    pub(super) contended: Option<usize>,
 }
 
 impl Amount {
     pub(super) fn new(world: &World, class: ClassId, units: i64) -> Self {
         let column = world.column(class).cloned().unwrap_or_default();
-        Self { class, units, column, contended: false }
+        Self { class, units, column, contended: None }
     }
 }
 
@@ -94,27 +94,28 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// The slots of a block that may supply the part, and perhaps some that lack room;
-    /// [`spanning`](Self::spanning) and [`anchor`](Self::anchor) are left out.
-    fn words(&self, block: u32) -> Words {
-        let mut words = [!0; 4];
+    /// Which of the slots of a block, given as `words`, may supply the part, not regarding
+    /// [`spanning`](Self::spanning) and [`anchor`](Self::anchor).
+    pub(super) fn words(&self, block: u32, mut words: Words) -> Words {
+        if words == [0; 4] {
+            return words;
+        }
         if let Some((from, to)) = self.tree {
-            words = range(block, from, to);
+            words = and(words, range(block, from, to));
         }
         words = self.filter.words(block, words);
         for Amount { units, column, .. } in &self.amounts {
             if words == [0; 4] {
                 break;
             }
-            words = and(words, column.at_level(block, level(*units)));
+            words = column.fitting(block, words, *units);
         }
         words
     }
 
     /// Whether each amount fits on its own.
-    pub(super) fn fits(&self, slot: u32) -> bool {
-        let fits = |it: &Amount| it.column.get(slot).is_some_and(|row| row.fits(it.units));
-        self.amounts.iter().all(fits)
+    fn fits(&self, slot: u32) -> bool {
+        self.amounts.iter().all(|it| it.column.fits(slot, it.units))
     }
 
     /// Whether a sharing provider may supply the part to every tree that can use it.
@@ -133,7 +134,7 @@ impl Part {
     }
 }
 
-/// For each part, the slots of one block that may supply it (see [`Part::words`]).
+/// For each part, the slots of one block that may supply it, as [`Part::words`] has it.
 #[derive(Debug, Default)]
 pub(super) struct Masks {
     block: Option<u32>,
@@ -145,7 +146,7 @@ impl Masks {
     pub(super) fn of(&mut self, parts: &[Part], block: u32) -> &[Words] {
         if self.block != Some(block) {
             self.words.clear();
-            self.words.extend(parts.iter().map(|part| part.words(block)));
+            self.words.extend(parts.iter().map(|part| part.words(block, [!0; 4])));
             self.block = Some(block);
         }
         &self.words

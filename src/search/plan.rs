@@ -1,5 +1,7 @@
 //! From names to sets: a request made ready for searching one world.
 
+use std::collections::BTreeMap;
+
 use super::part::{Amount, Filter, Part, carriers, members};
 use super::request::{Group, Policy, Request, Strategy};
 use super::{Engine, Progress, Unknown};
@@ -24,6 +26,8 @@ pub(super) struct Plan {
     pub(super) anchor: Filter,
     /// Required traits of the unsuffixed group: met by its providers together.
     pub(super) together: Vec<Vec<Set>>,
+    /// The classes that several parts ask for, each with the sum of all amounts.
+    pub(super) contended: Vec<Amount>,
     /// Whether suffixed groups may not meet on a provider.
     pub(super) isolate: bool,
     /// Groups, by position, whose providers lie below one of themselves.
@@ -135,14 +139,23 @@ impl Plan {
     }
 
     fn mark_contended(&mut self) {
-        let mut classes: Vec<ClassId> =
-            self.parts.iter().flat_map(|part| &part.amounts).map(|it| it.class).collect();
-        classes.sort_unstable();
-        for amount in self.parts.iter_mut().flat_map(|part| &mut part.amounts) {
-            let class = amount.class;
-            let from = classes.partition_point(|&other| other < class);
-            amount.contended = classes.get(from + 1) == Some(&class);
+        let mut totals: BTreeMap<ClassId, (usize, Amount)> = BTreeMap::new();
+        for amount in self.parts.iter().flat_map(|part| &part.amounts) {
+            let none = Amount { units: 0, ..amount.clone() };
+            let (parts, total) = totals.entry(amount.class).or_insert((0, none));
+            *parts += 1;
+            total.units = total.units.saturating_add(amount.units);
         }
+        totals.retain(|_, (parts, _)| *parts > 1);
+        for amount in self.parts.iter_mut().flat_map(|part| &mut part.amounts) {
+            amount.contended = totals.keys().position(|class| *class == amount.class);
+        }
+        self.contended = totals.into_values().map(|(_, total)| total).collect();
+    }
+
+    /// Whether several suffixed groups are to be kept apart.
+    pub(super) fn keeps_apart(&self) -> bool {
+        self.isolate && self.parts.iter().filter(|part| !part.spread).count() > 1
     }
 
     /// Whether the groups added so far, each looked at by itself, already make the answer empty.

@@ -18,11 +18,15 @@ pub struct Request {
     pub root_forbidden: Vec<String>,
     /// Candidates to return at the most, chosen from all there are.
     pub limit: Option<usize>,
-    /// Candidates to generate at the most (`max_allocation_candidates`).
+    /// Candidates to generate at the most (`max_allocation_candidates`). Those that `nested`
+    /// excludes are never generated.
     pub max_candidates: Option<usize>,
-    /// In which order candidates are generated.
+    /// In which order candidates are generated, unless the order is random.
     pub strategy: Strategy,
-    /// Seed of a random order and choice; `None`: generation order.
+    /// Seed of a random order, and with a bound of a random choice: trees are drawn one after the
+    /// other, each as likely as any other, and then take turns; in a tree the options of each
+    /// group are tried in random order. So no host is preferred, however many candidates it has.
+    /// All trees that come into question are found, at 8 bytes each, before the first is drawn.
     pub random_seed: Option<u64>,
     /// Whether one candidate may use several providers of a tree (microversion 1.29). When not,
     /// summaries name only the providers used.

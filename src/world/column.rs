@@ -3,83 +3,84 @@
 
 #![expect(clippy::indexing_slicing, reason = "indices are remainders of the lengths, or ranks")]
 
+use std::sync::Arc;
+
 use super::pages::Pages;
 use super::set::{BLOCK, Words};
-use crate::model::ClassId;
-use crate::model::Inventory;
 use crate::model::provider::InventoryRow;
+use crate::model::{ClassId, Inventory};
 
 const ROWS: usize = BLOCK as usize;
 
 /// One inventory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Row {
-    /// Sum of all allocations.
-    pub(crate) used: i64,
-    /// `terms.capacity()`.
-    pub(crate) capacity: i64,
-    /// The terms.
-    pub(crate) terms: Inventory,
-    /// Last change, seconds since the Unix epoch.
-    pub(crate) updated_at: i64,
+    used: i64,
+    terms: Terms,
+}
+
+/// What claims leave as it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Terms {
+    inventory: Inventory,
+    /// `inventory.capacity()`.
+    capacity: i64,
+    updated_at: i64,
 }
 
 impl Row {
-    /// Whether `amount` more fits.
-    pub(crate) fn fits(&self, amount: i64) -> bool {
-        self.terms.allows_amount(amount) && self.has_room(amount)
-    }
-
-    /// Whether `amount`, a sum of amounts that fit each on its own, fits as a whole.
-    pub(crate) fn fits_sum(&self, amount: i64) -> bool {
-        amount <= i64::from(self.terms.max_unit) && self.has_room(amount)
-    }
-
-    /// The most that all takers together could get here.
-    pub(crate) fn free(&self) -> i64 {
-        self.capacity.saturating_sub(self.used)
-    }
-
-    fn has_room(&self, amount: i64) -> bool {
-        self.used.saturating_add(amount) <= self.capacity
-    }
-
-    fn level(&self) -> u8 {
-        level(self.free())
+    /// The most that all takers together, or one of them, could get here.
+    pub(crate) fn room(&self) -> i64 {
+        room(self.used, &self.terms)
     }
 
     /// As the model has it.
     pub(super) fn inventory(&self, class: ClassId) -> InventoryRow {
-        let Self { used, terms, updated_at, .. } = *self;
+        let Self { used, terms: Terms { inventory: terms, updated_at, .. } } = *self;
         InventoryRow { class, terms, used, updated_at }
+    }
+
+    fn level(&self) -> u8 {
+        level(self.terms.capacity.saturating_sub(self.used))
     }
 }
 
 impl From<InventoryRow> for Row {
     fn from(row: InventoryRow) -> Self {
-        let InventoryRow { terms, used, updated_at, .. } = row;
-        Self { used, capacity: terms.capacity(), terms, updated_at }
+        let InventoryRow { terms: inventory, used, updated_at, .. } = row;
+        Self { used, terms: Terms { inventory, capacity: inventory.capacity(), updated_at } }
     }
+}
+
+fn room(used: i64, terms: &Terms) -> i64 {
+    terms.capacity.saturating_sub(used).min(i64::from(terms.inventory.max_unit))
 }
 
 /// The number of binary digits of an amount; zero for what is not positive. What has a greater
 /// level than an amount is greater, what has a smaller one is smaller.
 #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
-pub(crate) fn level(amount: i64) -> u8 {
+fn level(amount: i64) -> u8 {
     if amount <= 0 { 0 } else { (i64::BITS - amount.leading_zeros()) as u8 }
 }
 
+/// The inventories of a block of slots. Claims change `used`, and the terms stay shared.
 #[derive(Clone, Debug)]
 struct Page {
+    /// Of what is free in each slot.
     levels: [u8; ROWS],
     present: Words,
+    /// The greatest [`room`] of all.
+    most: i64,
     /// One for each bit of `present`, in order.
-    rows: Vec<Row>,
+    used: Vec<i64>,
+    /// Likewise.
+    terms: Arc<Vec<Terms>>,
 }
 
 impl Default for Page {
     fn default() -> Self {
-        Self { levels: [0; ROWS], present: [0; 4], rows: Vec::new() }
+        let (used, terms) = Default::default();
+        Self { levels: [0; ROWS], present: [0; 4], most: 0, used, terms }
     }
 }
 
@@ -93,6 +94,37 @@ impl Page {
 
     fn has(&self, at: usize) -> bool {
         self.present[at / 64] >> (at % 64) & 1 == 1
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row> {
+        self.used.iter().zip(&*self.terms).map(|(&used, &terms)| Row { used, terms })
+    }
+
+    fn find_most(&self) -> i64 {
+        self.rows().map(|row| row.room()).max().unwrap_or_default().max(0)
+    }
+
+    /// Those of the slots given as bits of word number `word` in which a row passes.
+    fn filter(&self, word: usize, mut bits: u64, passes: impl Fn(i64, &Terms) -> bool) -> u64 {
+        let before: u32 = self.present[..word].iter().map(|word| word.count_ones()).sum();
+        let present = self.present[word];
+        bits &= present;
+        let mut ahead = bits;
+        while ahead != 0 {
+            let bit = ahead & ahead.wrapping_neg();
+            let rank = (before + (present & (bit - 1)).count_ones()) as usize;
+            if !passes(self.used[rank], &self.terms[rank]) {
+                bits ^= bit;
+            }
+            ahead ^= bit;
+        }
+        bits
+    }
+
+    /// A bit for each slot of word number `word` with at least this level free.
+    fn at_level(&self, word: usize, level: u8) -> u64 {
+        let levels = self.levels[word * 64..(word + 1) * 64].chunks_exact(8);
+        levels.enumerate().fold(0, |bits, (nth, eight)| bits | reach(eight, level) << (nth * 8))
     }
 }
 
@@ -110,23 +142,46 @@ impl Column {
     }
 
     /// The inventory in a slot.
-    pub(crate) fn get(&self, slot: u32) -> Option<&Row> {
+    pub(crate) fn get(&self, slot: u32) -> Option<Row> {
         let at = slot as usize % ROWS;
         let page = self.pages.get(slot as usize / ROWS)?;
-        if page.has(at) { page.rows.get(page.rank(at)) } else { None }
+        if !page.has(at) {
+            return None;
+        }
+        let rank = page.rank(at);
+        Some(Row { used: page.used[rank], terms: page.terms[rank] })
     }
 
-    /// The slots of a block with at least that [`level`] free: all that have room for an amount of
-    /// that level, and some of the same level that have not.
-    pub(crate) fn at_level(&self, block: u32, level: u8) -> Words {
-        let Some(page) = self.pages.get(block as usize) else { return [0; 4] };
-        let mut words = [0; 4];
-        for (word, levels) in words.iter_mut().zip(page.levels.chunks_exact(64)) {
-            for (nth, eight) in levels.chunks_exact(8).enumerate() {
-                *word |= reach(eight, level) << (nth * 8);
-            }
-        }
-        words
+    /// Whether an amount more fits into a slot, and is one that may be asked for.
+    pub(crate) fn fits(&self, slot: u32, amount: i64) -> bool {
+        self.get(slot).is_some_and(|row| row.terms.fits(row.used, amount))
+    }
+
+    /// The slots of a block, among those given, into which an amount more fits.
+    pub(crate) fn fitting(&self, block: u32, words: Words, amount: i64) -> Words {
+        self.select(block, words, amount, |used, terms| terms.fits(used, amount))
+    }
+
+    /// Likewise for a sum of amounts that fit each on its own.
+    pub(crate) fn fitting_sum(&self, block: u32, words: Words, sum: i64) -> Words {
+        self.select(block, words, sum, |used, terms| sum <= room(used, terms))
+    }
+
+    fn select(
+        &self,
+        block: u32,
+        words: Words,
+        amount: i64,
+        passes: impl Fn(i64, &Terms) -> bool,
+    ) -> Words {
+        let Some(page) = self.pages.get(block as usize).filter(|page| amount <= page.most) else {
+            return [0; 4];
+        };
+        let level = level(amount);
+        std::array::from_fn(|word| match words[word] {
+            0 => 0,
+            bits => page.filter(word, bits & page.at_level(word, level), &passes),
+        })
     }
 
     /// Puts an inventory into a slot.
@@ -134,28 +189,42 @@ impl Column {
         let at = slot as usize % ROWS;
         let page = self.pages.get_mut(slot as usize / ROWS);
         let rank = page.rank(at);
+        let mut last = 0;
         page.levels[at] = row.level();
         if page.has(at) {
-            page.rows[rank] = row;
+            last = room(page.used[rank], &page.terms[rank]);
+            page.used[rank] = row.used;
+            if page.terms[rank] != row.terms {
+                Arc::make_mut(&mut page.terms)[rank] = row.terms;
+            }
         } else {
             page.present[at / 64] |= 1 << (at % 64);
-            page.rows.reserve_exact(1);
-            page.rows.insert(rank, row);
+            insert(&mut page.used, rank, row.used);
+            insert(Arc::make_mut(&mut page.terms), rank, row.terms);
             self.len += 1;
+        }
+        if row.room() >= page.most {
+            page.most = row.room();
+        } else if last == page.most {
+            page.most = page.find_most();
         }
     }
 
     /// Takes the inventory out of a slot.
     pub(super) fn remove(&mut self, slot: u32) -> Option<Row> {
-        self.get(slot)?;
+        let row = self.get(slot)?;
         let at = slot as usize % ROWS;
         let page = self.pages.get_mut(slot as usize / ROWS);
+        let rank = page.rank(at);
         page.levels[at] = 0;
         page.present[at / 64] &= !(1 << (at % 64));
+        page.used.remove(rank);
+        Arc::make_mut(&mut page.terms).remove(rank);
         self.len -= 1;
-        let row = page.rows.remove(page.rank(at));
-        if page.rows.is_empty() {
+        if page.used.is_empty() {
             self.pages.remove(slot as usize / ROWS);
+        } else if row.room() == page.most {
+            page.most = page.find_most();
         }
         Some(row)
     }
@@ -164,17 +233,35 @@ impl Column {
     pub(super) fn sound(&self) -> bool {
         let mut len = 0;
         let pages = self.pages.iter().all(|(_, page)| {
-            len += page.rows.len();
-            let mut rows = page.rows.iter();
+            len += page.used.len();
+            let mut rows = page.rows();
             let sound = (0..ROWS).all(|at| {
                 let row = if page.has(at) { rows.next() } else { None };
-                let capacity = row.is_none_or(|row| row.capacity == row.terms.capacity());
-                capacity && page.levels[at] == row.map_or(0, Row::level)
+                let terms = row.map(|row| row.terms);
+                terms.is_none_or(|terms| terms.capacity == terms.inventory.capacity())
+                    && page.levels[at] == row.map_or(0, |row| row.level())
             });
-            sound && rows.next().is_none()
+            sound
+                && rows.next().is_none()
+                && page.terms.len() == page.used.len()
+                && page.most == page.find_most()
         });
         pages && len == self.len
     }
+}
+
+impl Terms {
+    fn fits(&self, used: i64, amount: i64) -> bool {
+        self.inventory.allows_amount(amount) && used.saturating_add(amount) <= self.capacity
+    }
+}
+
+/// Inserts without keeping much room for more: there are many lists, and they seldom grow.
+fn insert<T>(list: &mut Vec<T>, at: usize, item: T) {
+    if list.len() == list.capacity() {
+        list.reserve_exact(list.len() / 8 + 1);
+    }
+    list.insert(at, item);
 }
 
 /// A bit for each of eight levels that is at least `level`, the first one lowest.
@@ -199,7 +286,7 @@ mod tests {
                 total,
                 reserved: 0,
                 min_unit: 1,
-                max_unit: total,
+                max_unit: 30,
                 step_size: 1,
                 allocation_ratio: 1.0,
             },
@@ -212,19 +299,25 @@ mod tests {
     #[test]
     fn a_level_tells_what_can_not_fit() {
         assert_eq!([-5, 0, 1, 2, 3, 4, 7, 8].map(level), [0, 0, 1, 2, 2, 3, 3, 4]);
+    }
+
+    #[test]
+    fn a_block_at_a_time_is_slot_by_slot() {
         let mut column = Column::default();
-        for slot in 0..1000 {
+        for slot in (0..1000).filter(|slot| slot % 7 != 3) {
             column.set(slot, row(slot.cast_signed() % 37, i64::from(slot % 11)));
         }
         for amount in [1, 2, 3, 7, 8, 20, 40] {
             for block in 0..4 {
-                let words = column.at_level(block, level(amount));
+                let given = [!0, 0x5555_5555_5555_5555, 0, !0];
+                let fitting = column.fitting(block, given, amount);
+                let sums = column.fitting_sum(block, given, amount);
                 for at in 0..BLOCK {
+                    let has = |words: Words| words[at as usize / 64] >> (at % 64) & 1 == 1;
                     let slot = block * BLOCK + at;
-                    let free = column.get(slot).map_or(0, Row::free);
-                    let reached = words[at as usize / 64] >> (at % 64) & 1 == 1;
-                    assert_eq!(reached, level(free) >= level(amount), "{slot} {amount}");
-                    assert!(reached || free < amount);
+                    assert_eq!(has(fitting), has(given) && column.fits(slot, amount), "{slot}");
+                    let room = column.get(slot).map_or(0, |row| row.room());
+                    assert_eq!(has(sums), has(given) && amount <= room, "{slot}");
                 }
             }
         }
@@ -235,14 +328,16 @@ mod tests {
         let mut column = Column::default();
         for slot in [5, 3, 700, 4, 255, 256] {
             column.set(slot, row(slot.cast_signed(), 0));
+            assert!(column.sound());
         }
-        assert_eq!(column.remove(4).map(|row| row.capacity), Some(4));
-        assert_eq!(column.remove(4), None);
-        assert_eq!(column.remove(700).map(|row| row.capacity), Some(700));
-        let kept: Vec<i64> =
-            (0..1000).filter_map(|slot| Some(column.get(slot)?.capacity)).collect();
-        assert_eq!(kept, [3, 5, 255, 256]);
-        assert_eq!(column.len(), 4);
+        column.set(255, row(255, 250));
         assert!(column.sound());
+        assert_eq!(column.remove(4), Some(row(4, 0)));
+        assert_eq!(column.remove(4), None);
+        assert_eq!(column.remove(700), Some(row(700, 0)));
+        assert!(column.sound());
+        let kept: Vec<i64> = (0..1000).filter_map(|slot| Some(column.get(slot)?.room())).collect();
+        assert_eq!(kept, [3, 5, 5, 30]);
+        assert_eq!(column.len(), 4);
     }
 }

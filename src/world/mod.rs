@@ -21,8 +21,10 @@ pub(crate) mod column;
 mod forest;
 mod intern;
 mod map;
+mod membership;
 mod pages;
 mod provider;
+mod relay;
 pub(crate) mod resident;
 mod rooms;
 pub(crate) mod set;
@@ -78,8 +80,8 @@ pub struct Changes {
 pub struct World {
     names: Arc<Names>,
     trees: Trees,
-    residents: Table<Option<Resident>>,
-    pulses: Table<Pulse>,
+    residents: Table<Option<Resident>, 64>,
+    pulses: Table<Pulse, 256>,
     by_id: Map<ProviderId, u32>,
     by_uuid: Map<Uuid, u32>,
     /// Ascending by class.
@@ -104,7 +106,7 @@ struct Names {
 #[derive(Clone, Debug, Default)]
 struct Trees {
     rooms: Rooms,
-    places: Table<Place>,
+    places: Table<Place, 256>,
     /// Slots of all providers.
     present: Set,
     /// Slots of all roots.

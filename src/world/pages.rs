@@ -75,46 +75,43 @@ impl<P: Clone + Default> Pages<P> {
     }
 }
 
-/// Values per page of a [`Table`].
-const ROWS: usize = 256;
-
 #[derive(Clone, Debug)]
-struct Rows<T>([T; ROWS]);
+struct Rows<T, const N: usize>([T; N]);
 
-impl<T: Default> Default for Rows<T> {
+impl<T: Default, const N: usize> Default for Rows<T, N> {
     fn default() -> Self {
         Self(std::array::from_fn(|_| T::default()))
     }
 }
 
-/// One value per slot.
+/// One value per slot, `N` to a page: fewer, the dearer a value is to copy.
 #[derive(Debug)]
-pub(super) struct Table<T> {
-    pages: Pages<Rows<T>>,
+pub(super) struct Table<T, const N: usize> {
+    pages: Pages<Rows<T, N>>,
 }
 
-impl<T> Clone for Table<T> {
+impl<T, const N: usize> Clone for Table<T, N> {
     fn clone(&self) -> Self {
         Self { pages: self.pages.clone() }
     }
 }
 
-impl<T> Default for Table<T> {
+impl<T, const N: usize> Default for Table<T, N> {
     fn default() -> Self {
         Self { pages: Pages::default() }
     }
 }
 
-impl<T> Table<T> {
+impl<T, const N: usize> Table<T, N> {
     /// The value of a slot, unless nothing near it was ever written.
     pub(super) fn get(&self, slot: u32) -> Option<&T> {
-        Some(&self.pages.get(slot as usize / ROWS)?.0[slot as usize % ROWS])
+        Some(&self.pages.get(slot as usize / N)?.0[slot as usize % N])
     }
 }
 
-impl<T: Clone + Default> Table<T> {
+impl<T: Clone + Default, const N: usize> Table<T, N> {
     /// The value of a slot, for writing.
     pub(super) fn get_mut(&mut self, slot: u32) -> &mut T {
-        &mut self.pages.get_mut(slot as usize / ROWS).0[slot as usize % ROWS]
+        &mut self.pages.get_mut(slot as usize / N).0[slot as usize % N]
     }
 }

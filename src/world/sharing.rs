@@ -44,7 +44,7 @@ pub(crate) struct Signature {
 /// All signatures.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Signatures {
-    of_root: Table<SignatureId>,
+    of_root: Table<SignatureId, 256>,
     /// Slots of the roots that have one.
     anchored: Set,
     all: Map<SignatureId, Signature>,

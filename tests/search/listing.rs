@@ -4,7 +4,7 @@ use berth::model::ClassId;
 use berth::model::provider::ProviderRow;
 use berth::search::Unknown;
 use berth::search::listing::{Filter, list};
-use berth::world::World;
+use berth::world::{Provider, World};
 use proptest::prelude::*;
 
 use crate::cloud::{Cloud, uuid};
@@ -137,7 +137,7 @@ proptest! {
             let mut expected: Vec<_> =
                 rows.iter().filter(|row| passes(&rows, row, &filter)).map(|row| row.id).collect();
             expected.sort();
-            prop_assert_eq!(found.iter().map(|it| it.id()).collect::<Vec<_>>(), expected);
+            prop_assert_eq!(found.iter().map(Provider::id).collect::<Vec<_>>(), expected);
         }
     }
 }

@@ -189,10 +189,8 @@ impl<'a> Oracle<'a> {
                 .amounts
                 .iter()
                 .map(|&(class, amount)| {
-                    let providers = self.rows.iter().map(|row| row.id);
-                    let supplies = providers
-                        .filter(|&id| self.is_option(anchor, id, class, amount, group, resolved));
-                    supplies.map(|id| (id, class, amount)).collect()
+                    let supplies = self.rows.iter().map(|row| (row.id, class, amount));
+                    supplies.filter(|it| self.is_option(anchor, *it, group, resolved)).collect()
                 })
                 .collect();
             for amounts in product(&options) {
@@ -212,9 +210,7 @@ impl<'a> Oracle<'a> {
     fn is_option(
         &self,
         anchor: ProviderId,
-        id: ProviderId,
-        class: ClassId,
-        amount: i64,
+        (id, class, amount): (ProviderId, ClassId, i64),
         group: &Group,
         resolved: &Resolved,
     ) -> bool {

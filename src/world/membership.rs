@@ -1,0 +1,108 @@
+//! Keeping the sets in step: carriers of traits, members of aggregates, and what follows from them,
+//! the signatures of trees.
+
+use uuid::Uuid;
+
+use super::World;
+use super::change::Draft;
+use super::resident::Resident;
+use super::set::Set;
+use super::sharing::Aggregate;
+
+impl Draft {
+    /// Enters a provider's slot into the sets of its traits and aggregates.
+    pub(super) fn join(&mut self, slot: u32, resident: &Resident) {
+        for &id in resident.traits.iter() {
+            self.world.traits.get_or_insert_with(id, Set::default).insert(slot);
+        }
+        let shares = self.shares(resident);
+        for &id in resident.aggregates.iter() {
+            let aggregate = self.aggregate(id, shares);
+            aggregate.members.insert(slot);
+            if shares {
+                aggregate.sharing.insert(slot);
+            }
+        }
+    }
+
+    /// Takes a provider's slot out of the sets of its traits and aggregates.
+    pub(super) fn leave(&mut self, slot: u32, resident: &Resident) {
+        for &id in resident.traits.iter() {
+            let carriers = self.world.traits.get_or_insert_with(id, Set::default);
+            carriers.remove(slot);
+            if carriers.is_empty() {
+                self.emptied.0.push(id);
+            }
+        }
+        let shares = self.shares(resident);
+        for &id in resident.aggregates.iter() {
+            let aggregate = self.aggregate(id, shares);
+            aggregate.members.remove(slot);
+            if shares {
+                aggregate.sharing.remove(slot);
+            }
+            if aggregate.members.is_empty() {
+                self.emptied.1.push(id);
+            }
+        }
+    }
+
+    fn shares(&self, resident: &Resident) -> bool {
+        let shares = self.world.names.shares;
+        shares.is_some_and(|id| resident.traits.binary_search(&id).is_ok())
+    }
+
+    /// An aggregate for writing; `sharing`: its sharing members may change.
+    fn aggregate(&mut self, id: Uuid, sharing: bool) -> &mut Aggregate {
+        let aggregate = self.world.aggregates.get_or_insert_with(id, Aggregate::default);
+        if sharing {
+            self.shared_before.entry(id).or_insert(!aggregate.sharing.is_empty());
+        }
+        aggregate
+    }
+
+    /// The world, with what depends on several providers brought up to date.
+    pub(super) fn finish(mut self) -> World {
+        for (aggregate, shared) in std::mem::take(&mut self.shared_before) {
+            let Some(aggregate) = self.world.aggregates.get(aggregate) else { continue };
+            if aggregate.sharing.is_empty() == shared {
+                let roots = aggregate.members.iter().map(|slot| self.world.place(slot).root);
+                self.stale.extend(roots);
+            }
+        }
+        self.stale.sort_unstable();
+        self.stale.dedup();
+        for root in std::mem::take(&mut self.stale) {
+            if self.world.place(root).root == root {
+                let content = self.world.signature_content(root);
+                self.world.signatures.set(root, &content, &mut self.world.aggregates);
+            }
+        }
+        for id in self.emptied.0 {
+            if self.world.traits.get(id).is_some_and(Set::is_empty) {
+                self.world.traits.remove(id);
+            }
+        }
+        for id in self.emptied.1 {
+            if self.world.aggregates.get(id).is_some_and(|it| it.members.is_empty()) {
+                self.world.aggregates.remove(id);
+            }
+        }
+        self.world
+    }
+}
+
+impl World {
+    /// What the signature of the tree with this root is to be.
+    pub(super) fn signature_content(&self, root: u32) -> Vec<Uuid> {
+        let mut content: Vec<Uuid> = (root..root + self.place(root).len)
+            .filter_map(|slot| self.at(slot))
+            .flat_map(|provider| provider.aggregates())
+            .filter(|&&id| self.aggregate(id).is_some_and(|it| !it.sharing.is_empty()))
+            .copied()
+            .collect();
+        content.sort_unstable();
+        content.dedup();
+        content
+    }
+}
