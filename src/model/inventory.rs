@@ -48,7 +48,14 @@ mod tests {
     use super::Inventory;
 
     fn inventory(total: i32, reserved: i32, allocation_ratio: f64) -> Inventory {
-        Inventory { total, reserved, min_unit: 1, max_unit: i32::MAX, step_size: 1, allocation_ratio }
+        Inventory {
+            total,
+            reserved,
+            min_unit: 1,
+            max_unit: i32::MAX,
+            step_size: 1,
+            allocation_ratio,
+        }
     }
 
     #[test]

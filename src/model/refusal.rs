@@ -36,13 +36,19 @@ pub enum Refusal {
     #[error("Object action create failed because: parent provider UUID does not exist.")]
     ParentNotFound,
     /// Moving to another parent before microversion 1.37.
-    #[error("Object action update failed because: re-parenting a provider is not currently allowed.")]
+    #[error(
+        "Object action update failed because: re-parenting a provider is not currently allowed."
+    )]
     ReparentingNotAllowed,
     /// Becoming a root before microversion 1.37.
-    #[error("Object action update failed because: un-parenting a provider is not currently allowed.")]
+    #[error(
+        "Object action update failed because: un-parenting a provider is not currently allowed."
+    )]
     UnparentingNotAllowed,
     /// The new parent is the provider itself or stands below it.
-    #[error("Object action update failed because: creating loop in the provider tree is not allowed.")]
+    #[error(
+        "Object action update failed because: creating loop in the provider tree is not allowed."
+    )]
     TreeLoop,
     /// The provider is not at the generation the client saw.
     #[error(
@@ -109,7 +115,7 @@ pub enum Refusal {
     #[error("Inventory for '{class}' on resource provider '{provider}' invalid.")]
     InvalidInventory {
         /// Which provider.
-        provider: Uuid,
+        provider: String,
         /// Class name.
         class: String,
     },
@@ -121,7 +127,7 @@ pub enum Refusal {
     )]
     CapacityExceeded {
         /// Which provider.
-        provider: Uuid,
+        provider: String,
         /// Class name.
         class: String,
     },
@@ -132,7 +138,7 @@ pub enum Refusal {
     )]
     ConstraintsViolated {
         /// Which provider.
-        provider: Uuid,
+        provider: String,
         /// Class name.
         class: String,
     },

@@ -3,6 +3,9 @@
 use uuid::Uuid;
 
 use super::Unknown;
+use super::part::{self, Amount, Masks, Part, pop};
+use super::plan::unknown_traits;
+use crate::world::set::BLOCK;
 use crate::world::{Provider, World};
 
 /// All given filters must be met.
@@ -28,9 +31,73 @@ pub struct Filter {
 
 /// The providers that pass, ascending by key.
 ///
+/// Filters are looked at in the reference's order: a tree that does not exist, required traits
+/// nobody has and aggregates nobody is in make the list empty before later names are resolved.
+///
 /// # Errors
 /// An unknown class or trait.
 pub fn list<'w>(world: &'w World, filter: &Filter) -> Result<Vec<Provider<'w>>, Unknown> {
-    let _ = (world, filter);
-    todo!()
+    let Some(part) = resolve(world, filter)? else { return Ok(Vec::new()) };
+    let meets = |provider: &Provider<'w>| {
+        part.fits(provider.slot())
+            && filter.uuid.is_none_or(|uuid| provider.uuid() == uuid)
+            && filter.name.as_ref().is_none_or(|name| provider.name() == name)
+    };
+    let mut found: Vec<Provider<'w>> = Vec::new();
+    if let Some(uuid) = filter.uuid {
+        let admitted = |it: &Provider<'_>| {
+            part.filter.admits(it.slot())
+                && part.tree.is_none_or(|(from, to)| (from..to).contains(&it.slot()))
+        };
+        found.extend(world.provider(uuid).filter(admitted).filter(meets));
+        return Ok(found);
+    }
+    let parts = [part.clone()];
+    let (from, to) = part.tree.unwrap_or((0, world.end()));
+    let mut masks = Masks::default();
+    for block in from / BLOCK..to.div_ceil(BLOCK) {
+        let mut words = masks.of(&parts, block).first().copied().unwrap_or_default();
+        words = part::and(words, world.present(block));
+        while let Some(slot) = pop(&mut words, block) {
+            found.extend(world.at(slot).filter(meets));
+        }
+    }
+    found.sort_by_key(Provider::id);
+    Ok(found)
+}
+
+/// The filters as conditions on a provider; `None`: nothing can pass.
+fn resolve(world: &World, filter: &Filter) -> Result<Option<Part>, Unknown> {
+    let mut part = Part::default();
+    if let Some(uuid) = filter.in_tree {
+        let Some(provider) = world.provider(uuid) else { return Ok(None) };
+        let root = provider.root().slot();
+        part.tree = Some((root, root + world.place(root).len));
+    }
+    known(world, filter.required.iter().flatten())?;
+    part.filter.all = filter.required.iter().map(|any| part::carriers(world, any)).collect();
+    if !part.filter.admits_somebody() {
+        return Ok(None);
+    }
+    known(world, filter.forbidden.iter())?;
+    let member_of = part::Filter {
+        all: filter.member_of.iter().map(|any| part::members(world, any)).collect(),
+        none: Vec::new(),
+    };
+    if !member_of.admits_somebody() {
+        return Ok(None);
+    }
+    part.filter.all.extend(member_of.all);
+    part.filter.none = part::carriers(world, &filter.forbidden);
+    part.filter.none.extend(part::members(world, &filter.not_member_of));
+    for (name, amount) in &filter.resources {
+        let class = world.class_id(name).ok_or_else(|| Unknown::Class(name.clone()))?;
+        part.amounts.push(Amount::new(world, class, *amount));
+    }
+    Ok(Some(part))
+}
+
+fn known<'a>(world: &World, names: impl Iterator<Item = &'a String>) -> Result<(), Unknown> {
+    let unknown = unknown_traits(world, names);
+    if unknown.is_empty() { Ok(()) } else { Err(Unknown::Traits(unknown)) }
 }

@@ -1,11 +1,28 @@
 //! Allocation candidates: where the thing asked for could go. A pure function of a world and a
 //! request, computed lazily.
+//!
+//! In steps: [`plan`] resolves names and divides the request into parts, each supplied by one
+//! provider; [`anchors`] walks over the trees that come into question; [`combine`] goes through
+//! the choices at one of them; [`shared`] adds, once, the candidates made of sharing providers
+//! alone; [`engine`] takes turns among trees as the strategy says and stops at the bounds;
+//! [`found`] holds the candidate.
 
+mod anchors;
+mod combine;
+mod engine;
+mod found;
 pub mod listing;
+mod part;
+mod plan;
+mod random;
 pub mod request;
+mod shared;
+pub mod why;
 
 use std::sync::Arc;
 
+use engine::{Engine, Progress, Steps};
+use plan::Plan;
 pub use request::{Group, Policy, Request, Strategy};
 
 use crate::model::ClassId;
@@ -26,15 +43,25 @@ pub enum Unknown {
 #[derive(Debug)]
 pub struct Search {
     world: Arc<World>,
+    plan: Plan,
+    engine: Engine,
+}
+
+/// What [`Search::next_candidate`] came to.
+#[derive(Debug)]
+pub enum Next<'s> {
+    /// A candidate that was not given before.
+    Found(Candidate<'s>),
+    /// Nothing yet, after about a millisecond: ask again, or give up.
+    Paused,
+    /// There are no more, or the request's bounds are reached.
+    Exhausted,
 }
 
 /// One way to satisfy the whole request. Borrowed from the search until the next one is asked for.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Candidate<'s> {
-    /// What would be allocated where; a provider appears once, its classes ascending.
-    pub allocations: &'s [(Provider<'s>, Vec<(ClassId, i64)>)],
-    /// Which providers serve each group, in the order of the request's groups.
-    pub mappings: &'s [(&'s str, Vec<Provider<'s>>)],
+    search: &'s Search,
 }
 
 /// Starts a search. Names are resolved in the order in which the reference resolves them, so that
@@ -43,19 +70,63 @@ pub struct Candidate<'s> {
 /// # Errors
 /// An unknown class or trait.
 pub fn find(world: Arc<World>, request: &Request) -> Result<Search, Unknown> {
-    let _ = (&world, request);
-    todo!()
+    let plan = Plan::new(&world, request)?;
+    Ok(Search { world, plan, engine: Engine::default() })
 }
 
 impl Search {
     /// The next distinct candidate, until the request's bounds are reached.
-    pub fn next_candidate(&mut self) -> Option<Candidate<'_>> {
-        let _ = &self.world;
-        todo!()
+    pub fn next_candidate(&mut self) -> Next<'_> {
+        match self.engine.advance(&self.world, &self.plan) {
+            Progress::Found => Next::Found(Candidate { search: self }),
+            Progress::Paused => Next::Paused,
+            Progress::Exhausted => Next::Exhausted,
+        }
     }
 
-    /// Providers that belong into the summaries of the candidates given so far.
+    /// Providers that belong into the summaries of the candidates given so far: all members of
+    /// every tree that supplies something, each before those below it; only the suppliers
+    /// themselves if candidates may not use several providers of a tree.
     pub fn summarised(&self) -> impl Iterator<Item = Provider<'_>> {
-        std::iter::empty()
+        self.engine.found.involved().flat_map(|slot| {
+            let len = if self.plan.nested { self.world.place(slot).len } else { 1 };
+            (slot..slot + len).filter_map(|slot| self.world.at(slot))
+        })
+    }
+
+    /// The world that is searched.
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+}
+
+impl<'s> Candidate<'s> {
+    /// What would be allocated where: each provider once, with its amounts ascending by class.
+    pub fn allocations(
+        &self,
+    ) -> impl Iterator<Item = (Provider<'s>, &'s [(ClassId, i64)])> + use<'s> {
+        let Search { world, engine, .. } = self.search;
+        let found = &engine.found;
+        let mut from = 0;
+        found.providers.iter().filter_map(move |&(slot, end)| {
+            let amounts = found.amounts.get(from..end)?;
+            from = end;
+            Some((world.at(slot)?, amounts))
+        })
+    }
+
+    /// Which providers serve each group, by suffix, in the order of the request's groups.
+    pub fn mappings(
+        &self,
+    ) -> impl Iterator<Item = (&'s str, impl Iterator<Item = Provider<'s>> + use<'s>)> + use<'s>
+    {
+        let Search { world, plan, engine } = self.search;
+        let found = &engine.found;
+        let mut from = 0;
+        plan.groups.iter().zip(&found.mapped_ends).map(move |(group, &end)| {
+            let slots = found.mapped.get(from..end).unwrap_or_default();
+            from = end;
+            (group.suffix.as_str(), slots.iter().filter_map(|&slot| world.at(slot)))
+        })
     }
 }

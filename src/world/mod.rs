@@ -2,13 +2,49 @@
 //!
 //! A [`World`] is an immutable view: cheap to clone and to share, built from rows and brought
 //! forward by [`World::apply`]. It performs no I/O and knows no clock.
+//!
+//! # Layout
+//!
+//! Every provider has a *slot*. A tree has a range of slots, each member before those below it, so
+//! that "is this an ancestor of that" is two comparisons ([`resident`]). Per resource class there
+//! is a [`column`] of inventories, per trait and per aggregate a [`set`] of slots. Sharing
+//! providers are found through the [signature](sharing) of a tree. All of it stands in
+//! [pages](pages::Pages) that successive worlds have in common: applying a change copies only the
+//! pages it touches, and claims touch no page of the structure.
+//!
+//! A million providers with three inventories each take about 0.4 GB.
+
+mod build;
+mod change;
+mod check;
+pub(crate) mod column;
+mod forest;
+mod intern;
+mod map;
+mod pages;
+mod provider;
+pub(crate) mod resident;
+mod rooms;
+pub(crate) mod set;
+pub(crate) mod sharing;
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::model::provider::{InventoryRow, ProviderRow};
-use crate::model::{ClassId, Generation, ProviderId, TraitId};
+use crate::model::provider::ProviderRow;
+use crate::model::{ClassId, ProviderId, TraitId};
+use column::Column;
+use intern::Interned;
+use map::Map;
+use pages::Table;
+pub use provider::Provider;
+use resident::{Place, Pulse, Resident};
+use rooms::Rooms;
+use set::{Set, Words};
+use sharing::{Aggregate, Signature, SignatureId, Signatures};
 
 /// The names of resource classes and traits.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,128 +74,201 @@ pub struct Changes {
 }
 
 /// Every provider, its inventories with usage, traits and aggregates, at one moment.
+#[derive(Clone, Default)]
+pub struct World {
+    names: Arc<Names>,
+    trees: Trees,
+    residents: Table<Option<Resident>>,
+    pulses: Table<Pulse>,
+    by_id: Map<ProviderId, u32>,
+    by_uuid: Map<Uuid, u32>,
+    /// Ascending by class.
+    columns: Arc<Vec<(ClassId, Column)>>,
+    traits: Map<TraitId, Set>,
+    aggregates: Map<Uuid, Aggregate>,
+    signatures: Signatures,
+    lists: Lists,
+}
+
+/// The catalogue with its names turned round.
+#[derive(Debug, Default)]
+struct Names {
+    catalogue: Catalogue,
+    classes: BTreeMap<String, ClassId>,
+    traits: BTreeMap<String, TraitId>,
+    /// The trait that makes a provider share.
+    shares: Option<TraitId>,
+}
+
+/// The forest.
 #[derive(Clone, Debug, Default)]
-pub struct World {}
+struct Trees {
+    rooms: Rooms,
+    places: Table<Place>,
+    /// Slots of all providers.
+    present: Set,
+    /// Slots of all roots.
+    roots: Set,
+    /// Those that are alone in their tree.
+    lone: Set,
+    /// Those whose tree may use more slots than a block of a [`Set`] has.
+    large: Set,
+}
+
+/// Lists that many providers have alike.
+#[derive(Clone, Debug, Default)]
+struct Lists {
+    traits: Interned<TraitId>,
+    aggregates: Interned<Uuid>,
+    classes: Interned<ClassId>,
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("World").field("providers", &self.len()).finish_non_exhaustive()
+    }
+}
 
 impl World {
-    /// Lays out a world from all rows, in any order.
-    pub fn build(catalogue: Catalogue, providers: Vec<ProviderRow>) -> Self {
-        let _ = (catalogue, providers);
-        todo!()
-    }
-    /// The world after `changes`; `self` stays as it is for those who read it.
-    #[must_use]
-    pub fn apply(&self, changes: Changes) -> Self {
-        let _ = changes;
-        todo!()
-    }
-    /// Recomputes every derived value and compares.
-    ///
-    /// # Errors
-    /// What does not add up.
-    pub fn check(&self) -> Result<(), String> {
-        todo!()
-    }
     /// Names of classes and traits.
     pub fn catalogue(&self) -> &Catalogue {
-        todo!()
+        &self.names.catalogue
     }
+
     /// The key of a class.
     pub fn class_id(&self, name: &str) -> Option<ClassId> {
-        let _ = name;
-        todo!()
+        self.names.classes.get(name).copied()
     }
+
     /// The name of a class.
     pub fn class_name(&self, id: ClassId) -> Option<&str> {
-        let _ = id;
-        todo!()
+        self.names.catalogue.classes.get(&id).map(|entry| entry.name.as_str())
     }
+
     /// The key of a trait.
     pub fn trait_id(&self, name: &str) -> Option<TraitId> {
-        let _ = name;
-        todo!()
+        self.names.traits.get(name).copied()
     }
+
     /// The name of a trait.
     pub fn trait_name(&self, id: TraitId) -> Option<&str> {
-        let _ = id;
-        todo!()
+        self.names.catalogue.traits.get(&id).map(|entry| entry.name.as_str())
     }
+
     /// Whether any provider carries the trait.
     pub fn trait_in_use(&self, id: TraitId) -> bool {
-        let _ = id;
-        todo!()
+        self.traits.get(id).is_some_and(|carriers| !carriers.is_empty())
     }
+
     /// How many providers there are.
     pub fn len(&self) -> usize {
-        todo!()
+        self.by_id.len()
     }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
     /// A provider by its public identity.
     pub fn provider(&self, uuid: Uuid) -> Option<Provider<'_>> {
-        let _ = uuid;
-        todo!()
+        self.at(*self.by_uuid.get(uuid)?)
     }
+
     /// A provider by its key.
     pub fn provider_by_id(&self, id: ProviderId) -> Option<Provider<'_>> {
-        let _ = id;
-        todo!()
+        self.at(*self.by_id.get(id)?)
+    }
+
+    /// All providers, each before those below it.
+    pub fn providers(&self) -> impl Iterator<Item = Provider<'_>> {
+        self.trees.roots.iter().flat_map(|root| {
+            let end = root + self.place(root).len;
+            (root..end).filter_map(|slot| self.at(slot))
+        })
     }
 }
 
-/// One provider in a world.
-#[derive(Clone, Copy, Debug)]
-pub struct Provider<'w> {
-    world: &'w World,
-}
+/// What a search works on: slots and sets of them.
+impl World {
+    /// The provider in a slot.
+    pub(crate) fn at(&self, slot: u32) -> Option<Provider<'_>> {
+        Some(Provider { world: self, slot, resident: self.residents.get(slot)?.as_ref()? })
+    }
 
-impl<'w> Provider<'w> {
-    /// Internal key.
-    pub fn id(&self) -> ProviderId {
-        todo!()
+    /// The place of a slot in its tree.
+    pub(crate) fn place(&self, slot: u32) -> Place {
+        self.trees.places.get(slot).copied().unwrap_or_default()
     }
-    /// Public identity.
-    pub fn uuid(&self) -> Uuid {
-        todo!()
+
+    /// The slots of a block in which there is a provider.
+    pub(crate) fn present(&self, block: u32) -> Words {
+        self.trees.present.words(block)
     }
-    /// Unique name.
-    pub fn name(&self) -> &'w str {
-        let _ = self.world;
-        todo!()
+
+    /// There is no provider in this slot or a later one.
+    pub(crate) fn end(&self) -> u32 {
+        self.trees.roots.last().map_or(0, |root| root + self.place(root).len)
     }
-    /// Counter of visible changes.
-    pub fn generation(&self) -> Generation {
-        todo!()
+
+    /// The inventories of a class, if there are any.
+    pub(crate) fn column(&self, class: ClassId) -> Option<&Column> {
+        let at = self.columns.binary_search_by_key(&class, |(class, _)| *class).ok()?;
+        self.columns.get(at).map(|(_, column)| column)
     }
-    /// Last change, seconds since the Unix epoch.
-    pub fn updated_at(&self) -> i64 {
-        todo!()
+
+    /// The slots of all roots.
+    pub(crate) fn roots(&self) -> &Set {
+        &self.trees.roots
     }
-    /// The provider this one hangs below.
-    pub fn parent(&self) -> Option<Provider<'w>> {
-        todo!()
+
+    /// The slots of roots that are alone in their tree.
+    pub(crate) fn lone(&self) -> &Set {
+        &self.trees.lone
     }
-    /// The top of its tree.
-    pub fn root(&self) -> Provider<'w> {
-        todo!()
+
+    /// The slots of roots whose tree does not stand within one block.
+    pub(crate) fn large(&self) -> &Set {
+        &self.trees.large
     }
-    /// Inventories, ascending by class.
-    pub fn inventories(&self) -> impl Iterator<Item = InventoryRow> + 'w {
-        std::iter::empty()
+
+    /// The slots of the providers that carry a trait.
+    pub(crate) fn carriers(&self, id: TraitId) -> Set {
+        self.traits.get(id).cloned().unwrap_or_default()
     }
-    /// The inventory of one class.
-    pub fn inventory(&self, class: ClassId) -> Option<InventoryRow> {
-        let _ = class;
-        todo!()
+
+    /// The slots of the providers in an aggregate.
+    pub(crate) fn members(&self, aggregate: Uuid) -> Set {
+        self.aggregates.get(aggregate).map(|it| it.members.clone()).unwrap_or_default()
     }
-    /// Traits, ascending by key (standard ones first).
-    pub fn traits(&self) -> &'w [TraitId] {
-        todo!()
+
+    /// The slots of all sharing providers.
+    pub(crate) fn sharing(&self) -> Set {
+        self.names.shares.map(|id| self.carriers(id)).unwrap_or_default()
     }
-    /// Aggregates, ascending.
-    pub fn aggregates(&self) -> &'w [Uuid] {
-        todo!()
+
+    /// An aggregate that has members.
+    pub(crate) fn aggregate(&self, aggregate: Uuid) -> Option<&Aggregate> {
+        self.aggregates.get(aggregate)
+    }
+
+    /// The signature of the tree with a root.
+    pub(crate) fn signature_of(&self, root: u32) -> Option<SignatureId> {
+        self.signatures.of_root(root)
+    }
+
+    /// The slots of the roots of all trees with a signature.
+    pub(crate) fn anchored(&self) -> &Set {
+        self.signatures.anchored()
+    }
+
+    /// What a signature stands for.
+    pub(crate) fn signature(&self, id: SignatureId) -> Option<&Signature> {
+        self.signatures.get(id)
+    }
+
+    /// All signatures in use, in no particular order.
+    pub(crate) fn signatures(&self) -> impl Iterator<Item = (SignatureId, &Signature)> {
+        self.signatures.iter()
     }
 }

@@ -1,0 +1,205 @@
+//! The search under way: places in the order of the strategy, combinations within them, bounds.
+
+use std::collections::VecDeque;
+
+use super::anchors::{Anchors, Next, Place};
+use super::combine::{Combination, Sources};
+use super::found::Found;
+use super::part::Masks;
+use super::plan::Plan;
+use super::random::Random;
+use super::request::Strategy;
+use super::shared::Shared;
+use crate::world::World;
+use crate::world::sharing::SignatureId;
+
+/// Steps per call: about a millisecond at the most.
+const STEPS: usize = 50_000;
+
+/// Trees open at the same time at the most, when candidates are taken from many in turn.
+const OPEN_MAX: usize = 16_384;
+/// As many when there is no bound that would make the order matter.
+const OPEN_UNBOUNDED: usize = 1024;
+
+/// A tree that paused this often without finding anything waits until all others are done.
+const PATIENCE: usize = 8;
+/// As many may wait.
+const WAITING_MAX: usize = 64;
+
+/// How far a call got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    Found,
+    Paused,
+    Exhausted,
+}
+
+/// Steps left in a call.
+#[derive(Debug)]
+pub(super) struct Steps(usize);
+
+impl Steps {
+    /// Uses up some; whether any were left.
+    pub(super) fn take(&mut self, steps: usize) -> bool {
+        let left = self.0 > 0;
+        self.0 = self.0.saturating_sub(steps);
+        left
+    }
+}
+
+/// A place that is being worked on.
+#[derive(Debug)]
+struct Open {
+    combination: Combination,
+    /// Where the combination is of sharing providers alone.
+    signature: Option<SignatureId>,
+    /// Pauses since it last found something.
+    pauses: usize,
+}
+
+/// The state of a search.
+#[derive(Debug, Default)]
+pub(super) struct Engine {
+    pub(super) found: Found,
+    given: usize,
+    anchors: Anchors,
+    /// In random order, all places, those not yet drawn; collected before the first is drawn.
+    hat: Option<Hat>,
+    masks: Masks,
+    shared: Shared,
+    open: VecDeque<Open>,
+    waiting: VecDeque<Open>,
+    spare: Vec<Combination>,
+}
+
+#[derive(Debug)]
+struct Hat {
+    places: Vec<Place>,
+    complete: bool,
+    random: Random,
+}
+
+impl Engine {
+    /// Goes on to the next candidate, which is in `found` then.
+    pub(super) fn advance(&mut self, world: &World, plan: &Plan) -> Progress {
+        if plan.bound.is_some_and(|bound| self.given >= bound) {
+            return Progress::Exhausted;
+        }
+        let mut steps = Steps(STEPS);
+        let width = width(plan);
+        let progress = loop {
+            if self.open.len() < width {
+                match self.next_place(world, plan, &mut steps) {
+                    Next::Place(place) => match self.enter(place, world, plan, &mut steps) {
+                        Progress::Exhausted => continue,
+                        progress @ (Progress::Found | Progress::Paused) => break progress,
+                    },
+                    Next::Paused => break Progress::Paused,
+                    Next::End if self.open.is_empty() && self.waiting.is_empty() => {
+                        break Progress::Exhausted;
+                    }
+                    Next::End => {}
+                }
+            }
+            let Some(open) = self.open.pop_front().or_else(|| self.waiting.pop_front()) else {
+                continue;
+            };
+            match self.work(open, world, plan, &mut steps) {
+                Progress::Exhausted => {}
+                progress @ (Progress::Found | Progress::Paused) => break progress,
+            }
+        };
+        self.given += usize::from(progress == Progress::Found);
+        progress
+    }
+
+    /// The next place in the order of the search.
+    fn next_place(&mut self, world: &World, plan: &Plan, steps: &mut Steps) -> Next {
+        let Some(seed) = plan.seed else {
+            return self.anchors.next(world, plan, &mut self.masks, steps);
+        };
+        let hat = self.hat.get_or_insert_with(|| Hat {
+            places: Vec::new(),
+            complete: false,
+            random: Random::new(seed),
+        });
+        while !hat.complete {
+            match self.anchors.next(world, plan, &mut self.masks, steps) {
+                Next::Place(place) => hat.places.push(place),
+                Next::Paused => return Next::Paused,
+                Next::End => hat.complete = true,
+            }
+        }
+        if hat.places.is_empty() {
+            return Next::End;
+        }
+        Next::Place(hat.places.swap_remove(hat.random.below(hat.places.len())))
+    }
+
+    /// Takes the first candidate of a place and keeps the place open for the others.
+    fn enter(&mut self, place: Place, world: &World, plan: &Plan, steps: &mut Steps) -> Progress {
+        let Self { masks, shared, hat, .. } = self;
+        let random = hat.as_mut().map(|hat| &mut hat.random);
+        let mut sources = Sources { world, plan, masks, shared, random };
+        let (root, signature) = match place {
+            Place::Solo(slot) if self.found.solo(plan, slot) => return Progress::Found,
+            Place::Solo(_) => return Progress::Exhausted,
+            Place::Tree(root) => (root, None),
+            Place::Shared(signature) => (0, Some(signature)),
+        };
+        let mut combination = self.spare.pop().unwrap_or_default();
+        let viable = match signature {
+            None => combination.open(root, &mut sources, steps),
+            Some(signature) => {
+                let options = sources.shared.open(world, plan, signature);
+                options.is_some_and(|options| combination.open_shared(&options, &mut sources))
+            }
+        };
+        if viable {
+            self.work(Open { combination, signature, pauses: 0 }, world, plan, steps)
+        } else {
+            self.spare.push(combination);
+            Progress::Exhausted
+        }
+    }
+
+    /// Takes the next candidate of an open place.
+    fn work(&mut self, mut open: Open, world: &World, plan: &Plan, steps: &mut Steps) -> Progress {
+        loop {
+            let progress = open.combination.advance(world, plan, steps);
+            match progress {
+                Progress::Found => {
+                    let picks = open.combination.picks();
+                    let first = open.signature.is_none_or(|signature| {
+                        self.shared.is_first(world, plan, signature, picks)
+                    });
+                    if !first {
+                        continue;
+                    }
+                    self.found.combined(world, plan, picks);
+                    open.pauses = 0;
+                    self.open.push_back(open);
+                }
+                Progress::Paused => {
+                    open.pauses += 1;
+                    if open.pauses.is_multiple_of(PATIENCE) && self.waiting.len() < WAITING_MAX {
+                        self.waiting.push_back(open);
+                    } else {
+                        self.open.push_front(open);
+                    }
+                }
+                Progress::Exhausted => self.spare.push(open.combination),
+            }
+            return progress;
+        }
+    }
+}
+
+/// How many places are open at the same time.
+fn width(plan: &Plan) -> usize {
+    match (plan.seed, plan.strategy, plan.bound) {
+        (None, Strategy::DepthFirst, _) | (None, Strategy::BreadthFirst, None) => 1,
+        (Some(_), _, None) => OPEN_UNBOUNDED,
+        (_, _, Some(bound)) => bound.clamp(1, OPEN_MAX),
+    }
+}

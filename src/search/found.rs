@@ -1,0 +1,138 @@
+//! The candidate at hand, in buffers that serve all candidates of a search one after the other,
+//! and which providers belong into the summaries.
+
+#![expect(clippy::indexing_slicing, reason = "positions are those of the lists they were made for")]
+
+use super::part::Amount;
+use super::plan::Plan;
+use crate::model::ClassId;
+use crate::world::World;
+
+/// The candidate.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Slot of each provider used, and where its amounts end.
+    pub(super) providers: Vec<(u32, usize)>,
+    /// Amounts, those of a provider together, ascending by class.
+    pub(super) amounts: Vec<(ClassId, i64)>,
+    /// Slots of the providers of each group, group by group.
+    pub(super) mapped: Vec<u32>,
+    /// Where those of each group end.
+    pub(super) mapped_ends: Vec<usize>,
+    /// Whether the candidate is a single provider, so that the next such one differs only in that.
+    solo: bool,
+    takings: Vec<(u32, ClassId, i64)>,
+    /// The slots that summaries are to be told of, a bit each: roots, or providers.
+    involved: Vec<u64>,
+}
+
+impl Found {
+    /// Makes a candidate of a provider that is alone in its tree; whether it is one.
+    pub(super) fn solo(&mut self, plan: &Plan, slot: u32) -> bool {
+        if !self.solo {
+            self.takings.clear();
+            self.mapped.clear();
+            self.mapped_ends.clear();
+            for group in &plan.groups {
+                self.mapped.push(slot);
+                self.mapped_ends.push(self.mapped.len());
+                for Amount { class, units, .. } in
+                    plan.parts[group.parts.clone()].iter().flat_map(|part| &part.amounts)
+                {
+                    self.takings.push((slot, *class, *units));
+                }
+            }
+            self.merge();
+            self.solo = true;
+        }
+        let suffixed = plan.parts.iter().filter(|part| !part.spread).count();
+        let fits = plan.parts.iter().all(|part| part.fits(slot) && part.anchor.admits(slot))
+            && plan.parts.iter().flat_map(|part| &part.amounts).filter(|it| it.contended).all(
+                |Amount { class, column, .. }| {
+                    let sum = self.amounts.iter().find(|(other, _)| other == class);
+                    let sum = sum.map_or(0, |(_, sum)| *sum);
+                    column.get(slot).is_some_and(|row| row.fits_sum(sum))
+                },
+            );
+        if !fits || plan.isolate && suffixed > 1 {
+            return false;
+        }
+        self.mapped.fill(slot);
+        for (provider, _) in &mut self.providers {
+            *provider = slot;
+        }
+        if !self.providers.is_empty() {
+            self.involve(slot);
+        }
+        true
+    }
+
+    /// Makes a candidate of the slots chosen for each part.
+    pub(super) fn combined(&mut self, world: &World, plan: &Plan, picks: &[u32]) {
+        self.solo = false;
+        self.takings.clear();
+        self.mapped.clear();
+        self.mapped_ends.clear();
+        for group in &plan.groups {
+            let from = self.mapped.len();
+            for position in group.parts.clone() {
+                let slot = picks[position];
+                if !self.mapped[from..].contains(&slot) {
+                    self.mapped.push(slot);
+                }
+                for Amount { class, units, .. } in &plan.parts[position].amounts {
+                    self.takings.push((slot, *class, *units));
+                }
+            }
+            self.mapped[from..].sort_unstable();
+            self.mapped_ends.push(self.mapped.len());
+        }
+        self.merge();
+        for at in 0..self.providers.len() {
+            let slot = self.providers[at].0;
+            self.involve(if plan.nested { world.place(slot).root } else { slot });
+        }
+    }
+
+    /// Sums up `takings` by provider and class.
+    fn merge(&mut self) {
+        self.takings.sort_unstable();
+        self.providers.clear();
+        self.amounts.clear();
+        let mut last = None;
+        for &(slot, class, amount) in &self.takings {
+            match self.amounts.last_mut() {
+                Some((_, sum)) if last == Some((slot, class)) => {
+                    *sum = sum.saturating_add(amount);
+                }
+                _ => self.amounts.push((class, amount)),
+            }
+            match self.providers.last_mut() {
+                Some((provider, end)) if *provider == slot => *end = self.amounts.len(),
+                _ => self.providers.push((slot, self.amounts.len())),
+            }
+            last = Some((slot, class));
+        }
+    }
+
+    fn involve(&mut self, slot: u32) {
+        let word = slot as usize / 64;
+        if self.involved.len() <= word {
+            self.involved.resize((word + 1).next_power_of_two(), 0);
+        }
+        self.involved[word] |= 1 << (slot % 64);
+    }
+
+    /// The slots involved in the candidates so far: roots of trees, or when a candidate may not
+    /// use several providers of a tree, providers.
+    pub(super) fn involved(&self) -> impl Iterator<Item = u32> {
+        self.involved.iter().zip((0..).step_by(64)).flat_map(|(word, first)| {
+            let mut word = *word;
+            std::iter::from_fn(move || {
+                let bit = word.trailing_zeros();
+                word &= word.wrapping_sub(1);
+                (bit < 64).then(|| first + bit)
+            })
+        })
+    }
+}

@@ -1,0 +1,219 @@
+//! A *part* of a request is what a single provider supplies: a suffixed group as a whole, or one
+//! class of the unsuffixed group. Here stands which providers may supply it.
+
+#![expect(clippy::indexing_slicing, reason = "indices are below the length of the arrays")]
+
+use uuid::Uuid;
+
+use crate::model::ClassId;
+use crate::world::World;
+use crate::world::column::{Column, level};
+use crate::world::set::{BLOCK, Set, Words};
+
+/// Conditions on the sets a provider belongs to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Filter {
+    /// It belongs to at least one of each.
+    pub(super) all: Vec<Vec<Set>>,
+    /// It belongs to none.
+    pub(super) none: Vec<Set>,
+}
+
+impl Filter {
+    /// Whether a provider passes.
+    pub(super) fn admits(&self, slot: u32) -> bool {
+        self.all.iter().all(|any| any.iter().any(|set| set.contains(slot)))
+            && !self.none.iter().any(|set| set.contains(slot))
+    }
+
+    /// Which of the slots of a block, given as `words`, pass.
+    pub(super) fn words(&self, block: u32, mut words: Words) -> Words {
+        for any in &self.all {
+            if words == [0; 4] {
+                return words;
+            }
+            let mut reached = [0; 4];
+            for set in any {
+                reached = or(reached, set.words(block));
+            }
+            words = and(words, reached);
+        }
+        for set in &self.none {
+            words = and_not(words, set.words(block));
+        }
+        words
+    }
+
+    /// Whether anybody at all belongs to one of each.
+    pub(super) fn admits_somebody(&self) -> bool {
+        let Some(first) = self.all.first() else { return true };
+        first.iter().any(|set| self.admits_any(set))
+    }
+
+    /// Whether any member of a set passes.
+    pub(super) fn admits_any(&self, set: &Set) -> bool {
+        set.iter().any(|slot| self.admits(slot))
+    }
+}
+
+/// An amount of a class.
+#[derive(Clone, Debug)]
+pub(super) struct Amount {
+    pub(super) class: ClassId,
+    pub(super) units: i64,
+    /// The inventories of the class.
+    pub(super) column: Column,
+    /// Whether other parts ask for the class, too.
+    pub(super) contended: bool,
+}
+
+impl Amount {
+    pub(super) fn new(world: &World, class: ClassId, units: i64) -> Self {
+        let column = world.column(class).cloned().unwrap_or_default();
+        Self { class, units, column, contended: false }
+    }
+}
+
+/// A part.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Part {
+    /// Position of its group in the request.
+    pub(super) group: usize,
+    /// Whether it is a class of the unsuffixed group.
+    pub(super) spread: bool,
+    /// What is to be supplied; nothing, for a group without resources.
+    pub(super) amounts: Vec<Amount>,
+    /// Conditions on the provider itself.
+    pub(super) filter: Filter,
+    /// Conditions on the provider or the anchor: an aggregate of the root spans the tree.
+    pub(super) spanning: Filter,
+    /// Conditions on the anchor.
+    pub(super) anchor: Filter,
+    /// First slot and end of the tree it is confined to.
+    pub(super) tree: Option<(u32, u32)>,
+}
+
+impl Part {
+    /// The slots of a block that may supply the part, and perhaps some that lack room;
+    /// [`spanning`](Self::spanning) and [`anchor`](Self::anchor) are left out.
+    fn words(&self, block: u32) -> Words {
+        let mut words = [!0; 4];
+        if let Some((from, to)) = self.tree {
+            words = range(block, from, to);
+        }
+        words = self.filter.words(block, words);
+        for Amount { units, column, .. } in &self.amounts {
+            if words == [0; 4] {
+                break;
+            }
+            words = and(words, column.at_level(block, level(*units)));
+        }
+        words
+    }
+
+    /// Whether each amount fits on its own.
+    pub(super) fn fits(&self, slot: u32) -> bool {
+        let fits = |it: &Amount| it.column.get(slot).is_some_and(|row| row.fits(it.units));
+        self.amounts.iter().all(fits)
+    }
+
+    /// Whether a sharing provider may supply the part to every tree that can use it.
+    pub(super) fn may_share(&self, world: &World, slot: u32) -> bool {
+        let confined = match self.tree {
+            // Resources are not to come from another tree. A suffixed group says with `in_tree`
+            // where its provider lives, not which trees it may serve.
+            Some((from, to)) => !self.spread && (from..to).contains(&slot),
+            None => true,
+        };
+        confined
+            && self.filter.admits(slot)
+            && self.spanning.admits(slot)
+            && self.fits(slot)
+            && world.at(slot).is_some_and(|provider| !provider.aggregates().is_empty())
+    }
+}
+
+/// For each part, the slots of one block that may supply it (see [`Part::words`]).
+#[derive(Debug, Default)]
+pub(super) struct Masks {
+    block: Option<u32>,
+    words: Vec<Words>,
+}
+
+impl Masks {
+    /// Those of a block.
+    pub(super) fn of(&mut self, parts: &[Part], block: u32) -> &[Words] {
+        if self.block != Some(block) {
+            self.words.clear();
+            self.words.extend(parts.iter().map(|part| part.words(block)));
+            self.block = Some(block);
+        }
+        &self.words
+    }
+}
+
+/// The sets of the providers that carry each trait; unknown ones are left out.
+pub(super) fn carriers(world: &World, names: &[String]) -> Vec<Set> {
+    let ids = names.iter().filter_map(|name| world.trait_id(name));
+    ids.map(|id| world.carriers(id)).collect()
+}
+
+/// The sets of the providers in each aggregate.
+pub(super) fn members(world: &World, aggregates: &[Uuid]) -> Vec<Set> {
+    aggregates.iter().map(|&aggregate| world.members(aggregate)).collect()
+}
+
+pub(super) fn and(left: Words, right: Words) -> Words {
+    std::array::from_fn(|at| left[at] & right[at])
+}
+
+pub(super) fn or(left: Words, right: Words) -> Words {
+    std::array::from_fn(|at| left[at] | right[at])
+}
+
+pub(super) fn and_not(left: Words, right: Words) -> Words {
+    std::array::from_fn(|at| left[at] & !right[at])
+}
+
+/// The slots of a block in `from..to`.
+pub(super) fn range(block: u32, from: u32, to: u32) -> Words {
+    let first = block * BLOCK;
+    let (from, to) = (from.saturating_sub(first).min(BLOCK), to.saturating_sub(first).min(BLOCK));
+    [0, 64, 128, 192].map(|low| {
+        let below = |end: u32| match end.saturating_sub(low) {
+            bits @ 0..64 => (1_u64 << bits) - 1,
+            _ => !0,
+        };
+        below(to) & !below(from)
+    })
+}
+
+/// Takes the first slot out of what is left of a block.
+pub(super) fn pop(words: &mut Words, block: u32) -> Option<u32> {
+    for (word, first) in words.iter_mut().zip((block * BLOCK..).step_by(64)) {
+        if *word != 0 {
+            let slot = first + word.trailing_zeros();
+            *word &= *word - 1;
+            return Some(slot);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_cut_into_blocks() {
+        for (from, to) in [(0, 1), (63, 65), (200, 300), (256, 512), (0, 1000), (5, 5), (767, 768)]
+        {
+            let mut slots = Vec::new();
+            for block in 0..4 {
+                let mut words = range(block, from, to);
+                slots.extend(std::iter::from_fn(|| pop(&mut words, block)));
+            }
+            assert!(slots.into_iter().eq(from..to), "{from}..{to}");
+        }
+    }
+}

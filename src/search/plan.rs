@@ -1,0 +1,217 @@
+//! From names to sets: a request made ready for searching one world.
+
+use super::part::{Amount, Filter, Part, carriers, members};
+use super::request::{Group, Policy, Request, Strategy};
+use super::{Engine, Progress, Unknown};
+use crate::model::ClassId;
+use crate::world::World;
+use crate::world::set::Set;
+
+/// A request group, as far as a found candidate needs it.
+#[derive(Clone, Debug)]
+pub(super) struct PlannedGroup {
+    pub(super) suffix: String,
+    /// Positions of its parts.
+    pub(super) parts: std::ops::Range<usize>,
+}
+
+/// What to search for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plan {
+    pub(super) groups: Vec<PlannedGroup>,
+    pub(super) parts: Vec<Part>,
+    /// Conditions on the anchor for the whole request (`root_required`).
+    pub(super) anchor: Filter,
+    /// Required traits of the unsuffixed group: met by its providers together.
+    pub(super) together: Vec<Vec<Set>>,
+    /// Whether suffixed groups may not meet on a provider.
+    pub(super) isolate: bool,
+    /// Groups, by position, whose providers lie below one of themselves.
+    pub(super) subtrees: Vec<Vec<usize>>,
+    /// Whether one candidate may use several providers of a tree.
+    pub(super) nested: bool,
+    /// Candidates to give at the most.
+    pub(super) bound: Option<usize>,
+    pub(super) strategy: Strategy,
+    pub(super) seed: Option<u64>,
+    /// The slots of all sharing providers.
+    pub(super) sharing: Set,
+    /// Whether it is clear already that nothing can be found.
+    pub(super) hopeless: bool,
+}
+
+impl Plan {
+    /// Resolves the names of a request, in the reference's order: an unknown name is told unless
+    /// something before it makes the answer empty.
+    pub(super) fn new(world: &World, request: &Request) -> Result<Self, Unknown> {
+        let mut plan = Self {
+            isolate: request.policy == Policy::Isolate,
+            nested: request.nested,
+            bound: request.limit.into_iter().chain(request.max_candidates).min(),
+            strategy: request.strategy,
+            seed: request.random_seed,
+            sharing: world.sharing(),
+            hopeless: request.groups.is_empty(),
+            ..Self::default()
+        };
+        plan.anchor_traits(world, request)?;
+        for group in &request.groups {
+            if let Err(unknown) = plan.add(world, group) {
+                if plan.finds_nothing(world) {
+                    plan.hopeless = true;
+                    return Ok(plan);
+                }
+                return Err(unknown);
+            }
+        }
+        let position = |suffix: &String| request.groups.iter().position(|it| it.suffix == *suffix);
+        let subtrees = request.same_subtree.iter();
+        plan.subtrees = subtrees.map(|set| set.iter().filter_map(position).collect()).collect();
+        plan.mark_contended();
+        Ok(plan)
+    }
+
+    fn anchor_traits(&mut self, world: &World, request: &Request) -> Result<(), Unknown> {
+        let names = request.root_required.iter().chain(&request.root_forbidden);
+        let unknown = unknown_traits(world, names);
+        if !unknown.is_empty() {
+            return Err(Unknown::RootTraits(unknown));
+        }
+        let carriers = |name: &String| world.trait_id(name).map(|id| world.carriers(id));
+        let required = request.root_required.iter().filter_map(carriers);
+        self.anchor.all = required.map(|carriers| vec![carriers]).collect();
+        self.anchor.none = request.root_forbidden.iter().filter_map(carriers).collect();
+        Ok(())
+    }
+
+    /// Adds a group. On an error the groups before it are all there is, and `hopeless` tells
+    /// whether this one would have found nothing before the unknown name came up.
+    fn add(&mut self, world: &World, group: &Group) -> Result<(), Unknown> {
+        let mut amounts = Vec::new();
+        for (name, amount) in &group.resources {
+            let class = world.class_id(name).ok_or_else(|| Unknown::Class(name.clone()))?;
+            amounts.push(Amount::new(world, class, *amount));
+        }
+        let member_of = Filter {
+            all: group.member_of.iter().map(|any| members(world, any)).collect(),
+            none: Vec::new(),
+        };
+        let names = group.required.iter().flatten().chain(&group.forbidden);
+        let unknown = unknown_traits(world, names);
+        if !unknown.is_empty() {
+            self.hopeless |= !member_of.admits_somebody();
+            return Err(Unknown::Traits(unknown));
+        }
+        let tree = group.in_tree.map(|uuid| world.provider(uuid));
+        self.hopeless |= matches!(tree, Some(None));
+        let tree = tree.flatten().map(|provider| {
+            let root = provider.root().slot();
+            (root, root + world.place(root).len)
+        });
+        let suffixed = !group.suffix.is_empty();
+        let without = amounts.is_empty();
+        // Without resources only a positive condition makes a provider match.
+        let positive = !group.required.is_empty() || !group.member_of.is_empty();
+        self.hopeless |= without && !(suffixed && positive);
+        let part = Part {
+            group: self.groups.len(),
+            spread: !suffixed,
+            tree: if without { None } else { tree },
+            ..Part::default()
+        };
+        let first = self.parts.len();
+        if suffixed {
+            self.parts.push(suffixed_part(world, group, Part { amounts, ..part }, member_of));
+        } else {
+            self.together = group.required.iter().map(|any| carriers(world, any)).collect();
+            for amount in amounts {
+                let part = Part { amounts: vec![amount], ..part.clone() };
+                self.parts.push(spread_part(world, group, part, member_of.clone()));
+            }
+        }
+        let parts = first..self.parts.len();
+        self.groups.push(PlannedGroup { suffix: group.suffix.clone(), parts });
+        Ok(())
+    }
+
+    fn mark_contended(&mut self) {
+        let mut classes: Vec<ClassId> =
+            self.parts.iter().flat_map(|part| &part.amounts).map(|it| it.class).collect();
+        classes.sort_unstable();
+        for amount in self.parts.iter_mut().flat_map(|part| &mut part.amounts) {
+            let class = amount.class;
+            let from = classes.partition_point(|&other| other < class);
+            amount.contended = classes.get(from + 1) == Some(&class);
+        }
+    }
+
+    /// Whether the groups added so far, each looked at by itself, already make the answer empty.
+    fn finds_nothing(&self, world: &World) -> bool {
+        let filtered = !self.anchor.all.is_empty() || !self.anchor.none.is_empty();
+        self.hopeless
+            || filtered && !self.anchor.admits_any(world.roots())
+            || (0..self.groups.len()).any(|group| self.alone(group).is_void(world))
+    }
+
+    /// The plan for one group by itself.
+    fn alone(&self, group: usize) -> Self {
+        let spread = |part: &Part| part.spread;
+        let mut parts: Vec<Part> =
+            self.parts.iter().filter(|part| part.group == group).cloned().collect();
+        for part in &mut parts {
+            part.group = 0;
+        }
+        let together = parts.iter().any(spread).then(|| self.together.clone());
+        Self {
+            groups: vec![PlannedGroup { suffix: String::new(), parts: 0..parts.len() }],
+            parts,
+            anchor: self.anchor.clone(),
+            together: together.unwrap_or_default(),
+            nested: true,
+            sharing: self.sharing.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether there is no candidate. Gives up when it is hard to tell, and then says no.
+    fn is_void(&self, world: &World) -> bool {
+        const PAUSES_MAX: usize = 100;
+        let mut engine = Engine::default();
+        (0..PAUSES_MAX)
+            .map(|_| engine.advance(world, self))
+            .find(|progress| !matches!(progress, Progress::Paused))
+            .is_some_and(|progress| matches!(progress, Progress::Exhausted))
+    }
+}
+
+fn suffixed_part(world: &World, group: &Group, part: Part, member_of: Filter) -> Part {
+    let required = group.required.iter().map(|any| carriers(world, any));
+    let mut none = carriers(world, &group.forbidden);
+    none.extend(members(world, &group.not_member_of));
+    let all = required.chain(member_of.all).collect();
+    Part { filter: Filter { all, none }, ..part }
+}
+
+fn spread_part(world: &World, group: &Group, part: Part, member_of: Filter) -> Part {
+    let mut none = carriers(world, &group.forbidden);
+    let outside = members(world, &group.not_member_of);
+    none.extend(outside.iter().cloned());
+    Part {
+        filter: Filter { all: Vec::new(), none },
+        spanning: member_of,
+        anchor: Filter { all: Vec::new(), none: outside },
+        ..part
+    }
+}
+
+/// The names among these that no trait has, ascending.
+pub(super) fn unknown_traits<'a>(
+    world: &World,
+    names: impl Iterator<Item = &'a String>,
+) -> Vec<String> {
+    let mut unknown: Vec<String> =
+        names.filter(|name| world.trait_id(name).is_none()).cloned().collect();
+    unknown.sort_unstable();
+    unknown.dedup();
+    unknown
+}

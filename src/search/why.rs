@@ -1,0 +1,199 @@
+//! Why nothing fits: the request asked again and again, each time with one more of its conditions,
+//! and how many possibilities were left each time.
+
+use std::fmt;
+
+use super::engine::Engine;
+use super::plan::Plan;
+use super::{Group, Policy, Progress, Request};
+use crate::world::World;
+
+/// Counting ends here: what matters is how few are left.
+const COUNTED_MAX: usize = 1000;
+/// Counting ends after about as many milliseconds, too.
+const PAUSES_MAX: usize = 20;
+
+/// Possibilities left, condition by condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Funnel {
+    /// Each group by itself.
+    pub groups: Vec<GroupFunnel>,
+    /// All groups together, if each by itself has any; candidates are counted.
+    pub together: Vec<Step>,
+}
+
+/// Possibilities left for one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupFunnel {
+    /// The group's suffix.
+    pub suffix: String,
+    /// Its conditions, in the order in which they were added. Of a suffixed group providers are
+    /// counted, of the unsuffixed one the ways to spread it over providers.
+    pub steps: Vec<Step>,
+}
+
+/// A condition and what it left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What was added.
+    pub condition: Condition,
+    /// Possibilities left; 1000 is as many or more.
+    pub left: usize,
+}
+
+/// A condition of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Room for the amount of a class.
+    Class(String),
+    /// `member_of`.
+    MemberOf,
+    /// `member_of=!...`.
+    NotMemberOf,
+    /// `required`.
+    Required,
+    /// `required=!...`.
+    Forbidden,
+    /// `in_tree`.
+    InTree,
+    /// `root_required`.
+    RootRequired,
+    /// All groups at one anchor, and room for all amounts together.
+    Merge,
+    /// `group_policy=isolate`.
+    Isolate,
+    /// `same_subtree`.
+    SameSubtree,
+    /// Not two providers of a tree (before microversion 1.29).
+    OnePerTree,
+}
+
+/// Finds out what the conditions of a request leave, one after the other.
+pub fn why(world: &World, request: &Request) -> Funnel {
+    let groups: Vec<GroupFunnel> =
+        request.groups.iter().map(|group| of_group(world, request, group)).collect();
+    let void = groups.iter().any(|group| group.steps.iter().any(|step| step.left == 0));
+    let together = if void { Vec::new() } else { of_all(world, request) };
+    Funnel { groups, together }
+}
+
+impl Funnel {
+    /// The condition that left nothing, with the suffix of its group unless it is one of all.
+    pub fn culprit(&self) -> Option<(Option<&str>, &Condition)> {
+        let groups = self
+            .groups
+            .iter()
+            .flat_map(|group| group.steps.iter().map(|step| (Some(group.suffix.as_str()), step)));
+        let mut all = groups.chain(self.together.iter().map(|step| (None, step)));
+        all.find(|(_, step)| step.left == 0).map(|(suffix, step)| (suffix, &step.condition))
+    }
+}
+
+fn of_group(world: &World, request: &Request, group: &Group) -> GroupFunnel {
+    let mut part = Group { suffix: group.suffix.clone(), ..Group::default() };
+    let mut steps = Vec::new();
+    let mut add = |given: bool, condition: Condition, part: &Group, roots: bool| {
+        if given {
+            let mut alone =
+                Request { groups: vec![part.clone()], nested: true, ..Request::default() };
+            if roots {
+                alone.root_required.clone_from(&request.root_required);
+                alone.root_forbidden.clone_from(&request.root_forbidden);
+            }
+            steps.push(Step { condition, left: count(world, &alone) });
+        }
+    };
+    for resource in &group.resources {
+        part.resources.push(resource.clone());
+        add(true, Condition::Class(resource.0.clone()), &part, false);
+    }
+    part.member_of.clone_from(&group.member_of);
+    add(!part.member_of.is_empty(), Condition::MemberOf, &part, false);
+    part.required.clone_from(&group.required);
+    add(!part.required.is_empty(), Condition::Required, &part, false);
+    part.not_member_of.clone_from(&group.not_member_of);
+    add(!part.not_member_of.is_empty(), Condition::NotMemberOf, &part, false);
+    part.forbidden.clone_from(&group.forbidden);
+    add(!part.forbidden.is_empty(), Condition::Forbidden, &part, false);
+    part.in_tree = group.in_tree;
+    add(part.in_tree.is_some(), Condition::InTree, &part, false);
+    let roots = !request.root_required.is_empty() || !request.root_forbidden.is_empty();
+    add(roots, Condition::RootRequired, &part, true);
+    GroupFunnel { suffix: part.suffix, steps }
+}
+
+fn of_all(world: &World, request: &Request) -> Vec<Step> {
+    let mut all = Request {
+        groups: request.groups.clone(),
+        root_required: request.root_required.clone(),
+        root_forbidden: request.root_forbidden.clone(),
+        nested: true,
+        ..Request::default()
+    };
+    let mut steps = Vec::new();
+    let mut add = |given: bool, condition: Condition, all: &Request| {
+        if given {
+            steps.push(Step { condition, left: count(world, all) });
+        }
+    };
+    add(true, Condition::Merge, &all);
+    all.policy = request.policy;
+    add(all.policy == Policy::Isolate, Condition::Isolate, &all);
+    all.same_subtree.clone_from(&request.same_subtree);
+    add(!all.same_subtree.is_empty(), Condition::SameSubtree, &all);
+    all.nested = request.nested;
+    add(!all.nested, Condition::OnePerTree, &all);
+    steps
+}
+
+/// How many candidates there are, as far as it is counted.
+fn count(world: &World, request: &Request) -> usize {
+    let request = Request { limit: Some(COUNTED_MAX), ..request.clone() };
+    let Ok(plan) = Plan::new(world, &request) else { return 0 };
+    let mut engine = Engine::default();
+    let mut pauses = 0;
+    let mut found = 0;
+    loop {
+        match engine.advance(world, &plan) {
+            Progress::Found => found += 1,
+            Progress::Paused if pauses < PAUSES_MAX => pauses += 1,
+            Progress::Paused | Progress::Exhausted => return found,
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Class(name) => name,
+            Self::MemberOf => "member_of",
+            Self::NotMemberOf => "member_of=!",
+            Self::Required => "required",
+            Self::Forbidden => "required=!",
+            Self::InTree => "in_tree",
+            Self::RootRequired => "root_required",
+            Self::Merge => "all groups at one anchor",
+            Self::Isolate => "group_policy=isolate",
+            Self::SameSubtree => "same_subtree",
+            Self::OnePerTree => "one provider per tree",
+        })
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} left {}", self.condition, self.left)
+    }
+}
+
+impl fmt::Display for Funnel {
+    /// One line, for a log.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list =
+            |steps: &[Step]| steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        for group in &self.groups {
+            write!(formatter, "group '{}': {}; ", group.suffix, list(&group.steps))?;
+        }
+        write!(formatter, "together: {}", list(&self.together))
+    }
+}

@@ -1,0 +1,33 @@
+//! From rows to a world.
+
+use std::sync::Arc;
+
+use super::change::Draft;
+use super::sharing::SHARES;
+use super::{Catalogue, Names, World};
+use crate::model::provider::ProviderRow;
+
+impl Names {
+    pub(super) fn new(catalogue: Catalogue) -> Self {
+        let classes = catalogue.classes.iter().map(|(id, entry)| (entry.name.clone(), *id));
+        let traits = catalogue.traits.iter().map(|(id, entry)| (entry.name.clone(), *id));
+        let (classes, traits) = (classes.collect(), traits.collect());
+        let mut names = Self { catalogue, classes, traits, shares: None };
+        names.shares = names.traits.get(SHARES).copied();
+        names
+    }
+}
+
+impl World {
+    /// Lays out a world from all rows, in any order. A provider whose parent is not among them
+    /// is taken for a root.
+    pub fn build(catalogue: Catalogue, providers: Vec<ProviderRow>) -> Self {
+        let world = Self { names: Arc::new(Names::new(catalogue)), ..Self::default() };
+        let mut draft = Draft::new(world);
+        draft.change(providers.into_iter().map(|row| (row.id, Some(row))));
+        let mut world = draft.finish();
+        world.by_id.shrink();
+        world.by_uuid.shrink();
+        world
+    }
+}

@@ -1,0 +1,66 @@
+//! Lists that many providers have alike, kept once.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use super::map::Map;
+
+/// Lists of the same hash, each with the number of its users.
+type Alike<T> = Vec<(Arc<[T]>, usize)>;
+
+/// The lists in use, by hash of their content.
+#[derive(Debug)]
+pub(super) struct Interned<T> {
+    lists: Map<u64, Alike<T>>,
+}
+
+impl<T> Clone for Interned<T> {
+    fn clone(&self) -> Self {
+        Self { lists: self.lists.clone() }
+    }
+}
+
+impl<T> Default for Interned<T> {
+    fn default() -> Self {
+        Self { lists: Map::default() }
+    }
+}
+
+fn hash<T: Hash>(list: &[T]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    list.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl<T: Clone + Eq + Hash> Interned<T> {
+    /// The one copy of the list, for one more user.
+    pub(super) fn get(&mut self, list: &[T]) -> Arc<[T]> {
+        let same = self.lists.get_or_insert_with(hash(list), Vec::new);
+        if let Some((kept, users)) = same.iter_mut().find(|(kept, _)| **kept == *list) {
+            *users += 1;
+            return Arc::clone(kept);
+        }
+        let kept: Arc<[T]> = list.into();
+        same.push((Arc::clone(&kept), 1));
+        kept
+    }
+
+    /// One user less.
+    pub(super) fn give_back(&mut self, list: &[T]) {
+        let hash = hash(list);
+        let same = self.lists.get_or_insert_with(hash, Vec::new);
+        for (_, users) in same.iter_mut().filter(|(kept, _)| **kept == *list) {
+            *users -= 1;
+        }
+        same.retain(|(_, users)| *users > 0);
+        if same.is_empty() {
+            self.lists.remove(hash);
+        }
+    }
+
+    /// The lists with the number of their users, in no particular order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<[T]>, usize)> {
+        self.lists.iter().flat_map(|(_, same)| same.iter().map(|(list, users)| (list, *users)))
+    }
+}

@@ -1,0 +1,157 @@
+//! Which slots are given out: rooms of a power of two of slots, aligned to their size, one per
+//! tree.
+
+#![expect(clippy::indexing_slicing, reason = "indices are remainders of the lengths, or orders")]
+
+use super::pages::Pages;
+
+const WORDS: usize = 64;
+/// Numbers of slots are below 2 to the power of this.
+const ORDERS: usize = 32;
+
+#[derive(Clone, Debug)]
+struct Leaf([u64; WORDS]);
+
+impl Default for Leaf {
+    fn default() -> Self {
+        Self([0; WORDS])
+    }
+}
+
+/// The slots taken, a bit each.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rooms {
+    taken: Pages<Leaf>,
+    /// Below the word with this number no room of the order is free.
+    full_before: [usize; ORDERS],
+}
+
+/// The bits of a word at which a room of 2^order slots may begin, for orders below 6.
+fn starts(order: u32) -> u64 {
+    [
+        !0,
+        0x5555_5555_5555_5555,
+        0x1111_1111_1111_1111,
+        0x0101_0101_0101_0101,
+        0x1_0001_0001_0001,
+        1 | 1 << 32,
+    ][order as usize]
+}
+
+/// The bits of a room of 2^order slots, for orders below 6.
+fn span(order: u32) -> u64 {
+    (1 << (1 << order)) - 1
+}
+
+impl Rooms {
+    fn word(&self, number: usize) -> u64 {
+        self.taken.get(number / WORDS).map_or(0, |leaf| leaf.0[number % WORDS])
+    }
+
+    /// Takes the first free room of 2^order slots and gives its first slot.
+    #[expect(clippy::cast_possible_truncation, reason = "memory ends before slots of 32 bits do")]
+    pub(super) fn take(&mut self, order: u32) -> u32 {
+        let words = 1_usize << order.saturating_sub(6);
+        let mut number = self.full_before[order as usize].next_multiple_of(words);
+        loop {
+            if order < 6 {
+                let mut free = !self.word(number);
+                for step in 0..order {
+                    free &= free >> (1 << step);
+                }
+                free &= starts(order);
+                if free != 0 {
+                    self.full_before[order as usize] = number;
+                    let first = number as u32 * 64 + free.trailing_zeros();
+                    self.mark(first, order, true);
+                    return first;
+                }
+            } else if (number..number + words).all(|number| self.word(number) == 0) {
+                self.full_before[order as usize] = number + words;
+                let first = number as u32 * 64;
+                self.mark(first, order, true);
+                return first;
+            }
+            number += words;
+        }
+    }
+
+    /// Gives back the room of 2^order slots that begins at `first`.
+    pub(super) fn give_back(&mut self, first: u32, order: u32) {
+        self.mark(first, order, false);
+        for full_before in &mut self.full_before {
+            *full_before = (*full_before).min(first as usize / 64);
+        }
+    }
+
+    /// Gives back all of a room but its first 2^kept slots.
+    pub(super) fn halve(&mut self, first: u32, order: u32, kept: u32) {
+        for order in kept..order {
+            self.give_back(first + (1 << order), order);
+        }
+    }
+
+    fn mark(&mut self, first: u32, order: u32, taken: bool) {
+        let number = first as usize / 64;
+        if order < 6 {
+            let bits = span(order) << (first % 64);
+            let word = &mut self.taken.get_mut(number / WORDS).0[number % WORDS];
+            *word = if taken { *word | bits } else { *word & !bits };
+        } else {
+            for number in number..number + (1 << (order - 6)) {
+                let word = if taken { !0 } else { 0 };
+                self.taken.get_mut(number / WORDS).0[number % WORDS] = word;
+            }
+        }
+    }
+
+    /// How many slots are taken.
+    pub(super) fn len(&self) -> usize {
+        let words = self.taken.iter().flat_map(|(_, leaf)| leaf.0);
+        words.map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether a slot is taken.
+    pub(super) fn is_taken(&self, slot: u32) -> bool {
+        self.word(slot as usize / 64) >> (slot % 64) & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rooms;
+
+    #[test]
+    fn rooms_are_aligned_and_never_overlap() {
+        let mut rooms = Rooms::default();
+        let mut held: Vec<(u32, u32)> = Vec::new();
+        let mut seed = 1_u32;
+        for _ in 0..3000 {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let order = (seed >> 16) % 9;
+            if seed >> 30 == 0 && !held.is_empty() {
+                let (first, order) = held.swap_remove((seed >> 8) as usize % held.len());
+                rooms.give_back(first, order);
+            } else {
+                let first = rooms.take(order);
+                assert_eq!(first % (1 << order), 0);
+                held.push((first, order));
+            }
+        }
+        held.sort_unstable();
+        assert!(held.windows(2).all(|pair| pair[0].0 + (1 << pair[0].1) <= pair[1].0));
+        assert_eq!(rooms.len(), held.iter().map(|(_, order)| 1 << order).sum::<usize>());
+    }
+
+    #[test]
+    fn what_is_given_back_is_taken_again() {
+        let mut rooms = Rooms::default();
+        let large = rooms.take(8);
+        rooms.halve(large, 8, 2);
+        assert_eq!(rooms.len(), 4);
+        assert_eq!(rooms.take(2), 4);
+        assert_eq!(rooms.take(7), 128);
+        assert_eq!(rooms.take(0), 8);
+        assert!(rooms.is_taken(8) && !rooms.is_taken(9));
+    }
+}

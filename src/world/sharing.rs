@@ -1,0 +1,144 @@
+//! Which trees can use which sharing providers.
+//!
+//! A provider with the trait [`SHARES`] offers its inventory to every tree that has a member in
+//! one of its aggregates; the roots of these trees are its *anchors*. Trees that can use the same
+//! sharing providers are many, so what they have in common is kept once: the *signature* of a tree
+//! is the set of all aggregates its members are in and in which somebody shares.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::map::Map;
+use super::pages::Table;
+use super::set::Set;
+
+/// The name of the trait of sharing providers.
+pub(crate) const SHARES: &str = "MISC_SHARES_VIA_AGGREGATE";
+
+/// The number of a signature; zero is none.
+pub(crate) type SignatureId = u32;
+
+/// An aggregate that has members.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Aggregate {
+    /// Slots of the providers in it.
+    pub(crate) members: Set,
+    /// Those of them that share.
+    pub(crate) sharing: Set,
+    /// The signatures it is part of.
+    pub(crate) signatures: Set,
+}
+
+/// What trees that can use the same sharing providers have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Signature {
+    /// Ascending; in each of them somebody shares.
+    pub(crate) aggregates: Arc<[Uuid]>,
+    /// Slots of the roots.
+    pub(crate) roots: Set,
+}
+
+/// All signatures.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Signatures {
+    of_root: Table<SignatureId>,
+    /// Slots of the roots that have one.
+    anchored: Set,
+    all: Map<SignatureId, Signature>,
+    by_content: Map<u64, Vec<SignatureId>>,
+    last: SignatureId,
+}
+
+impl Signatures {
+    /// The signature of the tree with this root.
+    pub(super) fn of_root(&self, root: u32) -> Option<SignatureId> {
+        self.of_root.get(root).copied().filter(|&id| id != 0)
+    }
+
+    pub(super) fn anchored(&self) -> &Set {
+        &self.anchored
+    }
+
+    pub(super) fn get(&self, id: SignatureId) -> Option<&Signature> {
+        self.all.get(id)
+    }
+
+    /// All signatures in use, in no particular order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SignatureId, &Signature)> {
+        self.all.iter()
+    }
+
+    /// Sets the signature of a tree, given as its aggregates, ascending. Keeps
+    /// [`Aggregate::signatures`] in step.
+    pub(super) fn set(
+        &mut self,
+        root: u32,
+        content: &[Uuid],
+        aggregates: &mut Map<Uuid, Aggregate>,
+    ) {
+        let old = self.of_root(root);
+        if old.and_then(|id| self.get(id)).map_or(&[][..], |old| &old.aggregates) == content {
+            return;
+        }
+        if let Some(old) = old {
+            self.leave(root, old, aggregates);
+        }
+        if content.is_empty() {
+            *self.of_root.get_mut(root) = 0;
+            self.anchored.remove(root);
+            return;
+        }
+        self.anchored.insert(root);
+        let id = self.find(content).unwrap_or_else(|| {
+            self.last += 1;
+            self.by_content.get_or_insert_with(hash(content), Vec::new).push(self.last);
+            for &aggregate in content {
+                aggregates
+                    .get_or_insert_with(aggregate, Aggregate::default)
+                    .signatures
+                    .insert(self.last);
+            }
+            self.last
+        });
+        let make = || Signature { aggregates: content.into(), roots: Set::default() };
+        self.all.get_or_insert_with(id, make).roots.insert(root);
+        *self.of_root.get_mut(root) = id;
+    }
+
+    fn find(&self, content: &[Uuid]) -> Option<SignatureId> {
+        let same = self.by_content.get(hash(content))?;
+        same.iter().copied().find(|&id| self.get(id).is_some_and(|it| *it.aggregates == *content))
+    }
+
+    fn leave(&mut self, root: u32, id: SignatureId, aggregates: &mut Map<Uuid, Aggregate>) {
+        let Some(signature) = self.all.get(id) else { return };
+        let content = Arc::clone(&signature.aggregates);
+        let last = signature.roots.len() == 1;
+        if !last {
+            let make = || Signature { aggregates: content, roots: Set::default() };
+            self.all.get_or_insert_with(id, make).roots.remove(root);
+            return;
+        }
+        self.all.remove(id);
+        let same = self.by_content.get_or_insert_with(hash(&content), Vec::new);
+        same.retain(|&other| other != id);
+        if same.is_empty() {
+            self.by_content.remove(hash(&content));
+        }
+        for &aggregate in &*content {
+            if aggregates.get(aggregate).is_some() {
+                let aggregate = aggregates.get_or_insert_with(aggregate, Aggregate::default);
+                aggregate.signatures.remove(id);
+            }
+        }
+    }
+}
+
+fn hash(content: &[Uuid]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    hasher.finish()
+}

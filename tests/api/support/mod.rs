@@ -1,0 +1,5 @@
+//! What the tests of the API stand on.
+
+pub mod app;
+pub mod cloud;
+pub mod postgres;
