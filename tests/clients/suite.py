@@ -32,8 +32,10 @@ class Result(unittest.TestResult):
 
     @staticmethod
     def _tell(test, text: str) -> None:
-        print(f"FAIL  {test.id()}", file=sys.__stdout__)
-        print("\n".join(f"      {line}" for line in text.splitlines()), file=sys.__stdout__)
+        # The clients log everything they do; what they say of a failure is enough.
+        told = [line for line in text.splitlines() if "DEBUG [" not in line]
+        lines = [f"FAIL  {test.id()}", *(f"      {line}" for line in told)]
+        print("\n".join(lines), file=sys.__stdout__, flush=True)
 
 
 def main() -> int:

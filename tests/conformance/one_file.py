@@ -59,7 +59,8 @@ class Result(unittest.TestResult):
 
     def _tell(self, test, problem: str) -> None:
         self._watch_status(test)
-        lines = [problem]
+        # gabbi adds the whole answer to some messages; it follows below anyway.
+        lines = [problem.partition(", response:\n")[0]]
         if getattr(test, "url", None) is not None:
             lines.append(f"request: {test.test_data['method']} {test.url}")
         if getattr(test, "response", None) is not None:
