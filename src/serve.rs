@@ -157,6 +157,7 @@ async fn serve_on(
     Ok(())
 }
 
+/// How the API is to answer, of all that the operator chose.
 fn options(config: &Config) -> Options {
     Options {
         incomplete_consumer_project_id: config.incomplete_consumer_project_id.clone(),

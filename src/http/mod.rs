@@ -1,9 +1,10 @@
 //! Everything that knows HTTP and JSON.
 //!
-//! A request passes, from the outside in: [`edge`] (an id, a line in the log, panics caught), then
-//! the API it is for. There is one so far, Placement: it finds out who asks ([`identity`]) and for
-//! which version, chooses a row of its route table, asks the [`policy`], and calls a handler, which
-//! works on the store and the world it finds in the [`app`].
+//! A connection is kept by the [`server`]. A request passes, from the outside in: the edge (an id, a
+//! line in the log, panics caught), then the API it is for. There is one so far, Placement: it finds
+//! out who asks ([`identity`]) and for which version, chooses a row of its route table, asks the
+//! [`policy`], and calls a handler, which works on the store and the options it finds in the
+//! [`app`].
 
 pub mod app;
 mod edge;

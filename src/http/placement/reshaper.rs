@@ -44,8 +44,7 @@ pub(super) async fn reshape(call: Call) -> Result<Reply, Problem> {
     for (text, all) in wanted.inventories.0 {
         let provider = dashed_uuid(&text).ok_or_else(|| not_found(&text))?;
         let Whole(seen) = all.resource_provider_generation;
-        let inventories_of = all.inventories();
-        inventories.push(Reshaping { provider, seen, inventories: inventories_of });
+        inventories.push(Reshaping { provider, seen, inventories: all.inventories() });
     }
     let claims = request::claims(wanted.allocations, call.asked, &call.app.options)?;
     let committed = call.app.store.commit(Reshape { inventories, claims }).await;

@@ -2,7 +2,6 @@
 
 use std::sync::LazyLock;
 
-use axum::http::StatusCode;
 use serde::Deserialize;
 use serde::Serialize;
 use uuid::Uuid;

@@ -8,7 +8,7 @@ use crate::http::placement::microversion::{
     ALLOCATIONS_BY_PROVIDER, CONSUMER_GENERATION, CONSUMER_TYPE, Microversion,
 };
 use crate::model::Generation;
-use crate::store::reads::{ConsumerAllocations, HeldByConsumer};
+use crate::store::reads::{ConsumerAllocations, HeldByConsumer, HeldOnProvider};
 use crate::world::World;
 
 /// What one consumer holds. Of a consumer that holds nothing nothing else is known.
@@ -28,12 +28,12 @@ pub(super) struct OfConsumer<'a> {
 impl<'a> OfConsumer<'a> {
     /// For a version.
     pub(super) fn of(held: &'a ConsumerAllocations, asked: Microversion) -> Self {
-        let by_provider = held.providers.iter().map(|on| {
-            let resources =
-                on.resources.iter().map(|(class, used)| (class.clone(), (*used).into()));
+        let by_provider = held.providers.iter().map(|held| {
+            let HeldOnProvider { provider, generation, resources } = held;
+            let resources = resources.iter().map(|(class, used)| (class.clone(), (*used).into()));
             let resources: Map<_, _> = resources.collect();
-            let entry = serde_json::json!({ "resources": resources, "generation": on.generation });
-            (on.provider.to_string(), entry)
+            let entry = serde_json::json!({ "resources": resources, "generation": generation });
+            (provider.to_string(), entry)
         });
         let kind = held.consumer_type.as_deref().unwrap_or("unknown");
         Self {
