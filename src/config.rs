@@ -81,6 +81,13 @@ pub struct Config {
     #[arg(long, env = "BERTH_AUTH", default_value = "noauth2", value_name = "KIND")]
     pub auth: Auth,
 
+    /// Let only the present default rules of who may do what hold. With false, the rules before
+    /// them hold too: an administrator may then do what is otherwise for services alone
+    /// (`POST /reshaper`).
+    #[arg(long, env = "BERTH_ENFORCE_NEW_DEFAULTS", default_value = "true", num_args = 0..=1,
+          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub enforce_new_defaults: bool,
+
     /// Serve without authentication on an address that others can reach, too.
     #[arg(long, env = "BERTH_ALLOW_NOAUTH", default_value = "false", num_args = 0..=1,
           default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
@@ -234,8 +241,8 @@ pub fn with_file(command: clap::Command, text: &str) -> Result<clap::Command, St
 /// A file with every option, its manual and its default, commented out.
 pub fn sample(command: &clap::Command) -> String {
     let mut text = String::from(
-        "# Options of `berth serve`. Every line that is commented out shows the default.\n\
-         # A flag (--listen ...) or an environment variable (BERTH_LISTEN=...) wins over this file.\n",
+        "# Options of `berth serve`. A line that is commented out shows the default.\n\
+         # A flag (--listen ...) or a variable (BERTH_LISTEN=...) wins over this file.\n",
     );
     for arg in keys(command) {
         let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string);

@@ -160,6 +160,7 @@ async fn serve_on(
 /// How the API is to answer, of all that the operator chose.
 fn options(config: &Config) -> Options {
     Options {
+        enforce_new_defaults: config.enforce_new_defaults,
         incomplete_consumer_project_id: config.incomplete_consumer_project_id.clone(),
         incomplete_consumer_user_id: config.incomplete_consumer_user_id.clone(),
         max_allocation_candidates: usize::try_from(config.max_allocation_candidates).ok(),

@@ -33,8 +33,8 @@ impl App {
     pub fn new(store: Store, options: Options) -> Self {
         Self {
             store,
+            policy: Arc::new(Policy::new(!options.enforce_new_defaults)),
             options: Arc::new(options),
-            policy: Arc::new(Policy::default()),
             identity: Identity::default(),
             clock: system_clock,
             panics: Arc::default(),
@@ -54,6 +54,9 @@ impl App {
 /// What an operator may choose about answering requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
+    /// Whether only the present default rules hold; otherwise an admin may also do what they
+    /// reserve for services.
+    pub enforce_new_defaults: bool,
     /// Owner of consumers that name none (before microversion 1.8).
     pub incomplete_consumer_project_id: String,
     /// Owner of consumers that name none (before microversion 1.8).
@@ -78,6 +81,7 @@ impl Default for Options {
     fn default() -> Self {
         let nobody = "00000000-0000-0000-0000-000000000000";
         Self {
+            enforce_new_defaults: true,
             incomplete_consumer_project_id: nobody.to_owned(),
             incomplete_consumer_user_id: nobody.to_owned(),
             max_allocation_candidates: None,

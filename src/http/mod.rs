@@ -12,6 +12,7 @@ pub mod identity;
 mod placement;
 pub mod policy;
 pub mod server;
+mod unreadable;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;

@@ -15,6 +15,8 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use super::unreadable::Explained;
+
 /// The longest request head: room for URLs of 64 KiB and the headers beside them.
 const HEAD_BYTES_MAX: usize = 128 * 1024;
 /// How long the listener rests when the system is out of descriptors.
@@ -52,7 +54,7 @@ pub async fn serve(
             .timer(TokioTimer::new())
             .header_read_timeout(bounds.header_timeout)
             .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(TokioIo::new(Explained::new(stream)), service);
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {

@@ -3,5 +3,7 @@
 #![expect(missing_docs, reason = "tests speak for themselves")]
 
 mod concurrency;
+mod crash;
 mod freshness;
 mod support;
+mod vanish;

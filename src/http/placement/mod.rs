@@ -7,6 +7,7 @@
 
 mod accept;
 mod aggregates;
+mod allocation_candidates;
 mod allocations;
 mod body;
 mod call;

@@ -18,8 +18,8 @@ use super::microversion::{
 use super::problem::Problem;
 use super::reply::Reply;
 use super::{
-    aggregates, allocations, inventories, reshaper, resource_classes, resource_providers, root,
-    traits, usages,
+    aggregates, allocation_candidates, allocations, inventories, reshaper, resource_classes,
+    resource_providers, root, traits, usages,
 };
 use crate::http::policy::{Rule, rule};
 
@@ -107,6 +107,10 @@ pub(super) static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
                 put(.., rule::ALLOCATIONS_UPDATE, allocations::replace),
                 delete(.., rule::ALLOCATIONS_DELETE, allocations::delete),
             ],
+        ),
+        at(
+            "/allocation_candidates",
+            [get(ALLOCATION_CANDIDATES.., rule::CANDIDATES_LIST, allocation_candidates::list)],
         ),
         at("/traits", [get(TRAITS.., rule::TRAITS_LIST, traits::list)]),
         at(

@@ -3,3 +3,4 @@
 pub mod app;
 pub mod cloud;
 pub mod postgres;
+pub mod process;
