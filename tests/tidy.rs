@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 
 /// Lines of a source file at the most, without its tests.
 const FILE_LINES_MAX: usize = 500;
-/// Columns of a line at the most.
-const LINE_WIDTH_MAX: usize = 100;
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 8] =
     ["utils", "util", "common", "helpers", "misc", "lib", "manager", "base"];
@@ -118,7 +116,7 @@ fn a_layer_knows_only_those_below_it() {
 }
 
 #[test]
-fn files_are_short_and_lines_are_not_wide() {
+fn files_are_short() {
     let mut faults = Vec::new();
     for source in sources("src") {
         let lines = source.text.lines().count();
@@ -128,13 +126,6 @@ fn files_are_short_and_lines_are_not_wide() {
             .map_or(0, |at| source.text[at..].lines().count());
         if lines - tests > FILE_LINES_MAX && !source.is_test() {
             faults.push(format!("{}: {} lines", source.name(), lines - tests));
-        }
-    }
-    for source in sources("src").into_iter().chain(sources("tests")) {
-        for (nth, line) in source.text.lines().enumerate() {
-            if line.chars().count() > LINE_WIDTH_MAX && !line.contains("://") {
-                faults.push(format!("{}:{}: wide", source.name(), nth + 1));
-            }
         }
     }
     assert_none(&faults);
