@@ -88,7 +88,7 @@ impl Default for Options {
             randomize_allocation_candidates: false,
             generation_strategy: Strategy::DepthFirst,
             max_body_bytes: 1024 * 1024,
-            body_timeout: Duration::from_secs(60),
+            body_timeout: Duration::from_mins(1),
             max_uri_bytes: 64 * 1024,
             path_prefix: String::new(),
         }

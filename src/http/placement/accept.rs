@@ -7,10 +7,8 @@ use axum::http::header::ACCEPT;
 
 /// JSON.
 pub(super) const JSON: &str = "application/json";
-/// HTML, which only errors have.
+/// HTML, which only errors have. Who accepts neither gets errors as plain text.
 pub(super) const HTML: &str = "text/html";
-/// Plain text, which only errors have.
-pub(super) const PLAIN: &str = "text/plain";
 
 /// What the client says it accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -59,7 +59,12 @@ impl<'de, T: TryFrom<i64>> Deserialize<'de> for Whole<T> {
         let number = serde_json::Number::deserialize(deserializer)?;
         let fitting = whole(&number).and_then(|whole| T::try_from(whole).ok());
         fitting.map(Self).ok_or_else(|| {
-            Error::custom(format!("{} is beyond all bounds", repr(&Value::from(number))))
+            let (which, bound) = if number.as_f64().is_some_and(|value| value < 0.0) {
+                ("less than the minimum", i64::MIN)
+            } else {
+                ("greater than the maximum", i64::MAX)
+            };
+            Error::custom(format!("{} is {which} of {bound}", repr(&Value::from(number))))
         })
     }
 }
@@ -102,3 +107,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
         Ok(Ordered(members))
     }
 }
+
+#[cfg(test)]
+pub(in crate::http::placement) mod tests;

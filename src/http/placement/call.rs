@@ -8,6 +8,7 @@ use super::body::Body;
 use super::microversion::Microversion;
 use super::problem::Problem;
 use super::query::Query;
+use super::routes::Captured;
 use super::spelling::dashed_uuid;
 use crate::http::app::App;
 use crate::http::identity::Caller;
@@ -25,7 +26,7 @@ pub(super) struct Call {
     /// Who asks.
     pub(super) caller: Caller,
     /// What the path's variable parts are, by name.
-    pub(super) captured: Vec<(&'static str, String)>,
+    pub(super) captured: Captured,
     /// The query string as it came.
     pub(super) raw_query: String,
     /// The body, empty if the route takes none.

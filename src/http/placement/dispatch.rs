@@ -8,13 +8,10 @@ use axum::http::{HeaderMap, Method};
 use super::accept::{Accept, JSON};
 use super::microversion::Microversion;
 use super::problem::Problem;
-use super::routes::{Elsewhere, Media, Route, Row};
+use super::routes::{Captured, Elsewhere, Media, Route, Row};
 
 /// The route of a path (decoded), and the values of its variable parts.
-pub(super) fn find<'t>(
-    table: &'t [Route],
-    path: &str,
-) -> Result<(&'t Route, Vec<(&'static str, String)>), Problem> {
+pub(super) fn find<'t>(table: &'t [Route], path: &str) -> Result<(&'t Route, Captured), Problem> {
     let parts: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
     let found = table.iter().find_map(|route| Some((route, route.capture(&parts)?)));
     found.ok_or_else(|| Problem::not_found(""))
@@ -79,3 +76,6 @@ fn check_media(media: Media, offered: &Offered) -> Result<(), Problem> {
         Media::JsonOut | Media::JsonIn | Media::Any => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 //!
 //! The texts around the detail are those of the reference's framework, because clients read them.
 
+use std::fmt::Write;
 use std::sync::LazyLock;
 
 use axum::http::{HeaderValue, Method, StatusCode, header};
@@ -342,8 +343,12 @@ fn escape(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#x27;"),
             ascii if ascii.is_ascii() => escaped.push(ascii),
-            other => escaped.push_str(&format!("&#{};", u32::from(other))),
+            // Writing to a string cannot fail.
+            other => drop(write!(escaped, "&#{};", u32::from(other))),
         }
     }
     escaped
 }
+
+#[cfg(test)]
+mod tests;

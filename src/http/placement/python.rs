@@ -249,3 +249,6 @@ fn words(line: &str) -> Vec<&str> {
     }
     words
 }
+
+#[cfg(test)]
+mod tests;

@@ -311,3 +311,6 @@ fn amount_of(class: &str, text: &str) -> Result<i64, Problem> {
     }
     Ok(amount)
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,8 +17,10 @@ pub(super) struct Reply {
     status: StatusCode,
     json: Option<Body>,
     location: Option<String>,
-    /// Whether it carries cache headers; the last change is not always known.
-    cached: Option<Option<i64>>,
+    /// Whether it says that it must not be kept.
+    no_cache: bool,
+    /// When the thing last changed, if that is known.
+    modified: Option<i64>,
 }
 
 impl Reply {
@@ -49,7 +51,7 @@ impl Reply {
     }
 
     fn empty(status: StatusCode) -> Self {
-        Self { status, json: None, location: None, cached: None }
+        Self { status, json: None, location: None, no_cache: false, modified: None }
     }
 
     /// The same with another status.
@@ -65,7 +67,7 @@ impl Reply {
     /// The same, saying when the thing last changed, in seconds since the Unix epoch, if that is
     /// known, and that it must not be kept. Versions that do not tell leave it out.
     pub(super) fn modified(self, seconds: impl Into<Option<i64>>) -> Self {
-        Self { cached: Some(seconds.into()), ..self }
+        Self { no_cache: true, modified: seconds.into(), ..self }
     }
 
     /// The answer for a version.
@@ -80,9 +82,9 @@ impl Reply {
         if let Some(Ok(location)) = self.location.map(HeaderValue::try_from) {
             headers.insert(header::LOCATION, location);
         }
-        if let Some(modified) = self.cached.filter(|_| asked.has(CACHE_HEADERS)) {
+        if self.no_cache && asked.has(CACHE_HEADERS) {
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-            if let Some(Ok(date)) = modified.map(|at| HeaderValue::try_from(http_date(at))) {
+            if let Some(Ok(date)) = self.modified.map(|at| HeaderValue::try_from(http_date(at))) {
                 headers.insert(header::LAST_MODIFIED, date);
             }
         }

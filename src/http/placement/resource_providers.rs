@@ -60,15 +60,24 @@ static LINKS: LazyLock<Ladder<Vec<&'static str>>> = LazyLock::new(|| {
 struct Wanted {
     name: String,
     uuid: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    parent_provider_uuid: Option<Option<String>>,
+    #[serde(default)]
+    parent_provider_uuid: Parent,
 }
 
-/// Tells a null from nothing at all.
-fn given<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
+/// What is said of a parent.
+#[derive(Default, Deserialize)]
+#[serde(from = "Option<String>")]
+enum Parent {
+    #[default]
+    Unsaid,
+    None,
+    Named(String),
+}
+
+impl From<Option<String>> for Parent {
+    fn from(said: Option<String>) -> Self {
+        said.map_or(Self::None, Self::Named)
+    }
 }
 
 /// `GET /resource_providers`
@@ -93,11 +102,10 @@ pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
         let why = "Object action create failed because: name is required";
         return Err(cannot_create(&name, uuid, why));
     }
-    let parent = match wanted.parent_provider_uuid.flatten() {
-        Some(text) => {
-            Some(dashed_uuid(&text).ok_or_else(|| refused(Refusal::ParentNotFound.into()))?)
-        }
-        None => None,
+    let missing = || refused(Refusal::ParentNotFound.into());
+    let parent = match wanted.parent_provider_uuid {
+        Parent::Named(text) => Some(dashed_uuid(&text).ok_or_else(missing)?),
+        Parent::None | Parent::Unsaid => None,
     };
     let change = CreateProvider { uuid, name: wanted.name, parent };
     let record = call.app.store.commit(change).await.map_err(refused)?;
@@ -125,12 +133,11 @@ pub(super) async fn update(call: Call) -> Result<Reply, Problem> {
     let wanted: Wanted = call.body.parse(UPDATE_BODY.at(call.asked))?;
     let name = wanted.name.clone();
     let refused = |why| update_refused(why, &name, uuid);
+    let missing = || refused(Refusal::ParentNotFound.into());
     let parent = match wanted.parent_provider_uuid {
-        Some(Some(text)) => {
-            Some(Some(dashed_uuid(&text).ok_or_else(|| refused(Refusal::ParentNotFound.into()))?))
-        }
-        Some(None) => Some(None),
-        None => None,
+        Parent::Named(text) => Some(Some(dashed_uuid(&text).ok_or_else(missing)?)),
+        Parent::None => Some(None),
+        Parent::Unsaid => None,
     };
     let may_reparent = call.asked.has(REPARENTING);
     let change = UpdateProvider { uuid, name: wanted.name, parent, may_reparent };
@@ -240,6 +247,10 @@ struct List<'a> {
 
 /// A provider as clients see it.
 #[derive(Serialize)]
+#[expect(
+    clippy::option_option,
+    reason = "what is not shown is left out, what is shown may be null"
+)]
 struct View<'a> {
     uuid: Uuid,
     name: &'a str,

@@ -180,6 +180,9 @@ pub(super) enum Media {
     Any,
 }
 
+/// The values of a path's variable parts, by name.
+pub(super) type Captured = Vec<(&'static str, String)>;
+
 /// A handler.
 pub(super) type Handler = Box<dyn Fn(Call) -> Answer + Send + Sync>;
 
@@ -240,7 +243,7 @@ where
 
 impl Route {
     /// The values of the variable parts, if the path is of this form.
-    pub(super) fn capture(&self, parts: &[&str]) -> Option<Vec<(&'static str, String)>> {
+    pub(super) fn capture(&self, parts: &[&str]) -> Option<Captured> {
         let pattern = self.path.trim_start_matches('/').split('/');
         if pattern.clone().count() != parts.len() {
             return None;
@@ -305,3 +308,6 @@ impl Row {
         Self { elsewhere: Elsewhere::NotAllowed, ..self }
     }
 }
+
+#[cfg(test)]
+mod tests;

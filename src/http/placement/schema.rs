@@ -101,17 +101,6 @@ impl Shape {
         self
     }
 
-    /// With the member of that name changed.
-    #[must_use]
-    pub(super) fn change(mut self, name: &str, change: impl FnOnce(Shape) -> Shape) -> Self {
-        if let Some(Value::Object(members)) = self.0.get_mut("properties")
-            && let Some(Value::Object(member)) = members.get_mut(name)
-        {
-            *member = change(Shape(std::mem::take(member))).0;
-        }
-        self
-    }
-
     /// Without the member of that name.
     #[must_use]
     pub(super) fn without(mut self, name: &str) -> Self {
@@ -191,11 +180,5 @@ impl Schema {
             return Ok(());
         }
         Err(wording::violation(&self.shape, value, self.validator.iter_errors(value)))
-    }
-
-    /// The schema as JSON.
-    #[cfg(test)]
-    pub(super) fn shape(&self) -> &Value {
-        &self.shape
     }
 }

@@ -23,11 +23,10 @@ pub(super) fn violation<'e>(
     let all =
         errors.iter().filter_map(|error| Violation::of(error, schema, value, &Base::default()));
     // The first of those that weigh most.
-    let worst = all.reduce(|worst, next| match weigh(&next, &worst) {
-        Ordering::Greater => next,
-        Ordering::Less => worst,
-        Ordering::Equal if next.keyword_rank() < worst.keyword_rank() => next,
-        Ordering::Equal => worst,
+    let worst = all.reduce(|worst, next| {
+        let order = weigh(&next, &worst);
+        let earlier = next.keyword_rank() < worst.keyword_rank();
+        if order.is_gt() || order.is_eq() && earlier { next } else { worst }
     });
     worst.map_or_else(|| "it is not valid".to_owned(), |worst| worst.inmost().text())
 }
@@ -250,3 +249,6 @@ fn listed(names: &Value) -> String {
         one => repr(one),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -303,3 +303,6 @@ fn check_conflicts(groups: &[Group]) -> Result<(), Problem> {
         conflicts.join(", ")
     )))
 }
+
+#[cfg(test)]
+mod tests;

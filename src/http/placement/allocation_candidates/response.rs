@@ -23,6 +23,7 @@ const PART: usize = 64 * 1024;
 
 /// What a version shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing a version shows")]
 pub(super) struct Shape {
     by_provider: bool,
     mappings: bool,
@@ -94,7 +95,7 @@ impl Writing {
                         self.text.push(",");
                     }
                     self.candidates += 1;
-                    self.text.candidate(&candidate, &self.shape, &self.world);
+                    self.text.candidate(candidate, &self.shape, &self.world);
                 }
                 Next::Paused => return Stopped::Paused,
                 Next::Exhausted => return Stopped::Exhausted,
@@ -154,7 +155,7 @@ impl Text {
         drop(write!(self.0, "{number}"));
     }
 
-    fn candidate(&mut self, candidate: &Candidate<'_>, shape: &Shape, world: &World) {
+    fn candidate(&mut self, candidate: Candidate<'_>, shape: &Shape, world: &World) {
         let (open, close) = if shape.by_provider { ("{", "}") } else { ("[", "]") };
         self.push("{\"allocations\":");
         self.push(open);
@@ -189,7 +190,7 @@ impl Text {
         }
     }
 
-    fn mappings(&mut self, candidate: &Candidate<'_>) {
+    fn mappings(&mut self, candidate: Candidate<'_>) {
         self.push(",\"mappings\":{");
         for (number, (suffix, providers)) in candidate.mappings().enumerate() {
             self.push(if number > 0 { ",\"" } else { "\"" });
@@ -247,3 +248,6 @@ impl Text {
         self.push("]");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::http::app::Options;
@@ -88,8 +88,7 @@ pub(in crate::http::placement) struct Wanted<A> {
     allocations: A,
     project_id: Option<String>,
     user_id: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    consumer_generation: Option<Option<Whole>>,
+    consumer_generation: Option<Whole>,
     consumer_type: Option<String>,
 }
 
@@ -152,8 +151,8 @@ impl Wanted<ByProvider> {
         }
         let expected = match self.consumer_generation {
             _ if !asked.has(CONSUMER_GENERATION) => Expected::Any,
-            Some(Some(Whole(generation))) => Expected::Is(generation),
-            Some(None) | None => Expected::NoConsumer,
+            Some(Whole(generation)) => Expected::Is(generation),
+            None => Expected::NoConsumer,
         };
         let nobody =
             (&options.incomplete_consumer_project_id, &options.incomplete_consumer_user_id);
@@ -194,7 +193,5 @@ fn no_such_provider(text: &str) -> Problem {
     Problem::bad_request(format!("Allocation for resource provider '{text}' that does not exist."))
 }
 
-/// Tells a null from nothing at all.
-fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Whole>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
-}
+#[cfg(test)]
+mod tests;
