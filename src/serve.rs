@@ -149,6 +149,7 @@ async fn serve_on(
     let bounds = Bounds {
         connections: config.max_connections,
         header_timeout: config.header_timeout,
+        write_timeout: config.body_timeout,
         shutdown_grace: config.shutdown_grace,
     };
     tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "serving the Placement API");

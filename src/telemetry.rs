@@ -1,5 +1,7 @@
 //! Logging: one line per event on standard error, for people or as JSON.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogFormat, LogOptions};
@@ -11,6 +13,7 @@ use crate::config::{LogFormat, LogOptions};
 pub fn start(options: &LogOptions) -> Result<(), String> {
     let filter = EnvFilter::try_new(&options.log).map_err(|error| format!("--log: {error}"))?;
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let logs = logs.with_ansi(std::io::stderr().is_terminal());
     let started = match options.log_format {
         LogFormat::Human => logs.try_init(),
         LogFormat::Json => logs.json().flatten_event(true).with_current_span(true).try_init(),

@@ -1,6 +1,14 @@
 //! The judge of claims against a slow and literal reading of the rules for writing allocations:
 //! rows in a list, sums by walking it, capacity as a product of doubles.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    clippy::too_many_lines,
+    reason = "the oracle is to be literal, and a test that stumbles has failed"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth::model::claim::{

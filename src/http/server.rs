@@ -4,6 +4,7 @@
 //! Built on hyper by hand because a server without a timer has no working time-outs.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
 
 use super::unreadable::Explained;
 
@@ -29,6 +31,8 @@ pub struct Bounds {
     pub connections: usize,
     /// How long a client has for the head of a request, and may keep a connection idle.
     pub header_timeout: Duration,
+    /// How long a client has to take in each part of an answer.
+    pub write_timeout: Duration,
     /// How long requests in flight have to finish once told to stop.
     pub shutdown_grace: Duration,
 }
@@ -54,7 +58,7 @@ pub async fn serve(
             .timer(TokioTimer::new())
             .header_read_timeout(bounds.header_timeout)
             .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(Explained::new(stream)), service);
+            .serve_connection(TokioIo::new(Explained::new(patient(stream, bounds))), service);
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -67,6 +71,13 @@ pub async fn serve(
     if tokio::time::timeout(bounds.shutdown_grace, graceful.shutdown()).await.is_err() {
         tracing::warn!("requests were still in flight after {:?}", bounds.shutdown_grace);
     }
+}
+
+/// A connection that gives up on a client that does not take in its answer.
+fn patient(stream: TcpStream, bounds: Bounds) -> Pin<Box<TimeoutStream<TcpStream>>> {
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(bounds.write_timeout));
+    Box::pin(stream)
 }
 
 async fn accept(

@@ -29,8 +29,10 @@ pub enum Error {
 const TRY_AGAIN: [&str; 5] = ["40001", "40P01", "57P01", "57P02", "25P03"];
 
 /// SQLSTATEs and classes of a server that cannot serve now: connection trouble, no resources,
-/// starting up, time-outs, read-only (a standby, or a full disk).
-const AWAY: [&str; 9] = ["08", "53", "57P03", "57014", "55P03", "25006", "58", "57P05", "3D000"];
+/// starting up, time-outs, read-only (a standby, or a full disk), a database that is closed or
+/// gone, and a password that no longer holds.
+const AWAY: [&str; 11] =
+    ["08", "28", "3D000", "53", "55000", "55P03", "57014", "57P03", "57P05", "58", "25006"];
 
 impl Error {
     /// What the caller is told when trying again at once has not helped, or must not be tried

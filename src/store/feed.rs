@@ -191,14 +191,21 @@ async fn connect(options: &PgConnectOptions) -> Result<PgConnection> {
 }
 
 /// Makes sure there is an epoch, and that it is of this cluster: it is gone after a crash of the
-/// server or a fail-over, and foreign after a restore into another one.
+/// server or a fail-over, and foreign after a restore into another one. With a new epoch the log
+/// begins anew: its transaction ids, and the horizon's, may lie ahead of this cluster's.
 async fn settle_epoch(conn: &mut PgConnection) -> Result<()> {
     sqlx::query!(
-        "insert into epoch (id, system_identifier)
-         select gen_random_uuid(), system_identifier from pg_control_system()
-         on conflict (one) do update
-             set id = excluded.id, system_identifier = excluded.system_identifier
-             where epoch.system_identifier <> excluded.system_identifier"
+        "with settled as (
+             insert into epoch (id, system_identifier)
+             select gen_random_uuid(), system_identifier from pg_control_system()
+             on conflict (one) do update
+                 set id = excluded.id, system_identifier = excluded.system_identifier
+                 where epoch.system_identifier <> excluded.system_identifier
+             returning id
+         ), cut as (
+             delete from change_log where exists (select from settled)
+         )
+         update change_log_horizon set xid = '0' where exists (select from settled)"
     )
     .execute(conn)
     .await?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sqlx::migrate::{Migrate, Migrator};
+use sqlx::migrate::Migrator;
 use sqlx::{Connection, PgConnection};
 
 use super::error::{Error, Result};
@@ -65,9 +65,6 @@ pub async fn migrate(conn: &mut PgConnection) -> Result<()> {
             "the schema has versions this program does not know: {versions:?}"
         )));
     }
-    conn.ensure_migrations_table("_sqlx_migrations")
-        .await
-        .map_err(|error| Error::Bug(error.to_string()))?;
     MIGRATOR.run(&mut *conn).await.map_err(|error| Error::Bug(error.to_string()))?;
     let mut transaction = conn.begin().await?;
     standard::sync(&mut transaction).await?;

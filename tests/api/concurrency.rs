@@ -35,8 +35,8 @@ async fn the_last_units_are_sold_exactly_once() {
             let berth = berths[0].clone();
             async move { berth.delete(&path).await.status }
         });
-        let released = join_all(releases).await;
-        assert_eq!(released.iter().filter(|status| **status == 204).count(), 12);
+        let statuses = join_all(releases).await;
+        assert_eq!(statuses.iter().filter(|status| **status == 204).count(), 12);
     }
     assert_eq!(berths[1].usages(host).await, json!({"VCPU": 0}));
 }

@@ -49,7 +49,9 @@ fn row(host: Host, class: &str, amount: i64) -> (String, String, i64) {
 }
 
 fn sorted<T: Ord>(mut rows: Vec<Vec<T>>) -> Vec<Vec<T>> {
-    rows.iter_mut().for_each(|rows| rows.sort());
+    for rows in &mut rows {
+        rows.sort();
+    }
     rows.sort();
     rows
 }
@@ -58,8 +60,8 @@ fn sorted<T: Ord>(mut rows: Vec<Vec<T>>) -> Vec<Vec<T>> {
 async fn d1_a_shared_disk_does_not_hide_hosts() {
     let berth = Berth::new().await;
     let room = Uuid::new_v4();
-    let one = berth.host("one", &[("VCPU", 8)]).await;
-    let two = berth.host("two", &[("VCPU", 8)]).await;
+    let [one, two] =
+        [berth.host("one", &[("VCPU", 8)]).await, berth.host("two", &[("VCPU", 8)]).await];
     let pool = berth.host("pool", &[("DISK_GB", 100)]).await;
     set(&berth, one, room, &[]).await;
     set(&berth, two, room, &[]).await;
@@ -96,8 +98,8 @@ async fn d2_amounts_are_those_that_were_asked_for() {
 async fn d4_a_pool_below_a_root_can_be_the_whole_answer() {
     let berth = Berth::new().await;
     let room = Uuid::new_v4();
-    let root = berth.host("storage", &[]).await;
-    let pool = berth.child("pool", Some(root), &[("DISK_GB", 100)]).await;
+    let storage = berth.host("storage", &[]).await;
+    let pool = berth.child("pool", Some(storage), &[("DISK_GB", 100)]).await;
     let host = berth.host("host", &[("VCPU", 8)]).await;
     set(&berth, pool, room, &[SHARES]).await;
     set(&berth, host, room, &[]).await;
@@ -160,15 +162,15 @@ async fn d9_deleting_allocations_deletes_the_consumer_with_them() {
 async fn r2_traits_can_be_forbidden_in_trees() {
     let berth = Berth::new().await;
     let room = Uuid::new_v4();
-    let root = berth.host("root", &[("MEMORY_MB", 100)]).await;
-    let fast = berth.child("fast", Some(root), &[("DISK_GB", 100)]).await;
-    let slow = berth.child("slow", Some(root), &[("DISK_GB", 100)]).await;
+    let host = berth.host("root", &[("MEMORY_MB", 100)]).await;
+    let fast = berth.child("fast", Some(host), &[("DISK_GB", 100)]).await;
+    let slow = berth.child("slow", Some(host), &[("DISK_GB", 100)]).await;
     set(&berth, fast, room, &["STORAGE_DISK_SSD"]).await;
     set(&berth, slow, room, &["STORAGE_DISK_HDD"]).await;
     let query = "resources=MEMORY_MB:1,DISK_GB:1&required=!STORAGE_DISK_HDD";
     assert_eq!(
         candidates(&berth, query).await,
-        sorted(vec![vec![row(root, "MEMORY_MB", 1), row(fast, "DISK_GB", 1)]])
+        sorted(vec![vec![row(host, "MEMORY_MB", 1), row(fast, "DISK_GB", 1)]])
     );
 }
 
@@ -221,8 +223,9 @@ async fn c1_a_request_with_very_many_candidates_is_answered() {
     for nth in 0..10 {
         berth.child(&format!("device-{nth}"), Some(root), &[("VGPU", 1)]).await;
     }
-    let groups: String = (1..=8).map(|nth| format!("&resources{nth}=VGPU:1")).collect();
-    let path = format!("/allocation_candidates?limit=1000&group_policy=none{groups}");
+    let groups: Vec<String> = (1..=8).map(|nth| format!("resources{nth}=VGPU:1")).collect();
+    let groups = groups.join("&");
+    let path = format!("/allocation_candidates?limit=1000&group_policy=none&{groups}");
     let began = Instant::now();
     let answer = berth.get(&path).await.expect(200).json();
     let requests = answer["allocation_requests"].as_array().unwrap();

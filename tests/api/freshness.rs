@@ -122,6 +122,32 @@ async fn a_log_that_was_cut_off_is_noticed() {
     assert_eq!(shown["name"], "renamed");
 }
 
+/// A backup restored into another cluster brings transaction ids that lie ahead of that cluster's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_database_is_followed_by_its_changes() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[]).await;
+    let mut session = berth.session().await;
+    session
+        .execute(
+            "update change_log_horizon set xid = '99999999999';
+             insert into change_log (xid, providers) values ('99999999998', '{}');
+             update epoch set system_identifier = 1",
+        )
+        .await
+        .unwrap();
+    let restored = berth.replica().await;
+    restored.get(&format!("/resource_providers/{}", host.0)).await.expect(200);
+    let (horizon, ahead): (String, i64) = sqlx::query_as(
+        "select (select xid::text from change_log_horizon), count(*) from change_log
+         where xid > pg_current_xact_id()",
+    )
+    .fetch_one(&mut session)
+    .await
+    .unwrap();
+    assert_eq!((horizon.as_str(), ahead), ("0", 0));
+}
+
 /// PostgreSQL empties the unlogged epoch in crash recovery and on promotion.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_epoch_makes_every_replica_read_again() {

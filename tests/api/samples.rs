@@ -37,18 +37,25 @@ struct Step {
     status: u16,
     #[serde(default)]
     headers: Headers,
-    #[serde(default, deserialize_with = "present")]
-    response: Option<Option<String>>,
+    #[serde(default, deserialize_with = "body")]
+    response: Expected,
     answer: Option<Value>,
     #[serde(default)]
     volatile: BTreeSet<String>,
 }
 
-/// Tells a value of null from none.
-fn present<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<String>>, D::Error> {
-    Option::<String>::deserialize(deserializer).map(Some)
+/// What a step says about the body that comes back.
+#[derive(Default)]
+enum Expected {
+    #[default]
+    NotSaid,
+    Nothing,
+    Sample(String),
+}
+
+fn body<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Expected, D::Error> {
+    let name = Option::<String>::deserialize(deserializer)?;
+    Ok(name.map_or(Expected::Nothing, Expected::Sample))
 }
 
 fn samples() -> PathBuf {
@@ -78,13 +85,13 @@ async fn the_samples_are_what_is_sent_and_answered() {
         assert_eq!(head.status.as_u16(), step.status, "{name}: {text}");
         check_headers(&story, step, &head.headers, &name);
         let wanted = match (&step.response, &step.answer) {
-            (Some(Some(file)), _) => sample(file),
-            (Some(None), _) => {
+            (Expected::Sample(file), _) => sample(file),
+            (Expected::Nothing, _) => {
                 assert!(body.is_empty(), "{name}: {text}");
                 continue;
             }
-            (None, Some(answer)) => answer.clone(),
-            (None, None) => continue,
+            (Expected::NotSaid, Some(answer)) => answer.clone(),
+            (Expected::NotSaid, None) => continue,
         };
         let given: Value =
             serde_json::from_slice(&body).unwrap_or_else(|_| panic!("{name}: no JSON: {text}"));
@@ -227,7 +234,13 @@ fn every_sample_is_part_of_the_story() {
     let told: BTreeSet<String> = story()
         .steps
         .into_iter()
-        .flat_map(|step| [step.request, step.response.flatten()])
+        .flat_map(|step| {
+            let response = match step.response {
+                Expected::Sample(name) => Some(name),
+                Expected::Nothing | Expected::NotSaid => None,
+            };
+            [step.request, response]
+        })
         .flatten()
         .collect();
     let mut there = BTreeSet::new();

@@ -16,8 +16,12 @@ use crate::support::cloud::{Host, claim_body};
 async fn listen(berth: &Berth, header_timeout: Duration) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let bounds =
-        Bounds { connections: 100, header_timeout, shutdown_grace: Duration::from_secs(1) };
+    let bounds = Bounds {
+        connections: 100,
+        header_timeout,
+        write_timeout: header_timeout,
+        shutdown_grace: Duration::from_secs(1),
+    };
     tokio::spawn(server::serve(listener, berth.router(), bounds, std::future::pending()));
     address
 }
@@ -127,6 +131,33 @@ async fn a_client_that_dawdles_over_its_head_is_cut_off() {
     let read = stream.read_to_end(&mut answer);
     tokio::time::timeout(Duration::from_secs(5), read).await.expect("closed").ok();
     assert!(answer.starts_with(b"HTTP/1.1 200"));
+}
+
+/// An answer that nobody takes in holds its connection, and the search behind it, only so long.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_read_its_answer_is_cut_off() {
+    let berth = Berth::new().await;
+    for root in 0..4 {
+        let root = berth.host(&format!("root-{root}"), &[]).await;
+        for nth in 0..8 {
+            berth.child(&format!("device-{}-{nth}", root.0), Some(root), &[("VGPU", 1)]).await;
+        }
+    }
+    let address = listen(&berth, Duration::from_millis(500)).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let groups: Vec<String> = (1..=7).map(|nth| format!("resources{nth}=VGPU:1")).collect();
+    let query = groups.join("&");
+    let request = format!(
+        "GET /allocation_candidates?group_policy=none&{query} HTTP/1.1\r\nhost: x\r\n\
+         x-auth-token: admin\r\nopenstack-api-version: placement 1.39\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let mut answer = Vec::new();
+    let read = stream.read_to_end(&mut answer);
+    drop(tokio::time::timeout(Duration::from_secs(20), read).await.expect("cut off"));
+    assert!(answer.starts_with(b"HTTP/1.1 200"));
+    assert!(!answer.ends_with(b"0\r\n\r\n"), "the answer would have been far longer");
 }
 
 /// What is no HTTP is told so in the shape of every other error.

@@ -15,7 +15,6 @@ use super::postgres;
 #[derive(Clone)]
 pub struct Berth {
     router: axum::Router,
-    pub store: Store,
     pub database: PgConnectOptions,
     version: String,
     headers: Vec<(String, String)>,
@@ -45,10 +44,9 @@ impl Berth {
 
     pub async fn with(database: &PgConnectOptions, options: Options) -> Self {
         let store = Store::open(database.clone(), 5).await.unwrap();
-        let router = berth::http::router(App::new(store.clone(), options));
+        let router = berth::http::router(App::new(store, options));
         Self {
             router,
-            store,
             database: database.clone(),
             version: "1.39".to_owned(),
             headers: vec![("x-auth-token".to_owned(), "admin".to_owned())],

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// How long a server may take to answer, recovery after a crash included.
-const READY_MAX: Duration = Duration::from_secs(60);
+const READY_MAX: Duration = Duration::from_mins(1);
 
 /// A server with a private PostgreSQL under a directory of its own.
 pub struct Server {
