@@ -2,10 +2,12 @@
 
 #![expect(missing_docs, reason = "tests speak for themselves")]
 
+mod bad_input;
 mod concurrency;
 mod crash;
 mod differences;
 mod freshness;
+mod front;
 mod samples;
 mod support;
 mod vanish;
