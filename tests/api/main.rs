@@ -8,6 +8,7 @@ mod crash;
 mod differences;
 mod freshness;
 mod front;
+mod microversions;
 mod samples;
 mod support;
 mod vanish;
