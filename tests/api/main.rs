@@ -1,6 +1,11 @@
 //! The API from outside: a router or a server over a real PostgreSQL.
 
 #![expect(missing_docs, reason = "tests speak for themselves")]
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that finds something else than it expects panics, also in its helpers"
+)]
 
 mod bad_input;
 mod concurrency;

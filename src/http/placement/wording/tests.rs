@@ -49,7 +49,10 @@ fn told(schema: &Schema, json: &str) -> String {
 }
 
 /// Schema, value, and what Python's jsonschema 4.26 says of it.
-const WHOLE_TEXTS: &[(fn() -> Shape, &str, &str)] = &[
+type Case = (fn() -> Shape, &'static str, &'static str);
+
+/// In full.
+const WHOLE_TEXTS: &[Case] = &[
     (
         provider,
         "{}",
@@ -161,7 +164,7 @@ On instance['policy']:
 ];
 
 /// The same, shortened to the message, the keyword with its place, and the place of the value.
-const SHORT_TEXTS: &[(fn() -> Shape, &str, &str)] = &[
+const SHORT_TEXTS: &[Case] = &[
     (
         provider,
         r#"{"name": "abcdef"}"#,
