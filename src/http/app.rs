@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+
 use super::identity::Identity;
 use super::policy::Policy;
 use crate::search::Strategy;
@@ -26,6 +28,8 @@ pub struct App {
     /// What time it is.
     pub clock: Clock,
     panics: Arc<AtomicU64>,
+    /// Large searches work at the same time as many as this has permits.
+    pub(super) search_turns: Arc<Semaphore>,
 }
 
 impl App {
@@ -38,6 +42,7 @@ impl App {
             identity: Identity::default(),
             clock: system_clock,
             panics: Arc::default(),
+            search_turns: Arc::new(Semaphore::new(half_the_processors())),
         }
     }
 
@@ -93,6 +98,10 @@ impl Default for Options {
             path_prefix: String::new(),
         }
     }
+}
+
+fn half_the_processors() -> usize {
+    std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2))
 }
 
 fn system_clock() -> i64 {

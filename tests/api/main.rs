@@ -2,15 +2,18 @@
 
 #![expect(unreachable_pub, reason = "tests speak for themselves")]
 #![expect(
-    clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "a test that stumbles over its own assumptions has failed"
+    clippy::unwrap_used,
+    reason = "a test that finds something else than it expects panics, also in its helpers"
 )]
 
+mod bad_input;
 mod concurrency;
 mod crash;
 mod differences;
 mod freshness;
+mod front;
+mod microversions;
 mod samples;
 mod schema;
 mod service;

@@ -71,13 +71,13 @@ impl<'de, T: TryFrom<i64>> Deserialize<'de> for Whole<T> {
 
 #[expect(clippy::cast_possible_truncation, reason = "it is whole and within the bounds")]
 fn whole(number: &serde_json::Number) -> Option<i64> {
-    /// 2 to the 63rd: the first double that no `i64` is.
+    /// 2 to the 63rd, where doubles lie so far apart that integers beyond all bounds become it.
     const BOUND: f64 = 9_223_372_036_854_775_808.0;
     if let Some(whole) = number.as_i64() {
         return Some(whole);
     }
     let value = number.as_f64()?;
-    (value.fract() == 0.0 && (-BOUND..BOUND).contains(&value)).then_some(value as i64)
+    (value.fract() == 0.0 && value.abs() < BOUND).then_some(value as i64)
 }
 
 /// An object whose members keep the order in which the client wrote them.

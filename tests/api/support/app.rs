@@ -66,6 +66,13 @@ impl Berth {
         Self { headers, ..self.clone() }
     }
 
+    /// The same replica asked without a header.
+    pub fn without(&self, name: &str) -> Self {
+        let mut headers = self.headers.clone();
+        headers.retain(|(other, _)| other != name);
+        Self { headers, ..self.clone() }
+    }
+
     pub fn router(&self) -> axum::Router {
         self.router.clone()
     }

@@ -2,19 +2,21 @@
 //!
 //! A small answer is found and written at once. A large one is sent while it is found: a task
 //! beside those that serve requests works ahead of the client by a few parts, waits when the client
-//! is slow, and stops when it is gone.
+//! is slow, and stops when it is gone. Such tasks take turns, so that however many there are the
+//! others are served.
 
 mod request;
 mod response;
 
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use futures_util::{Stream, stream};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 
 use self::response::{Shape, Stopped, Writing};
 use super::call::Call;
@@ -88,8 +90,12 @@ enum Part {
 /// An answer that takes its time: whole if it turns out to be small, else in parts.
 async fn beside(writing: Writing, call: &Call) -> Result<Reply, Problem> {
     let (parts, mut arriving) = mpsc::channel(PARTS_AHEAD);
-    let outlet =
-        Outlet { parts, runtime: Handle::current(), patience: call.app.options.body_timeout };
+    let outlet = Outlet {
+        parts,
+        runtime: Handle::current(),
+        turns: call.app.search_turns.clone(),
+        patience: call.app.options.body_timeout,
+    };
     let task = tokio::task::spawn_blocking(move || write(writing, &outlet));
     match arriving.recv().await {
         Some(Part::Last(whole)) => Ok(Reply::bytes(whole)),
@@ -130,10 +136,16 @@ fn in_parts(
 struct Outlet {
     parts: mpsc::Sender<Part>,
     runtime: Handle,
+    turns: Arc<Semaphore>,
     patience: Duration,
 }
 
 impl Outlet {
+    /// Waits for a turn at the processor, of which those who serve requests need some, too.
+    fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.runtime.block_on(self.turns.acquire()).ok()
+    }
+
     /// Hands a part over; breaks off if the client is gone or takes nothing for too long.
     fn send(&self, part: Part) -> ControlFlow<()> {
         let sent = self.runtime.block_on(self.parts.send_timeout(part, self.patience));
@@ -143,7 +155,10 @@ impl Outlet {
 
 fn write(mut writing: Writing, outlet: &Outlet) -> ControlFlow<()> {
     loop {
-        match writing.write_candidates() {
+        let turn = outlet.turn();
+        let stopped = writing.write_candidates();
+        drop(turn);
+        match stopped {
             Stopped::Full => outlet.send(Part::More(writing.take()))?,
             Stopped::Paused if outlet.parts.is_closed() => return ControlFlow::Break(()),
             Stopped::Paused => {}

@@ -110,7 +110,7 @@ impl Writing {
 
     /// What is written and not yet taken.
     pub(super) fn take(&mut self) -> Bytes {
-        std::mem::take(&mut self.text.0).into()
+        self.text.part()
     }
 
     /// Writes the summaries and the end, handing over what is enough to send, until nobody takes
@@ -122,7 +122,7 @@ impl Writing {
         self.text.push("],\"provider_summaries\":{");
         for (number, provider) in self.search.summarised().enumerate() {
             if self.text.0.len() >= PART {
-                send(std::mem::take(&mut self.text.0).into())?;
+                send(self.text.part())?;
             }
             if number > 0 {
                 self.text.push(",");
@@ -130,7 +130,7 @@ impl Writing {
             self.text.summary(&provider, &self.shape, &self.world);
         }
         self.text.push("}}");
-        ControlFlow::Continue(self.take())
+        ControlFlow::Continue(self.text.0.into())
     }
 }
 
@@ -139,6 +139,11 @@ impl Writing {
 struct Text(Vec<u8>);
 
 impl Text {
+    /// What is written so far; the rest is written into a room that will hold a part.
+    fn part(&mut self) -> Bytes {
+        std::mem::replace(&mut self.0, Vec::with_capacity(PART + PART / 8)).into()
+    }
+
     fn push(&mut self, text: &str) {
         self.0.extend_from_slice(text.as_bytes());
     }

@@ -51,6 +51,7 @@ fn told(schema: &Schema, json: &str) -> String {
 /// Schema, value, and what Python's jsonschema 4.26 says of it.
 type Case = (fn() -> Shape, &'static str, &'static str);
 
+/// In full.
 const WHOLE_TEXTS: &[Case] = &[
     (
         provider,

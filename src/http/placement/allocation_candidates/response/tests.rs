@@ -49,14 +49,19 @@ fn provider(id: i32, uuid: Uuid, parent: Option<i32>) -> ProviderRow {
     }
 }
 
-/// A root with memory and a trait, and below it a child with CPUs.
+/// A root with memory, disk and a trait, and below it a child with CPUs.
 fn world() -> Arc<World> {
     let catalogue = Catalogue {
-        classes: [(ClassId(0), name("VCPU")), (ClassId(1), name("MEMORY_MB"))].into(),
+        classes: [
+            (ClassId(0), name("VCPU")),
+            (ClassId(1), name("MEMORY_MB")),
+            (ClassId(2), name("DISK_GB")),
+        ]
+        .into(),
         traits: [(TraitId(1), name("CUSTOM_A"))].into(),
     };
     let root = ProviderRow {
-        inventories: vec![inventory(1, 100, 0)],
+        inventories: vec![inventory(1, 100, 0), inventory(2, 10, 0)],
         traits: vec![TraitId(1)],
         ..provider(1, ROOT, None)
     };
@@ -134,7 +139,10 @@ fn a_summary_shows_more_and_more() {
         summaries(LATEST),
         json!({
             &root: {
-                "resources": {"MEMORY_MB": {"capacity": 150, "used": 0}},
+                "resources": {
+                    "MEMORY_MB": {"capacity": 150, "used": 0},
+                    "DISK_GB": {"capacity": 15, "used": 0},
+                },
                 "traits": ["CUSTOM_A"],
                 "parent_provider_uuid": null,
                 "root_provider_uuid": root,
@@ -157,7 +165,7 @@ fn to_1_26_only_the_classes_asked_for_are_shown() {
         resources.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
     };
     assert_eq!(classes(REQUIRED_TRAITS), ["MEMORY_MB"]);
-    assert_eq!(classes(LATEST), ["MEMORY_MB"]);
+    assert_eq!(classes(SUMMARIES_SHOW_ALL_CLASSES), ["MEMORY_MB", "DISK_GB"]);
 }
 
 #[test]
