@@ -23,7 +23,7 @@ test: install-test
 lint: install-run
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items --locked
 	tools/sqlx --check
 
 sqlx: install-run

@@ -10,11 +10,15 @@ use crate::config::{self, Config, DatabaseOptions, LogOptions};
 /// A resource placement service: the OpenStack Placement API on PostgreSQL, answered from memory.
 ///
 /// Start with `berth serve`: without further options it runs a private PostgreSQL under the data
-/// directory and serves the API on 127.0.0.1:8778. Then try
-///
-///     curl -H 'X-Auth-Token: admin' http://127.0.0.1:8778/resource_providers
+/// directory and serves the API on 127.0.0.1:8778.
 #[derive(Debug, Parser)]
-#[command(name = "berth", version, verbatim_doc_comment)]
+#[command(
+    name = "berth",
+    version,
+    after_long_help = "Try it:\n\n  berth serve &\n  curl -H 'X-Auth-Token: admin' \
+                       http://127.0.0.1:8778/resource_providers\n\n\
+                       Every option of a command: berth COMMAND --help"
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
