@@ -66,8 +66,12 @@ fn members(value: &Value, path: String, paths: &mut BTreeSet<String>) {
                 members(member, format!("{path}.{key}"), paths);
             }
         }
-        Value::Array(_) | Value::Object(_) => drop(paths.insert(format!("{path}=empty"))),
-        _ => drop(paths.insert(path)),
+        Value::Array(_) | Value::Object(_) => {
+            paths.insert(format!("{path}=empty"));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            paths.insert(path);
+        }
     }
 }
 
