@@ -66,9 +66,11 @@ fn members(value: &Value, path: String, paths: &mut BTreeSet<String>) {
                 members(member, format!("{path}.{key}"), paths);
             }
         }
-        Value::Array(_) | Value::Object(_) => drop(paths.insert(format!("{path}=empty"))),
+        Value::Array(_) | Value::Object(_) => {
+            paths.insert(format!("{path}=empty"));
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            drop(paths.insert(path))
+            paths.insert(path);
         }
     }
 }
