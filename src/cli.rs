@@ -182,6 +182,7 @@ fn sources(
         };
         sources.push((long.to_owned(), value.unwrap_or_default(), source));
     }
+    sources.sort();
     sources
 }
 

@@ -13,6 +13,7 @@ mod crash;
 mod differences;
 mod freshness;
 mod front;
+mod fuzz;
 mod microversions;
 mod samples;
 mod schema;
