@@ -1,4 +1,5 @@
-//! One PostgreSQL for all tests of this process, and a migrated database for each.
+//! One PostgreSQL for all tests of this process (that of `TEST_POSTGRES_URL` if it is set), and a
+//! migrated database for each.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -14,10 +15,10 @@ static CLUSTER: LazyLock<PgConnectOptions> = LazyLock::new(|| {
     let started = std::thread::spawn(|| {
         let runtime = Box::leak(Box::new(tokio::runtime::Runtime::new().unwrap()));
         runtime.block_on(async {
-            let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("api");
-            let fast = ["fsync=off", "full_page_writes=off", "synchronous_commit=off"];
-            let cluster = Embedded::start_with(&directory, &fast).await.unwrap();
-            let options = Box::leak(Box::new(cluster)).options();
+            let options = match std::env::var("TEST_POSTGRES_URL") {
+                Ok(url) => url.parse().unwrap(),
+                Err(_) => private_cluster().await,
+            };
             drop_leftovers(&options).await;
             create(&options, "template").await;
             let mut conn =
@@ -29,6 +30,14 @@ static CLUSTER: LazyLock<PgConnectOptions> = LazyLock::new(|| {
     });
     started.join().unwrap()
 });
+
+/// A cluster that lives as long as this process; the next run finds it and need not make it.
+async fn private_cluster() -> PgConnectOptions {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("api");
+    let fast = ["fsync=off", "full_page_writes=off", "synchronous_commit=off"];
+    let cluster = Embedded::start_with(&directory, &fast).await.unwrap();
+    Box::leak(Box::new(cluster)).options()
+}
 
 /// A database of this test's own, migrated and empty.
 pub async fn database() -> PgConnectOptions {
