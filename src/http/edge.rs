@@ -105,7 +105,7 @@ impl Line {
             request_id,
             global_request_id,
             %method,
-            target,
+            path = target,
             microversion = version,
             status,
             bytes,
