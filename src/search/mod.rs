@@ -1,11 +1,11 @@
 //! Allocation candidates: where the thing asked for could go. A pure function of a world and a
 //! request, computed lazily.
 //!
-//! In steps: `plan` resolves names and divides the request into parts, each supplied by one
-//! provider; `anchors` walks over the trees that come into question; `combine` goes through
-//! the choices at one of them, with `room` to see whether they go together; `shared` adds,
-//! once, the candidates made of sharing providers alone; `engine` takes turns among trees as the
-//! strategy says and stops at the bounds; `found` holds the candidate.
+//! In steps: [`plan`] resolves names and divides the request into parts, each supplied by one
+//! provider; [`anchors`] walks over the trees that come into question; [`combine`] goes through
+//! the choices at one of them, with [`room`] to see whether they go together; [`shared`] adds,
+//! once, the candidates made of sharing providers alone; [`engine`] takes turns among trees as the
+//! strategy says and stops at the bounds; [`found`] holds the candidate.
 //!
 //! Work is proportional to the candidates asked for: a tree is looked at when its turn comes, and
 //! nothing is kept of a candidate once the next one is asked for.

@@ -6,10 +6,10 @@
 //! # Layout
 //!
 //! Every provider has a *slot*. A tree has a range of slots, each member before those below it, so
-//! that "is this an ancestor of that" is two comparisons (`resident`). Per resource class there
-//! is a `column` of inventories, per trait and per aggregate a `set` of slots. Sharing
-//! providers are found through the signature of a tree (`sharing`). All of it stands in
-//! `pages` that successive worlds have in common: applying a change copies only the
+//! that "is this an ancestor of that" is two comparisons ([`resident`]). Per resource class there
+//! is a [`column`](mod@column) of inventories, per trait and per aggregate a [`set`] of slots. Sharing
+//! providers are found through the [signature](sharing) of a tree. All of it stands in
+//! [pages](pages::Pages) that successive worlds have in common: applying a change copies only the
 //! pages it touches, and claims touch no page of the structure.
 //!
 //! A million providers with three inventories each take about 0.4 GB.
