@@ -5,8 +5,12 @@
 //! hold all providers in memory and find where things fit, [`model`] is the vocabulary and the
 //! rules.
 
+pub mod cli;
+pub mod config;
 pub mod http;
 pub mod model;
 pub mod search;
+pub mod serve;
 pub mod store;
+pub mod telemetry;
 pub mod world;

@@ -1,1 +1,111 @@
-fn main() {}
+//! `berth`: arguments to library calls to an exit code.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use berth::cli::{self, Command, ConfigCommand, DbCommand, HealthOptions, Invocation};
+use berth::config::Config;
+use berth::serve::{self, Database, Failure};
+use berth::store::audit::audit;
+use berth::store::schema::{self, Status};
+use berth::telemetry;
+
+/// `db status`: the schema is not what this program needs. `db audit`: something does not add up.
+const FAULTY: u8 = 2;
+
+fn main() -> ExitCode {
+    let invocation = match cli::parse(&std::env::args_os().collect::<Vec<_>>()) {
+        Ok(invocation) => invocation,
+        Err(error) => error.exit(),
+    };
+    match run(invocation) {
+        Ok(code) => code,
+        Err(Failure(why)) => {
+            say(std::io::stderr(), &format!("berth: {why}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
+    match invocation.command {
+        Command::Serve(config) => {
+            telemetry::start(&config.logs).map_err(Failure)?;
+            runtime()?.block_on(serve::serve(&config)).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Db(command) => {
+            telemetry::start(&command.options().logs).map_err(Failure)?;
+            runtime()?.block_on(db(&command))
+        }
+        Command::Config(ConfigCommand::Check(config)) => check(&config, &invocation.sources),
+        Command::Config(ConfigCommand::Sample) => {
+            say(std::io::stdout(), cli::sample().trim_end());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Health(options) => Ok(health(&options)),
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Runtime::new().map_err(|error| Failure(format!("cannot start: {error}")))
+}
+
+async fn db(command: &DbCommand) -> Result<ExitCode, Failure> {
+    let database = Database::open(&command.options().database).await?;
+    let outcome = look_after(command, &database).await;
+    database.close().await;
+    outcome
+}
+
+async fn look_after(command: &DbCommand, database: &Database) -> Result<ExitCode, Failure> {
+    let told = |error: berth::store::Error| Failure(error.to_string());
+    let mut conn = database.connect().await?;
+    match command {
+        DbCommand::Migrate(_) => schema::migrate(&mut conn).await.map_err(told)?,
+        DbCommand::Status(_) => {}
+        DbCommand::Audit(_) => {
+            let faults = audit(&mut conn).await.map_err(told)?;
+            let summary = format!("{} faults", faults.len());
+            faults.iter().chain([&summary]).for_each(|line| say(std::io::stdout(), line));
+            return Ok(if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) });
+        }
+    }
+    let (words, code) = match schema::status(&mut conn).await.map_err(told)? {
+        Status::Current => ("the schema is current".to_owned(), ExitCode::SUCCESS),
+        Status::Behind(versions) => (
+            format!("the schema is behind; missing: {versions:?}; run `berth db migrate`"),
+            ExitCode::from(FAULTY),
+        ),
+        Status::Ahead(versions) => (
+            format!("the schema is ahead of this program; unknown: {versions:?}"),
+            ExitCode::from(FAULTY),
+        ),
+    };
+    say(std::io::stdout(), &words);
+    Ok(code)
+}
+
+fn check(config: &Config, sources: &[(String, String, &'static str)]) -> Result<ExitCode, Failure> {
+    config.check().map_err(Failure)?;
+    for (option, value, source) in sources {
+        // A database URL may carry a password.
+        let value = if option == "database-url" { "(set)" } else { value };
+        say(std::io::stdout(), &format!("{option} = {value} ({source})"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn health(options: &HealthOptions) -> ExitCode {
+    match serve::health(options.listen) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            say(std::io::stderr(), &format!("berth: {}: {why}", options.listen));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes a line. Whoever closed the stream does not want it.
+fn say(mut stream: impl Write, words: &str) {
+    drop(writeln!(stream, "{words}"));
+}

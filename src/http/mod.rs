@@ -1,1 +1,28 @@
-//! HTTP.
+//! Everything that knows HTTP and JSON.
+//!
+//! A connection is kept by the [`server`]. A request passes, from the outside in: the edge (an id, a
+//! line in the log, panics caught), then the API it is for. There is one so far, Placement: it finds
+//! out who asks ([`identity`]) and for which version, chooses a row of its route table, asks the
+//! [`policy`], and calls a handler, which works on the store and the options it finds in the
+//! [`app`].
+
+pub mod app;
+mod edge;
+pub mod identity;
+mod placement;
+pub mod policy;
+pub mod server;
+mod unreadable;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+
+pub use app::{App, Options};
+
+/// The whole service, as the server and the tests use it.
+pub fn router(app: App) -> Router {
+    Router::new()
+        .fallback(placement::answer)
+        .layer(from_fn_with_state(app.clone(), edge::observe))
+        .with_state(app)
+}

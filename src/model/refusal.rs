@@ -115,7 +115,7 @@ pub enum Refusal {
     #[error("Inventory for '{class}' on resource provider '{provider}' invalid.")]
     InvalidInventory {
         /// Which provider.
-        provider: Uuid,
+        provider: String,
         /// Class name.
         class: String,
     },
@@ -127,7 +127,7 @@ pub enum Refusal {
     )]
     CapacityExceeded {
         /// Which provider.
-        provider: Uuid,
+        provider: String,
         /// Class name.
         class: String,
     },
@@ -138,7 +138,7 @@ pub enum Refusal {
     )]
     ConstraintsViolated {
         /// Which provider.
-        provider: Uuid,
+        provider: String,
         /// Class name.
         class: String,
     },

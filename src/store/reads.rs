@@ -16,13 +16,24 @@ pub struct ConsumerAllocations {
     pub consumer_type: Option<String>,
     /// The consumer's generation.
     pub generation: Generation,
-    /// By provider (in order of first allocation): identity, generation, amounts by class name.
-    pub providers: Vec<(Uuid, Generation, Vec<(String, i64)>)>,
+    /// By provider.
+    pub providers: Vec<HeldOnProvider>,
     /// Last change, seconds since the Unix epoch.
     pub updated_at: i64,
 }
 
-/// What one consumer holds on one provider.
+/// What a consumer holds on one provider, for those who ask about the consumer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldOnProvider {
+    /// The provider.
+    pub provider: Uuid,
+    /// Its generation.
+    pub generation: Generation,
+    /// Amounts by class name, in class order.
+    pub resources: Vec<(String, i64)>,
+}
+
+/// What one consumer holds on a provider, for those who ask about the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldByConsumer {
     /// The consumer.
@@ -77,12 +88,50 @@ impl Store {
         &self,
         consumer: Uuid,
     ) -> Result<Option<ConsumerAllocations>> {
-        let _ = consumer;
-        todo!()
+        let rows = sqlx::query!(
+            r#"select c.generation, pr.external_id as project, u.external_id as "user",
+                      t.name as "consumer_type?", p.uuid as provider,
+                      p.generation as provider_generation, rc.name as class, a.used,
+                      extract(epoch from a.updated_at)::bigint as "updated_at!"
+               from consumers c
+               join projects pr on pr.id = c.project_id
+               join users u on u.id = c.user_id
+               left join consumer_types t on t.id = c.consumer_type_id
+               join allocations a on a.consumer_id = c.id
+               join providers p on p.id = a.provider_id
+               join resource_classes rc on rc.id = a.class_id
+               where c.uuid = $1
+               order by a.provider_id, a.class_id"#,
+            consumer
+        )
+        .fetch_all(self.pool())
+        .await?;
+        let Some(first) = rows.first() else { return Ok(None) };
+        let mut held = ConsumerAllocations {
+            project: first.project.clone(),
+            user: first.user.clone(),
+            consumer_type: first.consumer_type.clone(),
+            generation: first.generation,
+            providers: Vec::new(),
+            updated_at: first.updated_at,
+        };
+        for row in rows {
+            held.updated_at = held.updated_at.max(row.updated_at);
+            if held.providers.last().is_none_or(|last| last.provider != row.provider) {
+                held.providers.push(HeldOnProvider {
+                    provider: row.provider,
+                    generation: row.provider_generation,
+                    resources: Vec::new(),
+                });
+            }
+            if let Some(last) = held.providers.last_mut() {
+                last.resources.push((row.class, row.used));
+            }
+        }
+        Ok(Some(held))
     }
 
-    /// What is held on a provider, consumers in order of first allocation, and the time of the
-    /// last change if there is any.
+    /// What is held on a provider, by consumer, and the time of the last change if there is any.
     ///
     /// # Errors
     /// The database cannot be asked.
@@ -90,8 +139,29 @@ impl Store {
         &self,
         provider: ProviderId,
     ) -> Result<(Vec<HeldByConsumer>, Option<i64>)> {
-        let _ = provider;
-        todo!()
+        let rows = sqlx::query!(
+            r#"select c.uuid as consumer, c.generation, a.class_id, a.used,
+                      extract(epoch from a.updated_at)::bigint as "updated_at!"
+               from allocations a join consumers c on c.id = a.consumer_id
+               where a.provider_id = $1
+               order by a.consumer_id, a.class_id"#,
+            provider.0
+        )
+        .fetch_all(self.pool())
+        .await?;
+        let mut held: Vec<HeldByConsumer> = Vec::new();
+        let mut updated_at = None;
+        for row in rows {
+            updated_at = updated_at.max(Some(row.updated_at));
+            if held.last().is_none_or(|last| last.consumer != row.consumer) {
+                let (consumer, generation) = (row.consumer, row.generation);
+                held.push(HeldByConsumer { consumer, generation, resources: Vec::new() });
+            }
+            if let Some(last) = held.last_mut() {
+                last.resources.push((ClassId(row.class_id), row.used));
+            }
+        }
+        Ok((held, updated_at))
     }
 
     /// Usage of a project's consumers. Types without usage are left out.
@@ -99,7 +169,55 @@ impl Store {
     /// # Errors
     /// The database cannot be asked.
     pub async fn usages(&self, filter: UsageFilter) -> Result<Vec<UsageOfType>> {
-        let _ = filter;
-        todo!()
+        let (apart, unknown, named) = match filter.consumer_type {
+            TypeFilter::All => (false, false, None),
+            TypeFilter::Each => (true, false, None),
+            TypeFilter::Unknown => (true, true, None),
+            TypeFilter::Named(name) => (true, false, Some(name)),
+        };
+        let rows = sqlx::query!(
+            r#"with owned as (
+                   select c.id, case when $3 then t.name end as consumer_type
+                   from consumers c
+                   join projects p on p.id = c.project_id
+                   left join consumer_types t on t.id = c.consumer_type_id
+                   where p.external_id = $1
+                     and ($2::text is null
+                          or c.user_id = (select id from users where external_id = $2))
+                     and (not $4 or c.consumer_type_id is null)
+                     and ($5::text is null or t.name = $5)
+               ), counted as (
+                   select consumer_type, count(*) as consumers from owned group by consumer_type
+               )
+               select o.consumer_type, min(n.consumers) as "consumers!", rc.name as class,
+                      sum(a.used)::bigint as "used!"
+               from owned o
+               join allocations a on a.consumer_id = o.id
+               join resource_classes rc on rc.id = a.class_id
+               join counted n on n.consumer_type is not distinct from o.consumer_type
+               group by o.consumer_type, rc.id, rc.name
+               order by o.consumer_type nulls first, rc.id"#,
+            filter.project,
+            filter.user,
+            apart,
+            unknown,
+            named
+        )
+        .fetch_all(self.pool())
+        .await?;
+        let mut usages: Vec<UsageOfType> = Vec::new();
+        for row in rows {
+            if usages.last().is_none_or(|last| last.consumer_type != row.consumer_type) {
+                usages.push(UsageOfType {
+                    consumer_type: row.consumer_type,
+                    consumers: row.consumers,
+                    resources: Vec::new(),
+                });
+            }
+            if let Some(last) = usages.last_mut() {
+                last.resources.push((row.class, row.used));
+            }
+        }
+        Ok(usages)
     }
 }

@@ -1,0 +1,40 @@
+# The two commands of the README, and what a developer needs beside them.
+
+.DELETE_ON_ERROR:
+.PHONY: run test lint sqlx samples install-run install-test help
+
+help:
+	@echo "make run    build Berth and serve on 127.0.0.1:8778 with a private PostgreSQL"
+	@echo "make test   run every test: Rust, the reference's functional suite, real clients"
+	@echo "make lint   format, clippy, rustdoc and the recorded queries, as CI checks them"
+	@echo "make sqlx   record the queries of src/store again after changing one"
+
+# ARGS are handed to `berth serve`.
+run: install-run
+	cargo build --release --locked
+	exec target/release/berth serve $(ARGS)
+
+test: install-test
+	cargo build --locked
+	cargo test --locked
+	tests/conformance/run
+	tests/clients/run
+
+lint: install-run
+	cargo fmt --check
+	cargo clippy --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items --locked
+	tools/sqlx --check
+
+sqlx: install-run
+	tools/sqlx
+
+# Everything that is generated from the code.
+samples:
+	cargo run --locked -- config sample > samples/berth.toml
+
+install-run:
+	@tools/install postgresql cc
+
+install-test:
+	@tools/install postgresql cc python

@@ -1,0 +1,193 @@
+//! The commands of `berth`, and how their arguments are put together.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::config::{self, Config, DatabaseOptions, LogOptions};
+
+/// A resource placement service: the OpenStack Placement API on PostgreSQL, answered from memory.
+///
+/// Start with `berth serve`: without further options it runs a private PostgreSQL under the data
+/// directory and serves the API on 127.0.0.1:8778.
+#[derive(Debug, Parser)]
+#[command(
+    name = "berth",
+    version,
+    after_long_help = "Try it:\n\n  berth serve &\n  curl -H 'X-Auth-Token: admin' \
+                       http://127.0.0.1:8778/resource_providers\n\n\
+                       Every option of a command: berth COMMAND --help"
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve the Placement API until told to stop.
+    ///
+    /// SIGTERM or Ctrl-C lets requests in flight finish, a second one stops at once. With the
+    /// private PostgreSQL the schema is brought up to date at start; with --database-url it must be
+    /// current already (see `berth db migrate`).
+    Serve(Box<Config>),
+    /// Look after the database.
+    #[command(subcommand)]
+    Db(DbCommand),
+    /// Look after the configuration.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Ask a running server whether it answers; for health checks of containers.
+    ///
+    /// Exits with 0 if it does, with 1 if not.
+    Health(HealthOptions),
+}
+
+/// Look after the database.
+#[derive(Debug, Subcommand)]
+pub enum DbCommand {
+    /// Bring the schema up to date, and add new standard resource classes and traits.
+    ///
+    /// May be run while servers of the present version are serving.
+    Migrate(DbOptions),
+    /// Tell whether the schema is what this program needs.
+    ///
+    /// Exits with 0 if it is, with 2 if not.
+    Status(DbOptions),
+    /// Check that recorded usage is the sum of the allocations, and that no consumer or tree is
+    /// broken.
+    ///
+    /// Reads only, and may run beside any load. Exits with 0 if all is well, with 2 if not.
+    Audit(DbOptions),
+}
+
+impl DbCommand {
+    /// The options, whichever the command is.
+    pub fn options(&self) -> &DbOptions {
+        let (Self::Migrate(options) | Self::Status(options) | Self::Audit(options)) = self;
+        options
+    }
+}
+
+/// Options of the `db` commands.
+#[derive(Args, Clone, Debug)]
+pub struct DbOptions {
+    /// The database.
+    #[command(flatten)]
+    pub database: DatabaseOptions,
+    /// The logs.
+    #[command(flatten)]
+    pub logs: LogOptions,
+}
+
+/// Look after the configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Take the options of `serve` and say what it would run with, or what is wrong.
+    Check(Box<Config>),
+    /// Print a configuration file with every option, its meaning and its default.
+    Sample,
+}
+
+/// Options of `health`.
+#[derive(Args, Clone, Debug)]
+pub struct HealthOptions {
+    /// Address the server listens on.
+    #[arg(long, env = "BERTH_LISTEN", default_value = "127.0.0.1:8778", value_name = "ADDRESS")]
+    pub listen: std::net::SocketAddr,
+}
+
+/// Parsed arguments, and where each option of `serve` or `config check` came from.
+#[derive(Debug)]
+pub struct Invocation {
+    /// What to do.
+    pub command: Command,
+    /// Option, value, source; for `config check`.
+    pub sources: Vec<(String, String, &'static str)>,
+}
+
+/// Parses the arguments, with the file that `--config` or `BERTH_CONFIG` names.
+///
+/// # Errors
+/// A message for the operator, made by clap; also `--help` and `--version`.
+pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
+    let matches = Cli::command().ignore_errors(true).try_get_matches_from(arguments);
+    let file = matches.ok().as_ref().and_then(config_file);
+    let mut command = Cli::command();
+    let mut keys_of_file = Vec::new();
+    if let Some(path) = &file {
+        let text = read(path).map_err(|why| invalid(path, &why))?;
+        keys_of_file = text.parse::<toml::Table>().unwrap_or_default().keys().cloned().collect();
+        command = command
+            .mut_subcommand("serve", |serve| try_with_file(serve, &text))
+            .mut_subcommand("config", |config| {
+                config.mut_subcommand("check", |check| try_with_file(check, &text))
+            });
+        let serve = command.find_subcommand("serve").cloned();
+        if let Some(Err(why)) = serve.map(|serve| config::with_file(serve, &text)) {
+            return Err(invalid(path, &why));
+        }
+    }
+    let matches = command.clone().try_get_matches_from(arguments)?;
+    let sources = sources(&command, &matches, &keys_of_file);
+    let cli = Cli::from_arg_matches(&matches)?;
+    Ok(Invocation { command: cli.command, sources })
+}
+
+/// Keeps the command as it is when the file is bad; that is reported once, by the caller.
+fn try_with_file(command: clap::Command, text: &str) -> clap::Command {
+    config::with_file(command.clone(), text).unwrap_or(command)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
+fn invalid(path: &Path, why: &str) -> clap::Error {
+    clap::Error::raw(
+        clap::error::ErrorKind::ValueValidation,
+        format!("configuration file {}: {why}\n", path.display()),
+    )
+}
+
+/// The innermost command's `--config`.
+fn config_file(matches: &ArgMatches) -> Option<std::path::PathBuf> {
+    let (_, inner) = matches.subcommand()?;
+    let inner = inner.subcommand().map_or(inner, |(_, innermost)| innermost);
+    inner.try_get_one::<std::path::PathBuf>("config").ok().flatten().cloned()
+}
+
+fn sources(
+    command: &clap::Command,
+    matches: &ArgMatches,
+    keys_of_file: &[String],
+) -> Vec<(String, String, &'static str)> {
+    let serve = command.find_subcommand("serve");
+    let inner = matches.subcommand().map(|(_, inner)| inner);
+    let inner = inner.and_then(|inner| inner.subcommand().map_or(Some(inner), |(_, i)| Some(i)));
+    let (Some(serve), Some(inner)) = (serve, inner) else { return Vec::new() };
+    let mut sources = Vec::new();
+    for arg in serve.get_arguments() {
+        let (id, Some(long)) = (arg.get_id().as_str(), arg.get_long()) else { continue };
+        let Ok(Some(mut raw)) = inner.try_get_raw(id) else { continue };
+        let value = raw.next().map(|value| value.to_string_lossy().into_owned());
+        let source = match inner.value_source(id) {
+            Some(clap::parser::ValueSource::CommandLine) => "flag",
+            Some(clap::parser::ValueSource::EnvVariable) => "environment",
+            _ if keys_of_file.iter().any(|key| key == long) => "file",
+            _ => "default",
+        };
+        sources.push((long.to_owned(), value.unwrap_or_default(), source));
+    }
+    sources.sort();
+    sources
+}
+
+/// The text of `berth config sample`.
+pub fn sample() -> String {
+    let command = Cli::command();
+    command.find_subcommand("serve").map(config::sample).unwrap_or_default()
+}

@@ -1,0 +1,276 @@
+//! Every option, once: its type, its default and its manual (the doc comments are what `--help` and
+//! `samples/berth.toml` say). Values come from flags, the environment, a file and the defaults, in
+//! this order.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+/// Which database to use.
+#[derive(Args, Clone, Debug)]
+pub struct DatabaseOptions {
+    /// PostgreSQL to keep everything in, as `postgres://USER:PASSWORD@HOST:PORT/DATABASE`; for a
+    /// Unix socket, `postgres:///DATABASE?host=/DIRECTORY`. Without it, Berth runs a private
+    /// PostgreSQL of its own under the data directory.
+    #[arg(long, env = "BERTH_DATABASE_URL", hide_env_values = true, value_name = "URL")]
+    pub database_url: Option<String>,
+
+    /// Where the private PostgreSQL lives. Default: /var/lib/berth for root, otherwise `berth`
+    /// under the user's data home (`$XDG_DATA_HOME` or `~/.local/share`).
+    #[arg(long, env = "BERTH_DATA_DIR", value_name = "DIRECTORY")]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// How to log.
+#[derive(Args, Clone, Debug)]
+pub struct LogOptions {
+    /// What to log: a level (error, warn, info, debug, trace) or directives such as
+    /// `info,berth::store=debug`.
+    #[arg(long, env = "BERTH_LOG", default_value = "info", value_name = "FILTER")]
+    pub log: String,
+
+    /// How log lines look: for people or as one JSON object a line. They go to standard error.
+    #[arg(long, env = "BERTH_LOG_FORMAT", default_value = "human", value_name = "FORMAT")]
+    pub log_format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Who callers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Auth {
+    /// X-Auth-Token is "user:project" and believed; the user "admin" is an administrator.
+    Noauth2,
+}
+
+/// In which order allocation candidates are generated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GenerationStrategy {
+    /// All candidates of one tree before those of the next.
+    DepthFirst,
+    /// One candidate of each tree in turn.
+    BreadthFirst,
+}
+
+/// Everything `berth serve` can be told.
+#[derive(Args, Clone, Debug)]
+pub struct Config {
+    /// A file with options, in TOML: every flag below without its dashes is a key (see
+    /// samples/berth.toml).
+    #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Address to serve the Placement API on.
+    #[arg(long, env = "BERTH_LISTEN", default_value = "127.0.0.1:8778", value_name = "ADDRESS")]
+    pub listen: SocketAddr,
+
+    /// A path below which the API is served too, such as /placement.
+    #[arg(long, env = "BERTH_PATH_PREFIX", value_name = "PATH", value_parser = path_prefix)]
+    pub path_prefix: Option<String>,
+
+    /// How callers are identified.
+    #[arg(long, env = "BERTH_AUTH", default_value = "noauth2", value_name = "KIND")]
+    pub auth: Auth,
+
+    /// Let only the present default rules of who may do what hold. With false, the rules before
+    /// them hold too: an administrator may then do what is otherwise for services alone
+    /// (`POST /reshaper`).
+    #[arg(long, env = "BERTH_ENFORCE_NEW_DEFAULTS", default_value = "true", num_args = 0..=1,
+          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub enforce_new_defaults: bool,
+
+    /// Serve without authentication on an address that others can reach, too.
+    #[arg(long, env = "BERTH_ALLOW_NOAUTH", default_value = "false", num_args = 0..=1,
+          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub allow_noauth: bool,
+
+    /// Database connections for single changes and consumer reads. Each replica uses two more.
+    #[arg(long, env = "BERTH_DATABASE_CONNECTIONS", default_value = "10", value_name = "COUNT",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub database_connections: u32,
+
+    /// Allocation candidates to generate at the most for one request; -1: no bound.
+    #[arg(long, env = "BERTH_MAX_ALLOCATION_CANDIDATES", default_value = "-1",
+          allow_negative_numbers = true, value_name = "COUNT",
+          value_parser = clap::value_parser!(i64).range(-1..))]
+    pub max_allocation_candidates: i64,
+
+    /// Return allocation candidates in random order, and a random choice when there is a limit.
+    #[arg(long, env = "BERTH_RANDOMIZE_ALLOCATION_CANDIDATES", default_value = "false",
+          num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set,
+          value_name = "BOOL")]
+    pub randomize_allocation_candidates: bool,
+
+    /// In which order allocation candidates are generated.
+    #[arg(
+        long,
+        env = "BERTH_ALLOCATION_CANDIDATES_GENERATION_STRATEGY",
+        default_value = "depth-first",
+        value_name = "STRATEGY"
+    )]
+    pub allocation_candidates_generation_strategy: GenerationStrategy,
+
+    /// Project of consumers that are claimed for without naming one (before microversion 1.8).
+    #[arg(
+        long,
+        env = "BERTH_INCOMPLETE_CONSUMER_PROJECT_ID",
+        default_value = "00000000-0000-0000-0000-000000000000",
+        value_name = "ID"
+    )]
+    pub incomplete_consumer_project_id: String,
+
+    /// User of consumers that are claimed for without naming one (before microversion 1.8).
+    #[arg(
+        long,
+        env = "BERTH_INCOMPLETE_CONSUMER_USER_ID",
+        default_value = "00000000-0000-0000-0000-000000000000",
+        value_name = "ID"
+    )]
+    pub incomplete_consumer_user_id: String,
+
+    /// Largest request body, in bytes.
+    #[arg(long, env = "BERTH_MAX_BODY_BYTES", default_value = "1048576", value_name = "BYTES")]
+    pub max_body_bytes: usize,
+
+    /// Connections open at once; further ones wait to be accepted.
+    #[arg(long, env = "BERTH_MAX_CONNECTIONS", default_value = "10000", value_name = "COUNT")]
+    pub max_connections: usize,
+
+    /// Seconds a client has to send the head of a request, and that a kept-alive connection may
+    /// lie idle.
+    #[arg(long, env = "BERTH_HEADER_TIMEOUT", default_value = "60", value_name = "SECONDS",
+          value_parser = seconds)]
+    pub header_timeout: Duration,
+
+    /// Seconds a client has to send the body of a request, and to take in each part of an answer.
+    #[arg(long, env = "BERTH_BODY_TIMEOUT", default_value = "30", value_name = "SECONDS",
+          value_parser = seconds)]
+    pub body_timeout: Duration,
+
+    /// Seconds that requests in flight have to finish after SIGTERM.
+    #[arg(long, env = "BERTH_SHUTDOWN_GRACE", default_value = "30", value_name = "SECONDS",
+          value_parser = seconds)]
+    pub shutdown_grace: Duration,
+
+    /// The database.
+    #[command(flatten)]
+    pub database: DatabaseOptions,
+
+    /// The logs.
+    #[command(flatten)]
+    pub logs: LogOptions,
+}
+
+impl Config {
+    /// What is wrong with the options together.
+    ///
+    /// # Errors
+    /// A sentence for the operator.
+    pub fn check(&self) -> Result<(), String> {
+        if !self.allow_noauth && !self.listen.ip().is_loopback() {
+            return Err(format!(
+                "--auth noauth2 believes every caller, and {} can be reached by others; listen on \
+                 127.0.0.1, or say --allow-noauth if something in front keeps strangers out",
+                self.listen
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if duration > Duration::ZERO => Ok(duration),
+        _ => Err("must be more than 0".to_owned()),
+    }
+}
+
+fn path_prefix(text: &str) -> Result<String, String> {
+    let trimmed = text.trim_end_matches('/');
+    if trimmed.is_empty() || !trimmed.starts_with('/') {
+        return Err("must begin with / and name something below it".to_owned());
+    }
+    Ok(trimmed.to_owned())
+}
+
+/// The options of a command and the keys a file may have: everything but `config` itself.
+fn keys(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
+    command.get_arguments().filter(|arg| {
+        arg.get_long().is_some_and(|long| !["config", "help", "version"].contains(&long))
+    })
+}
+
+/// Makes the values of a file the defaults of a command, so that flags and the environment still
+/// win.
+///
+/// # Errors
+/// The file is not TOML, has an unknown key, or a value that is no string, number or boolean.
+pub fn with_file(command: clap::Command, text: &str) -> Result<clap::Command, String> {
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    let mut command = command;
+    for (key, value) in table {
+        let Some(arg) = keys(&command).find(|arg| arg.get_long() == Some(key.as_str())) else {
+            let known: Vec<&str> = keys(&command).filter_map(clap::Arg::get_long).collect();
+            return Err(format!("unknown option {key:?}; known are {}", known.join(", ")));
+        };
+        let id = arg.get_id().clone();
+        let value = match value {
+            toml::Value::String(text) => text,
+            toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Float(number) => number.to_string(),
+            toml::Value::Boolean(yes) => yes.to_string(),
+            toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => {
+                return Err(format!("{key}: a string, a number, true or false is wanted"));
+            }
+        };
+        command = command.mut_arg(id, |arg| arg.default_value(value));
+    }
+    Ok(command)
+}
+
+/// A file with every option, its manual and its default, commented out.
+pub fn sample(command: &clap::Command) -> String {
+    let mut text = String::from(
+        "# Options of `berth serve`. A line that is commented out shows the default.\n\
+         # A flag (--listen ...) or a variable (BERTH_LISTEN=...) wins over this file.\n",
+    );
+    for arg in keys(command) {
+        let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string);
+        let key = arg.get_long().unwrap_or_default();
+        text.push('\n');
+        for line in wrapped(&help.unwrap_or_default(), 98) {
+            text.extend(["# ", &line, "\n"]);
+        }
+        let default = arg.get_default_values().first().map(|value| value.to_string_lossy());
+        let default = default.unwrap_or_default();
+        let bare = default.parse::<f64>().is_ok() || ["true", "false"].contains(&default.as_ref());
+        let shown = if bare { default.into_owned() } else { format!("{default:?}") };
+        text.extend(["#", key, " = ", &shown, "\n"]);
+    }
+    text
+}
+
+fn wrapped(text: &str, width: usize) -> impl Iterator<Item = String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.into_iter()
+}

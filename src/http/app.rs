@@ -1,0 +1,109 @@
+//! What handlers work with: the store, the policy, the clock, and the options they obey.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use super::identity::Identity;
+use super::policy::Policy;
+use crate::search::Strategy;
+use crate::store::Store;
+
+/// Seconds since the Unix epoch.
+pub type Clock = fn() -> i64;
+
+/// Everything a request is answered with. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// Where everything is kept.
+    pub store: Store,
+    /// How requests are to be answered.
+    pub options: Arc<Options>,
+    /// Who may do what.
+    pub policy: Arc<Policy>,
+    /// How callers are known.
+    pub identity: Identity,
+    /// What time it is.
+    pub clock: Clock,
+    panics: Arc<AtomicU64>,
+    /// Large searches work at the same time as many as this has permits.
+    pub(super) search_turns: Arc<Semaphore>,
+}
+
+impl App {
+    /// An application over a store, with the defaults of everything else.
+    pub fn new(store: Store, options: Options) -> Self {
+        Self {
+            store,
+            policy: Arc::new(Policy::new(!options.enforce_new_defaults)),
+            options: Arc::new(options),
+            identity: Identity::default(),
+            clock: system_clock,
+            panics: Arc::default(),
+            search_turns: Arc::new(Semaphore::new(half_the_processors())),
+        }
+    }
+
+    /// How many requests ended in a panic so far.
+    pub fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_panic(&self) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What an operator may choose about answering requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Whether only the present default rules hold; otherwise an admin may also do what they
+    /// reserve for services.
+    pub enforce_new_defaults: bool,
+    /// Owner of consumers that name none (before microversion 1.8).
+    pub incomplete_consumer_project_id: String,
+    /// Owner of consumers that name none (before microversion 1.8).
+    pub incomplete_consumer_user_id: String,
+    /// Candidates generated for one request at the most; `None`: all there are.
+    pub max_allocation_candidates: Option<usize>,
+    /// Whether candidates come in a random order, and `limit` takes a random choice.
+    pub randomize_allocation_candidates: bool,
+    /// In which order candidates are generated.
+    pub generation_strategy: Strategy,
+    /// Longest body that is read, in bytes.
+    pub max_body_bytes: usize,
+    /// How long a body may take to arrive.
+    pub body_timeout: Duration,
+    /// Longest path and query that is looked at, in bytes.
+    pub max_uri_bytes: usize,
+    /// A path below which the API is served too, such as `/placement`; may be empty.
+    pub path_prefix: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let nobody = "00000000-0000-0000-0000-000000000000";
+        Self {
+            enforce_new_defaults: true,
+            incomplete_consumer_project_id: nobody.to_owned(),
+            incomplete_consumer_user_id: nobody.to_owned(),
+            max_allocation_candidates: None,
+            randomize_allocation_candidates: false,
+            generation_strategy: Strategy::DepthFirst,
+            max_body_bytes: 1024 * 1024,
+            body_timeout: Duration::from_mins(1),
+            max_uri_bytes: 64 * 1024,
+            path_prefix: String::new(),
+        }
+    }
+}
+
+fn half_the_processors() -> usize {
+    std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2))
+}
+
+fn system_clock() -> i64 {
+    time::OffsetDateTime::now_utc().unix_timestamp()
+}

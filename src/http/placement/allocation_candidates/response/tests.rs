@@ -1,0 +1,225 @@
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use uuid::{Uuid, uuid};
+
+use super::{Shape, Stopped, Writing};
+use crate::http::placement::microversion::{
+    ALLOCATION_CANDIDATES, ALLOCATIONS_BY_PROVIDER, LATEST, Microversion, NESTED_CANDIDATES,
+    REQUIRED_TRAITS, SUMMARIES_SHOW_ALL_CLASSES,
+};
+use crate::model::inventory::Inventory;
+use crate::model::provider::{InventoryRow, ProviderRow};
+use crate::model::{ClassId, ProviderId, TraitId};
+use crate::search::{self, Group, Request};
+use crate::world::{Catalogue, Name, World};
+
+const ROOT: Uuid = uuid!("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901");
+const CHILD: Uuid = uuid!("d0b1f2c3-0f6d-4c8f-8a57-0a4b5f2f9c11");
+
+fn name(name: &str) -> Name {
+    Name { name: name.to_owned(), updated_at: 0 }
+}
+
+fn inventory(class: i32, total: i32, used: i64) -> InventoryRow {
+    let terms = Inventory {
+        total,
+        reserved: 0,
+        min_unit: 1,
+        max_unit: i32::MAX,
+        step_size: 1,
+        allocation_ratio: 1.5,
+    };
+    InventoryRow { class: ClassId(class), terms, used, updated_at: 0 }
+}
+
+fn provider(id: i32, uuid: Uuid, parent: Option<i32>) -> ProviderRow {
+    ProviderRow {
+        id: ProviderId(id),
+        uuid,
+        name: uuid.to_string(),
+        generation: 0,
+        parent: parent.map(ProviderId),
+        root: ProviderId(parent.unwrap_or(id)),
+        updated_at: 0,
+        inventories: Vec::new(),
+        traits: Vec::new(),
+        aggregates: Vec::new(),
+    }
+}
+
+/// A root with memory, disk and a trait, and below it a child with CPUs.
+fn world() -> Arc<World> {
+    let catalogue = Catalogue {
+        classes: [
+            (ClassId(0), name("VCPU")),
+            (ClassId(1), name("MEMORY_MB")),
+            (ClassId(2), name("DISK_GB")),
+        ]
+        .into(),
+        traits: [(TraitId(1), name("CUSTOM_A"))].into(),
+    };
+    let root = ProviderRow {
+        inventories: vec![inventory(1, 100, 0), inventory(2, 10, 0)],
+        traits: vec![TraitId(1)],
+        ..provider(1, ROOT, None)
+    };
+    let child =
+        ProviderRow { inventories: vec![inventory(0, 5, 2)], ..provider(2, CHILD, Some(1)) };
+    Arc::new(World::build(catalogue, vec![root, child]))
+}
+
+fn request(asked: Microversion, resources: &[(&str, i64)]) -> Request {
+    let resources =
+        resources.iter().map(|(class, amount)| ((*class).to_owned(), *amount)).collect();
+    Request {
+        groups: vec![Group { resources, ..Group::default() }],
+        nested: asked.has(NESTED_CANDIDATES),
+        ..Request::default()
+    }
+}
+
+fn writing(asked: Microversion, request: &Request, world: Arc<World>) -> Writing {
+    let shape = Shape::of(asked, request, &world);
+    Writing::new(search::find(world, request).unwrap(), shape)
+}
+
+fn answer(asked: Microversion, resources: &[(&str, i64)]) -> Value {
+    let mut writing = writing(asked, &request(asked, resources), world());
+    assert_eq!(writing.write_candidates(), Stopped::Exhausted);
+    assert!(writing.ends_soon());
+    let ControlFlow::Continue(rest) = writing.finish(|_| ControlFlow::Break(())) else {
+        panic!("it is small")
+    };
+    serde_json::from_slice(&rest).unwrap()
+}
+
+#[test]
+fn a_candidate_lists_providers_first_and_keys_them_from_1_12() {
+    let (root, child) = (ROOT.to_string(), CHILD.to_string());
+    let allocations = |asked| {
+        let mut answer = answer(asked, &[("VCPU", 2)]);
+        answer["allocation_requests"].take()
+    };
+    assert_eq!(
+        allocations(ALLOCATION_CANDIDATES),
+        json!([{"allocations": [
+            {"resource_provider": {"uuid": child}, "resources": {"VCPU": 2}},
+        ]}])
+    );
+    assert_eq!(
+        allocations(ALLOCATIONS_BY_PROVIDER),
+        json!([{"allocations": {&child: {"resources": {"VCPU": 2}}}}])
+    );
+    let mut both = answer(LATEST, &[("VCPU", 2), ("MEMORY_MB", 8)]);
+    let mappings = both["allocation_requests"][0]["mappings"][""].take();
+    assert_eq!(mappings.as_array().map(Vec::len), Some(2));
+    assert_eq!(
+        both["allocation_requests"][0]["allocations"],
+        json!({root: {"resources": {"MEMORY_MB": 8}}, child: {"resources": {"VCPU": 2}}})
+    );
+}
+
+#[test]
+fn a_summary_shows_more_and_more() {
+    let (root, child) = (ROOT.to_string(), CHILD.to_string());
+    let summaries = |asked| {
+        let mut answer = answer(asked, &[("VCPU", 2)]);
+        answer["provider_summaries"].take()
+    };
+    let cpus = json!({"VCPU": {"capacity": 7, "used": 2}});
+    assert_eq!(summaries(ALLOCATION_CANDIDATES), json!({&child: {"resources": cpus}}));
+    assert_eq!(summaries(REQUIRED_TRAITS), json!({&child: {"resources": cpus, "traits": []}}));
+    assert_eq!(
+        summaries(SUMMARIES_SHOW_ALL_CLASSES),
+        json!({&child: {"resources": cpus, "traits": []}})
+    );
+    assert_eq!(
+        summaries(LATEST),
+        json!({
+            &root: {
+                "resources": {
+                    "MEMORY_MB": {"capacity": 150, "used": 0},
+                    "DISK_GB": {"capacity": 15, "used": 0},
+                },
+                "traits": ["CUSTOM_A"],
+                "parent_provider_uuid": null,
+                "root_provider_uuid": root,
+            },
+            &child: {
+                "resources": cpus,
+                "traits": [],
+                "parent_provider_uuid": root,
+                "root_provider_uuid": root,
+            },
+        })
+    );
+}
+
+#[test]
+fn to_1_26_only_the_classes_asked_for_are_shown() {
+    let classes = |asked| {
+        let answer = answer(asked, &[("MEMORY_MB", 8)]);
+        let resources = &answer["provider_summaries"][ROOT.to_string()]["resources"];
+        resources.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(classes(REQUIRED_TRAITS), ["MEMORY_MB"]);
+    assert_eq!(classes(SUMMARIES_SHOW_ALL_CLASSES), ["MEMORY_MB", "DISK_GB"]);
+}
+
+#[test]
+fn nothing_found_is_two_empty_members() {
+    let nothing = json!({"allocation_requests": [], "provider_summaries": {}});
+    assert_eq!(answer(LATEST, &[("VCPU", 1000)]), nothing);
+}
+
+/// Many roots with room, so that the answer comes in parts.
+fn many(count: i32) -> Arc<World> {
+    let catalogue = Catalogue { classes: [(ClassId(0), name("VCPU"))].into(), traits: [].into() };
+    let root = |nth| ProviderRow {
+        inventories: vec![inventory(0, 5, 2)],
+        ..provider(nth, Uuid::from_u128(u128::from(nth.unsigned_abs())), None)
+    };
+    Arc::new(World::build(catalogue, (1..=count).map(root).collect()))
+}
+
+#[test]
+fn a_large_answer_comes_in_parts_of_one_text() {
+    let mut writing = writing(LATEST, &request(LATEST, &[("VCPU", 1)]), many(2000));
+    let mut text = Vec::new();
+    loop {
+        match writing.write_candidates() {
+            Stopped::Full => text.extend(writing.take()),
+            Stopped::Paused => {}
+            Stopped::Exhausted => break,
+        }
+    }
+    assert!(!writing.ends_soon());
+    let mut parts = 0;
+    let rest = writing.finish(|part| {
+        parts += 1;
+        text.extend(part);
+        ControlFlow::Continue(())
+    });
+    let ControlFlow::Continue(rest) = rest else { panic!("everything was taken") };
+    text.extend(rest);
+    let answer: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(answer["allocation_requests"].as_array().map(Vec::len), Some(2000));
+    assert_eq!(answer["provider_summaries"].as_object().map(serde_json::Map::len), Some(2000));
+    assert!(parts > 1);
+}
+
+#[test]
+fn nothing_is_written_for_a_client_that_is_gone() {
+    let mut writing = writing(LATEST, &request(LATEST, &[("VCPU", 1)]), many(2000));
+    while writing.write_candidates() != Stopped::Exhausted {
+        drop(writing.take());
+    }
+    let mut parts = 0;
+    let rest = writing.finish(|_| {
+        parts += 1;
+        ControlFlow::Break(())
+    });
+    assert_eq!((rest.is_break(), parts), (true, 1));
+}

@@ -1,0 +1,197 @@
+//! What clients may write about allocations, and the claims it means.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use uuid::Uuid;
+
+use crate::http::app::Options;
+use crate::http::placement::body::{Ordered, Whole};
+use crate::http::placement::microversion::{
+    ALLOCATIONS_BY_PROVIDER, CONSUMER_GENERATION, CONSUMER_TYPE, Ladder, MAPPINGS, Microversion,
+    PROJECT_AND_USER,
+};
+use crate::http::placement::names::{LONGEST, NAME, NAMED_GROUP, UUID};
+use crate::http::placement::problem::Problem;
+use crate::http::placement::schema::{
+    Schema, Shape, any_type, array, integer, map, object, string, uuid,
+};
+use crate::http::placement::spelling::dashed_uuid;
+use crate::model::Expected;
+use crate::store::allocations::ConsumerClaim;
+
+/// What `PUT /allocations/{consumer}` accepts.
+pub(super) static REPLACE_BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
+    Ladder::from(object().require("allocations", as_list()).closed())
+        .then(PROJECT_AND_USER, with_owner)
+        .then(ALLOCATIONS_BY_PROVIDER, |_| of_consumer(1))
+        .then(CONSUMER_GENERATION, |_| with_generation(of_consumer(0)))
+        .then(MAPPINGS, with_mappings)
+        .then(CONSUMER_TYPE, with_type)
+        .map(Shape::for_bodies)
+});
+
+/// What `POST /allocations` accepts.
+pub(super) static REPLACE_MANY_BODY: LazyLock<Ladder<Schema>> =
+    LazyLock::new(|| by_consumer(1).map(Shape::for_bodies));
+
+/// Allocations of at least so many consumers, by consumer.
+pub(in crate::http::placement) fn by_consumer(least: u8) -> Ladder<Shape> {
+    let first = map().with("minProperties", least).closed();
+    Ladder::from(of_consumer(0))
+        .then(CONSUMER_GENERATION, with_generation)
+        .then(MAPPINGS, with_mappings)
+        .then(CONSUMER_TYPE, with_type)
+        .map(|consumer| first.clone().each(UUID, consumer))
+}
+
+fn as_list() -> Shape {
+    let provider = object().closed().require("uuid", uuid());
+    let entry = object().require("resource_provider", provider).require("resources", resources());
+    array().with("minItems", 1).of(entry.closed())
+}
+
+fn resources() -> Shape {
+    let amount = integer().with("minimum", 1);
+    map().with("minProperties", 1).each(NAME, amount).closed()
+}
+
+/// Allocations of one consumer, from at least so many providers.
+fn of_consumer(least: u8) -> Shape {
+    let entry = object().allow("generation", integer()).require("resources", resources()).closed();
+    let by_provider = map().with("minProperties", least).each(UUID, entry).closed();
+    with_owner(object().closed().require("allocations", by_provider))
+}
+
+fn with_owner(body: Shape) -> Shape {
+    let id = || string().length(1, LONGEST);
+    body.require("project_id", id()).require("user_id", id())
+}
+
+fn with_generation(body: Shape) -> Shape {
+    body.require("consumer_generation", any_type(&["integer", "null"]).closed())
+}
+
+fn with_mappings(body: Shape) -> Shape {
+    let providers = array().with("minItems", 1).of(uuid());
+    body.allow("mappings", map().with("minProperties", 1).each(NAMED_GROUP, providers))
+}
+
+fn with_type(body: Shape) -> Shape {
+    body.require("consumer_type", string().with("pattern", NAME).length(1, LONGEST))
+}
+
+/// Allocations of one consumer as a body says them. `A` is the form of the allocations proper,
+/// [`List`] or [`ByProvider`].
+#[derive(Deserialize)]
+pub(in crate::http::placement) struct Wanted<A> {
+    allocations: A,
+    project_id: Option<String>,
+    user_id: Option<String>,
+    consumer_generation: Option<Whole>,
+    consumer_type: Option<String>,
+}
+
+/// To 1.11.
+pub(super) type List = Vec<Entry>;
+
+/// From 1.12.
+pub(in crate::http::placement) type ByProvider = Ordered<Resources>;
+
+#[derive(Deserialize)]
+pub(super) struct Entry {
+    resource_provider: ProviderOfEntry,
+    resources: Ordered<Whole>,
+}
+
+#[derive(Deserialize)]
+struct ProviderOfEntry {
+    uuid: String,
+}
+
+#[derive(Deserialize)]
+pub(in crate::http::placement) struct Resources {
+    resources: Ordered<Whole>,
+}
+
+impl From<Wanted<List>> for Wanted<ByProvider> {
+    /// Of a provider named twice the last entry counts.
+    fn from(listed: Wanted<List>) -> Self {
+        let mut by_provider: Vec<(String, Resources)> = Vec::new();
+        for Entry { resource_provider, resources } in listed.allocations {
+            let entry = Resources { resources };
+            match by_provider.iter_mut().find(|(known, _)| *known == resource_provider.uuid) {
+                Some(known) => known.1 = entry,
+                None => by_provider.push((resource_provider.uuid, entry)),
+            }
+        }
+        Self {
+            allocations: Ordered(by_provider),
+            project_id: listed.project_id,
+            user_id: listed.user_id,
+            consumer_generation: listed.consumer_generation,
+            consumer_type: listed.consumer_type,
+        }
+    }
+}
+
+impl Wanted<ByProvider> {
+    /// The claim it is, of that consumer.
+    pub(in crate::http::placement) fn into_claim(
+        self,
+        consumer: Uuid,
+        asked: Microversion,
+        options: &Options,
+    ) -> Result<ConsumerClaim, Problem> {
+        let mut wants = Vec::new();
+        for (provider, Resources { resources }) in self.allocations.0 {
+            let uuid = dashed_uuid(&provider).ok_or_else(|| no_such_provider(&provider))?;
+            let amounts = resources.0.into_iter();
+            wants.extend(amounts.map(|(class, Whole(amount))| (uuid, class, amount)));
+        }
+        let expected = match self.consumer_generation {
+            _ if !asked.has(CONSUMER_GENERATION) => Expected::Any,
+            Some(Whole(generation)) => Expected::Is(generation),
+            None => Expected::NoConsumer,
+        };
+        let nobody =
+            (&options.incomplete_consumer_project_id, &options.incomplete_consumer_user_id);
+        Ok(ConsumerClaim {
+            consumer,
+            expected,
+            project: self.project_id.unwrap_or_else(|| nobody.0.clone()),
+            user: self.user_id.unwrap_or_else(|| nobody.1.clone()),
+            consumer_type: self.consumer_type,
+            wants,
+        })
+    }
+}
+
+/// The claims of a body that says several consumers' allocations.
+pub(in crate::http::placement) fn claims(
+    wanted: Ordered<Wanted<ByProvider>>,
+    asked: Microversion,
+    options: &Options,
+) -> Result<Vec<ConsumerClaim>, Problem> {
+    let mut claims: Vec<ConsumerClaim> = Vec::with_capacity(wanted.0.len());
+    for (text, wanted) in wanted.0 {
+        let consumer = dashed_uuid(&text).ok_or_else(|| malformed_consumer(&text))?;
+        if claims.iter().any(|claim| claim.consumer == consumer) {
+            return Err(Problem::bad_request(format!("Consumer {consumer} is named twice")));
+        }
+        claims.push(wanted.into_claim(consumer, asked, options)?);
+    }
+    Ok(claims)
+}
+
+/// What is said of a consumer that is not a UUID.
+pub(super) fn malformed_consumer(text: &str) -> Problem {
+    Problem::bad_request(format!("Malformed consumer_uuid: {text}"))
+}
+
+fn no_such_provider(text: &str) -> Problem {
+    Problem::bad_request(format!("Allocation for resource provider '{text}' that does not exist."))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+use axum::body::Bytes;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use uuid::{Uuid, uuid};
+
+use super::{ByProvider, List, REPLACE_BODY, REPLACE_MANY_BODY, Wanted, claims};
+use crate::http::app::Options;
+use crate::http::placement::body::{Body, Ordered, tests::any_json};
+use crate::http::placement::microversion::{
+    ALLOCATIONS_BY_PROVIDER, CONSUMER_GENERATION, CONSUMER_TYPE, HISTORY, INITIAL, LATEST,
+    MAPPINGS, Microversion, PROJECT_AND_USER,
+};
+use crate::http::placement::problem::Problem;
+use crate::model::Expected;
+use crate::store::allocations::ConsumerClaim;
+
+const CONSUMER: Uuid = uuid!("0e4f7d1c-6f4c-4a8e-9a53-3f6f5be3d001");
+const A: Uuid = uuid!("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901");
+const B: Uuid = uuid!("d0b1f2c3-0f6d-4c8f-8a57-0a4b5f2f9c11");
+
+fn body(value: &Value) -> Body {
+    Body(Bytes::from(value.to_string()))
+}
+
+/// A body with everything its version wants, and nothing else.
+fn least(asked: Microversion) -> Value {
+    let mut body = if asked.has(ALLOCATIONS_BY_PROVIDER) {
+        json!({"allocations": {A.to_string(): {"resources": {"VCPU": 1}}}})
+    } else {
+        json!({"allocations": [{"resource_provider": {"uuid": A}, "resources": {"VCPU": 1}}]})
+    };
+    for (since, name, value) in [
+        (PROJECT_AND_USER, "project_id", json!("p")),
+        (PROJECT_AND_USER, "user_id", json!("u")),
+        (CONSUMER_GENERATION, "consumer_generation", json!(null)),
+        (CONSUMER_TYPE, "consumer_type", json!("INSTANCE")),
+    ] {
+        if asked.has(since) {
+            body[name] = value;
+        }
+    }
+    body
+}
+
+fn accepts(asked: Microversion, value: &Value) -> bool {
+    REPLACE_BODY.at(asked).check(value).is_ok()
+}
+
+#[test]
+fn each_member_is_wanted_from_its_version_on_and_refused_before() {
+    for (asked, _) in HISTORY {
+        let least = least(*asked);
+        assert!(accepts(*asked, &least), "{asked}");
+        for (since, name, value) in [
+            (PROJECT_AND_USER, "project_id", json!("p")),
+            (PROJECT_AND_USER, "user_id", json!("u")),
+            (CONSUMER_GENERATION, "consumer_generation", json!(7)),
+            (CONSUMER_TYPE, "consumer_type", json!("INSTANCE")),
+        ] {
+            let (mut with, mut without) = (least.clone(), least.clone());
+            with[name] = value;
+            without.as_object_mut().unwrap().remove(name);
+            assert_eq!(accepts(*asked, &with), asked.has(since), "{asked} with {name}");
+            assert_eq!(accepts(*asked, &without), !asked.has(since), "{asked} without {name}");
+        }
+        let mut mapped = least.clone();
+        mapped["mappings"] = json!({"": [A], "_NIC": [B]});
+        assert_eq!(accepts(*asked, &mapped), asked.has(MAPPINGS), "{asked} with mappings");
+    }
+}
+
+#[test]
+fn nothing_may_be_allocated_from_1_28_and_always_by_post() {
+    for (asked, _) in HISTORY.iter().filter(|(asked, _)| asked.has(ALLOCATIONS_BY_PROVIDER)) {
+        let mut nothing = least(*asked);
+        nothing["allocations"] = json!({});
+        assert_eq!(accepts(*asked, &nothing), asked.has(CONSUMER_GENERATION), "{asked}");
+        let many = json!({ CONSUMER.to_string(): nothing });
+        assert_eq!(REPLACE_MANY_BODY.at(*asked).check(&many), Ok(()), "{asked}");
+    }
+    assert!(REPLACE_MANY_BODY.at(LATEST).check(&json!({})).is_err());
+}
+
+fn claim(asked: Microversion, value: &Value) -> Result<ConsumerClaim, Problem> {
+    let schema = REPLACE_BODY.at(asked);
+    let wanted: Wanted<ByProvider> = if asked.has(ALLOCATIONS_BY_PROVIDER) {
+        body(value).parse(schema)?
+    } else {
+        body(value).parse::<Wanted<List>>(schema)?.into()
+    };
+    wanted.into_claim(CONSUMER, asked, &Options::default())
+}
+
+#[test]
+fn a_body_becomes_a_claim() {
+    let nobody = "00000000-0000-0000-0000-000000000000";
+    let entry =
+        |uuid, resources| json!({"resource_provider": {"uuid": uuid}, "resources": resources});
+    let listed = json!({"allocations": [
+        entry(A, json!({"VCPU": 1})),
+        entry(B, json!({"DISK_GB": 5})),
+        // Of two entries for one provider the last counts.
+        entry(A, json!({"VCPU": 2, "MEMORY_MB": 64.0})),
+    ]});
+    let expected = ConsumerClaim {
+        consumer: CONSUMER,
+        expected: Expected::Any,
+        project: nobody.to_owned(),
+        user: nobody.to_owned(),
+        consumer_type: None,
+        wants: vec![
+            (A, "VCPU".to_owned(), 2),
+            (A, "MEMORY_MB".to_owned(), 64),
+            (B, "DISK_GB".to_owned(), 5),
+        ],
+    };
+    assert_eq!(claim(INITIAL, &listed), Ok(expected));
+
+    let keyed = json!({
+        "allocations": {B.to_string(): {"generation": 3, "resources": {"DISK_GB": 5}}},
+        "project_id": "p", "user_id": "u", "consumer_generation": 4, "consumer_type": "MIGRATION",
+        "mappings": {"": [B]},
+    });
+    let expected = ConsumerClaim {
+        consumer: CONSUMER,
+        expected: Expected::Is(4),
+        project: "p".to_owned(),
+        user: "u".to_owned(),
+        consumer_type: Some("MIGRATION".to_owned()),
+        wants: vec![(B, "DISK_GB".to_owned(), 5)],
+    };
+    assert_eq!(claim(LATEST, &keyed), Ok(expected));
+}
+
+#[test]
+fn what_is_expected_of_the_consumer_is_said_from_1_28() {
+    for (asked, _) in HISTORY {
+        let expected = claim(*asked, &least(*asked)).unwrap().expected;
+        let said =
+            if asked.has(CONSUMER_GENERATION) { Expected::NoConsumer } else { Expected::Any };
+        assert_eq!(expected, said, "{asked}");
+    }
+}
+
+#[test]
+fn a_key_that_is_no_uuid_names_no_provider() {
+    let dashes = "-".repeat(36);
+    let body = json!({
+        "allocations": {&dashes: {"resources": {"VCPU": 1}}}, "project_id": "p", "user_id": "u",
+    });
+    let told = claim(ALLOCATIONS_BY_PROVIDER, &body).unwrap_err().detail;
+    assert_eq!(told, format!("Allocation for resource provider '{dashes}' that does not exist."));
+}
+
+#[test]
+fn no_consumer_may_be_named_twice() {
+    let one = least(LATEST);
+    let upper = CONSUMER.to_string().to_uppercase();
+    let many = body(&json!({ CONSUMER.to_string(): one, upper: one }));
+    let wanted: Ordered<Wanted<ByProvider>> = many.parse(REPLACE_MANY_BODY.at(LATEST)).unwrap();
+    let told = claims(wanted, LATEST, &Options::default()).unwrap_err();
+    assert_eq!((told.status.as_u16(), told.detail.contains("twice")), (400, true));
+}
+
+proptest! {
+    #[test]
+    fn no_body_makes_it_panic(value in any_json(), nth in 0..HISTORY.len()) {
+        let asked = HISTORY[nth].0;
+        let _ = claim(asked, &value);
+        if let Ok(wanted) = body(&value).parse(REPLACE_MANY_BODY.at(asked)) {
+            let _ = claims(wanted, asked, &Options::default());
+        }
+    }
+}

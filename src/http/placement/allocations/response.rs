@@ -1,0 +1,87 @@
+//! Allocations as clients see them.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::http::placement::microversion::{
+    ALLOCATIONS_BY_PROVIDER, CONSUMER_GENERATION, CONSUMER_TYPE, Microversion,
+};
+use crate::model::Generation;
+use crate::store::reads::{ConsumerAllocations, HeldByConsumer, HeldOnProvider};
+use crate::world::World;
+
+/// What one consumer holds. Of a consumer that holds nothing nothing else is known.
+#[derive(Default, Serialize)]
+pub(super) struct OfConsumer<'a> {
+    allocations: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    project_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consumer_generation: Option<Generation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consumer_type: Option<&'a str>,
+}
+
+impl<'a> OfConsumer<'a> {
+    /// For a version.
+    pub(super) fn of(held: &'a ConsumerAllocations, asked: Microversion) -> Self {
+        let by_provider = held.providers.iter().map(|held| {
+            let HeldOnProvider { provider, generation, resources } = held;
+            let resources = resources.iter().map(|(class, used)| (class.clone(), (*used).into()));
+            let resources: Map<_, _> = resources.collect();
+            let entry = serde_json::json!({ "resources": resources, "generation": generation });
+            (provider.to_string(), entry)
+        });
+        let kind = held.consumer_type.as_deref().unwrap_or("unknown");
+        Self {
+            allocations: by_provider.collect(),
+            project_id: asked.show(ALLOCATIONS_BY_PROVIDER, &held.project),
+            user_id: asked.show(ALLOCATIONS_BY_PROVIDER, &held.user),
+            consumer_generation: asked.show(CONSUMER_GENERATION, held.generation),
+            consumer_type: asked.show(CONSUMER_TYPE, kind),
+        }
+    }
+}
+
+/// What is held on one provider.
+#[derive(Serialize)]
+pub(super) struct OfProvider {
+    allocations: Map<String, Value>,
+    resource_provider_generation: Generation,
+}
+
+#[derive(Serialize)]
+struct Holding {
+    resources: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consumer_generation: Option<Generation>,
+}
+
+impl OfProvider {
+    /// For a version; the world gives the names.
+    pub(super) fn of(
+        held: &[HeldByConsumer],
+        generation: Generation,
+        world: &World,
+        asked: Microversion,
+    ) -> Self {
+        let holding = |held: &HeldByConsumer| {
+            let named = held.resources.iter().filter_map(|(class, used)| {
+                Some((world.class_name(*class)?.to_owned(), Value::from(*used)))
+            });
+            let resources = named.collect();
+            let consumer_generation = asked.show(CONSUMER_GENERATION, held.generation);
+            let holding = Holding { resources, consumer_generation };
+            (consumer_key(held.consumer), serde_json::to_value(holding).unwrap_or_default())
+        };
+        let allocations = held.iter().map(holding).collect();
+        Self { allocations, resource_provider_generation: generation }
+    }
+}
+
+fn consumer_key(consumer: Uuid) -> String {
+    consumer.to_string()
+}

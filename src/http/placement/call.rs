@@ -1,0 +1,120 @@
+//! One request as its handler sees it: routed, permitted, its body read but not yet understood.
+
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Uri, header};
+use uuid::Uuid;
+
+use super::body::Body;
+use super::microversion::Microversion;
+use super::problem::Problem;
+use super::query::Query;
+use super::routes::Captured;
+use super::spelling::dashed_uuid;
+use crate::http::app::App;
+use crate::http::identity::Caller;
+use crate::http::policy::Rule;
+use crate::model::Generation;
+use crate::world::{Provider, World};
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    /// What to answer it with.
+    pub(super) app: App,
+    /// The version asked for.
+    pub(super) asked: Microversion,
+    /// Who asks.
+    pub(super) caller: Caller,
+    /// What the path's variable parts are, by name.
+    pub(super) captured: Captured,
+    /// The query string as it came.
+    pub(super) raw_query: String,
+    /// The body, empty if the route takes none.
+    pub(super) body: Body,
+    /// Where the client found us.
+    pub(super) site: Site,
+}
+
+impl Call {
+    /// A variable part of the path, by the name it has in the route.
+    pub(super) fn part(&self, name: &str) -> &str {
+        let found = self.captured.iter().find(|(known, _)| *known == name);
+        found.map_or("", |(_, value)| value.as_str())
+    }
+
+    /// The query.
+    pub(super) fn query(&self) -> Result<Query, Problem> {
+        Query::parse(&self.raw_query)
+    }
+
+    /// Seconds since the Unix epoch.
+    pub(super) fn now(&self) -> i64 {
+        (self.app.clock)()
+    }
+
+    /// Refuses the caller unless the rule allows it, concerning the things of `project`.
+    pub(super) fn permit(&self, rule: Rule, project: Option<&str>) -> Result<(), Problem> {
+        let verdict = self.app.policy.check(&self.caller, rule, project);
+        verdict.map_err(|denied| Problem::forbidden(denied.to_string()))
+    }
+
+    /// The provider that the path's `uuid` names.
+    pub(super) fn provider<'w>(&self, world: &'w World) -> Result<Provider<'w>, Problem> {
+        let text = self.part("uuid");
+        let found = dashed_uuid(text).and_then(|uuid| world.provider(uuid));
+        found.ok_or_else(|| Problem::not_found(no_provider(text)))
+    }
+
+    /// The provider that the path's `uuid` names, to be written.
+    pub(super) async fn target(&self) -> Result<Target, Problem> {
+        let world = self.app.store.world().await?;
+        let provider = self.provider(&world)?;
+        Ok(Target { uuid: provider.uuid(), generation: provider.generation() })
+    }
+}
+
+/// A provider about to be written: which, and the generation it has now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    /// Its identity.
+    pub(super) uuid: Uuid,
+    /// Its generation when the request came.
+    pub(super) generation: Generation,
+}
+
+/// What is said of a provider that does not exist.
+pub(super) fn no_provider(uuid: &str) -> String {
+    format!("No resource provider with uuid {uuid} found")
+}
+
+/// Where a client found us: what links and locations begin with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Site {
+    /// The host, with its port if it is not the usual one.
+    host: Option<String>,
+    /// The prefix by which the request came.
+    prefix: String,
+}
+
+impl Site {
+    /// From what the request itself says. Headers that proxies add are not believed.
+    pub(super) fn of(uri: &Uri, headers: &HeaderMap, prefix: &str) -> Self {
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let host = host.or_else(|| uri.authority().map(Authority::as_str));
+        let host = host.map(|host| host.strip_suffix(":80").unwrap_or(host).to_owned());
+        Self { host, prefix: prefix.to_owned() }
+    }
+
+    /// The path of something of ours.
+    pub(super) fn href(&self, path: &str) -> String {
+        format!("{}{path}", self.prefix)
+    }
+
+    /// The absolute URI of something of ours.
+    pub(super) fn location(&self, path: &str) -> String {
+        match &self.host {
+            Some(host) => format!("http://{host}{}{path}", self.prefix),
+            None => self.href(path),
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! `/resource_providers/{uuid}/inventories` and `.../inventories/{resource_class}`.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::body::{Ordered, Whole};
+use super::call::{Call, Target, no_provider};
+use super::microversion::{Ladder, Microversion, RESERVED_WHOLE};
+use super::names::NAME;
+use super::problem::{Code, Problem};
+use super::reply::Reply;
+use super::resource_providers;
+use super::schema::{Schema, Shape, integer, map, number, object, string};
+use crate::model::inventory::Inventory;
+use crate::model::provider::InventoryRow;
+use crate::model::{Generation, Refusal};
+use crate::store::Error;
+use crate::store::inventories::{
+    CreateInventory, DeleteInventory, ReplaceInventories, UpdateInventory,
+};
+use crate::world::{Provider, World};
+
+/// The greatest single-precision number, as the reference bounds ratios.
+const RATIO_MAX: f64 = 3.402_82e38;
+
+/// What `POST .../inventories` accepts.
+static CREATE_BODY: LazyLock<Schema> = LazyLock::new(|| {
+    terms().require("resource_class", string().with("pattern", NAME)).closed().for_bodies()
+});
+
+/// What `PUT .../inventories/{resource_class}` accepts.
+static UPDATE_BODY: LazyLock<Schema> = LazyLock::new(|| {
+    terms().require("resource_provider_generation", integer()).closed().for_bodies()
+});
+
+/// What `PUT .../inventories` accepts.
+static REPLACE_BODY: LazyLock<Schema> = LazyLock::new(|| replace_body().for_bodies());
+
+/// All inventories of one provider.
+pub(super) fn replace_body() -> Shape {
+    object()
+        .require("resource_provider_generation", integer())
+        .require("inventories", map().each(NAME, terms().closed()))
+        .closed()
+}
+
+fn terms() -> Shape {
+    let count = |least: u8| integer().with("maximum", i32::MAX).with("minimum", least);
+    object()
+        .allow("resource_provider_generation", integer())
+        .require("total", count(1))
+        .allow("reserved", count(0))
+        .allow("min_unit", count(1))
+        .allow("max_unit", count(1))
+        .allow("step_size", count(1))
+        .allow("allocation_ratio", number().with("maximum", RATIO_MAX))
+}
+
+/// How a request's body says one inventory.
+#[derive(Deserialize)]
+pub(super) struct Terms {
+    total: Whole<i32>,
+    reserved: Option<Whole<i32>>,
+    min_unit: Option<Whole<i32>>,
+    max_unit: Option<Whole<i32>>,
+    step_size: Option<Whole<i32>>,
+    allocation_ratio: Option<f64>,
+}
+
+/// How a request's body says all inventories of a provider.
+#[derive(Deserialize)]
+pub(super) struct All {
+    pub(super) resource_provider_generation: Whole,
+    inventories: Ordered<Terms>,
+}
+
+#[derive(Deserialize)]
+struct Created {
+    resource_class: String,
+    #[serde(flatten)]
+    terms: Terms,
+}
+
+#[derive(Deserialize)]
+struct Updated {
+    resource_provider_generation: Whole,
+    #[serde(flatten)]
+    terms: Terms,
+}
+
+impl Terms {
+    fn inventory(&self) -> Inventory {
+        let or = |given: Option<Whole<i32>>, default| given.map_or(default, |Whole(given)| given);
+        Inventory {
+            total: self.total.0,
+            reserved: or(self.reserved, 0),
+            min_unit: or(self.min_unit, 1),
+            max_unit: or(self.max_unit, i32::MAX),
+            step_size: or(self.step_size, 1),
+            allocation_ratio: self.allocation_ratio.unwrap_or(1.0),
+        }
+    }
+}
+
+impl All {
+    /// By class name, in the order of the request.
+    pub(super) fn inventories(self) -> Vec<(String, Inventory)> {
+        let members = self.inventories.0.into_iter();
+        members.map(|(class, terms)| (class, terms.inventory())).collect()
+    }
+}
+
+/// `GET .../inventories`
+pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
+    let world = call.app.store.world().await?;
+    let provider = shown_provider(&call, &world)?;
+    let rows: Vec<_> = provider.inventories().collect();
+    let name = |row: &InventoryRow| world.class_name(row.class).unwrap_or_default().to_owned();
+    let modified = rows.iter().map(|row| row.updated_at).max();
+    let inventories = rows.iter().map(|row| (name(row), View::of(&row.terms))).collect();
+    let generation = provider.generation();
+    Ok(Reply::json(&List { resource_provider_generation: generation, inventories })
+        .modified(modified))
+}
+
+/// `POST .../inventories`
+pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
+    let Target { uuid, .. } = call.target().await?;
+    let Created { resource_class: class, terms } = call.body.parse(&CREATE_BODY)?;
+    let inventory = terms.inventory();
+    let unable = |why: &dyn std::fmt::Display| {
+        Problem::bad_request(format!(
+            "Unable to create inventory for resource provider {uuid}: {why}"
+        ))
+    };
+    check_capacity(&class, &inventory, uuid, call.asked).map_err(|why| unable(&why))?;
+    // A generation in the body is not looked at, as in the reference.
+    let change = CreateInventory { provider: uuid, class: class.clone(), inventory, seen: None };
+    let generation = call.app.store.commit(change).await.map_err(|error| match error {
+        Error::Refused(Refusal::ProviderNotFound(_)) => error.into(),
+        Error::Refused(why @ Refusal::ClassNotFound(_)) => unable(&why),
+        Error::Refused(why) => {
+            Problem::conflict(format!("Update conflict: {why}")).code(Code::ConcurrentUpdate)
+        }
+        other => other.into(),
+    })?;
+    let location =
+        call.site.location(&format!("{}/inventories/{class}", resource_providers::path(uuid)));
+    let reply = one(&inventory, generation).modified(call.now());
+    Ok(reply.status(StatusCode::CREATED).at(location))
+}
+
+/// `PUT .../inventories`
+pub(super) async fn replace(call: Call) -> Result<Reply, Problem> {
+    let Target { uuid, generation } = call.target().await?;
+    let wanted: All = call.body.parse(&REPLACE_BODY)?;
+    let Whole(seen) = wanted.resource_provider_generation;
+    check_generation(seen, generation)?;
+    let inventories = wanted.inventories();
+    for (class, inventory) in &inventories {
+        check_capacity(class, inventory, uuid, call.asked)
+            .map_err(|why| cannot_update(uuid, &why))?;
+    }
+    let modified = if inventories.is_empty() { None } else { Some(call.now()) };
+    let change =
+        ReplaceInventories { provider: uuid, seen: Some(seen), inventories: inventories.clone() };
+    let committed = call.app.store.commit(change).await;
+    let generation = committed.map_err(|error| replace_refused(error, uuid))?;
+    let view = List {
+        resource_provider_generation: generation,
+        inventories: inventories.iter().map(|(class, it)| (class.clone(), View::of(it))).collect(),
+    };
+    Ok(Reply::json(&view).modified(modified))
+}
+
+/// `DELETE .../inventories`
+pub(super) async fn delete_all(call: Call) -> Result<Reply, Problem> {
+    let Target { uuid, .. } = call.target().await?;
+    let change = ReplaceInventories { provider: uuid, seen: None, inventories: Vec::new() };
+    call.app.store.commit(change).await.map_err(|error| match error {
+        Error::Refused(why @ Refusal::InventoryInUse { .. }) => {
+            Problem::conflict(why.to_string()).code(Code::InventoryInUse)
+        }
+        Error::Refused(Refusal::ProviderGeneration { .. }) => Problem::conflict(format!(
+            "Unable to delete inventory for resource provider {uuid} because the inventory was \
+             updated by another process. Please retry your request."
+        ))
+        .code(Code::ConcurrentUpdate),
+        other => other.into(),
+    })?;
+    Ok(Reply::no_content())
+}
+
+/// `GET .../inventories/{resource_class}`
+pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
+    let world = call.app.store.world().await?;
+    let provider = shown_provider(&call, &world)?;
+    let class = call.part("resource_class");
+    let row =
+        world.class_id(class).and_then(|class| provider.inventory(class)).ok_or_else(|| {
+            Problem::not_found(format!("No inventory of class {class} for {}", call.part("uuid")))
+        })?;
+    Ok(one(&row.terms, provider.generation()).modified(row.updated_at))
+}
+
+/// `PUT .../inventories/{resource_class}`
+pub(super) async fn update(call: Call) -> Result<Reply, Problem> {
+    let Target { uuid, generation } = call.target().await?;
+    let wanted: Updated = call.body.parse(&UPDATE_BODY)?;
+    let Whole(seen) = wanted.resource_provider_generation;
+    check_generation(seen, generation)?;
+    let inventory = wanted.terms.inventory();
+    let class = call.part("resource_class").to_owned();
+    check_capacity(&class, &inventory, uuid, call.asked)
+        .map_err(|why| cannot_update(uuid, &why))?;
+    let change = UpdateInventory { provider: uuid, class, inventory, seen };
+    let generation = call.app.store.commit(change).await.map_err(|error| match error {
+        Error::Refused(Refusal::ProviderGeneration { .. }) => generation_conflict(),
+        Error::Refused(why @ Refusal::InventoryNotFound(_)) => Problem::bad_request(format!(
+            "No inventory record with resource class for resource provider {uuid}: {why}"
+        )),
+        other => other.into(),
+    })?;
+    Ok(one(&inventory, generation).modified(call.now()))
+}
+
+/// `DELETE .../inventories/{resource_class}`
+pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
+    let Target { uuid, .. } = call.target().await?;
+    let class = call.part("resource_class");
+    let change = DeleteInventory { provider: uuid, class: class.to_owned() };
+    call.app.store.commit(change).await.map_err(|error| match error {
+        Error::Refused(
+            why @ (Refusal::ClassNotFound(_) | Refusal::InventoryNotFoundForDelete(_)),
+        ) => Problem::not_found(format!("No inventory of class {class} found for delete: {why}")),
+        Error::Refused(
+            why @ (Refusal::InventoryInUse { .. } | Refusal::ProviderGeneration { .. }),
+        ) => Problem::conflict(format!("Unable to delete inventory of class {class}: {why}"))
+            .code(Code::ConcurrentUpdate),
+        other => other.into(),
+    })?;
+    Ok(Reply::no_content())
+}
+
+fn shown_provider<'w>(call: &Call, world: &'w World) -> Result<Provider<'w>, Problem> {
+    call.provider(world).map_err(|_| {
+        let missing = no_provider(call.part("uuid"));
+        Problem::not_found(format!("{missing} : {missing}"))
+    })
+}
+
+/// Something must be left to give out; from 1.26 nothing may be left, but not less.
+fn check_capacity(
+    class: &str,
+    inventory: &Inventory,
+    provider: Uuid,
+    asked: Microversion,
+) -> Result<(), String> {
+    let (least, reserved_is) = *Ladder::from((1, "greater than or equal to"))
+        .then(RESERVED_WHOLE, |_| (0, "greater than"))
+        .at(asked);
+    if inventory.capacity() >= least {
+        return Ok(());
+    }
+    Err(format!(
+        "Invalid inventory for '{class}' on resource provider '{provider}'. The reserved value is \
+         {reserved_is} total."
+    ))
+}
+
+fn check_generation(seen: Generation, actual: Generation) -> Result<(), Problem> {
+    if seen == actual { Ok(()) } else { Err(generation_conflict()) }
+}
+
+fn generation_conflict() -> Problem {
+    Problem::conflict("resource provider generation conflict").code(Code::ConcurrentUpdate)
+}
+
+fn cannot_update(provider: Uuid, why: &str) -> Problem {
+    Problem::bad_request(format!(
+        "Unable to update inventory for resource provider {provider}: {why}"
+    ))
+}
+
+fn replace_refused(error: Error, provider: Uuid) -> Problem {
+    match error {
+        Error::Refused(Refusal::ProviderGeneration { .. }) => generation_conflict(),
+        Error::Refused(why @ Refusal::ClassNotFound(_)) => Problem::bad_request(format!(
+            "Unknown resource class in inventory for resource provider {provider}: {why}"
+        )),
+        Error::Refused(why @ Refusal::InventoryInUse { .. }) => {
+            Problem::conflict(format!("update conflict: {why}")).code(Code::InventoryInUse)
+        }
+        other => other.into(),
+    }
+}
+
+fn one(inventory: &Inventory, generation: Generation) -> Reply {
+    Reply::json(&One {
+        inventory: View::of(inventory),
+        resource_provider_generation: (generation != 0).then_some(generation),
+    })
+}
+
+#[derive(Serialize)]
+struct List {
+    resource_provider_generation: Generation,
+    inventories: BTreeMap<String, View>,
+}
+
+#[derive(Serialize)]
+struct One {
+    #[serde(flatten)]
+    inventory: View,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_provider_generation: Option<Generation>,
+}
+
+/// An inventory as clients see it.
+#[derive(Serialize)]
+struct View {
+    total: i32,
+    reserved: i32,
+    min_unit: i32,
+    max_unit: i32,
+    step_size: i32,
+    allocation_ratio: f64,
+}
+
+impl View {
+    fn of(inventory: &Inventory) -> Self {
+        let &Inventory { total, reserved, min_unit, max_unit, step_size, allocation_ratio } =
+            inventory;
+        Self { total, reserved, min_unit, max_unit, step_size, allocation_ratio }
+    }
+}

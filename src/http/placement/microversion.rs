@@ -1,0 +1,391 @@
+//! Microversions: the history of the API as named constants, how clients ask for one, and the two
+//! ways a resource says "from here on": [`Ladder`] for what may be said, [`Microversion::show`]
+//! for what is told.
+//!
+//! Nobody outside this file compares versions; a new one is a line in the history and then a row,
+//! a rung or a field elsewhere.
+
+use std::fmt;
+use std::ops::{Bound, RangeBounds};
+
+use axum::http::{HeaderMap, HeaderValue};
+
+/// The header in which clients ask, and in which the answer says what it is.
+pub(in crate::http) const HEADER: &str = "openstack-api-version";
+
+/// The name of this API in that header.
+pub(in crate::http) const SERVICE: &str = "placement";
+
+/// A version `1.N` of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) struct Microversion(u8);
+
+/// Writes the history down: a constant for each `N` of `1.N`, and [`HISTORY`].
+macro_rules! history {
+    ($($(#[doc = $doc:literal])+ $name:ident = $minor:literal;)+) => {
+        $(
+            $(#[doc = $doc])+
+            pub(in crate::http) const $name: Microversion = Microversion($minor);
+        )+
+
+        /// Every version with what it brought, ascending and without gaps.
+        pub(in crate::http) const HISTORY: &[(Microversion, &str)] =
+            &[$(($name, concat!($($doc),+)),)+];
+    };
+}
+
+history! {
+    /// Providers, inventories, usages, allocations.
+    INITIAL = 0;
+    /// Aggregates of a provider.
+    AGGREGATES = 1;
+    /// Resource classes, custom ones too.
+    RESOURCE_CLASSES = 2;
+    /// Providers can be listed by aggregate: `member_of`.
+    MEMBER_OF = 3;
+    /// Providers can be listed by what they have room for: `resources`.
+    RESOURCES_QUERY = 4;
+    /// All inventories of a provider can be deleted at once.
+    DELETE_ALL_INVENTORIES = 5;
+    /// Traits, and traits of a provider.
+    TRAITS = 6;
+    /// `PUT /resource_classes/{name}` ensures a class instead of renaming one.
+    ENSURE_RESOURCE_CLASS = 7;
+    /// `PUT /allocations/{consumer}` names the project and the user.
+    PROJECT_AND_USER = 8;
+    /// `GET /usages` sums up a project.
+    USAGES = 9;
+    /// `GET /allocation_candidates`.
+    ALLOCATION_CANDIDATES = 10;
+    /// Providers link to their allocations.
+    ALLOCATIONS_LINK = 11;
+    /// Allocations are keyed by provider in requests as in answers, which name project and user.
+    ALLOCATIONS_BY_PROVIDER = 12;
+    /// `POST /allocations` for several consumers at once.
+    POST_ALLOCATIONS = 13;
+    /// Providers form trees: `parent_provider_uuid`, `root_provider_uuid`, `in_tree`.
+    NESTED_PROVIDERS = 14;
+    /// Answers carry `Last-Modified` and `Cache-Control`.
+    CACHE_HEADERS = 15;
+    /// Candidates can be limited: `limit`.
+    LIMIT = 16;
+    /// Candidates can require traits, and summaries show traits.
+    REQUIRED_TRAITS = 17;
+    /// Providers can be listed by trait: `required`.
+    PROVIDERS_REQUIRED = 18;
+    /// Aggregates are written under the provider's generation.
+    AGGREGATES_GENERATION = 19;
+    /// `POST /resource_providers` answers with the provider.
+    CREATED_PROVIDER_SHOWN = 20;
+    /// Candidates can be chosen by aggregate: `member_of`.
+    CANDIDATES_MEMBER_OF = 21;
+    /// Traits can be forbidden: `!TRAIT`.
+    FORBIDDEN_TRAITS = 22;
+    /// Errors carry a `code`.
+    ERROR_CODES = 23;
+    /// `member_of` can be repeated.
+    REPEATED_MEMBER_OF = 24;
+    /// Candidates can be asked for in numbered groups: `resources1`, `group_policy`.
+    NUMBERED_GROUPS = 25;
+    /// An inventory may be reserved whole.
+    RESERVED_WHOLE = 26;
+    /// Summaries show all classes, not only those asked for.
+    SUMMARIES_SHOW_ALL_CLASSES = 27;
+    /// Consumers have a generation, and allocations are written under it.
+    CONSUMER_GENERATION = 28;
+    /// One candidate may use several providers of a tree.
+    NESTED_CANDIDATES = 29;
+    /// `POST /reshaper`.
+    RESHAPER = 30;
+    /// Candidates can be confined to a tree: `in_tree`.
+    CANDIDATES_IN_TREE = 31;
+    /// Aggregates can be forbidden: `member_of=!...`.
+    FORBIDDEN_AGGREGATES = 32;
+    /// Groups can be named, not only numbered.
+    NAMED_GROUPS = 33;
+    /// Candidates say which provider serves which group: `mappings`.
+    MAPPINGS = 34;
+    /// The root of a candidate's tree can be chosen by trait: `root_required`.
+    ROOT_REQUIRED = 35;
+    /// Groups can be held together below one provider: `same_subtree`; groups without resources.
+    SAME_SUBTREE = 36;
+    /// A provider can get another parent, or none.
+    REPARENTING = 37;
+    /// Consumers have a type, and usages are grouped by it.
+    CONSUMER_TYPE = 38;
+    /// Any of several traits can be required: `required=in:A,B`, and `required` can be repeated.
+    ANY_TRAITS = 39;
+}
+
+/// The newest version.
+pub(in crate::http) const LATEST: Microversion = match HISTORY {
+    [.., (last, _)] => *last,
+    [] => INITIAL,
+};
+
+// Otherwise the program does not compile.
+const _: () = assert!(in_order(HISTORY), "the history has a gap or is out of order");
+
+const fn in_order(history: &[(Microversion, &str)]) -> bool {
+    match history {
+        [before @ .., (last, _)] => last.0 as usize == before.len() && in_order(before),
+        [] => true,
+    }
+}
+
+/// Why a version header is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::http) enum Unacceptable {
+    /// A version, but none we have.
+    Unknown(String),
+    /// Not a version. The second part says what is wrong, in Python's words.
+    Malformed(String, String),
+}
+
+impl Microversion {
+    /// The version the request asks for; the oldest if it does not ask.
+    pub(in crate::http) fn from_headers(headers: &HeaderMap) -> Result<Self, Unacceptable> {
+        let lines = headers.get_all(HEADER).into_iter().map(HeaderValue::as_bytes);
+        let asked = lines.rev().find_map(|line| asked_of_us(&String::from_utf8_lossy(line)));
+        asked.map_or(Ok(INITIAL), |text| Self::parse(&text))
+    }
+
+    fn parse(text: &str) -> Result<Self, Unacceptable> {
+        if text == "latest" {
+            return Ok(LATEST);
+        }
+        let malformed = |why: String| Unacceptable::Malformed(text.to_owned(), why);
+        let number = |part: &str| {
+            let digits = part.trim();
+            let literal = format!("invalid literal for int() with base 10: '{part}'");
+            if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(malformed(literal));
+            }
+            // Beyond any version there is; the digits themselves are told from the text.
+            Ok(digits.parse::<u64>().unwrap_or(u64::MAX))
+        };
+        let Some((major, minor)) = text.split_once('.') else {
+            number(text)?;
+            let why = "Version.__new__() missing 1 required positional argument: 'minor'";
+            return Err(malformed(why.to_owned()));
+        };
+        let (major, minor) = (number(major)?, number(minor)?);
+        let known = HISTORY.iter().map(|(version, _)| *version);
+        let mut same = known.filter(|version| major == 1 && minor == u64::from(version.0));
+        same.next().ok_or_else(|| Unacceptable::Unknown(text.to_owned()))
+    }
+
+    /// The value, if this version shows it; `None` keeps it out of the answer.
+    pub(in crate::http) fn show<T>(self, since: Self, value: T) -> Option<T> {
+        self.has(since).then_some(value)
+    }
+
+    /// Whether this version has what `since` brought.
+    pub(in crate::http) fn has(self, since: Self) -> bool {
+        self.0 >= since.0
+    }
+}
+
+impl fmt::Display for Microversion {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "1.{}", self.0)
+    }
+}
+
+/// What one header line asks of this service. Lines may name several services; the last counts.
+fn asked_of_us(line: &str) -> Option<String> {
+    line.rsplit(',').find_map(|entry| {
+        let (service, version) = entry.trim().split_once(char::is_whitespace)?;
+        let version = version.trim();
+        (service.eq_ignore_ascii_case(SERVICE) && !version.is_empty()).then(|| version.to_owned())
+    })
+}
+
+/// The versions from a first one on, up to but without a last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) struct Versions {
+    from: Microversion,
+    until: Option<Microversion>,
+}
+
+impl Versions {
+    /// From a range such as `A..` or `A..B` or `..`.
+    pub(in crate::http) fn of(range: impl RangeBounds<Microversion>) -> Self {
+        let from = match range.start_bound() {
+            Bound::Included(first) => *first,
+            Bound::Excluded(before) => Microversion(before.0 + 1),
+            Bound::Unbounded => INITIAL,
+        };
+        let until = match range.end_bound() {
+            Bound::Included(last) => Some(Microversion(last.0 + 1)),
+            Bound::Excluded(end) => Some(*end),
+            Bound::Unbounded => None,
+        };
+        Self { from, until }
+    }
+
+    /// Whether the version is among them.
+    pub(in crate::http) fn contain(self, version: Microversion) -> bool {
+        version.has(self.from) && self.until.is_none_or(|until| !version.has(until))
+    }
+
+    /// Whether any version is in both.
+    #[cfg(test)]
+    pub(in crate::http) fn overlap(self, other: Self) -> bool {
+        HISTORY.iter().any(|(version, _)| self.contain(*version) && other.contain(*version))
+    }
+}
+
+impl fmt::Display for Versions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.until {
+            Some(until) => write!(formatter, "{}-1.{}", self.from, until.0 - 1),
+            None => write!(formatter, "{}-", self.from),
+        }
+    }
+}
+
+/// Something that grew with the API: how it began, and each step as the change to the one before.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct Ladder<T> {
+    first: T,
+    steps: Vec<(Microversion, T)>,
+}
+
+impl<T> Ladder<T> {
+    /// How it began.
+    pub(in crate::http) fn from(first: T) -> Self {
+        Self { first, steps: Vec::new() }
+    }
+
+    /// What every rung is made into.
+    pub(in crate::http) fn map<U>(self, make: impl Fn(T) -> U) -> Ladder<U> {
+        let steps = self.steps.into_iter().map(|(since, rung)| (since, make(rung))).collect();
+        Ladder { first: make(self.first), steps }
+    }
+
+    /// How it is at a version.
+    pub(in crate::http) fn at(&self, asked: Microversion) -> &T {
+        let reached = self.steps.iter().rev().find(|(since, _)| asked.has(*since));
+        reached.map_or(&self.first, |(_, rung)| rung)
+    }
+}
+
+impl<T: Clone> Ladder<T> {
+    /// The change that `version` brought. Steps are given in the order of their versions.
+    #[must_use]
+    pub(in crate::http) fn then(mut self, version: Microversion, step: impl Fn(T) -> T) -> Self {
+        let before = self.steps.last().map_or(&self.first, |(_, rung)| rung);
+        let rung = step(before.clone());
+        self.steps.push((version, rung));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderMap, HeaderValue};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn asked(lines: &[&str]) -> Result<Microversion, Unacceptable> {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(HEADER, HeaderValue::from_bytes(line.as_bytes()).unwrap());
+        }
+        Microversion::from_headers(&headers)
+    }
+
+    #[test]
+    fn a_request_gets_the_version_it_names() {
+        let version = |minor| Ok(Microversion(minor));
+        for (lines, expected) in [
+            (&[][..], version(0)),
+            (&["placement 1.20"], version(20)),
+            (&["PLACEMENT 1.20"], version(20)),
+            (&["placement latest"], version(39)),
+            (&["placement\t 1.7 "], version(7)),
+            (&["placement 1. 7"], version(7)),
+            (&["placement 01.07"], version(7)),
+            (&["compute 2.1"], version(0)),
+            (&["compute 2.1, placement 1.5"], version(5)),
+            (&["placement 1.5, compute 2.1"], version(5)),
+            (&["placement 1.5,placement 1.6"], version(6)),
+            (&["placement 1.5", "placement 1.6"], version(6)),
+            (&["placement 1.5", "compute 2.1"], version(5)),
+            (&["placement"], version(0)),
+            (&["1.5"], version(0)),
+            (&[""], version(0)),
+        ] {
+            assert_eq!(asked(lines), expected, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_version_we_do_not_have_is_told_as_it_was_written() {
+        for text in ["0.5", "1.40", "2.0", "1.99999999999999999999999999"] {
+            let expected = Err(Unacceptable::Unknown(text.to_owned()));
+            assert_eq!(asked(&[&format!("placement {text}")]), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_version_is_malformed() {
+        for (text, literal) in
+            [("pony", "pony"), ("1.2.3", "2.3"), ("1.", ""), (".1", ""), ("1.\u{663}", "\u{663}")]
+        {
+            let why = format!("invalid literal for int() with base 10: '{literal}'");
+            let expected = Err(Unacceptable::Malformed(text.to_owned(), why));
+            assert_eq!(asked(&[&format!("placement {text}")]), expected);
+        }
+        assert!(matches!(asked(&["placement 1"]), Err(Unacceptable::Malformed(..))));
+        assert!(matches!(asked(&["placement 1_0.1"]), Err(Unacceptable::Malformed(..))));
+        assert!(matches!(asked(&["placement 1.2 1.3"]), Err(Unacceptable::Malformed(..))));
+    }
+
+    #[test]
+    fn a_ladder_gives_the_last_rung_reached() {
+        let ladder = Ladder::from("a".to_owned())
+            .then(TRAITS, |before| before + "b")
+            .then(LIMIT, |before| before + "c");
+        for (version, expected) in
+            [(INITIAL, "a"), (DELETE_ALL_INVENTORIES, "a"), (TRAITS, "ab"), (LATEST, "abc")]
+        {
+            assert_eq!(ladder.at(version), expected, "{version}");
+        }
+    }
+
+    #[test]
+    fn ranges_contain_and_overlap() {
+        let early = Versions::of(RESOURCE_CLASSES..ENSURE_RESOURCE_CLASS);
+        let late = Versions::of(ENSURE_RESOURCE_CLASS..);
+        assert!(early.contain(TRAITS) && !early.contain(ENSURE_RESOURCE_CLASS));
+        assert!(late.contain(ENSURE_RESOURCE_CLASS) && late.contain(LATEST));
+        assert!(!early.overlap(late) && early.overlap(Versions::of(..)));
+        assert_eq!((early.to_string(), late.to_string()), ("1.2-1.6".into(), "1.7-".into()));
+    }
+
+    #[test]
+    fn the_newest_version_is_1_39() {
+        assert_eq!(LATEST.to_string(), "1.39");
+        assert_eq!(LATEST.show(ANY_TRAITS, 1), Some(1));
+        assert_eq!(CONSUMER_TYPE.show(ANY_TRAITS, 1), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_makes_it_panic(line in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let mut headers = HeaderMap::new();
+            if let Ok(value) = HeaderValue::from_bytes(&line) {
+                headers.append(HEADER, value);
+            }
+            let _ = Microversion::from_headers(&headers);
+        }
+
+        #[test]
+        fn no_version_makes_it_panic(text in "placement [ 0-9._+a-z]{0,12}") {
+            let _ = asked(&[&text]);
+        }
+    }
+}

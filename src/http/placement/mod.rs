@@ -1,0 +1,197 @@
+//! The Placement API.
+//!
+//! [`routes`] is the API as a table, [`dispatch`] chooses from it, and one file per resource says
+//! what may be asked, what it means and what is shown. What changes with the version stands in one
+//! of five places: a row's range, a ladder, a field shown from a version on, an answer's headers
+//! here, or a field of the command that is set by the version.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a resource names the refusals it has words for; the others mean the same everywhere"
+)]
+
+mod accept;
+mod aggregates;
+mod allocation_candidates;
+mod allocations;
+mod body;
+mod call;
+mod dispatch;
+mod inventories;
+mod microversion;
+mod names;
+mod problem;
+mod python;
+mod query;
+mod reply;
+mod reshaper;
+mod resource_classes;
+mod resource_providers;
+mod root;
+mod routes;
+mod schema;
+mod spelling;
+mod traits;
+mod usages;
+mod wording;
+
+use axum::body::Body as HttpBody;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use percent_encoding::percent_decode_str;
+
+use self::body::Body;
+use self::call::{Call, Site};
+use self::dispatch::Offered;
+use self::microversion::{HEADER, Microversion, SERVICE, Unacceptable};
+use self::problem::{Problem, Recipient};
+use self::reply::Reply;
+use self::routes::{Media, TABLE};
+use super::app::App;
+use super::edge::{self, Account, Ids};
+use super::identity::Caller;
+
+/// Answers a request, whatever it is.
+pub(super) async fn answer(State(app): State<App>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let request_id =
+        parts.extensions.get::<Ids>().map_or_else(String::new, |ids| ids.request.clone());
+    let offered = Offered::of(&parts.headers);
+    let mut known = Known::default();
+    let outcome = edge::guard(&app, serve(&app, &parts, body, &offered, &mut known)).await;
+    let outcome = outcome.unwrap_or_else(|panic| Err(Problem::internal(panic)));
+    let cause = outcome.as_ref().err().and_then(|problem| problem.cause.clone());
+    let asked = known.asked;
+    let mut response = match outcome {
+        Ok(reply) => reply.render(asked.unwrap_or(microversion::INITIAL)),
+        Err(problem) => {
+            let Offered { content_type, accept } = offered;
+            let method = parts.method;
+            problem.render(&Recipient { method, accept, content_type, asked, request_id })
+        }
+    };
+    if let Some(asked) = asked {
+        say_version(response.headers_mut(), asked);
+    }
+    response.extensions_mut().insert(Account {
+        version: asked.map(|asked| asked.to_string()),
+        user: known.caller.user,
+        project: known.caller.project,
+        cause,
+    });
+    response
+}
+
+/// What has been found out about a request so far.
+#[derive(Debug, Default)]
+struct Known {
+    asked: Option<Microversion>,
+    caller: Caller,
+}
+
+/// Asks the questions in the reference's order, then the handler.
+async fn serve(
+    app: &App,
+    parts: &Parts,
+    body: HttpBody,
+    offered: &Offered,
+    known: &mut Known,
+) -> Result<Reply, Problem> {
+    let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
+    if target.len() > app.options.max_uri_bytes {
+        return Err(Problem::uri_too_long(app.options.max_uri_bytes));
+    }
+    let (prefix, path) = split_prefix(&app.options.path_prefix, parts.uri.path());
+    if !matches!(path, "/" | "") {
+        let caller = app.identity.caller(&parts.headers).await;
+        known.caller = caller.map_err(|_| Problem::unauthorized())?;
+    }
+    let asked = Microversion::from_headers(&parts.headers).map_err(unacceptable)?;
+    known.asked = Some(asked);
+    check_content_type(&parts.headers)?;
+    let (route, captured) = dispatch::find(&TABLE, &decode_path(path)?)?;
+    let row = dispatch::choose(route, &parts.method, asked, offered)?;
+    let mut call = Call {
+        app: app.clone(),
+        asked,
+        caller: known.caller.clone(),
+        captured,
+        raw_query: parts.uri.query().unwrap_or_default().to_owned(),
+        body: Body::default(),
+        site: Site::of(&parts.uri, &parts.headers, prefix),
+    };
+    if let Some(rule) = row.rule {
+        call.permit(rule, None)?;
+    }
+    if row.media == Media::JsonIn {
+        call.body = read(body, app).await?;
+    }
+    (row.handler)(call).await
+}
+
+/// The configured prefix and what follows it, if the path has it.
+fn split_prefix<'p>(prefix: &'p str, path: &'p str) -> (&'p str, &'p str) {
+    let prefix = prefix.trim_end_matches('/');
+    match path.strip_prefix(prefix) {
+        Some(rest) if !prefix.is_empty() && (rest.is_empty() || rest.starts_with('/')) => {
+            (prefix, rest)
+        }
+        _ => ("", path),
+    }
+}
+
+fn unacceptable(why: Unacceptable) -> Problem {
+    match why {
+        Unacceptable::Unknown(text) => Problem::not_acceptable(format!(
+            "Invalid microversion: Unacceptable version header: {text}"
+        )),
+        Unacceptable::Malformed(text, why) => Problem::bad_request(format!(
+            "Invalid microversion: invalid version string: {text}; {why}"
+        )),
+    }
+}
+
+/// Who announces a body says what it is.
+fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let has = |name| headers.get(name).is_some_and(|value: &HeaderValue| !value.is_empty());
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if length.is_some_and(|length| !length.trim_matches('0').is_empty())
+        && !has(header::CONTENT_TYPE)
+    {
+        let detail = "content-type header required when content-length > 0";
+        return Err(Problem::bad_request(detail));
+    }
+    Ok(())
+}
+
+fn decode_path(path: &str) -> Result<String, Problem> {
+    let decoded = percent_decode_str(path).decode_utf8();
+    let decoded =
+        decoded.map_err(|error| Problem::bad_request(format!("Invalid path: {error}")))?;
+    if decoded.contains('\0') {
+        return Err(Problem::bad_request("Invalid path: a NUL character is not allowed"));
+    }
+    Ok(decoded.into_owned())
+}
+
+async fn read(body: HttpBody, app: &App) -> Result<Body, Problem> {
+    let bound = app.options.max_body_bytes;
+    let arriving = Limited::new(body, bound).collect();
+    match tokio::time::timeout(app.options.body_timeout, arriving).await {
+        Ok(Ok(body)) => Ok(Body(body.to_bytes())),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::body_too_large(bound)),
+        Ok(Err(error)) => Err(Problem::bad_request(format!("The body did not arrive: {error}"))),
+        Err(_) => Err(Problem::request_timeout()),
+    }
+}
+
+/// Which version the answer is of, and that it depends on that.
+fn say_version(headers: &mut HeaderMap, asked: Microversion) {
+    if let Ok(version) = HeaderValue::try_from(format!("{SERVICE} {asked}")) {
+        headers.insert(HEADER, version);
+    }
+    headers.insert(header::VARY, HeaderValue::from_static(HEADER));
+}

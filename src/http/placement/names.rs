@@ -1,0 +1,21 @@
+//! How names are spelled: patterns for schemas. Where a pattern ends, the name ends; a line break
+//! after it is not let through.
+
+/// A resource class or a consumer type.
+pub(super) const NAME: &str = "^[A-Z0-9_]+$";
+
+/// A resource class or trait that clients may make.
+pub(super) const CUSTOM: &str = "^CUSTOM_[A-Z0-9_]+$";
+
+/// A UUID as a key: its characters in any order, for the schema; what is not one after all is a key
+/// that nothing has.
+pub(super) const UUID: &str = "^[0-9a-fA-F-]{36}$";
+
+/// The number of a group, until 1.32.
+pub(super) const NUMBERED_GROUP: &str = "[1-9][0-9]*";
+
+/// The name of a group, from 1.33.
+pub(super) const NAMED_GROUP: &str = "[a-zA-Z0-9_-]{1,64}";
+
+/// The longest name of a class, trait or consumer type, in characters.
+pub(super) const LONGEST: usize = 255;

@@ -1,0 +1,354 @@
+//! What went wrong, as a client is told: status, code, detail, and its three representations.
+//!
+//! The texts around the detail are those of the reference's framework, because clients read them.
+
+use std::fmt::Write;
+use std::sync::LazyLock;
+
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use regex::Regex;
+use serde::Serialize;
+
+use super::accept::{self, Accept};
+use super::microversion::{self, Microversion};
+use crate::model::Refusal;
+use crate::store;
+
+/// How long a client should wait before it tries again, in seconds.
+const RETRY_AFTER: &str = "1";
+
+/// A refusal or a failure. Made by whoever finds it, written by [`Problem::render`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    /// The status of the answer.
+    pub(super) status: StatusCode,
+    /// What programs go by (microversion 1.23).
+    pub(super) code: Code,
+    /// What people go by.
+    pub(super) detail: String,
+    /// The methods there are, if the one asked for is not.
+    pub(super) allow: Option<String>,
+    /// What the log says and the client must not see.
+    pub(super) cause: Option<String>,
+}
+
+/// The codes of the API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) enum Code {
+    /// No particular one.
+    #[default]
+    #[serde(rename = "placement.undefined_code")]
+    Undefined,
+    /// Something is still allocated.
+    #[serde(rename = "placement.inventory.inuse")]
+    InventoryInUse,
+    /// Somebody else was faster: read again and retry.
+    #[serde(rename = "placement.concurrent_update")]
+    ConcurrentUpdate,
+    /// The name or UUID is taken.
+    #[serde(rename = "placement.duplicate_name")]
+    DuplicateName,
+    /// The provider has allocations.
+    #[serde(rename = "placement.resource_provider.inuse")]
+    ProviderInUse,
+    /// The provider has children.
+    #[serde(rename = "placement.resource_provider.cannot_delete_parent")]
+    CannotDeleteParent,
+    /// A provider named in a body does not exist.
+    #[serde(rename = "placement.resource_provider.not_found")]
+    ProviderNotFound,
+    /// A query parameter that may be given once is repeated.
+    #[serde(rename = "placement.query.duplicate_key")]
+    DuplicateKey,
+    /// A query parameter makes no sense.
+    #[serde(rename = "placement.query.bad_value")]
+    BadValue,
+    /// A query parameter is missing.
+    #[serde(rename = "placement.query.missing_value")]
+    MissingValue,
+}
+
+impl Problem {
+    fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, code: Code::Undefined, detail: detail.into(), allow: None, cause: None }
+    }
+
+    /// 400: the request makes no sense.
+    pub(super) fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    /// 401: who asks?
+    pub(super) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "")
+    }
+
+    /// 403: not for this caller.
+    pub(super) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, detail)
+    }
+
+    /// 404: there is no such thing.
+    pub(super) fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, detail)
+    }
+
+    /// 405: not by this method; `allow` lists those there are.
+    pub(super) fn method_not_allowed(detail: &str, allow: String) -> Self {
+        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, detail) }
+    }
+
+    /// 406: not in a form or version the client accepts.
+    pub(super) fn not_acceptable(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_ACCEPTABLE, detail)
+    }
+
+    /// 408: the body did not arrive in time.
+    pub(super) fn request_timeout() -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "")
+    }
+
+    /// 409: it clashes with what is stored.
+    pub(super) fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, detail)
+    }
+
+    /// 413: the body is longer than `bytes`.
+    pub(super) fn body_too_large(bytes: usize) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, format!("At most {bytes} bytes are accepted."))
+    }
+
+    /// 414: the URI is longer than `bytes`.
+    pub(super) fn uri_too_long(bytes: usize) -> Self {
+        Self::new(StatusCode::URI_TOO_LONG, format!("At most {bytes} bytes are accepted."))
+    }
+
+    /// 415: the body is not JSON.
+    pub(super) fn unsupported_media_type(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)
+    }
+
+    /// 500: a fault of ours. The cause goes to the log only.
+    pub(super) fn internal(cause: impl Into<String>) -> Self {
+        let detail = "An unexpected error prevented the server from fulfilling your request.";
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Self { cause: Some(cause.into()), ..Self::new(status, detail) }
+    }
+
+    /// 503: the database is away. The cause goes to the log only.
+    pub(super) fn unavailable(cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "") }
+    }
+
+    /// The same with a code.
+    pub(super) fn code(self, code: Code) -> Self {
+        Self { code, ..self }
+    }
+
+    /// The answer, in the representation the client prefers.
+    pub(super) fn render(self, to: &Recipient) -> Response {
+        let (content_type, body) = match to.accept.best_of(&[accept::HTML, accept::JSON]) {
+            Some(accept::HTML) => ("text/html; charset=UTF-8", self.html(to)),
+            Some(_) => (accept::JSON, self.json(to)),
+            None => ("text/plain; charset=UTF-8", self.plain(to)),
+        };
+        let mut response = (self.status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        if let Some(Ok(allow)) = self.allow.map(HeaderValue::try_from) {
+            headers.insert(header::ALLOW, allow);
+        }
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+        }
+        response
+    }
+
+    fn json(&self, to: &Recipient) -> String {
+        let status = self.status.as_u16();
+        if self.status == StatusCode::UNAUTHORIZED {
+            // The one error that the reference's authentication answers without the API's shape.
+            let body = serde_json::json!({
+                "message": self.body(to, str::to_owned),
+                "code": format!("{status} {}", title(self.status)),
+                "title": title(self.status),
+            });
+            return body.to_string();
+        }
+        let no_version = to.asked.is_none() && self.status == StatusCode::NOT_ACCEPTABLE;
+        let error = ErrorView {
+            status,
+            title: title(self.status),
+            detail: strip_tags(&self.body(to, str::to_owned)),
+            code: to.asked.and_then(|asked| asked.show(microversion::ERROR_CODES, self.code)),
+            request_id: &to.request_id,
+            max_version: no_version.then(|| microversion::LATEST.to_string()),
+            min_version: no_version.then(|| microversion::INITIAL.to_string()),
+        };
+        serde_json::json!({ "errors": [error] }).to_string()
+    }
+
+    fn html(&self, to: &Recipient) -> String {
+        let status = format!("{} {}", self.status.as_u16(), title(self.status));
+        let body = self.body(to, escape);
+        format!(
+            "<html>\n <head>\n  <title>{status}</title>\n </head>\n <body>\n  <h1>{status}</h1>\n  \
+             {body}\n </body>\n</html>"
+        )
+    }
+
+    fn plain(&self, to: &Recipient) -> String {
+        let body = strip_tags(&self.body(to, str::to_owned));
+        format!("{} {}\n\n{body}", self.status.as_u16(), title(self.status))
+    }
+
+    /// The detail in its setting, with the markup that HTML keeps and the others lose.
+    fn body(&self, to: &Recipient, escape: fn(&str) -> String) -> String {
+        let detail = escape(&self.detail);
+        match self.status {
+            StatusCode::METHOD_NOT_ALLOWED => {
+                let method = escape(to.method.as_str());
+                format!(
+                    "The method {method} is not allowed for this resource. <br /><br />\n{detail}"
+                )
+            }
+            StatusCode::NOT_ACCEPTABLE => format!(
+                "The resource could not be generated that was acceptable to your browser\n\
+                 (content of type {}. <br /><br />\n{detail}",
+                escape(to.accept.as_str())
+            ),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => format!(
+                "The request media type {} is not supported by this server.\n<br /><br />\n{detail}",
+                escape(to.content_type.as_deref().unwrap_or("None"))
+            ),
+            status => format!("{}<br /><br />\n{detail}\n\n", escape(explanation(status))),
+        }
+    }
+}
+
+impl From<store::Error> for Problem {
+    /// What a failure of the store means wherever a resource does not say otherwise.
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::Refused(why) if is_absence(&why) => Self::not_found(why.to_string()),
+            store::Error::Refused(why) => Self::conflict(why.to_string()),
+            store::Error::Unavailable(cause) | store::Error::Again(cause) => {
+                Self::unavailable(cause)
+            }
+            store::Error::Bug(cause) => Self::internal(cause),
+        }
+    }
+}
+
+fn is_absence(why: &Refusal) -> bool {
+    matches!(
+        why,
+        Refusal::ProviderNotFound(_)
+            | Refusal::ClassNotFound(_)
+            | Refusal::TraitsNotFound(_)
+            | Refusal::InventoryNotFound(_)
+            | Refusal::InventoryNotFoundForDelete(_)
+            | Refusal::NoAllocations(_)
+    )
+}
+
+/// To whom a problem is told.
+#[derive(Clone, Debug)]
+pub(super) struct Recipient {
+    /// The method of the request.
+    pub(super) method: Method,
+    /// What the client accepts.
+    pub(super) accept: Accept,
+    /// The content type of the request, without parameters.
+    pub(super) content_type: Option<String>,
+    /// The version asked for; `None` as long as it is not known.
+    pub(super) asked: Option<Microversion>,
+    /// The id of the request.
+    pub(super) request_id: String,
+}
+
+#[derive(Serialize)]
+struct ErrorView<'a> {
+    status: u16,
+    title: &'a str,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<Code>,
+    request_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_version: Option<String>,
+}
+
+fn title(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::PAYLOAD_TOO_LARGE => "Request Entity Too Large",
+        StatusCode::URI_TOO_LONG => "Request-URI Too Long",
+        other => other.canonical_reason().unwrap_or("Error"),
+    }
+}
+
+fn explanation(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::BAD_REQUEST => {
+            "The server could not comply with the request since it is either malformed or otherwise \
+             incorrect."
+        }
+        StatusCode::UNAUTHORIZED => {
+            "This server could not verify that you are authorized to access the document you \
+             requested. Either you supplied the wrong credentials (e.g., bad password), or your \
+             browser does not understand how to supply the credentials required."
+        }
+        StatusCode::FORBIDDEN => "Access was denied to this resource.",
+        StatusCode::NOT_FOUND => "The resource could not be found.",
+        StatusCode::REQUEST_TIMEOUT => {
+            "The server has waited too long for the request to be sent by the client."
+        }
+        StatusCode::CONFLICT => "There was a conflict when trying to complete your request.",
+        StatusCode::PAYLOAD_TOO_LARGE => "The body of your request was too large for this server.",
+        StatusCode::URI_TOO_LONG => "The request URI was too long for this server.",
+        StatusCode::INTERNAL_SERVER_ERROR => {
+            "The server has either erred or is incapable of performing the requested operation."
+        }
+        StatusCode::SERVICE_UNAVAILABLE => {
+            "The server is currently unavailable. Please try again at a later time."
+        }
+        _ => "",
+    }
+}
+
+/// Text without its markup: line breaks become blanks, `<br>` becomes a line break, other tags go.
+/// What a client wrote goes the same way, as in the reference.
+fn strip_tags(text: &str) -> String {
+    #[expect(clippy::unwrap_used, reason = "the patterns are constants, and a test uses them")]
+    static PATTERNS: LazyLock<[Regex; 3]> = LazyLock::new(|| {
+        ["(?is)<br.*?>", "<!--|-->", "(?s)<.*?>"].map(|it| Regex::new(it).unwrap())
+    });
+    let [line_break, comment, tag] = &*PATTERNS;
+    let text = text.replace('\n', " ").replace('\r', "");
+    let text = line_break.replace_all(&text, "\n");
+    let text = comment.replace_all(&text, "");
+    tag.replace_all(&text, "").into_owned()
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#x27;"),
+            ascii if ascii.is_ascii() => escaped.push(ascii),
+            // Writing to a string cannot fail.
+            other => drop(write!(escaped, "&#{};", u32::from(other))),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,316 @@
+//! The query string: its pairs, and the small languages of their values.
+//!
+//! What a value may contain changes with the microversion; that is said by [`Grammar`], whose
+//! fields are set on its ladder and nowhere else.
+
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::microversion::{
+    ANY_TRAITS, FORBIDDEN_AGGREGATES, FORBIDDEN_TRAITS, Ladder, Microversion, NAMED_GROUPS,
+    REPEATED_MEMBER_OF,
+};
+use super::problem::Problem;
+use super::schema::Schema;
+use super::spelling::any_uuid;
+
+/// What the values of the query may contain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one permission a version gave")]
+pub(super) struct Grammar {
+    /// `!TRAIT` in `required`.
+    pub(super) forbidden_traits: bool,
+    /// `in:A,B` in `required`, and `required` more than once.
+    pub(super) any_traits: bool,
+    /// `member_of` more than once.
+    pub(super) repeated_member_of: bool,
+    /// `!` in `member_of`.
+    pub(super) forbidden_aggregates: bool,
+    /// Groups with names instead of numbers.
+    pub(super) named_groups: bool,
+}
+
+impl Grammar {
+    /// The grammar of a version.
+    pub(super) fn at(asked: Microversion) -> Self {
+        let first = Self {
+            forbidden_traits: false,
+            any_traits: false,
+            repeated_member_of: false,
+            forbidden_aggregates: false,
+            named_groups: false,
+        };
+        *Ladder::from(first)
+            .then(FORBIDDEN_TRAITS, |it| Self { forbidden_traits: true, ..it })
+            .then(REPEATED_MEMBER_OF, |it| Self { repeated_member_of: true, ..it })
+            .then(FORBIDDEN_AGGREGATES, |it| Self { forbidden_aggregates: true, ..it })
+            .then(NAMED_GROUPS, |it| Self { named_groups: true, ..it })
+            .then(ANY_TRAITS, |it| Self { any_traits: true, ..it })
+            .at(asked)
+    }
+}
+
+/// A query string as pairs, in the order in which they were written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads the pairs. Text that is not UTF-8 or holds a NUL is refused.
+    pub(super) fn parse(text: &str) -> Result<Self, Problem> {
+        let pairs = text.split(['&', ';']).filter(|pair| !pair.is_empty());
+        let pairs = pairs.map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((decode(name)?, decode(value)?))
+        });
+        pairs.collect::<Result<_, Problem>>().map(Self)
+    }
+
+    /// Checks names and values. The last of several values is the one that is looked at.
+    pub(super) fn check(&self, schema: &Schema) -> Result<(), Problem> {
+        let members = self.0.iter().map(|(name, value)| (name.clone(), Value::from(value.clone())));
+        schema.check(&Value::Object(members.collect::<Map<_, _>>())).map_err(|violation| {
+            Problem::bad_request(format!("Invalid query string parameters: {violation}"))
+        })
+    }
+
+    /// All pairs.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// All values of a name.
+    pub(super) fn all(&self, name: &str) -> impl DoubleEndedIterator<Item = &str> {
+        self.0.iter().filter(move |pair| pair.0 == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The last value of a name.
+    pub(super) fn last(&self, name: &str) -> Option<&str> {
+        self.all(name).next_back()
+    }
+}
+
+/// One part of a query, or a path: percent-decoded UTF-8 without NUL.
+fn decode(text: &str) -> Result<String, Problem> {
+    let text = text.replace('+', " ");
+    let decoded = percent_decode_str(&text).decode_utf8().map_err(|error| {
+        Problem::bad_request(format!("Invalid query string parameters: {error}"))
+    })?;
+    if decoded.contains('\0') {
+        let detail = "Invalid query string parameters: a NUL character is not allowed";
+        return Err(Problem::bad_request(detail));
+    }
+    Ok(decoded.into_owned())
+}
+
+/// Traits as clauses: of each clause in `required` any trait will do; none in `forbidden` may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Traits {
+    /// Every clause has a trait.
+    pub(super) required: Vec<Vec<String>>,
+    /// In the order in which they were first written.
+    pub(super) forbidden: Vec<String>,
+}
+
+/// `required` with a suffix: all values from 1.39, before it the last.
+pub(super) fn traits(query: &Query, suffix: &str, grammar: Grammar) -> Result<Traits, Problem> {
+    let values: Vec<_> = query.all(&format!("required{suffix}")).collect();
+    let counted = if grammar.any_traits { 0 } else { values.len().saturating_sub(1) };
+    let mut traits = Traits::default();
+    for value in values.into_iter().skip(counted) {
+        let clauses = trait_clauses(value, grammar)?;
+        traits.required.extend(clauses.required);
+        for name in clauses.forbidden {
+            if !traits.forbidden.contains(&name) {
+                traits.forbidden.push(name);
+            }
+        }
+    }
+    Ok(traits)
+}
+
+/// One value of `required`: `A,!B`, or `in:A,B`.
+pub(super) fn trait_clauses(value: &str, grammar: Grammar) -> Result<Traits, Problem> {
+    if let Some(list) = value.strip_prefix("in:") {
+        return any_of_traits(value, list, grammar);
+    }
+    let expected = |form: &str, got: &str| {
+        Problem::bad_request(format!(
+            "Invalid query string parameters: Expected 'required' parameter value of the form: \
+             {form}. {got}: {value}"
+        ))
+    };
+    let plain = "HW_CPU_X86_VMX,CUSTOM_MAGIC";
+    let form = if grammar.forbidden_traits { "HW_CPU_X86_VMX,!CUSTOM_MAGIC" } else { plain };
+    let mut traits = Traits::default();
+    for name in value.split(',').map(str::trim) {
+        // Any number of marks counts as one: a slip of the reference that clients may rely on.
+        let unmarked = name.trim_start_matches('!');
+        if unmarked.is_empty() {
+            return Err(expected(form, "Got an empty trait in"));
+        }
+        if unmarked.len() == name.len() {
+            traits.required.push(vec![name.to_owned()]);
+        } else if !traits.forbidden.iter().any(|known| known == unmarked) {
+            traits.forbidden.push(unmarked.to_owned());
+        }
+    }
+    if !traits.forbidden.is_empty() && !grammar.forbidden_traits {
+        return Err(expected(plain, "Got"));
+    }
+    Ok(traits)
+}
+
+fn any_of_traits(value: &str, list: &str, grammar: Grammar) -> Result<Traits, Problem> {
+    let refused = |why: &str| {
+        Err(Problem::bad_request(format!("Invalid query string parameters: {why}: {value}")))
+    };
+    if !grammar.any_traits {
+        return refused(
+            "The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39. Got",
+        );
+    }
+    let mut names: Vec<String> = Vec::new();
+    for name in list.split(',').map(str::trim) {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    if names.iter().any(String::is_empty) {
+        return refused(
+            "Expected 'required' parameter value of the form: in:HW_CPU_X86_VMX,CUSTOM_MAGIC. Got an \
+             empty trait in",
+        );
+    }
+    if names.iter().any(|name| name.starts_with('!')) {
+        return refused(
+            "The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' does not support forbidden traits. Got",
+        );
+    }
+    Ok(Traits { required: vec![names], forbidden: Vec::new() })
+}
+
+/// Aggregates as clauses: of each clause in `required` any will do; none in `forbidden` may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Aggregates {
+    /// Every clause has an aggregate.
+    pub(super) required: Vec<Vec<Uuid>>,
+    /// In the order in which they were written.
+    pub(super) forbidden: Vec<Uuid>,
+}
+
+/// `member_of` with a suffix: `A`, `in:A,B`, `!A`, `!in:A,B`, repeated from 1.24.
+pub(super) fn member_of(
+    query: &Query,
+    suffix: &str,
+    grammar: Grammar,
+) -> Result<Aggregates, Problem> {
+    let values: Vec<_> = query.all(&format!("member_of{suffix}")).collect();
+    if values.len() > 1 && !grammar.repeated_member_of {
+        let detail = format!("Multiple member_of{suffix} parameters are not supported");
+        return Err(Problem::bad_request(detail));
+    }
+    let mut aggregates = Aggregates::default();
+    for value in values {
+        let (forbidden, uuids) = aggregate_clause(value)?;
+        if !forbidden {
+            aggregates.required.push(uuids);
+        } else if grammar.forbidden_aggregates {
+            aggregates.forbidden.extend(uuids);
+        } else {
+            return Err(Problem::bad_request(format!(
+                "Forbidden member_of{suffix} parameters are not supported in the specified \
+                 microversion"
+            )));
+        }
+    }
+    Ok(aggregates)
+}
+
+/// One value of `member_of`: whether it forbids, and which aggregates.
+fn aggregate_clause(value: &str) -> Result<(bool, Vec<Uuid>), Problem> {
+    let (forbidden, rest) = value.strip_prefix('!').map_or((false, value), |rest| (true, rest));
+    let list: Vec<&str> = match rest.strip_prefix("in:") {
+        Some(list) => list.split(',').collect(),
+        None if rest.contains(',') => {
+            return Err(Problem::bad_request(format!(
+                "Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword \
+                 using the valid microversion. Got: {value}"
+            )));
+        }
+        None => vec![rest],
+    };
+    let uuids = list.into_iter().map(|text| {
+        any_uuid(text).ok_or_else(|| {
+            Problem::bad_request(format!(
+                "Invalid query string parameters: Expected 'member_of' parameter to contain valid \
+                 UUID(s). Got: {text}"
+            ))
+        })
+    });
+    Ok((forbidden, uuids.collect::<Result<_, _>>()?))
+}
+
+/// `in_tree`: a UUID in any spelling.
+pub(super) fn in_tree(value: &str) -> Result<Uuid, Problem> {
+    any_uuid(value.trim()).ok_or_else(|| {
+        Problem::bad_request(format!(
+            "Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. \
+             Got: {value}"
+        ))
+    })
+}
+
+/// `resources`: `VCPU:2,MEMORY_MB:1024`. A class named twice has its last amount.
+pub(super) fn resources(value: &str) -> Result<Vec<(String, i64)>, Problem> {
+    let badly_formed = |got: &str| {
+        Problem::bad_request(format!(
+            "Badly formed resources parameter. Expected resources query string parameter in form: \
+             ?resources=VCPU:2,MEMORY_MB:1024. Got: {got}."
+        ))
+    };
+    if value.trim().is_empty() {
+        return Err(badly_formed("empty string"));
+    }
+    let mut resources: Vec<(String, i64)> = Vec::new();
+    for pair in value.split(',') {
+        let (class, amount) = pair.split_once(':').ok_or_else(|| badly_formed(pair))?;
+        if amount.contains(':') {
+            return Err(badly_formed(pair));
+        }
+        let amount = amount_of(class, amount)?;
+        match resources.iter_mut().find(|(known, _)| known == class) {
+            Some(known) => known.1 = amount,
+            None => resources.push((class.to_owned(), amount)),
+        }
+    }
+    Ok(resources)
+}
+
+/// More than any inventory can give, so that all greater amounts are as good as this one.
+const AMOUNT_MAX: i64 = i32::MAX as i64 + 1;
+
+fn amount_of(class: &str, text: &str) -> Result<i64, Problem> {
+    let number = text.trim();
+    let (negative, digits) = match number.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, number.strip_prefix('+').unwrap_or(number)),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Problem::bad_request(format!(
+            "Requested resource {class} expected positive integer amount. Got: {text}."
+        )));
+    }
+    let amount = digits.parse().map_or(AMOUNT_MAX, |amount: i64| amount.min(AMOUNT_MAX));
+    if negative || amount < 1 {
+        let digits = digits.trim_start_matches('0');
+        let got = if digits.is_empty() { "0".to_owned() } else { format!("-{digits}") };
+        return Err(Problem::bad_request(format!(
+            "Requested resource {class} requires amount >= 1. Got: {got}."
+        )));
+    }
+    Ok(amount)
+}
+
+#[cfg(test)]
+mod tests;

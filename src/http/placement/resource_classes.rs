@@ -1,0 +1,131 @@
+//! `/resource_classes` and `/resource_classes/{name}`.
+
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::body;
+use super::call::{Call, Site};
+use super::names::{CUSTOM, LONGEST};
+use super::problem::Problem;
+use super::reply::Reply;
+use super::schema::{Schema, object, string};
+use crate::model::Refusal;
+use crate::store::Error;
+use crate::store::resource_classes::{CreateClass, DeleteClass, EnsureClass, RenameClass};
+
+/// What `POST /resource_classes` accepts, and `PUT /resource_classes/{name}` to 1.6.
+static BODY: LazyLock<Schema> = LazyLock::new(|| {
+    let name = string().with("pattern", CUSTOM).with("maxLength", LONGEST);
+    object().require("name", name).closed().for_bodies()
+});
+
+#[derive(Deserialize)]
+struct Wanted {
+    name: String,
+}
+
+/// `GET /resource_classes`
+pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
+    let world = call.app.store.world().await?;
+    let known = world.catalogue().classes.values();
+    let modified = known.clone().map(|class| class.updated_at).max();
+    let resource_classes = known.map(|class| View::of(&class.name, &call.site)).collect();
+    Ok(Reply::json(&List { resource_classes }).modified(modified.unwrap_or(call.now())))
+}
+
+/// `POST /resource_classes`
+pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
+    let Wanted { name } = call.body.parse(&BODY)?;
+    let location = call.site.location(&path(&name));
+    call.app.store.commit(CreateClass { name: name.clone() }).await.map_err(
+        |error| match error {
+            Error::Refused(Refusal::ClassExists(_)) => {
+                Problem::conflict(format!("Conflicting resource class already exists: {name}"))
+            }
+            other => other.into(),
+        },
+    )?;
+    Ok(Reply::created().at(location))
+}
+
+/// `GET /resource_classes/{name}`
+pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
+    let world = call.app.store.world().await?;
+    let name = call.part("name");
+    let class = world.class_id(name).and_then(|id| world.catalogue().classes.get(&id));
+    let missing = || Problem::not_found(Refusal::ClassNotFound(name.to_owned()).to_string());
+    let modified = class.ok_or_else(missing)?.updated_at;
+    Ok(Reply::json(&View::of(name, &call.site)).modified(modified))
+}
+
+/// `PUT /resource_classes/{name}` from 1.2 to 1.6: another name for a class.
+pub(super) async fn rename(call: Call) -> Result<Reply, Problem> {
+    let Wanted { name: new_name } = call.body.parse(&BODY)?;
+    let name = call.part("name").to_owned();
+    let change = RenameClass { name: name.clone(), new_name: new_name.clone() };
+    call.app.store.commit(change).await.map_err(|error| match error {
+        Error::Refused(Refusal::ClassExists(_)) => {
+            Problem::conflict(format!("Resource class already exists: {new_name}"))
+        }
+        Error::Refused(Refusal::ClassStandardUpdate(_)) => {
+            Problem::bad_request(format!("Cannot update standard resource class {name}"))
+        }
+        other => other.into(),
+    })?;
+    Ok(Reply::json(&View::of(&new_name, &call.site)))
+}
+
+/// `PUT /resource_classes/{name}` from 1.7: there is such a class from now on.
+pub(super) async fn ensure(call: Call) -> Result<Reply, Problem> {
+    let name = call.part("name");
+    body::check(&json!({ "name": name }), &BODY)?;
+    let location = call.site.location(&path(name));
+    let world = call.app.store.world().await?;
+    let known = world.class_id(name).is_some();
+    let created = !known && call.app.store.commit(EnsureClass { name: name.to_owned() }).await?;
+    Ok(if created { Reply::created() } else { Reply::no_content() }.at(location))
+}
+
+/// `DELETE /resource_classes/{name}`
+pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
+    let change = DeleteClass { name: call.part("name").to_owned() };
+    call.app.store.commit(change).await.map_err(|error| match error {
+        Error::Refused(why @ Refusal::ClassStandardDelete(_)) => {
+            Problem::bad_request(format!("Error in delete resource class: {why}"))
+        }
+        Error::Refused(why @ Refusal::ClassInUse(_)) => {
+            Problem::conflict(format!("Error in delete resource class: {why}"))
+        }
+        other => other.into(),
+    })?;
+    Ok(Reply::no_content())
+}
+
+fn path(name: &str) -> String {
+    format!("/resource_classes/{name}")
+}
+
+#[derive(Serialize)]
+struct List<'a> {
+    resource_classes: Vec<View<'a>>,
+}
+
+#[derive(Serialize)]
+struct View<'a> {
+    name: &'a str,
+    links: [Link; 1],
+}
+
+#[derive(Serialize)]
+struct Link {
+    rel: &'static str,
+    href: String,
+}
+
+impl<'a> View<'a> {
+    fn of(name: &'a str, site: &Site) -> Self {
+        Self { name, links: [Link { rel: "self", href: site.href(&path(name)) }] }
+    }
+}

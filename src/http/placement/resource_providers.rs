@@ -1,0 +1,302 @@
+//! `/resource_providers` and `/resource_providers/{uuid}`.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::call::{Call, Site, no_provider};
+use super::microversion::{
+    AGGREGATES, ALLOCATIONS_LINK, CREATED_PROVIDER_SHOWN, Ladder, MEMBER_OF, Microversion,
+    NESTED_PROVIDERS, PROVIDERS_REQUIRED, REPARENTING, RESOURCES_QUERY, TRAITS,
+};
+use super::problem::{Code, Problem};
+use super::query::{self, Grammar, Query};
+use super::reply::Reply;
+use super::schema::{Schema, Shape, any_of, null, object, string, uuid};
+use super::spelling::{any_uuid, dashed_uuid};
+use crate::model::{Generation, Refusal};
+use crate::search::Unknown;
+use crate::search::listing::{self, Filter};
+use crate::store::Error;
+use crate::store::providers::{CreateProvider, DeleteProvider, ProviderRecord, UpdateProvider};
+use crate::world::Provider;
+
+/// What `GET /resource_providers` may ask.
+static LIST_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
+    Ladder::from(object().allow("name", string()).allow("uuid", uuid()).closed())
+        .then(MEMBER_OF, |query| query.allow("member_of", string()))
+        .then(RESOURCES_QUERY, |query| query.allow("resources", string()))
+        .then(NESTED_PROVIDERS, |query| query.allow("in_tree", uuid()))
+        .then(PROVIDERS_REQUIRED, |query| query.allow("required", string()))
+        .map(Shape::for_queries)
+});
+
+/// What `POST /resource_providers` accepts.
+static CREATE_BODY: LazyLock<Ladder<Schema>> =
+    LazyLock::new(|| create_body().map(Shape::for_bodies));
+
+/// What `PUT /resource_providers/{uuid}` accepts: the same without the UUID.
+static UPDATE_BODY: LazyLock<Ladder<Schema>> =
+    LazyLock::new(|| create_body().map(|body| body.without("uuid").for_bodies()));
+
+fn create_body() -> Ladder<Shape> {
+    let first = object().require("name", string().with("maxLength", 200)).allow("uuid", uuid());
+    Ladder::from(first.closed())
+        .then(NESTED_PROVIDERS, |body| body.allow("parent_provider_uuid", any_of([uuid(), null()])))
+}
+
+/// The other places of a provider, which it links to.
+static LINKS: LazyLock<Ladder<Vec<&'static str>>> = LazyLock::new(|| {
+    let and = |more| move |links: Vec<&'static str>| [links, vec![more]].concat();
+    Ladder::from(vec!["inventories", "usages"])
+        .then(AGGREGATES, and("aggregates"))
+        .then(TRAITS, and("traits"))
+        .then(ALLOCATIONS_LINK, and("allocations"))
+});
+
+#[derive(Deserialize)]
+struct Wanted {
+    name: String,
+    uuid: Option<String>,
+    #[serde(default)]
+    parent_provider_uuid: Parent,
+}
+
+/// What is said of a parent.
+#[derive(Default, Deserialize)]
+#[serde(from = "Option<String>")]
+enum Parent {
+    #[default]
+    Unsaid,
+    None,
+    Named(String),
+}
+
+impl From<Option<String>> for Parent {
+    fn from(said: Option<String>) -> Self {
+        said.map_or(Self::None, Self::Named)
+    }
+}
+
+/// `GET /resource_providers`
+pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
+    let query = call.query()?;
+    query.check(LIST_QUERY.at(call.asked))?;
+    let filter = filter(&query, Grammar::at(call.asked))?;
+    let world = call.app.store.world().await?;
+    let providers = listing::list(&world, &filter).map_err(unknown)?;
+    let views: Vec<_> = providers.iter().map(|it| View::of(it, &call.site, call.asked)).collect();
+    let modified = providers.iter().map(Provider::updated_at).max();
+    Ok(Reply::json(&List { resource_providers: views }).modified(modified.unwrap_or(call.now())))
+}
+
+/// `POST /resource_providers`
+pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
+    let wanted: Wanted = call.body.parse(CREATE_BODY.at(call.asked))?;
+    let uuid = wanted.uuid.as_deref().and_then(any_uuid).unwrap_or_else(Uuid::new_v4);
+    let name = wanted.name.clone();
+    let refused = |why| create_refused(why, &name, uuid);
+    if name.is_empty() {
+        let why = "Object action create failed because: name is required";
+        return Err(cannot_create(&name, uuid, why));
+    }
+    let missing = || refused(Refusal::ParentNotFound.into());
+    let parent = match wanted.parent_provider_uuid {
+        Parent::Named(text) => Some(dashed_uuid(&text).ok_or_else(missing)?),
+        Parent::None | Parent::Unsaid => None,
+    };
+    let change = CreateProvider { uuid, name: wanted.name, parent };
+    let record = call.app.store.commit(change).await.map_err(refused)?;
+    let location = call.site.location(&path(uuid));
+    let shown =
+        call.asked.show(CREATED_PROVIDER_SHOWN, View::of_record(&record, &call.site, call.asked));
+    Ok(match shown {
+        Some(view) => Reply::json(&view).modified(record.updated_at),
+        None => Reply::created(),
+    }
+    .at(location))
+}
+
+/// `GET /resource_providers/{uuid}`
+pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
+    let world = call.app.store.world().await?;
+    let provider = call.provider(&world)?;
+    let view = View::of(&provider, &call.site, call.asked);
+    Ok(Reply::json(&view).modified(provider.updated_at()))
+}
+
+/// `PUT /resource_providers/{uuid}`
+pub(super) async fn update(call: Call) -> Result<Reply, Problem> {
+    let uuid = call.provider(&*call.app.store.world().await?)?.uuid();
+    let wanted: Wanted = call.body.parse(UPDATE_BODY.at(call.asked))?;
+    let name = wanted.name.clone();
+    let refused = |why| update_refused(why, &name, uuid);
+    let missing = || refused(Refusal::ParentNotFound.into());
+    let parent = match wanted.parent_provider_uuid {
+        Parent::Named(text) => Some(Some(dashed_uuid(&text).ok_or_else(missing)?)),
+        Parent::None => Some(None),
+        Parent::Unsaid => None,
+    };
+    let may_reparent = call.asked.has(REPARENTING);
+    let change = UpdateProvider { uuid, name: wanted.name, parent, may_reparent };
+    let record = call.app.store.commit(change).await.map_err(refused)?;
+    let view = View::of_record(&record, &call.site, call.asked);
+    Ok(Reply::json(&view).modified(record.updated_at))
+}
+
+/// `DELETE /resource_providers/{uuid}`
+pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
+    let text = call.part("uuid");
+    let refused = |why: Error| delete_refused(why, text);
+    let missing = || refused(Refusal::ProviderNotFound(Uuid::nil()).into());
+    let uuid = dashed_uuid(text).ok_or_else(missing)?;
+    call.app.store.commit(DeleteProvider { uuid }).await.map_err(refused)?;
+    Ok(Reply::no_content())
+}
+
+fn filter(query: &Query, grammar: Grammar) -> Result<Filter, Problem> {
+    let aggregates = query::member_of(query, "", grammar)?;
+    let traits = query::traits(query, "", grammar)?;
+    let resources = query.last("resources").map(query::resources).transpose()?;
+    Ok(Filter {
+        name: query.last("name").map(str::to_owned),
+        uuid: query.last("uuid").and_then(any_uuid),
+        in_tree: query.last("in_tree").and_then(any_uuid),
+        member_of: aggregates.required,
+        not_member_of: aggregates.forbidden,
+        required: traits.required,
+        forbidden: traits.forbidden,
+        resources: resources.unwrap_or_default(),
+    })
+}
+
+fn unknown(name: Unknown) -> Problem {
+    Problem::bad_request(match name {
+        Unknown::Class(class) => format!(
+            "Invalid resource class in resources parameter: {}",
+            Refusal::ClassNotFound(class)
+        ),
+        Unknown::Traits(traits) | Unknown::RootTraits(traits) => format!(
+            "Invalid trait(s) in \"required\" parameter: {}",
+            Refusal::TraitsNotFound(traits.join(", "))
+        ),
+    })
+}
+
+fn cannot_create(name: &str, uuid: Uuid, why: &str) -> Problem {
+    Problem::bad_request(format!("Unable to create resource provider \"{name}\", {uuid}: {why}"))
+}
+
+fn create_refused(error: Error, name: &str, uuid: Uuid) -> Problem {
+    match error {
+        Error::Refused(why @ (Refusal::ProviderUuidTaken(_) | Refusal::ProviderNameTaken(_))) => {
+            let detail = format!("Conflicting resource provider {why} already exists.");
+            Problem::conflict(detail).code(Code::DuplicateName)
+        }
+        Error::Refused(why @ (Refusal::ParentIsSelf | Refusal::ParentNotFound)) => {
+            cannot_create(name, uuid, &why.to_string())
+        }
+        other => other.into(),
+    }
+}
+
+fn update_refused(error: Error, name: &str, uuid: Uuid) -> Problem {
+    match error {
+        Error::Refused(why @ Refusal::ProviderNotFound(_)) => Problem::not_found(why.to_string()),
+        Error::Refused(Refusal::ProviderNameTaken(_)) => {
+            let detail = format!("Conflicting resource provider {name} already exists.");
+            Problem::conflict(detail).code(Code::DuplicateName)
+        }
+        Error::Refused(why) => {
+            Problem::bad_request(format!("Unable to save resource provider {uuid}: {why}"))
+        }
+        other => other.into(),
+    }
+}
+
+fn delete_refused(error: Error, uuid: &str) -> Problem {
+    match error {
+        Error::Refused(Refusal::ProviderNotFound(_)) => {
+            Problem::not_found(format!("{} for delete", no_provider(uuid)))
+        }
+        Error::Refused(Refusal::ProviderHasChildren) => {
+            let detail = format!(
+                "Unable to delete parent resource provider {uuid}: It has child resource providers."
+            );
+            Problem::conflict(detail).code(Code::CannotDeleteParent)
+        }
+        Error::Refused(why @ Refusal::ProviderInUse) => {
+            let detail = format!("Unable to delete resource provider {uuid}: {why}");
+            Problem::conflict(detail).code(Code::ProviderInUse)
+        }
+        other => other.into(),
+    }
+}
+
+/// The path of a provider.
+pub(super) fn path(uuid: Uuid) -> String {
+    format!("/resource_providers/{uuid}")
+}
+
+#[derive(Serialize)]
+struct List<'a> {
+    resource_providers: Vec<View<'a>>,
+}
+
+/// A provider as clients see it.
+#[derive(Serialize)]
+#[expect(
+    clippy::option_option,
+    reason = "what is not shown is left out, what is shown may be null"
+)]
+struct View<'a> {
+    uuid: Uuid,
+    name: &'a str,
+    generation: Generation,
+    links: Vec<Link>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_provider_uuid: Option<Option<Uuid>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    root_provider_uuid: Option<Uuid>,
+}
+
+#[derive(Serialize)]
+struct Link {
+    rel: &'static str,
+    href: String,
+}
+
+impl<'a> View<'a> {
+    fn of(provider: &Provider<'a>, site: &Site, asked: Microversion) -> Self {
+        let parent = provider.parent().map(|parent| parent.uuid());
+        let root = provider.root().uuid();
+        Self {
+            uuid: provider.uuid(),
+            name: provider.name(),
+            generation: provider.generation(),
+            links: links(provider.uuid(), site, asked),
+            parent_provider_uuid: asked.show(NESTED_PROVIDERS, parent),
+            root_provider_uuid: asked.show(NESTED_PROVIDERS, root),
+        }
+    }
+
+    fn of_record(record: &'a ProviderRecord, site: &Site, asked: Microversion) -> Self {
+        Self {
+            uuid: record.uuid,
+            name: &record.name,
+            generation: record.generation,
+            links: links(record.uuid, site, asked),
+            parent_provider_uuid: asked.show(NESTED_PROVIDERS, record.parent),
+            root_provider_uuid: asked.show(NESTED_PROVIDERS, record.root),
+        }
+    }
+}
+
+fn links(uuid: Uuid, site: &Site, asked: Microversion) -> Vec<Link> {
+    let own = site.href(&path(uuid));
+    let others = LINKS.at(asked).iter().map(|rel| Link { rel, href: format!("{own}/{rel}") });
+    let others: Vec<_> = others.collect();
+    std::iter::once(Link { rel: "self", href: own }).chain(others).collect()
+}

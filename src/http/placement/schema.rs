@@ -1,0 +1,184 @@
+//! Schemas: what a body or a query may contain, as JSON Schema that grows on a [`Ladder`].
+//!
+//! A [`Shape`] is a schema being written, keyword by keyword; the order of keywords matters,
+//! because it decides which of several violations a client is told. A [`Schema`] is one in use.
+//!
+//! [`Ladder`]: super::microversion::Ladder
+
+use jsonschema::{PatternOptions, Validator};
+use serde_json::{Map, Value};
+
+use super::spelling::{any_uuid, dashed_uuid};
+use super::wording;
+
+/// A schema being written.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Shape(Map<String, Value>);
+
+/// An object; its members are said by [`Shape::allow`] and [`Shape::require`].
+pub(super) fn object() -> Shape {
+    kind("object").with("properties", Map::new())
+}
+
+/// An object whose members are said by [`Shape::each`].
+pub(super) fn map() -> Shape {
+    kind("object")
+}
+
+/// An array; its items are said by [`Shape::of`].
+pub(super) fn array() -> Shape {
+    kind("array")
+}
+
+/// A text.
+pub(super) fn string() -> Shape {
+    kind("string")
+}
+
+/// A text that is a UUID.
+pub(super) fn uuid() -> Shape {
+    kind("string").with("format", "uuid")
+}
+
+/// A whole number.
+pub(super) fn integer() -> Shape {
+    kind("integer")
+}
+
+/// A number.
+pub(super) fn number() -> Shape {
+    kind("number")
+}
+
+/// Nothing.
+pub(super) fn null() -> Shape {
+    kind("null")
+}
+
+/// One of several types.
+pub(super) fn any_type(types: &[&str]) -> Shape {
+    Shape(Map::new()).with("type", types.to_vec())
+}
+
+/// One of several shapes.
+pub(super) fn any_of(shapes: impl IntoIterator<Item = Shape>) -> Shape {
+    let shapes: Vec<_> = shapes.into_iter().map(|shape| Value::Object(shape.0)).collect();
+    Shape(Map::new()).with("anyOf", shapes)
+}
+
+fn kind(name: &str) -> Shape {
+    Shape(Map::new()).with("type", name)
+}
+
+impl Shape {
+    /// With a keyword.
+    #[must_use]
+    pub(super) fn with(mut self, keyword: &str, value: impl Into<Value>) -> Self {
+        self.0.insert(keyword.to_owned(), value.into());
+        self
+    }
+
+    /// With a member that may be there; in place of one of that name.
+    #[must_use]
+    pub(super) fn allow(mut self, name: &str, member: Shape) -> Self {
+        let members = self.0.entry("properties").or_insert_with(|| Map::new().into());
+        if let Value::Object(members) = members {
+            members.insert(name.to_owned(), member.0.into());
+        }
+        self
+    }
+
+    /// With a member that must be there.
+    #[must_use]
+    pub(super) fn require(mut self, name: &str, member: Shape) -> Self {
+        self = self.allow(name, member);
+        let required = self.0.entry("required").or_insert_with(|| Vec::<Value>::new().into());
+        if let Value::Array(required) = required
+            && !required.iter().any(|known| known == name)
+        {
+            required.push(name.into());
+        }
+        self
+    }
+
+    /// Without the member of that name.
+    #[must_use]
+    pub(super) fn without(mut self, name: &str) -> Self {
+        if let Some(Value::Object(members)) = self.0.get_mut("properties") {
+            members.shift_remove(name);
+        }
+        if let Some(Value::Array(required)) = self.0.get_mut("required") {
+            required.retain(|known| known != name);
+            if required.is_empty() {
+                self.0.shift_remove("required");
+            }
+        }
+        self
+    }
+
+    /// With members of any name that matches the pattern.
+    #[must_use]
+    pub(super) fn each(mut self, pattern: &str, member: Shape) -> Self {
+        let patterns = self.0.entry("patternProperties").or_insert_with(|| Map::new().into());
+        if let Value::Object(patterns) = patterns {
+            patterns.insert(pattern.to_owned(), member.0.into());
+        }
+        self
+    }
+
+    /// With such items.
+    #[must_use]
+    pub(super) fn of(self, item: Shape) -> Self {
+        self.with("items", item.0)
+    }
+
+    /// Without any other members.
+    #[must_use]
+    pub(super) fn closed(self) -> Self {
+        self.with("additionalProperties", false)
+    }
+
+    /// A text of so many characters.
+    #[must_use]
+    pub(super) fn length(self, least: usize, most: usize) -> Self {
+        self.with("minLength", least).with("maxLength", most)
+    }
+
+    /// The schema, for bodies: a UUID may be spelled in any way.
+    pub(super) fn for_bodies(self) -> Schema {
+        Schema::new(self.0.into(), |text| any_uuid(text).is_some())
+    }
+
+    /// The schema, for queries: a UUID is spelled with dashes.
+    pub(super) fn for_queries(self) -> Schema {
+        Schema::new(self.0.into(), |text| dashed_uuid(text).is_some())
+    }
+}
+
+/// A schema in use.
+#[derive(Debug)]
+pub(super) struct Schema {
+    shape: Value,
+    validator: Validator,
+}
+
+impl Schema {
+    #[expect(clippy::expect_used, reason = "the schemas are constants, and tests build each")]
+    fn new(shape: Value, is_uuid: fn(&str) -> bool) -> Self {
+        let validator = jsonschema::draft202012::options()
+            .with_format("uuid", is_uuid)
+            .should_validate_formats(true)
+            .with_pattern_options(PatternOptions::regex())
+            .build(&shape)
+            .expect("a schema of ours is a schema");
+        Self { shape, validator }
+    }
+
+    /// Whether the value is as it should be; if not, what is wrong, in the words of the reference.
+    pub(super) fn check(&self, value: &Value) -> Result<(), String> {
+        if self.validator.is_valid(value) {
+            return Ok(());
+        }
+        Err(wording::violation(&self.shape, value, self.validator.iter_errors(value)))
+    }
+}

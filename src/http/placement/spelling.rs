@@ -1,0 +1,47 @@
+//! How clients may spell a UUID, which depends on the place it stands in.
+
+use uuid::Uuid;
+
+/// A UUID in any spelling: with dashes or without, in any case, in braces, as a URN.
+pub(super) fn any_uuid(text: &str) -> Option<Uuid> {
+    let text = text.replace("urn:", "").replace("uuid:", "");
+    let digits = text.trim_matches(['{', '}']).replace('-', "");
+    let hexadecimal = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if hexadecimal { Uuid::try_parse(&digits).ok() } else { None }
+}
+
+/// A UUID with its four dashes, in any case. Keys of paths and bodies are spelled so; other
+/// spellings there are names nothing has.
+pub(super) fn dashed_uuid(text: &str) -> Option<Uuid> {
+    if text.len() == 36 { Uuid::try_parse(text).ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::{Uuid, uuid};
+
+    use super::{any_uuid, dashed_uuid};
+
+    const A: Uuid = uuid!("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901");
+
+    #[test]
+    fn spellings() {
+        for (text, any, dashed) in [
+            ("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901", true, true),
+            ("5C0BFA84-6B1C-4BBD-9D2F-7E8A4C3DE901", true, true),
+            ("5c0bfa846b1c4bbd9d2f7e8a4c3de901", true, false),
+            ("5-c0bfa846b1c4bbd9d2f7e8a4c3de90---1", true, false),
+            ("{5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901}", true, false),
+            ("{{5c0bfa846b1c4bbd9d2f7e8a4c3de901", true, false),
+            ("urn:uuid:5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901", true, false),
+            ("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de90", false, false),
+            ("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de90g", false, false),
+            (" 5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901", false, false),
+            ("0x0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!(any_uuid(text), any.then_some(A), "{text}");
+            assert_eq!(dashed_uuid(text), dashed.then_some(A), "{text}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! `/traits`, `/traits/{name}` and `/resource_providers/{uuid}/traits`.
+
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::body::Whole;
+use super::call::{Call, Target, no_provider};
+use super::names::{CUSTOM, LONGEST};
+use super::problem::{Code, Problem};
+use super::query::Query;
+use super::reply::Reply;
+use super::schema::{Schema, array, integer, object, string};
+use crate::model::{Generation, Refusal, TraitId};
+use crate::store::Error;
+use crate::store::traits::{DeleteTrait, EnsureTrait, ReplaceTraits};
+use crate::world::World;
+
+/// What `GET /traits` may ask.
+static LIST_QUERY: LazyLock<Schema> = LazyLock::new(|| {
+    object().allow("name", string()).allow("associated", string()).closed().for_queries()
+});
+
+/// What `PUT /traits/{name}` takes for a name.
+static CUSTOM_TRAIT: LazyLock<Schema> =
+    LazyLock::new(|| string().length(1, LONGEST).with("pattern", CUSTOM).for_bodies());
+
+/// What `PUT .../traits` accepts.
+static REPLACE_BODY: LazyLock<Schema> = LazyLock::new(|| {
+    object()
+        .require("traits", array().of(string().length(1, LONGEST)))
+        .require("resource_provider_generation", integer())
+        .closed()
+        .for_bodies()
+});
+
+#[derive(Deserialize)]
+struct Wanted {
+    traits: Vec<String>,
+    resource_provider_generation: Whole,
+}
+
+/// `GET /traits`
+pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
+    let query = call.query()?;
+    query.check(&LIST_QUERY)?;
+    let filter = Filter::of(&query)?;
+    let world = call.app.store.world().await?;
+    let known = world.catalogue().traits.iter();
+    let passing = known.filter(|(id, it)| filter.passes(&it.name, || world.trait_in_use(**id)));
+    let ids: Vec<_> = passing.map(|(id, _)| *id).collect();
+    Ok(Reply::json(&View::of(&world, &ids, None)).modified(changed(&world, &ids, &call)))
+}
+
+/// `GET /traits/{name}`
+pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
+    let world = call.app.store.world().await?;
+    let name = call.part("name");
+    let missing = || Problem::not_found(Refusal::TraitsNotFound(name.to_owned()).to_string());
+    let id = world.trait_id(name).ok_or_else(missing)?;
+    Ok(Reply::no_content().modified(changed(&world, &[id], &call)))
+}
+
+/// `PUT /traits/{name}`
+pub(super) async fn ensure(call: Call) -> Result<Reply, Problem> {
+    let name = call.part("name");
+    if CUSTOM_TRAIT.check(&Value::from(name)).is_err() {
+        return Err(Problem::bad_request(
+            "The trait is invalid. A valid trait must be no longer than 255 characters, start with \
+             the prefix \"CUSTOM_\" and use following characters: \"A\"-\"Z\", \"0\"-\"9\" and \"_\"",
+        ));
+    }
+    let location = call.site.location(&format!("/traits/{name}"));
+    let world = call.app.store.world().await?;
+    if let Some(id) = world.trait_id(name) {
+        return Ok(Reply::no_content().modified(changed(&world, &[id], &call)).at(location));
+    }
+    let change = EnsureTrait { name: name.to_owned() };
+    let (created, changed) = call.app.store.commit(change).await?;
+    let reply = if created { Reply::created() } else { Reply::no_content() };
+    Ok(reply.modified(changed).at(location))
+}
+
+/// `DELETE /traits/{name}`
+pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
+    let change = DeleteTrait { name: call.part("name").to_owned() };
+    call.app.store.commit(change).await.map_err(|error| match error {
+        Error::Refused(why @ Refusal::TraitStandardDelete(_)) => {
+            Problem::bad_request(why.to_string())
+        }
+        other => other.into(),
+    })?;
+    Ok(Reply::no_content())
+}
+
+/// `GET .../traits`
+pub(super) async fn list_of_provider(call: Call) -> Result<Reply, Problem> {
+    let world = call.app.store.world().await?;
+    let provider = call.provider(&world).map_err(|_| {
+        let missing = no_provider(call.part("uuid"));
+        Problem::not_found(format!("{missing}: {missing}"))
+    })?;
+    let view = View::of(&world, provider.traits(), Some(provider.generation()));
+    Ok(Reply::json(&view).modified(changed(&world, provider.traits(), &call)))
+}
+
+/// `PUT .../traits`
+pub(super) async fn replace_of_provider(call: Call) -> Result<Reply, Problem> {
+    let wanted: Wanted = call.body.parse(&REPLACE_BODY)?;
+    let Target { uuid, generation } = call.target().await?;
+    let Whole(seen) = wanted.resource_provider_generation;
+    if seen != generation {
+        return Err(generation_changed());
+    }
+    let world = call.app.store.world().await?;
+    let mut ids: Vec<_> = wanted.traits.iter().filter_map(|name| world.trait_id(name)).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let change = ReplaceTraits { provider: uuid, seen: Some(seen), traits: wanted.traits };
+    let generation = call.app.store.commit(change).await.map_err(|error| match error {
+        Error::Refused(Refusal::ProviderGeneration { .. }) => generation_changed(),
+        Error::Refused(Refusal::TraitsNotFound(names)) => {
+            Problem::bad_request(format!("No such trait {names}"))
+        }
+        other => other.into(),
+    })?;
+    let view = View::of(&world, &ids, Some(generation));
+    Ok(Reply::json(&view).modified(changed(&world, &ids, &call)))
+}
+
+/// `DELETE .../traits`
+pub(super) async fn delete_of_provider(call: Call) -> Result<Reply, Problem> {
+    let Target { uuid, .. } = call.target().await?;
+    let change = ReplaceTraits { provider: uuid, seen: None, traits: Vec::new() };
+    call.app.store.commit(change).await.map_err(|error| match error {
+        Error::Refused(why @ Refusal::ProviderGeneration { .. }) => {
+            Problem::conflict(why.to_string()).code(Code::ConcurrentUpdate)
+        }
+        other => other.into(),
+    })?;
+    Ok(Reply::no_content())
+}
+
+fn generation_changed() -> Problem {
+    let detail = "Resource provider's generation already changed. Please update the generation and \
+                  try again.";
+    Problem::conflict(detail).code(Code::ConcurrentUpdate)
+}
+
+/// Which traits to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Filter {
+    names: Option<Vec<String>>,
+    prefix: Option<String>,
+    in_use: Option<bool>,
+}
+
+impl Filter {
+    fn of(query: &Query) -> Result<Self, Problem> {
+        let mut filter = Self::default();
+        if let Some(value) = query.last("name") {
+            let (operator, operand) = value.split_once(':').ok_or_else(|| {
+                Problem::bad_request(format!(
+                    "Badly formatted name parameter. Expected name query string parameter in form: \
+                     ?name=[in|startswith]:[name1,name2|prefix]. Got: \"{value}\""
+                ))
+            })?;
+            match operator {
+                "in" => filter.names = Some(operand.split(',').map(str::to_owned).collect()),
+                "startswith" => filter.prefix = Some(operand.to_owned()),
+                // Other operators are passed over, as in the reference.
+                _ => {}
+            }
+        }
+        if let Some(value) = query.last("associated") {
+            filter.in_use = Some(value.to_lowercase().parse().map_err(|_| {
+                let detail =
+                    "The query parameter \"associated\" only accepts \"true\" or \"false\"";
+                Problem::bad_request(detail)
+            })?);
+        }
+        Ok(filter)
+    }
+
+    fn passes(&self, name: &str, in_use: impl FnOnce() -> bool) -> bool {
+        self.names.as_ref().is_none_or(|names| names.iter().any(|known| known == name))
+            && self.prefix.as_ref().is_none_or(|prefix| name.starts_with(prefix.as_str()))
+            && self.in_use.is_none_or(|wanted| wanted == in_use())
+    }
+}
+
+/// When any of the traits last changed; now, if there are none.
+fn changed(world: &World, traits: &[TraitId], call: &Call) -> i64 {
+    let known = &world.catalogue().traits;
+    let changes = traits.iter().filter_map(|id| known.get(id)).map(|it| it.updated_at);
+    changes.max().unwrap_or_else(|| call.now())
+}
+
+#[derive(Serialize)]
+struct View<'w> {
+    traits: Vec<&'w str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_provider_generation: Option<Generation>,
+}
+
+impl<'w> View<'w> {
+    fn of(world: &'w World, traits: &[TraitId], generation: Option<Generation>) -> Self {
+        let traits = traits.iter().filter_map(|id| world.trait_name(*id)).collect();
+        Self { traits, resource_provider_generation: generation }
+    }
+}

@@ -1,0 +1,93 @@
+//! `/resource_providers/{uuid}/usages` and `/usages`.
+
+use std::sync::LazyLock;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::call::{Call, no_provider};
+use super::microversion::{CONSUMER_TYPE, Ladder};
+use super::names::LONGEST;
+use super::problem::Problem;
+use super::reply::Reply;
+use super::schema::{Schema, Shape, object, string};
+use crate::http::policy::rule;
+use crate::model::Generation;
+use crate::store::reads::{TypeFilter, UsageFilter, UsageOfType};
+
+/// What `GET /usages` may ask.
+static TOTAL_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
+    let text = || string().length(1, LONGEST);
+    let kind = string().with("pattern", "^[A-Z0-9_]+$|^all|^unknown$").length(1, LONGEST);
+    Ladder::from(object().require("project_id", text()).allow("user_id", text()).closed())
+        .then(CONSUMER_TYPE, |query| query.allow("consumer_type", kind.clone()))
+        .map(Shape::for_queries)
+});
+
+/// `GET /resource_providers/{uuid}/usages`
+pub(super) async fn of_provider(call: Call) -> Result<Reply, Problem> {
+    let world = call.app.store.world().await?;
+    let provider = call.provider(&world).map_err(|_| {
+        let missing = no_provider(call.part("uuid"));
+        Problem::not_found(format!("{missing}: {missing}"))
+    })?;
+    let usages = provider.inventories().map(|row| {
+        (world.class_name(row.class).unwrap_or_default().to_owned(), Value::from(row.used))
+    });
+    let usages = usages.collect();
+    let view = OfProvider { resource_provider_generation: provider.generation(), usages };
+    Ok(Reply::json(&view).modified(call.now()))
+}
+
+/// `GET /usages`: who may depends on the project that is asked about.
+pub(super) async fn total(call: Call) -> Result<Reply, Problem> {
+    let query = call.query()?;
+    call.permit(rule::USAGES, query.last("project_id"))?;
+    query.check(TOTAL_QUERY.at(call.asked))?;
+    let by_type = call.asked.has(CONSUMER_TYPE);
+    let kind = query.last("consumer_type");
+    let filter = UsageFilter {
+        project: query.last("project_id").unwrap_or_default().to_owned(),
+        user: query.last("user_id").map(str::to_owned),
+        consumer_type: match kind {
+            None if by_type => TypeFilter::Each,
+            None | Some("all") => TypeFilter::All,
+            Some("unknown") => TypeFilter::Unknown,
+            Some(name) => TypeFilter::Named(name.to_owned()),
+        },
+    };
+    let of_all = filter.consumer_type == TypeFilter::All;
+    let usages = call.app.store.usages(filter).await?;
+    let usages = if by_type { by_types(&usages, of_all) } else { together(&usages) };
+    Ok(Reply::json(&Total { usages }).modified(call.now()))
+}
+
+fn together(usages: &[UsageOfType]) -> Map<String, Value> {
+    usages.iter().flat_map(resources).collect()
+}
+
+fn by_types(usages: &[UsageOfType], of_all: bool) -> Map<String, Value> {
+    let nameless = if of_all { "all" } else { "unknown" };
+    let used = usages.iter().filter(|usage| !usage.resources.is_empty());
+    let entries = used.map(|usage| {
+        let count = ("consumer_count".to_owned(), Value::from(usage.consumers));
+        let sums: Map<_, _> = resources(usage).chain([count]).collect();
+        (usage.consumer_type.as_deref().unwrap_or(nameless).to_owned(), Value::from(sums))
+    });
+    entries.collect()
+}
+
+fn resources(usage: &UsageOfType) -> impl Iterator<Item = (String, Value)> {
+    usage.resources.iter().map(|(class, sum)| (class.clone(), Value::from(*sum)))
+}
+
+#[derive(Serialize)]
+struct OfProvider {
+    resource_provider_generation: Generation,
+    usages: Map<String, Value>,
+}
+
+#[derive(Serialize)]
+struct Total {
+    usages: Map<String, Value>,
+}

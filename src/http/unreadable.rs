@@ -1,0 +1,141 @@
+//! Words for requests that cannot be read as HTTP at all.
+//!
+//! hyper refuses those by itself, before any handler, with a status and no body. A client deserves
+//! to be told what is wrong in the shape of every other error, so the connection's output is
+//! watched for such an answer and it is written with a body instead. An answer of ours is never
+//! taken for one: all our errors have bodies.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use uuid::Uuid;
+
+/// Statuses that hyper answers with by itself, and what we have to say to them.
+const REFUSALS: [(&[u8], u16, &str, &str); 3] = [
+    (
+        b"HTTP/1.1 400 Bad Request\r\n",
+        400,
+        "Bad Request",
+        "The request cannot be read: its first line, a header or the framing of its body is \
+         malformed. Among other rules, the content-length header must be an integer and must not \
+         stand beside transfer-encoding.",
+    ),
+    (
+        b"HTTP/1.1 414 URI Too Long\r\n",
+        414,
+        "URI Too Long",
+        "The path and query of the request are too long.",
+    ),
+    (
+        b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
+        431,
+        "Request Header Fields Too Large",
+        "The headers of the request are too many or too long.",
+    ),
+];
+/// A header that only answers without a body have.
+const EMPTY: &[u8] = b"\r\ncontent-length: 0\r\n";
+
+/// A connection whose bare refusals get a body.
+#[derive(Debug)]
+pub(super) struct Explained<S> {
+    stream: S,
+    /// What is written in the place of a bare refusal, and how much of it has been.
+    words: Option<(Vec<u8>, usize)>,
+}
+
+impl<S> Explained<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self { stream, words: None }
+    }
+}
+
+/// The answer to give instead, if these bytes are a bare refusal.
+fn instead(answer: &[u8]) -> Option<Vec<u8>> {
+    let (_, status, title, detail) = REFUSALS.iter().find(|(head, ..)| answer.starts_with(head))?;
+    if !answer.ends_with(b"\r\n\r\n") || !answer.windows(EMPTY.len()).any(|part| part == EMPTY) {
+        return None;
+    }
+    let id = Uuid::new_v4();
+    let body = format!(
+        "{{\"errors\": [{{\"status\": {status}, \"title\": \"{title}\", \"detail\": \"{detail}\", \
+         \"request_id\": \"req-{id}\"}}]}}"
+    );
+    let length = body.len();
+    let answer = format!(
+        "HTTP/1.1 {status} {title}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\nx-openstack-request-id: req-{id}\r\n\r\n{body}"
+    );
+    Some(answer.into_bytes())
+}
+
+impl<S: AsyncWrite + Unpin> Explained<S> {
+    /// Writes what stands in the place of a refusal.
+    fn poll_words(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some((words, written)) = &mut self.words {
+            let rest = words.get(*written..).unwrap_or_default();
+            if rest.is_empty() {
+                self.words = None;
+                break;
+            }
+            match Pin::new(&mut self.stream).poll_write(cx, rest) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => *written += count,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Explained<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if let Some(words) = instead(bytes) {
+            self.words = Some((words, 0));
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if let [only] = slices {
+            return self.poll_write(cx, only);
+        }
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        std::task::ready!(self.poll_words(cx))?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        std::task::ready!(self.poll_words(cx))?;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Explained<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}

@@ -1,0 +1,233 @@
+//! Putting the parts together: a database, a store over it, and the API in front.
+
+use std::io::{Read, Write};
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::{Config, DatabaseOptions, GenerationStrategy};
+use crate::http::server::Bounds;
+use crate::http::{self, App, Options};
+use crate::search::Strategy;
+use crate::store::Store;
+use crate::store::embedded::Embedded;
+use crate::store::schema::{self, Status};
+
+/// Why a command could not be carried out: a sentence for the operator.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Failure(pub String);
+
+/// The database of this run: a private one, or one that is someone else's business.
+#[derive(Debug)]
+pub struct Database {
+    options: PgConnectOptions,
+    embedded: Option<Embedded>,
+}
+
+impl Database {
+    /// Starts the private PostgreSQL, or takes the one that is named.
+    ///
+    /// # Errors
+    /// The URL cannot be read, or the private PostgreSQL does not start.
+    pub async fn open(options: &DatabaseOptions) -> Result<Self, Failure> {
+        if let Some(url) = &options.database_url {
+            let options = parse_url(url)?;
+            return Ok(Self { options, embedded: None });
+        }
+        let directory = options.data_dir.clone().map_or_else(default_data_dir, Ok)?;
+        let embedded =
+            Embedded::start(&directory).await.map_err(|failure| Failure(failure.to_string()))?;
+        Ok(Self { options: embedded.options(), embedded: Some(embedded) })
+    }
+
+    /// How to connect to it.
+    pub fn options(&self) -> PgConnectOptions {
+        self.options.clone()
+    }
+
+    /// Whether its schema is ours to bring up to date without asking.
+    pub fn is_private(&self) -> bool {
+        self.embedded.is_some()
+    }
+
+    /// One connection to it.
+    ///
+    /// # Errors
+    /// It cannot be reached.
+    pub async fn connect(&self) -> Result<PgConnection, Failure> {
+        PgConnection::connect_with(&self.options)
+            .await
+            .map_err(|error| Failure(format!("cannot connect to the database: {error}")))
+    }
+
+    /// Stops the private PostgreSQL, if there is one.
+    pub async fn close(self) {
+        if let Some(embedded) = self.embedded {
+            embedded.stop().await;
+        }
+    }
+}
+
+/// Reads a database URL. An empty host is fine, as it is for PostgreSQL's own programs.
+fn parse_url(url: &str) -> Result<PgConnectOptions, Failure> {
+    let url = url.replacen("@/", "@localhost/", 1);
+    PgConnectOptions::from_str(&url)
+        .map_err(|error| Failure(format!("--database-url cannot be read: {error}")))
+}
+
+fn default_data_dir() -> Result<PathBuf, Failure> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    // Root's home is closed to the user the private PostgreSQL runs as.
+    if home.as_deref().is_none_or(|home| home == "/root" || home == "/") {
+        return Ok(PathBuf::from("/var/lib/berth"));
+    }
+    let data_home = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from);
+    data_home
+        .filter(|path| path.is_absolute())
+        .or_else(|| home.map(|home| home.join(".local/share")))
+        .map(|data_home| data_home.join("berth"))
+        .ok_or_else(|| Failure("there is no home directory: say --data-dir".to_owned()))
+}
+
+/// Makes sure that the schema is the one this program knows.
+///
+/// # Errors
+/// It is not, and this is a database that somebody else looks after; the message says what to run.
+pub async fn settle_schema(database: &Database) -> Result<(), Failure> {
+    let mut conn = database.connect().await?;
+    let told = |error: crate::store::Error| Failure(error.to_string());
+    match schema::status(&mut conn).await.map_err(told)? {
+        // A newer list of standard names is added even when the schema is current.
+        Status::Current | Status::Behind(_) if database.is_private() => {
+            schema::migrate(&mut conn).await.map_err(told)
+        }
+        Status::Current => Ok(()),
+        Status::Behind(versions) => Err(Failure(format!(
+            "the database's schema is behind this program (missing: {versions:?}); run \
+             `berth db migrate` with the same --database-url first"
+        ))),
+        Status::Ahead(versions) => Err(Failure(format!(
+            "the database's schema is ahead of this program (unknown: {versions:?}); run the \
+             version of berth that migrated it, or a newer one"
+        ))),
+    }
+}
+
+/// Serves the API until told to stop.
+///
+/// # Errors
+/// Something that is needed could not be had.
+pub async fn serve(config: &Config) -> Result<(), Failure> {
+    config.check().map_err(Failure)?;
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .map_err(|error| Failure(format!("cannot listen on {}: {error}", config.listen)))?;
+    let database = Database::open(&config.database).await?;
+    let served = serve_on(listener, config, &database).await;
+    database.close().await;
+    served
+}
+
+async fn serve_on(
+    listener: TcpListener,
+    config: &Config,
+    database: &Database,
+) -> Result<(), Failure> {
+    settle_schema(database).await?;
+    let store = Store::open(database.options(), config.database_connections)
+        .await
+        .map_err(|error| Failure(error.to_string()))?;
+    let address = listener.local_addr().map_err(|error| Failure(error.to_string()))?;
+    let router = http::router(App::new(store, options(config)));
+    let bounds = Bounds {
+        connections: config.max_connections,
+        header_timeout: config.header_timeout,
+        write_timeout: config.body_timeout,
+        shutdown_grace: config.shutdown_grace,
+    };
+    tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "serving the Placement API");
+    http::server::serve(listener, router, bounds, told_to_stop()).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// How the API is to answer, of all that the operator chose.
+fn options(config: &Config) -> Options {
+    Options {
+        enforce_new_defaults: config.enforce_new_defaults,
+        incomplete_consumer_project_id: config.incomplete_consumer_project_id.clone(),
+        incomplete_consumer_user_id: config.incomplete_consumer_user_id.clone(),
+        max_allocation_candidates: usize::try_from(config.max_allocation_candidates).ok(),
+        randomize_allocation_candidates: config.randomize_allocation_candidates,
+        generation_strategy: match config.allocation_candidates_generation_strategy {
+            GenerationStrategy::DepthFirst => Strategy::DepthFirst,
+            GenerationStrategy::BreadthFirst => Strategy::BreadthFirst,
+        },
+        max_body_bytes: config.max_body_bytes,
+        body_timeout: config.body_timeout,
+        path_prefix: config.path_prefix.clone().unwrap_or_default(),
+        ..Options::default()
+    }
+}
+
+/// Ready when the process is told to stop; told again, it ends at once.
+async fn told_to_stop() {
+    let signals =
+        || Some((signal(SignalKind::terminate()).ok()?, signal(SignalKind::interrupt()).ok()?));
+    let Some((mut terminate, mut interrupt)) = signals() else {
+        tracing::error!("signals cannot be received; only SIGKILL will stop this process");
+        return std::future::pending().await;
+    };
+    let first = tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    };
+    tracing::info!(signal = first, "finishing the requests in flight; once more stops at once");
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::warn!("stopping at once");
+        // The private PostgreSQL stops when it sees this process end.
+        std::process::exit(130);
+    });
+}
+
+/// How long [`health`] waits for each step.
+const HEALTH_MAX: Duration = Duration::from_secs(5);
+
+/// Asks the server at an address for its versions.
+///
+/// # Errors
+/// It does not answer, or not with 200.
+pub fn health(address: SocketAddr) -> std::io::Result<()> {
+    // A server that listens everywhere answers on loopback.
+    let address = match address {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => {
+            SocketAddr::from(([127, 0, 0, 1], v4.port()))
+        }
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => {
+            SocketAddr::from((Ipv6Addr::LOCALHOST, v6.port()))
+        }
+        SocketAddr::V4(_) | SocketAddr::V6(_) => address,
+    };
+    let mut stream = std::net::TcpStream::connect_timeout(&address, HEALTH_MAX)?;
+    stream.set_read_timeout(Some(HEALTH_MAX))?;
+    stream.set_write_timeout(Some(HEALTH_MAX))?;
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.take(4096).read_to_string(&mut answer)?;
+    if answer.starts_with("HTTP/1.1 200 ") {
+        return Ok(());
+    }
+    let status = answer.lines().next().unwrap_or("nothing").to_owned();
+    Err(std::io::Error::other(format!("it answered {status}")))
+}

@@ -1,0 +1,98 @@
+//! Allocations: what clients ask to be held, given up or reshaped.
+
+use uuid::Uuid;
+
+use super::Store;
+use super::change::{Change, Tx};
+use super::claims::{self, Moves, Needs};
+use super::error::Result;
+use super::inventories;
+use super::owners::Owners;
+use super::writer::Job;
+use crate::model::claim::{Reshaping, reshape};
+use crate::model::{Expected, Refusal};
+
+/// All that one consumer is to hold, in the names clients use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerClaim {
+    /// The consumer.
+    pub consumer: Uuid,
+    /// The generation the client believes it is at.
+    pub expected: Expected,
+    /// Owner, as the client names it.
+    pub project: String,
+    /// Owner, as the client names it.
+    pub user: String,
+    /// Consumer type (microversion 1.38); `None` leaves an existing one as it is.
+    pub consumer_type: Option<String>,
+    /// Provider, class name, amount (at least 1); empty: the consumer gives up everything.
+    pub wants: Vec<(Uuid, String, i64)>,
+}
+
+impl Store {
+    /// `PUT /allocations/{consumer}` and `POST /allocations`: each consumer named holds exactly
+    /// what is listed from now on; no consumer twice. All or nothing, judged together with whatever
+    /// other claims wait at this replica.
+    ///
+    /// # Errors
+    /// `ConsumerGeneration`, `AllocationProviderNotFound`, `ClassNotFound`, `InvalidInventory`,
+    /// `CapacityExceeded`, `ConstraintsViolated`; or the database cannot be asked.
+    pub async fn replace_allocations(&self, claims: Vec<ConsumerClaim>) -> Result<()> {
+        self.writer().submit(Job::Replace(claims)).await
+    }
+
+    /// `DELETE /allocations/{consumer}`: no generation is asked for, and none moves.
+    ///
+    /// # Errors
+    /// `NoAllocations`, or the database cannot be asked.
+    pub async fn delete_allocations(&self, consumer: Uuid) -> Result<()> {
+        self.writer().submit(Job::Release(consumer)).await
+    }
+}
+
+/// `POST /reshaper`. Refusals: `ProviderNotFound` and `ProviderGeneration` (of `inventories`),
+/// `ClassNotFound`, `InventoryInUse`, and those of [`Store::replace_allocations`].
+#[derive(Clone, Debug)]
+pub struct Reshape {
+    /// Provider, the generation the client saw, all its inventories from now on.
+    pub inventories: Vec<Reshaping>,
+    /// What each consumer wants; no consumer twice.
+    pub claims: Vec<ConsumerClaim>,
+}
+
+impl Change for Reshape {
+    const NAME: &'static str = "reshape";
+    type Outcome = ();
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
+        let mut owners = Owners::default();
+        owners.learn(tx.conn, self.claims.iter()).await?;
+        let claims: Vec<_> =
+            self.claims.iter().map(|claim| owners.resolve(claim.clone())).collect();
+        let mut needs = Needs::default();
+        needs.add_claims(&claims);
+        for reshaping in &self.inventories {
+            needs.providers.insert(reshaping.provider);
+            needs.classes.extend(reshaping.inventories.iter().map(|(name, _)| name.as_str()));
+        }
+        let mut locked = claims::lock(tx, &needs).await?;
+        let before = Moves::before(&locked.books);
+        reshape(&mut locked.books, &self.inventories, &claims)?;
+
+        // The same three steps as the judge took: what is new, what is held, what goes.
+        let mut stays = Vec::new();
+        for reshaping in &self.inventories {
+            let provider = locked.books.providers.get(&reshaping.provider);
+            let id = provider.ok_or(Refusal::ProviderNotFound(reshaping.provider))?.id;
+            let wanted = inventories::resolve(tx, &reshaping.inventories).await?;
+            inventories::write(tx, id, &wanted).await?;
+            stays.push((id, wanted.iter().map(|(class, _)| *class).collect::<Vec<_>>()));
+        }
+        let moved = before.since(&locked.books);
+        claims::write(tx, &locked, &moved).await?;
+        for (provider, classes) in stays {
+            inventories::remove_others(tx, provider, &classes).await?;
+        }
+        Ok(())
+    }
+}

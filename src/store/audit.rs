@@ -1,0 +1,37 @@
+//! Checking that what is kept twice agrees: `inventories.used` with the allocations it sums up, and
+//! consumers with what they hold.
+
+use sqlx::PgConnection;
+
+use super::error::Result;
+
+/// Everything that does not add up, one sentence each; empty when all is well. Reads committed
+/// state in one statement, so it may run beside any load.
+///
+/// # Errors
+/// The database cannot be asked.
+pub async fn audit(conn: &mut PgConnection) -> Result<Vec<String>> {
+    let faults = sqlx::query_scalar!(
+        r#"with held as (
+               select provider_id, class_id, sum(used)::bigint as used
+               from allocations group by provider_id, class_id
+           )
+           select format('provider %s: %s used of %s is recorded, %s is allocated', p.uuid, i.used,
+                         c.name, coalesce(h.used, 0)) as "fault!"
+           from inventories i
+           join providers p on p.id = i.provider_id
+           join resource_classes c on c.id = i.class_id
+           left join held h on h.provider_id = i.provider_id and h.class_id = i.class_id
+           where i.used <> coalesce(h.used, 0)
+           union all
+           select format('consumer %s holds nothing', uuid) from consumers c
+           where not exists (select from allocations where consumer_id = c.id)
+           union all
+           select format('provider %s: its root is not the root of its parent', p.uuid)
+           from providers p left join providers parent on parent.id = p.parent_id
+           where p.root_id <> coalesce(parent.root_id, p.id)"#
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(faults)
+}

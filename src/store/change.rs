@@ -1,0 +1,113 @@
+//! How a change becomes durable: one short transaction, tried again when it met another, run to
+//! its end in a task of its own whatever becomes of the caller.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::time::Duration;
+
+use sqlx::{Acquire, PgConnection};
+
+use super::error::{Error, Result};
+use super::{Store, feed};
+use crate::model::ProviderId;
+
+/// How often a transaction is tried before its caller is told to come back later.
+pub(super) const ATTEMPTS_MAX: u32 = 10;
+/// The longest pause between two attempts.
+const PAUSE_MS_MAX: u64 = 50;
+
+/// A change to what is stored: it happens entirely or not at all, and may be tried more than once.
+pub trait Change: Send + Sync + 'static {
+    /// What it is called in logs.
+    const NAME: &'static str;
+    /// What it tells when it is done.
+    type Outcome: Send + 'static;
+    /// Does it within a transaction, noting every provider whose visible state it changes.
+    fn apply(&self, tx: &mut Tx<'_>) -> impl Future<Output = Result<Self::Outcome>> + Send;
+}
+
+/// A write transaction under way, and what it has changed so far of what replicas keep in memory.
+#[derive(Debug)]
+pub struct Tx<'c> {
+    pub(super) conn: &'c mut PgConnection,
+    touched: BTreeSet<i32>,
+}
+
+impl Tx<'_> {
+    /// Notes that the visible state of a provider changes.
+    pub(super) fn touch(&mut self, provider: ProviderId) {
+        self.touched.insert(provider.0);
+    }
+
+    /// Notes that the names of classes or traits change.
+    pub(super) fn touch_catalogue(&mut self) {
+        self.touched.insert(feed::CATALOGUE);
+    }
+}
+
+/// Runs one transaction on a connection: begin, apply, log what changed, commit.
+///
+/// An error of the commit itself leaves open whether the change happened; it is never
+/// [`Error::Again`].
+pub(super) async fn transact<C: Change>(conn: &mut PgConnection, change: &C) -> Result<C::Outcome> {
+    let mut transaction = conn.begin().await?;
+    let mut tx = Tx { conn: &mut transaction, touched: BTreeSet::new() };
+    let outcome = match change.apply(&mut tx).await {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            // A failed rollback means a dead connection, which ends the transaction as well.
+            drop(transaction.rollback().await);
+            return Err(error);
+        }
+    };
+    let touched: Vec<i32> = tx.touched.into_iter().collect();
+    if !touched.is_empty() {
+        sqlx::query!("insert into change_log (providers) values ($1)", &touched)
+            .execute(&mut *transaction)
+            .await?;
+    }
+    transaction.commit().await.map_err(|error| Error::from(error).settled())?;
+    Ok(outcome)
+}
+
+/// Waits before attempt number `attempt` (the first is 1): a little, and not in step with others.
+pub(super) async fn pause(attempt: u32) {
+    let spread = uuid::Uuid::new_v4().as_u128() % u128::from(PAUSE_MS_MAX);
+    let pause = u64::try_from(spread).unwrap_or(PAUSE_MS_MAX).min(u64::from(attempt) * 10);
+    tokio::time::sleep(Duration::from_millis(pause)).await;
+}
+
+impl Store {
+    /// Makes a change: entirely or not at all, and to its end even if the caller goes away.
+    ///
+    /// # Errors
+    /// A refusal, or the database cannot be asked.
+    pub async fn commit<C: Change>(&self, change: C) -> Result<C::Outcome> {
+        let pool = self.pool().clone();
+        let work = tokio::spawn(async move {
+            let mut attempt = 1;
+            loop {
+                let settled = match pool.acquire().await {
+                    Ok(mut conn) => {
+                        let settled = transact(&mut conn, &change).await;
+                        if matches!(settled, Err(Error::Again(_) | Error::Unavailable(_))) {
+                            // The session may be dead or in doubt: never lend it again.
+                            drop(conn.close().await);
+                        }
+                        settled
+                    }
+                    Err(error) => Err(error.into()),
+                };
+                match settled {
+                    Err(Error::Again(why)) if attempt < ATTEMPTS_MAX => {
+                        tracing::debug!(change = C::NAME, attempt, why, "trying a change again");
+                        pause(attempt).await;
+                        attempt += 1;
+                    }
+                    settled => return settled.map_err(Error::settled),
+                }
+            }
+        });
+        work.await.map_err(|panic| Error::Bug(format!("{} did not end: {panic}", C::NAME)))?
+    }
+}

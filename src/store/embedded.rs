@@ -1,0 +1,428 @@
+//! The private PostgreSQL that `berth serve` runs when it is given no database.
+//!
+//! It finds the installed server programs, makes a cluster on first use, listens on a Unix socket
+//! only, and starts and stops with Berth. The server is the child of a small shell that waits for
+//! the end of its input and then stops it, so it goes away even when Berth is killed; when the
+//! server itself dies it is started again.
+
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection};
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+/// How long the server may take to answer after it was started; recovery after a crash is in it.
+const START_MAX: Duration = Duration::from_mins(2);
+/// How long it may take to stop.
+const STOP_MAX: Duration = Duration::from_mins(1);
+/// The pause before a server that died is started again.
+const RESTART_PAUSE: Duration = Duration::from_millis(500);
+/// The longest path of a socket's directory that systems take for a socket in it.
+const SOCKET_DIR_LENGTH_MAX: usize = 80;
+
+const NAME: &str = "berth";
+
+/// Starts the server in the background, passes the end of input on to it as a fast shutdown, and
+/// ends when it ends.
+const KEEPER: &str = "exec 3<&0; \"$@\" 3<&- </dev/null & server=$!; \
+    { cat <&3 >/dev/null; kill -INT $server 2>/dev/null; } & exec 3<&-; wait $server";
+
+/// Why the private PostgreSQL cannot run: a sentence for the operator.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Failure(String);
+
+type Result<T> = std::result::Result<T, Failure>;
+
+fn failure(what: impl Into<String>) -> Failure {
+    Failure(what.into())
+}
+
+/// A running private PostgreSQL.
+#[derive(Debug)]
+pub struct Embedded {
+    options: PgConnectOptions,
+    stop: watch::Sender<bool>,
+    keeper: JoinHandle<()>,
+    /// Locked as long as this process uses the directory.
+    _lock: File,
+}
+
+/// Where things are and who runs them.
+#[derive(Clone, Debug)]
+struct Site {
+    programs: PathBuf,
+    cluster: PathBuf,
+    socket: PathBuf,
+    log: PathBuf,
+    settings: Vec<String>,
+    user: Option<User>,
+}
+
+/// An unprivileged user, for when Berth itself was started as root, whom PostgreSQL refuses.
+#[derive(Clone, Debug)]
+struct User {
+    name: String,
+    uid: u32,
+    gid: u32,
+}
+
+impl Embedded {
+    /// Starts the server over the given directory, and makes cluster and database if there are
+    /// none yet.
+    ///
+    /// # Errors
+    /// What is missing or in the way, and what to do about it.
+    pub async fn start(directory: &Path) -> Result<Self> {
+        Self::start_with(directory, &[]).await
+    }
+
+    /// As [`Embedded::start`], with further settings of the server, as `name=value`.
+    ///
+    /// # Errors
+    /// As [`Embedded::start`].
+    pub async fn start_with(directory: &Path, settings: &[&str]) -> Result<Self> {
+        let user = unprivileged().await?;
+        prepare(directory, user.as_ref()).await?;
+        let lock = lock(directory)?;
+        let site = Site {
+            programs: PathBuf::new(),
+            cluster: directory.join("postgres"),
+            socket: socket_directory(directory, user.as_ref()).await?,
+            log: directory.join("postgres.log"),
+            settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
+            user,
+        };
+        let site = Site { programs: programs(&site.cluster).await?, ..site };
+        create_cluster(&site).await?;
+        stop_leftover(&site).await;
+
+        let options = PgConnectOptions::new_without_pgpass()
+            .socket(&site.socket)
+            .username(NAME)
+            .database(NAME);
+        let (stop, stopped) = watch::channel(false);
+        let child = spawn(&site)?;
+        let keeper = tokio::spawn(keep(site.clone(), child, stopped));
+        let embedded = Self { options, stop, keeper, _lock: lock };
+        if let Err(why) = embedded.create_database().await {
+            embedded.stop().await;
+            return Err(failure(format!("{}; its log is {}", why.0, site.log.display())));
+        }
+        tracing::info!(directory = %site.cluster.display(), "the private PostgreSQL is running");
+        Ok(embedded)
+    }
+
+    /// How to connect to it.
+    pub fn options(&self) -> PgConnectOptions {
+        self.options.clone()
+    }
+
+    /// Stops the server and waits until it has stopped.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        if timeout(STOP_MAX, self.keeper).await.is_err() {
+            tracing::error!("the private PostgreSQL did not stop within {STOP_MAX:?}");
+        }
+    }
+
+    async fn create_database(&self) -> Result<()> {
+        let began = Instant::now();
+        let options = self.options.clone().database("postgres");
+        let mut conn = loop {
+            match PgConnection::connect_with(&options).await {
+                Ok(conn) => break conn,
+                Err(error) if began.elapsed() > START_MAX || self.keeper.is_finished() => {
+                    return Err(failure(format!(
+                        "the private PostgreSQL does not answer: {error}"
+                    )));
+                }
+                Err(_) => sleep(Duration::from_millis(50)).await,
+            }
+        };
+        let exists: bool =
+            sqlx::query_scalar("select exists (select from pg_database where datname = 'berth')")
+                .fetch_one(&mut conn)
+                .await
+                .map_err(|error| failure(error.to_string()))?;
+        if !exists {
+            sqlx::raw_sql("create database berth")
+                .execute(&mut conn)
+                .await
+                .map_err(|error| failure(error.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Watches over the server until told to stop: starts it again when it dies.
+async fn keep(site: Site, mut child: Child, mut stopped: watch::Receiver<bool>) {
+    loop {
+        // Taken out because waiting for a child closes its input, which here means to stop it.
+        let input = child.stdin.take();
+        tokio::select! {
+            status = child.wait() => {
+                tracing::error!(?status, log = %site.log.display(),
+                    "the private PostgreSQL has died; starting it again");
+            }
+            () = told(&mut stopped) => {
+                drop(input);
+                if let Err(error) = child.wait().await {
+                    tracing::error!(%error, "waiting for the private PostgreSQL failed");
+                }
+                return;
+            }
+        }
+        child = loop {
+            sleep(RESTART_PAUSE).await;
+            if *stopped.borrow() {
+                return;
+            }
+            match spawn(&site) {
+                Ok(child) => break child,
+                Err(error) => tracing::error!(%error, "the private PostgreSQL does not start"),
+            }
+        };
+    }
+}
+
+/// Waits for the word to stop; that nobody is left to say it counts as well.
+async fn told(stopped: &mut watch::Receiver<bool>) {
+    drop(stopped.wait_for(|stop| *stop).await);
+}
+
+impl Site {
+    /// A command run by whoever owns the cluster.
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        // A group of its own: Ctrl-C in a terminal is for Berth, which then stops the server.
+        command.process_group(0).current_dir("/").env_remove("PGDATA");
+        if let Some(user) = &self.user {
+            command.uid(user.uid).gid(user.gid);
+        }
+        command
+    }
+}
+
+fn spawn(site: &Site) -> Result<Child> {
+    let log = File::options()
+        .create(true)
+        .append(true)
+        .open(&site.log)
+        .map_err(|error| failure(format!("{}: {error}", site.log.display())))?;
+    let log_too = log.try_clone().map_err(|error| failure(error.to_string()))?;
+    site.command("sh")
+        .args(["-c", KEEPER, "sh"])
+        .arg(site.programs.join("postgres"))
+        .arg("-D")
+        .arg(&site.cluster)
+        .arg("-k")
+        .arg(&site.socket)
+        .args(["-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"])
+        .args(["-c", "logging_collector=off", "-c", "max_connections=200"])
+        .args(site.settings.iter().flat_map(|setting| ["-c", setting]))
+        .stdin(Stdio::piped())
+        .stdout(log)
+        .stderr(log_too)
+        .spawn()
+        .map_err(|error| failure(format!("the private PostgreSQL does not start: {error}")))
+}
+
+/// A directory that both this process and the server's user can use.
+async fn prepare(directory: &Path, user: Option<&User>) -> Result<()> {
+    let told = |error: std::io::Error| failure(format!("{}: {error}", directory.display()));
+    if !directory.exists() {
+        std::fs::create_dir_all(directory).map_err(told)?;
+        std::fs::set_permissions(directory, Permissions::from_mode(0o700)).map_err(told)?;
+        if let Some(user) = user {
+            std::os::unix::fs::chown(directory, Some(user.uid), Some(user.gid)).map_err(told)?;
+        }
+    }
+    let Some(user) = user else { return Ok(()) };
+    let can_enter = Command::new("test")
+        .arg("-w")
+        .arg(directory)
+        .uid(user.uid)
+        .gid(user.gid)
+        .status()
+        .await
+        .map_err(told)?
+        .success();
+    if can_enter {
+        return Ok(());
+    }
+    Err(failure(format!(
+        "PostgreSQL cannot run as root, and {} cannot be used by the user {}: choose another \
+         --data-dir, or give it to that user",
+        directory.display(),
+        user.name
+    )))
+}
+
+fn lock(directory: &Path) -> Result<File> {
+    let path = directory.join("berth.lock");
+    let file =
+        File::create(&path).map_err(|error| failure(format!("{}: {error}", path.display())))?;
+    file.try_lock().map_err(|_| {
+        failure(format!(
+            "another berth uses {}: stop it, or choose another --data-dir",
+            directory.display()
+        ))
+    })?;
+    Ok(file)
+}
+
+/// The user to run the server as: none if this process is not root.
+async fn unprivileged() -> Result<Option<User>> {
+    let id = Command::new("id").arg("-u").output().await;
+    let id = id.map_err(|error| failure(format!("id -u: {error}")))?;
+    if id.stdout.trim_ascii() != b"0" {
+        return Ok(None);
+    }
+    let passwd = std::fs::read_to_string("/etc/passwd")
+        .map_err(|error| failure(format!("/etc/passwd: {error}")))?;
+    ["postgres", "nobody"]
+        .into_iter()
+        .find_map(|name| user_in(&passwd, name))
+        .map(Some)
+        .ok_or_else(|| failure("PostgreSQL cannot run as root, and there is no user postgres"))
+}
+
+fn user_in(passwd: &str, name: &str) -> Option<User> {
+    let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;
+    let mut fields = line.split(':').skip(2);
+    let (uid, gid) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some(User { name: name.to_owned(), uid, gid })
+}
+
+/// Where the server programs are: those of the cluster's version if there is a cluster, the newest
+/// otherwise.
+async fn programs(cluster: &Path) -> Result<PathBuf> {
+    let wanted = std::fs::read_to_string(cluster.join("PG_VERSION")).ok();
+    let wanted = wanted.as_deref().map(str::trim);
+    let mut found = Vec::new();
+    for directory in program_directories().await {
+        if let Some(version) = version_of(&directory).await {
+            found.push((version, directory));
+        }
+    }
+    found.sort();
+    let chosen = match wanted {
+        Some(wanted) => found.iter().rev().find(|(version, _)| version.to_string() == wanted),
+        None => found.last(),
+    };
+    chosen.map(|(_, directory)| directory.clone()).ok_or_else(|| match wanted {
+        Some(wanted) => failure(format!(
+            "the data in {} needs PostgreSQL {wanted}, whose server programs are not installed",
+            cluster.display()
+        )),
+        None => failure(
+            "no PostgreSQL server programs found: install them (Debian: apt-get install \
+             postgresql; Fedora: dnf install postgresql-server), or give a --database-url",
+        ),
+    })
+}
+
+async fn program_directories() -> Vec<PathBuf> {
+    let mut directories = Vec::new();
+    for entry in std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten() {
+        directories.push(entry.path().join("bin"));
+    }
+    if let Ok(output) = Command::new("pg_config").arg("--bindir").output().await {
+        directories.push(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
+    }
+    if let Some(path) = std::env::var_os("PATH") {
+        directories.extend(std::env::split_paths(&path));
+    }
+    directories.retain(|directory| {
+        directory.join("postgres").is_file() && directory.join("initdb").is_file()
+    });
+    directories
+}
+
+/// The major version that `postgres --version` tells.
+async fn version_of(directory: &Path) -> Option<u32> {
+    let output = Command::new(directory.join("postgres")).arg("--version").output().await.ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.split_whitespace().find_map(|word| word.split('.').next()?.parse().ok())
+}
+
+/// A directory for the socket: the data directory, unless its path is too long for one.
+async fn socket_directory(directory: &Path, user: Option<&User>) -> Result<PathBuf> {
+    let directory = std::path::absolute(directory).map_err(|error| failure(error.to_string()))?;
+    if directory.as_os_str().len() <= SOCKET_DIR_LENGTH_MAX {
+        return Ok(directory);
+    }
+    let hash = directory.as_os_str().as_encoded_bytes().iter().fold(0_u64, |hash, byte| {
+        hash.wrapping_mul(1_099_511_628_211).wrapping_add(u64::from(*byte))
+    });
+    let socket = std::env::temp_dir().join(format!("berth-{hash:016x}"));
+    prepare(&socket, user).await?;
+    Ok(socket)
+}
+
+/// Makes the cluster beside its place and moves it there when it is whole.
+async fn create_cluster(site: &Site) -> Result<()> {
+    if site.cluster.join("PG_VERSION").exists() {
+        return Ok(());
+    }
+    let new = site.cluster.with_extension("new");
+    let told = |error: std::io::Error| failure(format!("{}: {error}", new.display()));
+    if new.exists() {
+        std::fs::remove_dir_all(&new).map_err(told)?;
+    }
+    tracing::info!(directory = %site.cluster.display(), "making a PostgreSQL cluster");
+    let output = site
+        .command(site.programs.join("initdb"))
+        .arg("-D")
+        .arg(&new)
+        .args(["-U", NAME, "-A", "trust", "--encoding=UTF8", "--locale=C", "--no-instructions"])
+        .output()
+        .await
+        .map_err(|error| failure(format!("initdb: {error}")))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(failure(format!("initdb failed: {}", words.trim())));
+    }
+    std::fs::rename(&new, &site.cluster).map_err(told)
+}
+
+/// Waits for a server that an earlier Berth left behind when it was killed: its keeper is stopping
+/// it. If it stays, it is told to stop.
+async fn stop_leftover(site: &Site) {
+    let began = Instant::now();
+    let mut told = false;
+    while began.elapsed() < STOP_MAX {
+        let status = site
+            .command(site.programs.join("pg_ctl"))
+            .arg("-D")
+            .arg(&site.cluster)
+            .arg("status")
+            .output()
+            .await;
+        // 3: no server is running.
+        if status.is_ok_and(|output| output.status.code() == Some(3)) {
+            return;
+        }
+        if !told && began.elapsed() > Duration::from_secs(5) {
+            told = true;
+            tracing::warn!("stopping a PostgreSQL that was left running");
+            let stop = site
+                .command(site.programs.join("pg_ctl"))
+                .arg("-D")
+                .arg(&site.cluster)
+                .args(["-m", "fast", "-W", "stop"])
+                .output()
+                .await;
+            drop(stop);
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}

@@ -1,0 +1,228 @@
+//! The change feed: keeps a replica's [`World`] as new as every request that asks for it.
+//!
+//! One task owns one connection. A request waits for a refresh that *starts after it arrived*; all
+//! that arrive while one is under way share the next. A refresh is one statement and so one
+//! snapshot: the snapshot's own identity, the log rows that were not visible in the snapshot of
+//! the refresh before, and the current rows of the providers they name. That is exact whatever the
+//! order of commits, and applying a row twice does no harm.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout};
+use uuid::Uuid;
+
+use super::error::{Error, Result};
+use super::rows::{self, Delta};
+use crate::world::{Changes, World};
+
+/// The entry of `change_log.providers` that says names of classes or traits have changed.
+pub(super) const CATALOGUE: i32 = 0;
+
+/// How long a request waits for a refresh before it is told that the database is away.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long one refresh or reload may take before its connection is given up.
+const REFRESH_MAX: Duration = Duration::from_secs(30);
+/// An idle replica refreshes this often, so that the log is never cut off before it has read it.
+const IDLE: Duration = Duration::from_secs(1);
+/// Log rows are kept at least this long, and cut off about this often.
+const PRUNE_EVERY: Duration = Duration::from_mins(1);
+/// A change of more providers than this is read again from scratch.
+const RELOAD_ABOVE: usize = 20_000;
+/// Up to this many changed keys are worked in on the spot.
+const APPLY_INLINE_MAX: usize = 100;
+/// Requests that may wait for a refresh at once.
+const WAITING_MAX: usize = 65_536;
+
+type Waiter = oneshot::Sender<Result<()>>;
+
+/// A replica's view of all providers, and the way to have it brought up to date.
+#[derive(Clone, Debug)]
+pub(super) struct Feed {
+    world: Arc<ArcSwap<World>>,
+    waiters: mpsc::Sender<Waiter>,
+}
+
+impl Feed {
+    /// Loads the world and starts keeping it current.
+    pub(super) async fn start(options: PgConnectOptions) -> Result<Self> {
+        let mut reader = Reader { options, conn: None, seen: None, prune: None };
+        let world = Arc::new(ArcSwap::from_pointee(World::default()));
+        reader.refresh(&world).await?;
+        let (waiters, queue) = mpsc::channel(WAITING_MAX);
+        tokio::spawn(reader.run(Arc::clone(&world), queue));
+        Ok(Self { world, waiters })
+    }
+
+    /// The world as of a moment after this call began.
+    pub(super) async fn current(&self) -> Result<Arc<World>> {
+        let (answer, done) = oneshot::channel();
+        self.waiters
+            .try_send(answer)
+            .map_err(|_| Error::Unavailable("too many requests wait for a refresh".to_owned()))?;
+        match timeout(WAIT_MAX, done).await {
+            Ok(Ok(refreshed)) => refreshed.map(|()| self.world.load_full()),
+            Ok(Err(_)) => Err(Error::Bug("the change feed has ended".to_owned())),
+            Err(_) => Err(Error::Unavailable(format!("no refresh within {WAIT_MAX:?}"))),
+        }
+    }
+}
+
+/// Where the reader stands: what it has seen is everything visible in this snapshot.
+#[derive(Clone, Debug)]
+struct Seen {
+    snapshot: String,
+    epoch: Uuid,
+}
+
+/// A snapshot old enough to cut the log off at, once it is old enough.
+#[derive(Debug)]
+struct Prune {
+    snapshot: String,
+    taken: Instant,
+}
+
+#[derive(Debug)]
+struct Reader {
+    options: PgConnectOptions,
+    conn: Option<PgConnection>,
+    seen: Option<Seen>,
+    prune: Option<Prune>,
+}
+
+impl Reader {
+    async fn run(mut self, world: Arc<ArcSwap<World>>, mut queue: mpsc::Receiver<Waiter>) {
+        let mut waiting = Vec::new();
+        loop {
+            if timeout(IDLE, queue.recv_many(&mut waiting, WAITING_MAX)).await == Ok(0) {
+                return;
+            }
+            let refreshed = match timeout(REFRESH_MAX, self.refresh(&world)).await {
+                Ok(refreshed) => refreshed,
+                Err(_) => Err(Error::Unavailable(format!("no refresh within {REFRESH_MAX:?}"))),
+            };
+            if let Err(error) = &refreshed {
+                tracing::warn!(%error, "refreshing the world failed");
+                self.conn = None;
+            }
+            let failed = refreshed.is_err();
+            for waiter in waiting.drain(..) {
+                // Whoever does not wait any more needs no answer.
+                drop(waiter.send(refreshed.clone()));
+            }
+            if failed {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+
+    /// Brings the world up to date. A connection that has died is replaced once: a refresh only
+    /// reads, so it may be begun again.
+    async fn refresh(&mut self, world: &ArcSwap<World>) -> Result<()> {
+        match self.try_refresh(world).await {
+            Err(Error::Again(why)) => {
+                tracing::debug!(why, "connecting the change feed again");
+                self.conn = None;
+                self.try_refresh(world).await.map_err(Error::settled)
+            }
+            settled => settled,
+        }
+    }
+
+    async fn try_refresh(&mut self, world: &ArcSwap<World>) -> Result<()> {
+        let mut conn = match self.conn.take() {
+            Some(conn) => conn,
+            None => connect(&self.options).await?,
+        };
+        let refreshed = self.refresh_on(&mut conn, world).await;
+        self.conn = Some(conn);
+        refreshed
+    }
+
+    async fn refresh_on(&mut self, conn: &mut PgConnection, world: &ArcSwap<World>) -> Result<()> {
+        if let Some(seen) = &self.seen {
+            match rows::delta(conn, &seen.snapshot).await? {
+                Delta::Changes { epoch, snapshot, changes, keys }
+                    if epoch == Some(seen.epoch) && keys <= RELOAD_ABOVE =>
+                {
+                    let epoch = seen.epoch;
+                    if keys > 0 {
+                        let current = world.load_full();
+                        world.store(Arc::new(apply(current, changes, keys).await?));
+                    }
+                    self.seen = Some(Seen { snapshot, epoch });
+                    return self.prune_log(conn).await;
+                }
+                Delta::Changes { .. } | Delta::Lost => {}
+            }
+        }
+        settle_epoch(conn).await?;
+        let started = Instant::now();
+        let all = rows::all(conn).await?;
+        let loaded = off_thread(move || World::build(all.catalogue, all.providers)).await?;
+        tracing::info!(providers = loaded.len(), elapsed = ?started.elapsed(), "loaded the world");
+        world.store(Arc::new(loaded));
+        self.seen = Some(Seen { snapshot: all.snapshot, epoch: all.epoch });
+        Ok(())
+    }
+
+    /// Cuts the log off at a snapshot that has become old enough, and remembers a new one.
+    async fn prune_log(&mut self, conn: &mut PgConnection) -> Result<()> {
+        let Some(seen) = &self.seen else { return Ok(()) };
+        match &self.prune {
+            Some(prune) if prune.taken.elapsed() < PRUNE_EVERY => return Ok(()),
+            Some(prune) => rows::prune(conn, &prune.snapshot).await?,
+            None => {}
+        }
+        self.prune = Some(Prune { snapshot: seen.snapshot.clone(), taken: Instant::now() });
+        Ok(())
+    }
+}
+
+async fn connect(options: &PgConnectOptions) -> Result<PgConnection> {
+    let mut conn = PgConnection::connect_with(options).await?;
+    rows::prefer_indexes(&mut conn).await?;
+    settle_epoch(&mut conn).await?;
+    Ok(conn)
+}
+
+/// Makes sure there is an epoch, and that it is of this cluster: it is gone after a crash of the
+/// server or a fail-over, and foreign after a restore into another one. With a new epoch the log
+/// begins anew: its transaction ids, and the horizon's, may lie ahead of this cluster's.
+async fn settle_epoch(conn: &mut PgConnection) -> Result<()> {
+    sqlx::query!(
+        "with settled as (
+             insert into epoch (id, system_identifier)
+             select gen_random_uuid(), system_identifier from pg_control_system()
+             on conflict (one) do update
+                 set id = excluded.id, system_identifier = excluded.system_identifier
+                 where epoch.system_identifier <> excluded.system_identifier
+             returning id
+         ), cut as (
+             delete from change_log where exists (select from settled)
+         )
+         update change_log_horizon set xid = '0' where exists (select from settled)"
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn apply(current: Arc<World>, changes: Changes, keys: usize) -> Result<World> {
+    if keys <= APPLY_INLINE_MAX {
+        Ok(current.apply(changes))
+    } else {
+        off_thread(move || current.apply(changes)).await
+    }
+}
+
+/// Large changes are worked in away from the threads that serve requests.
+async fn off_thread(work: impl FnOnce() -> World + Send + 'static) -> Result<World> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|panic| Error::Bug(format!("the world could not be laid out: {panic}")))
+}

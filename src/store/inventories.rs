@@ -1,0 +1,247 @@
+//! Inventories of a provider: replacing all, creating, updating and deleting one.
+
+use uuid::Uuid;
+
+use super::change::{Change, Tx};
+use super::error::{Error, Result, violated};
+use super::providers::{Locked, advance, lock_at};
+use super::resource_classes;
+use crate::model::{ClassId, Generation, Inventory, ProviderId, Refusal};
+
+/// `PUT .../inventories`, and `DELETE .../inventories` with no generation and no inventories.
+/// Gives the new generation. Refusals: `ProviderNotFound`, `ProviderGeneration`, `ClassNotFound`,
+/// `InventoryInUse`.
+#[derive(Clone, Debug)]
+pub struct ReplaceInventories {
+    /// Which provider.
+    pub provider: Uuid,
+    /// The generation the client saw, if it said.
+    pub seen: Option<Generation>,
+    /// All its inventories from now on, by class name.
+    pub inventories: Vec<(String, Inventory)>,
+}
+
+/// `POST .../inventories`. Refusals: `ProviderNotFound`, `ClassNotFound`, `InventoryExists`, and
+/// `ProviderGeneration` if a generation is given.
+#[derive(Clone, Debug)]
+pub struct CreateInventory {
+    /// Which provider.
+    pub provider: Uuid,
+    /// Class name.
+    pub class: String,
+    /// Its terms.
+    pub inventory: Inventory,
+    /// The generation the client saw, if it said.
+    pub seen: Option<Generation>,
+}
+
+/// `PUT .../inventories/{class}`. Refusals: `ProviderNotFound`, `ProviderGeneration`,
+/// `ClassNotFound`, `InventoryNotFound`.
+#[derive(Clone, Debug)]
+pub struct UpdateInventory {
+    /// Which provider.
+    pub provider: Uuid,
+    /// Class name.
+    pub class: String,
+    /// Its terms.
+    pub inventory: Inventory,
+    /// The generation the client saw.
+    pub seen: Generation,
+}
+
+/// `DELETE .../inventories/{class}`. Refusals: `ProviderNotFound`, `ClassNotFound`,
+/// `InventoryInUse`, `InventoryNotFoundForDelete`.
+#[derive(Clone, Debug)]
+pub struct DeleteInventory {
+    /// Which provider.
+    pub provider: Uuid,
+    /// Class name.
+    pub class: String,
+}
+
+impl Change for ReplaceInventories {
+    const NAME: &'static str = "replace_inventories";
+    type Outcome = Generation;
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
+        let provider = lock_at(tx.conn, self.provider, self.seen).await?;
+        let wanted = resolve(tx, &self.inventories).await?;
+        write(tx, provider.id, &wanted).await?;
+        let stays: Vec<ClassId> = wanted.iter().map(|(class, _)| *class).collect();
+        refuse_in_use(tx, provider, &stays).await?;
+        remove_others(tx, provider.id, &stays).await?;
+        advance(tx, provider).await
+    }
+}
+
+impl Change for CreateInventory {
+    const NAME: &'static str = "create_inventory";
+    type Outcome = Generation;
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
+        let provider = lock_at(tx.conn, self.provider, self.seen).await?;
+        let class = resource_classes::id(tx.conn, &self.class).await?;
+        if exists(tx, provider.id, class).await? {
+            let class = self.class.clone();
+            return Err(Refusal::InventoryExists { provider: self.provider, class }.into());
+        }
+        write(tx, provider.id, &[(class, self.inventory)]).await?;
+        advance(tx, provider).await
+    }
+}
+
+impl Change for UpdateInventory {
+    const NAME: &'static str = "update_inventory";
+    type Outcome = Generation;
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
+        let provider = lock_at(tx.conn, self.provider, Some(self.seen)).await?;
+        let class = resource_classes::id(tx.conn, &self.class).await?;
+        if !exists(tx, provider.id, class).await? {
+            return Err(Refusal::InventoryNotFound(self.class.clone()).into());
+        }
+        write(tx, provider.id, &[(class, self.inventory)]).await?;
+        advance(tx, provider).await
+    }
+}
+
+impl Change for DeleteInventory {
+    const NAME: &'static str = "delete_inventory";
+    type Outcome = Generation;
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
+        let provider = lock_at(tx.conn, self.provider, None).await?;
+        let class = resource_classes::id(tx.conn, &self.class).await?;
+        let used = sqlx::query_scalar!(
+            "select used from inventories where provider_id = $1 and class_id = $2",
+            provider.id.0,
+            class.0
+        )
+        .fetch_optional(&mut *tx.conn)
+        .await?;
+        match used {
+            None => Err(Refusal::InventoryNotFoundForDelete(self.class.clone()).into()),
+            Some(used) if used > 0 => {
+                Err(in_use(self.provider, std::slice::from_ref(&self.class)).into())
+            }
+            Some(_) => {
+                sqlx::query!(
+                    "delete from inventories where provider_id = $1 and class_id = $2",
+                    provider.id.0,
+                    class.0
+                )
+                .execute(&mut *tx.conn)
+                .await?;
+                advance(tx, provider).await
+            }
+        }
+    }
+}
+
+/// The keys of the classes named.
+pub(super) async fn resolve(
+    tx: &mut Tx<'_>,
+    inventories: &[(String, Inventory)],
+) -> Result<Vec<(ClassId, Inventory)>> {
+    let names: Vec<&str> = inventories.iter().map(|(name, _)| name.as_str()).collect();
+    let classes = resource_classes::ids(tx.conn, &names).await?;
+    inventories
+        .iter()
+        .map(|(name, terms)| match classes.get(name) {
+            Some(class) => Ok((*class, *terms)),
+            None => Err(Refusal::ClassNotFound(name.clone()).into()),
+        })
+        .collect()
+}
+
+async fn exists(tx: &mut Tx<'_>, provider: ProviderId, class: ClassId) -> Result<bool> {
+    let exists = sqlx::query_scalar!(
+        r#"select exists (select from inventories where provider_id = $1 and class_id = $2)
+           as "exists!""#,
+        provider.0,
+        class.0
+    )
+    .fetch_one(&mut *tx.conn)
+    .await?;
+    Ok(exists)
+}
+
+/// Adds or changes inventories; what is used stays as it is.
+pub(super) async fn write(
+    tx: &mut Tx<'_>,
+    provider: ProviderId,
+    inventories: &[(ClassId, Inventory)],
+) -> Result<()> {
+    if inventories.is_empty() {
+        return Ok(());
+    }
+    let column = |field: fn(&Inventory) -> i32| -> Vec<i32> {
+        inventories.iter().map(|(_, terms)| field(terms)).collect()
+    };
+    let classes: Vec<i32> = inventories.iter().map(|(class, _)| class.0).collect();
+    let ratios: Vec<f64> = inventories.iter().map(|(_, terms)| terms.allocation_ratio).collect();
+    sqlx::query!(
+        "insert into inventories
+             (provider_id, class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio)
+         select $1, * from unnest($2::int[], $3::int[], $4::int[], $5::int[], $6::int[], $7::int[],
+                                  $8::float8[])
+         on conflict (provider_id, class_id) do update set
+             total = excluded.total, reserved = excluded.reserved, min_unit = excluded.min_unit,
+             max_unit = excluded.max_unit, step_size = excluded.step_size,
+             allocation_ratio = excluded.allocation_ratio, updated_at = now()",
+        provider.0,
+        &classes,
+        &column(|terms| terms.total),
+        &column(|terms| terms.reserved),
+        &column(|terms| terms.min_unit),
+        &column(|terms| terms.max_unit),
+        &column(|terms| terms.step_size),
+        &ratios,
+    )
+    .execute(&mut *tx.conn)
+    .await
+    .map_err(|error| {
+        // A class was deleted since its name was looked up: look again.
+        if violated(&error) == Some("inventories_class") {
+            return Error::Again("a resource class was deleted meanwhile".to_owned());
+        }
+        error.into()
+    })?;
+    Ok(())
+}
+
+/// Refuses to let go of an inventory that something is allocated of.
+async fn refuse_in_use(tx: &mut Tx<'_>, provider: Locked, stays: &[ClassId]) -> Result<()> {
+    let stays: Vec<i32> = stays.iter().map(|class| class.0).collect();
+    let used = sqlx::query_scalar!(
+        "select c.name from inventories i join resource_classes c on c.id = i.class_id
+         where i.provider_id = $1 and i.class_id <> all($2) and i.used > 0 order by i.class_id",
+        provider.id.0,
+        &stays
+    )
+    .fetch_all(&mut *tx.conn)
+    .await?;
+    if used.is_empty() { Ok(()) } else { Err(in_use(provider.uuid, &used).into()) }
+}
+
+/// Removes the inventories of every other class. Nothing is used of them, which the provider's
+/// lock keeps so.
+pub(super) async fn remove_others(
+    tx: &mut Tx<'_>,
+    provider: ProviderId,
+    stays: &[ClassId],
+) -> Result<()> {
+    let stays: Vec<i32> = stays.iter().map(|class| class.0).collect();
+    sqlx::query!(
+        "delete from inventories where provider_id = $1 and class_id <> all($2)",
+        provider.0,
+        &stays
+    )
+    .execute(&mut *tx.conn)
+    .await?;
+    Ok(())
+}
+
+fn in_use(provider: Uuid, classes: &[String]) -> Refusal {
+    Refusal::InventoryInUse { provider, classes: classes.join(", ") }
+}

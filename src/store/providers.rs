@@ -1,0 +1,344 @@
+//! Resource providers: their rows, and creating, renaming, moving and deleting them.
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::change::{Change, Tx};
+use super::error::{Result, refuse_on};
+use crate::model::{Generation, ProviderId, Refusal};
+
+/// A provider as its own row says, with the identities of its relatives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderRecord {
+    /// Public identity.
+    pub uuid: Uuid,
+    /// Unique name.
+    pub name: String,
+    /// Counter of visible changes.
+    pub generation: Generation,
+    /// The provider it hangs below.
+    pub parent: Option<Uuid>,
+    /// The top of its tree.
+    pub root: Uuid,
+    /// Last change, seconds since the Unix epoch.
+    pub updated_at: i64,
+}
+
+/// `POST /resource_providers`. Refusals: `ParentIsSelf`, `ParentNotFound`, `ProviderUuidTaken`,
+/// `ProviderNameTaken`.
+#[derive(Clone, Debug)]
+pub struct CreateProvider {
+    /// Its identity.
+    pub uuid: Uuid,
+    /// Its name.
+    pub name: String,
+    /// The provider it hangs below.
+    pub parent: Option<Uuid>,
+}
+
+/// `PUT /resource_providers/{uuid}`. Refusals: `ProviderNotFound`, `ParentNotFound`,
+/// `ReparentingNotAllowed`, `UnparentingNotAllowed`, `TreeLoop`, `ProviderNameTaken`.
+#[derive(Clone, Debug)]
+pub struct UpdateProvider {
+    /// Which provider.
+    pub uuid: Uuid,
+    /// Its new name.
+    pub name: String,
+    /// Its new place: `None` leaves it where it is, `Some(None)` makes it a root.
+    pub parent: Option<Option<Uuid>>,
+    /// Whether a provider that has a parent may get another or none (microversion 1.37).
+    pub may_reparent: bool,
+}
+
+/// `DELETE /resource_providers/{uuid}`. Refusals: `ProviderNotFound`, `ProviderHasChildren`,
+/// `ProviderInUse`.
+#[derive(Clone, Debug)]
+pub struct DeleteProvider {
+    /// Which provider.
+    pub uuid: Uuid,
+}
+
+/// A provider whose row is locked until the transaction ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Locked {
+    pub(super) id: ProviderId,
+    pub(super) uuid: Uuid,
+    pub(super) generation: Generation,
+    parent: Option<i32>,
+    root: i32,
+}
+
+/// Locks a provider against every other writer of it.
+pub(super) async fn lock(conn: &mut PgConnection, uuid: Uuid) -> Result<Locked> {
+    let row = sqlx::query!(
+        "select id, generation, parent_id, root_id from providers where uuid = $1 \
+         for no key update",
+        uuid
+    )
+    .fetch_optional(conn)
+    .await?
+    .ok_or(Refusal::ProviderNotFound(uuid))?;
+    Ok(Locked {
+        id: ProviderId(row.id),
+        uuid,
+        generation: row.generation,
+        parent: row.parent_id,
+        root: row.root_id,
+    })
+}
+
+/// As [`lock`], for a client that says which generation it saw.
+pub(super) async fn lock_at(
+    conn: &mut PgConnection,
+    uuid: Uuid,
+    seen: Option<Generation>,
+) -> Result<Locked> {
+    let provider = lock(conn, uuid).await?;
+    match seen {
+        Some(given) if given != provider.generation => {
+            let actual = provider.generation;
+            Err(Refusal::ProviderGeneration { provider: uuid, actual, given }.into())
+        }
+        _ => Ok(provider),
+    }
+}
+
+/// Moves the generation of a locked provider by one, and tells it.
+pub(super) async fn advance(tx: &mut Tx<'_>, provider: Locked) -> Result<Generation> {
+    tx.touch(provider.id);
+    let generation = sqlx::query_scalar!(
+        "update providers set generation = generation + 1, updated_at = now() where id = $1 \
+         returning generation",
+        provider.id.0
+    )
+    .fetch_one(&mut *tx.conn)
+    .await?;
+    Ok(generation)
+}
+
+/// Providers move one at a time: two moves that each pass the check for loops could make one
+/// together, and a move must see every child there is.
+async fn lock_trees(conn: &mut PgConnection) -> Result<()> {
+    sqlx::query!("select pg_advisory_xact_lock(hashtext('berth.trees'))").execute(conn).await?;
+    Ok(())
+}
+
+/// Keeps moves away while a child is created; children are created side by side.
+async fn share_trees(conn: &mut PgConnection) -> Result<()> {
+    sqlx::query!("select pg_advisory_xact_lock_shared(hashtext('berth.trees'))")
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+async fn record(conn: &mut PgConnection, id: ProviderId) -> Result<ProviderRecord> {
+    let record = sqlx::query_as!(
+        ProviderRecord,
+        r#"select p.uuid, p.name, p.generation, parent.uuid as "parent?", root.uuid as root,
+                  extract(epoch from p.updated_at)::bigint as "updated_at!"
+           from providers p
+           join providers root on root.id = p.root_id
+           left join providers parent on parent.id = p.parent_id
+           where p.id = $1"#,
+        id.0
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(record)
+}
+
+impl Change for CreateProvider {
+    const NAME: &'static str = "create_provider";
+    type Outcome = ProviderRecord;
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<ProviderRecord> {
+        let parent = match self.parent {
+            Some(parent) if parent == self.uuid => return Err(Refusal::ParentIsSelf.into()),
+            Some(parent) => {
+                share_trees(tx.conn).await?;
+                Some(lock_parent(tx.conn, parent).await?)
+            }
+            None => None,
+        };
+        let id = sqlx::query_scalar!(
+            "with next as (select nextval(pg_get_serial_sequence('providers', 'id'))::int as id)
+             insert into providers (id, uuid, name, parent_id, root_id) overriding system value
+             select id, $1, $2, $3, coalesce($4, id) from next
+             returning id",
+            self.uuid,
+            self.name,
+            parent.map(|parent| parent.0),
+            parent.map(|parent| parent.1),
+        )
+        .fetch_one(&mut *tx.conn)
+        .await
+        .map_err(|error| self.refused(error))?;
+        tx.touch(ProviderId(id));
+        record(tx.conn, ProviderId(id)).await
+    }
+}
+
+impl CreateProvider {
+    fn refused(&self, error: sqlx::Error) -> super::Error {
+        refuse_on(
+            error,
+            [
+                ("providers_uuid", Refusal::ProviderUuidTaken(self.uuid)),
+                ("providers_name", Refusal::ProviderNameTaken(self.name.clone())),
+                ("providers_parent", Refusal::ParentNotFound),
+                ("providers_root", Refusal::ParentNotFound),
+            ],
+        )
+    }
+}
+
+/// Keeps a parent where it is until the child is written: its key and its root's.
+async fn lock_parent(conn: &mut PgConnection, uuid: Uuid) -> Result<(i32, i32)> {
+    let row = sqlx::query!("select id, root_id from providers where uuid = $1 for share", uuid)
+        .fetch_optional(conn)
+        .await?
+        .ok_or(Refusal::ParentNotFound)?;
+    Ok((row.id, row.root_id))
+}
+
+impl Change for UpdateProvider {
+    const NAME: &'static str = "update_provider";
+    type Outcome = ProviderRecord;
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<ProviderRecord> {
+        if let Some(parent) = self.parent
+            && self.moves(tx.conn, parent).await?
+        {
+            lock_trees(tx.conn).await?;
+            let provider = lock(tx.conn, self.uuid).await?;
+            self.move_to(tx, provider, parent).await?;
+        }
+        let provider = lock(tx.conn, self.uuid).await?;
+        sqlx::query!(
+            "update providers set name = $2, updated_at = now() where id = $1",
+            provider.id.0,
+            self.name
+        )
+        .execute(&mut *tx.conn)
+        .await
+        .map_err(|error| {
+            refuse_on(error, [("providers_name", Refusal::ProviderNameTaken(self.name.clone()))])
+        })?;
+        tx.touch(provider.id);
+        record(tx.conn, provider.id).await
+    }
+}
+
+impl UpdateProvider {
+    /// Whether the provider hangs elsewhere at the moment: most updates only repeat its parent, and
+    /// need not wait for each other.
+    async fn moves(&self, conn: &mut PgConnection, parent: Option<Uuid>) -> Result<bool> {
+        let row = sqlx::query!(
+            r#"select parent.uuid as "parent?" from providers p
+               left join providers parent on parent.id = p.parent_id where p.uuid = $1"#,
+            self.uuid
+        )
+        .fetch_optional(conn)
+        .await?
+        .ok_or(Refusal::ProviderNotFound(self.uuid))?;
+        Ok(row.parent != parent)
+    }
+
+    async fn move_to(&self, tx: &mut Tx<'_>, provider: Locked, parent: Option<Uuid>) -> Result<()> {
+        let target = match parent {
+            Some(uuid) => Some(lock_parent(tx.conn, uuid).await?),
+            None => None,
+        };
+        let parent_id = target.map(|(id, _)| id);
+        if parent_id == provider.parent {
+            return Ok(());
+        }
+        if provider.parent.is_some() && !self.may_reparent {
+            return Err(match parent {
+                Some(_) => Refusal::ReparentingNotAllowed,
+                None => Refusal::UnparentingNotAllowed,
+            }
+            .into());
+        }
+        let subtree = subtree(tx.conn, provider).await?;
+        if parent_id.is_some_and(|id| subtree.contains(&id)) {
+            return Err(Refusal::TreeLoop.into());
+        }
+        let root = target.map_or(provider.id.0, |(_, root)| root);
+        sqlx::query!(
+            "update providers set root_id = $2, updated_at = now() where id = any($1)",
+            &subtree,
+            root
+        )
+        .execute(&mut *tx.conn)
+        .await?;
+        sqlx::query!("update providers set parent_id = $2 where id = $1", provider.id.0, parent_id)
+            .execute(&mut *tx.conn)
+            .await?;
+        for id in subtree {
+            tx.touch(ProviderId(id));
+        }
+        Ok(())
+    }
+}
+
+/// The provider and everything below it, locked in the order of their keys, as all writers do.
+async fn subtree(conn: &mut PgConnection, provider: Locked) -> Result<Vec<i32>> {
+    let ids = sqlx::query_scalar!(
+        r#"with recursive below as (
+               select id from providers where id = $1
+               union all
+               select child.id from providers child join below on child.parent_id = below.id
+           )
+           select id as "id!" from providers
+           where root_id = $2 and id in (select id from below)
+           order by id for no key update"#,
+        provider.id.0,
+        provider.root
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ids)
+}
+
+impl Change for DeleteProvider {
+    const NAME: &'static str = "delete_provider";
+    type Outcome = ();
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
+        // For update: nothing may begin to refer to it.
+        let id =
+            sqlx::query_scalar!("select id from providers where uuid = $1 for update", self.uuid)
+                .fetch_optional(&mut *tx.conn)
+                .await?
+                .ok_or(Refusal::ProviderNotFound(self.uuid))?;
+        let facts = sqlx::query!(
+            r#"select exists (select from providers where parent_id = $1) as "has_children!",
+                      exists (select from allocations where provider_id = $1) as "in_use!""#,
+            id
+        )
+        .fetch_one(&mut *tx.conn)
+        .await?;
+        if facts.has_children {
+            return Err(Refusal::ProviderHasChildren.into());
+        }
+        if facts.in_use {
+            return Err(Refusal::ProviderInUse.into());
+        }
+        sqlx::query!("delete from providers where id = $1", id)
+            .execute(&mut *tx.conn)
+            .await
+            .map_err(|error| {
+                refuse_on(
+                    error,
+                    [
+                        ("providers_parent", Refusal::ProviderHasChildren),
+                        ("providers_root", Refusal::ProviderHasChildren),
+                        ("allocations_inventory", Refusal::ProviderInUse),
+                    ],
+                )
+            })?;
+        tx.touch(ProviderId(id));
+        Ok(())
+    }
+}

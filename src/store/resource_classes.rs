@@ -1,0 +1,149 @@
+//! Resource classes: the standard ones, and creating, renaming and deleting custom ones.
+
+use std::collections::HashMap;
+
+use sqlx::PgConnection;
+
+use super::change::{Change, Tx};
+use super::error::{Result, refuse_on};
+use super::standard::CUSTOM_FROM;
+use crate::model::{ClassId, Refusal};
+
+/// `POST /resource_classes`. Refusal: `ClassExists`.
+#[derive(Clone, Debug)]
+pub struct CreateClass {
+    /// Class name.
+    pub name: String,
+}
+
+/// `PUT /resource_classes/{name}` from 1.7: whether it was created just now.
+#[derive(Clone, Debug)]
+pub struct EnsureClass {
+    /// Class name.
+    pub name: String,
+}
+
+/// `PUT /resource_classes/{name}` before 1.7. Refusals: `ClassNotFound`, `ClassStandardUpdate`,
+/// `ClassExists`.
+#[derive(Clone, Debug)]
+pub struct RenameClass {
+    /// Present name.
+    pub name: String,
+    /// New name.
+    pub new_name: String,
+}
+
+/// `DELETE /resource_classes/{name}`. Refusals: `ClassNotFound`, `ClassStandardDelete`,
+/// `ClassInUse`.
+#[derive(Clone, Debug)]
+pub struct DeleteClass {
+    /// Class name.
+    pub name: String,
+}
+
+/// The key of a class.
+pub(super) async fn id(conn: &mut PgConnection, name: &str) -> Result<ClassId> {
+    let id = sqlx::query_scalar!("select id from resource_classes where name = $1", name)
+        .fetch_optional(conn)
+        .await?
+        .ok_or_else(|| Refusal::ClassNotFound(name.to_owned()))?;
+    Ok(ClassId(id))
+}
+
+/// The keys of those names that exist.
+pub(super) async fn ids(
+    conn: &mut PgConnection,
+    names: &[&str],
+) -> Result<HashMap<String, ClassId>> {
+    let rows = sqlx::query!(
+        "select id, name from resource_classes where name = any($1)",
+        names as &[&str]
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.name, ClassId(row.id))).collect())
+}
+
+async fn insert(tx: &mut Tx<'_>, name: &str) -> Result<bool> {
+    let created = sqlx::query!(
+        "insert into resource_classes (id, name) values (nextval('resource_classes_id'), $1) \
+         on conflict do nothing",
+        name
+    )
+    .execute(&mut *tx.conn)
+    .await?
+    .rows_affected()
+        == 1;
+    if created {
+        tx.touch_catalogue();
+    }
+    Ok(created)
+}
+
+impl Change for CreateClass {
+    const NAME: &'static str = "create_class";
+    type Outcome = ();
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
+        if insert(tx, &self.name).await? {
+            Ok(())
+        } else {
+            Err(Refusal::ClassExists(self.name.clone()).into())
+        }
+    }
+}
+
+impl Change for EnsureClass {
+    const NAME: &'static str = "ensure_class";
+    type Outcome = bool;
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        insert(tx, &self.name).await
+    }
+}
+
+impl Change for RenameClass {
+    const NAME: &'static str = "rename_class";
+    type Outcome = ();
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
+        let class = id(tx.conn, &self.name).await?;
+        if class.0 < CUSTOM_FROM {
+            return Err(Refusal::ClassStandardUpdate(self.name.clone()).into());
+        }
+        sqlx::query!(
+            "update resource_classes set name = $2, updated_at = now() where id = $1",
+            class.0,
+            self.new_name
+        )
+        .execute(&mut *tx.conn)
+        .await
+        .map_err(|error| {
+            let taken = Refusal::ClassExists(self.new_name.clone());
+            refuse_on(error, [("resource_classes_name", taken)])
+        })?;
+        tx.touch_catalogue();
+        Ok(())
+    }
+}
+
+impl Change for DeleteClass {
+    const NAME: &'static str = "delete_class";
+    type Outcome = ();
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
+        let class = id(tx.conn, &self.name).await?;
+        if class.0 < CUSTOM_FROM {
+            return Err(Refusal::ClassStandardDelete(self.name.clone()).into());
+        }
+        sqlx::query!("delete from resource_classes where id = $1", class.0)
+            .execute(&mut *tx.conn)
+            .await
+            .map_err(|error| {
+                let in_use = Refusal::ClassInUse(self.name.clone());
+                refuse_on(error, [("inventories_class", in_use)])
+            })?;
+        tx.touch_catalogue();
+        Ok(())
+    }
+}

@@ -1,0 +1,335 @@
+//! Reading what the world is made of: everything, or what changed since a snapshot.
+
+use futures_util::TryStreamExt;
+use sqlx::{Connection, PgConnection};
+use uuid::Uuid;
+
+use super::error::{Error, Result};
+use super::feed::CATALOGUE;
+use crate::model::provider::{InventoryRow, ProviderRow};
+use crate::model::{ClassId, Inventory, ProviderId, TraitId};
+use crate::world::{Catalogue, Changes, Name};
+
+const ONE_SNAPSHOT: &str = "begin isolation level repeatable read, read only";
+
+/// Everything, as of one snapshot.
+pub(super) struct All {
+    pub(super) snapshot: String,
+    pub(super) epoch: Uuid,
+    pub(super) catalogue: Catalogue,
+    pub(super) providers: Vec<ProviderRow>,
+}
+
+/// What happened since a snapshot.
+pub(super) enum Delta {
+    /// These keys changed; `changes` has their current rows.
+    Changes {
+        /// The snapshot these rows are of.
+        snapshot: String,
+        /// The present epoch; `None` after a crash of the server.
+        epoch: Option<Uuid>,
+        /// How many keys.
+        keys: usize,
+        /// Their rows.
+        changes: Changes,
+    },
+    /// The log no longer reaches back to the snapshot.
+    Lost,
+}
+
+/// Reads everything in one snapshot.
+pub(super) async fn all(conn: &mut PgConnection) -> Result<All> {
+    let mut tx = conn.begin_with(ONE_SNAPSHOT).await?;
+    let now = sqlx::query!(
+        r#"select pg_current_snapshot()::text as "snapshot!", (select id from epoch) as "epoch!""#
+    )
+    .fetch_one(&mut *tx)
+    .await?;
+    let catalogue = catalogue(&mut tx).await?;
+    let mut providers = Assembly::default();
+    let mut rows = sqlx::query!(
+        r#"select id, uuid, name, generation, parent_id, root_id,
+                  extract(epoch from updated_at)::bigint as "updated_at!"
+           from providers order by id"#
+    )
+    .fetch(&mut *tx);
+    while let Some(row) = rows.try_next().await? {
+        providers.add(ProviderRow {
+            id: ProviderId(row.id),
+            uuid: row.uuid,
+            name: row.name,
+            generation: row.generation,
+            parent: row.parent_id.map(ProviderId),
+            root: ProviderId(row.root_id),
+            updated_at: row.updated_at,
+            inventories: Vec::new(),
+            traits: Vec::new(),
+            aggregates: Vec::new(),
+        });
+    }
+    drop(rows);
+    let mut rows = sqlx::query!(
+        r#"select provider_id, class_id, total, reserved, min_unit, max_unit, step_size,
+                  allocation_ratio, used, extract(epoch from updated_at)::bigint as "updated_at!"
+           from inventories order by provider_id, class_id"#
+    )
+    .fetch(&mut *tx);
+    while let Some(row) = rows.try_next().await? {
+        let terms = Inventory {
+            total: row.total,
+            reserved: row.reserved,
+            min_unit: row.min_unit,
+            max_unit: row.max_unit,
+            step_size: row.step_size,
+            allocation_ratio: row.allocation_ratio,
+        };
+        let class = ClassId(row.class_id);
+        let (used, updated_at) = (row.used, row.updated_at);
+        providers.inventory(row.provider_id, InventoryRow { class, terms, used, updated_at });
+    }
+    drop(rows);
+    let mut rows = sqlx::query!("select provider_id, trait_id from provider_traits order by 1, 2")
+        .fetch(&mut *tx);
+    while let Some(row) = rows.try_next().await? {
+        providers.with(row.provider_id, |to| to.traits.push(TraitId(row.trait_id)));
+    }
+    drop(rows);
+    let mut rows =
+        sqlx::query!("select provider_id, aggregate from provider_aggregates order by 1, 2")
+            .fetch(&mut *tx);
+    while let Some(row) = rows.try_next().await? {
+        providers.with(row.provider_id, |to| to.aggregates.push(row.aggregate));
+    }
+    drop(rows);
+    tx.commit().await?;
+    Ok(All { snapshot: now.snapshot, epoch: now.epoch, catalogue, providers: providers.rows })
+}
+
+async fn catalogue(conn: &mut PgConnection) -> Result<Catalogue> {
+    let classes = sqlx::query!(
+        r#"select id, name, extract(epoch from updated_at)::bigint as "updated_at!"
+           from resource_classes"#
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let traits = sqlx::query!(
+        r#"select id, name, extract(epoch from updated_at)::bigint as "updated_at!" from traits"#
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    Ok(Catalogue {
+        classes: classes
+            .into_iter()
+            .map(|row| (ClassId(row.id), Name { name: row.name, updated_at: row.updated_at }))
+            .collect(),
+        traits: traits
+            .into_iter()
+            .map(|row| (TraitId(row.id), Name { name: row.name, updated_at: row.updated_at }))
+            .collect(),
+    })
+}
+
+/// Providers being put together from rows that come sorted by provider.
+#[derive(Default)]
+struct Assembly {
+    rows: Vec<ProviderRow>,
+    cursor: usize,
+}
+
+impl Assembly {
+    fn add(&mut self, row: ProviderRow) {
+        self.rows.push(row);
+    }
+
+    fn inventory(&mut self, provider: i32, row: InventoryRow) {
+        self.with(provider, |to| to.inventories.push(row));
+    }
+
+    /// Hands the provider to `put`. Providers come in ascending order, from the start again for
+    /// each kind of row.
+    fn with(&mut self, provider: i32, put: impl FnOnce(&mut ProviderRow)) {
+        let id = ProviderId(provider);
+        if self.rows.get(self.cursor).is_none_or(|row| row.id > id) {
+            self.cursor = 0;
+        }
+        let ahead = self.rows.get(self.cursor..).unwrap_or_default();
+        self.cursor += ahead.partition_point(|row| row.id < id);
+        if let Some(row) = self.rows.get_mut(self.cursor)
+            && row.id == id
+        {
+            put(row);
+        }
+    }
+}
+
+/// Reads what changed since a snapshot, in one snapshot: one statement, or when names changed too,
+/// one transaction.
+pub(super) async fn delta(conn: &mut PgConnection, since: &str) -> Result<Delta> {
+    let delta = changed_providers(conn, since).await?;
+    if !delta.names_changed {
+        return Ok(delta.known);
+    }
+    let mut tx = conn.begin_with(ONE_SNAPSHOT).await?;
+    let mut delta = changed_providers(&mut tx, since).await?;
+    if let Delta::Changes { changes, .. } = &mut delta.known {
+        changes.catalogue = Some(catalogue(&mut tx).await?);
+    }
+    tx.commit().await?;
+    Ok(delta.known)
+}
+
+struct Read {
+    known: Delta,
+    names_changed: bool,
+}
+
+/// A changed key, once for each inventory the provider has; nulls where there is nothing.
+struct ChangedRow {
+    snapshot: String,
+    epoch: Option<Uuid>,
+    lost: bool,
+    keys: i32,
+    key: Option<i32>,
+    uuid: Option<Uuid>,
+    name: Option<String>,
+    generation: Option<i64>,
+    parent_id: Option<i32>,
+    root_id: Option<i32>,
+    updated_at: Option<i64>,
+    traits: Vec<i32>,
+    aggregates: Vec<Uuid>,
+    class_id: Option<i32>,
+    total: Option<i32>,
+    reserved: Option<i32>,
+    min_unit: Option<i32>,
+    max_unit: Option<i32>,
+    step_size: Option<i32>,
+    allocation_ratio: Option<f64>,
+    used: Option<i64>,
+    inventory_updated_at: Option<i64>,
+}
+
+impl ChangedRow {
+    fn inventory(&self) -> Option<InventoryRow> {
+        Some(InventoryRow {
+            class: ClassId(self.class_id?),
+            terms: Inventory {
+                total: self.total?,
+                reserved: self.reserved?,
+                min_unit: self.min_unit?,
+                max_unit: self.max_unit?,
+                step_size: self.step_size?,
+                allocation_ratio: self.allocation_ratio?,
+            },
+            used: self.used?,
+            updated_at: self.inventory_updated_at?,
+        })
+    }
+
+    fn provider(self) -> Option<ProviderRow> {
+        Some(ProviderRow {
+            id: ProviderId(self.key?),
+            uuid: self.uuid?,
+            name: self.name?,
+            generation: self.generation?,
+            parent: self.parent_id.map(ProviderId),
+            root: ProviderId(self.root_id?),
+            updated_at: self.updated_at?,
+            inventories: Vec::new(),
+            traits: self.traits.into_iter().map(TraitId).collect(),
+            aggregates: self.aggregates,
+        })
+    }
+}
+
+async fn changed_providers(conn: &mut PgConnection, since: &str) -> Result<Read> {
+    let rows = changed_rows(conn, since).await?;
+    let Some(head) = rows.first() else {
+        return Err(Error::Bug("the change feed gave no row".to_owned()));
+    };
+    if head.lost {
+        return Ok(Read { known: Delta::Lost, names_changed: false });
+    }
+    let (snapshot, epoch) = (head.snapshot.clone(), head.epoch);
+    let keys = usize::try_from(head.keys).unwrap_or_default();
+    let names_changed = head.key == Some(CATALOGUE);
+    let mut providers: Vec<(ProviderId, Option<ProviderRow>)> = Vec::with_capacity(keys);
+    for row in rows {
+        let Some(id) = row.key.filter(|key| *key != CATALOGUE).map(ProviderId) else { continue };
+        let inventory = row.inventory();
+        if providers.last().is_none_or(|(last, _)| *last != id) {
+            providers.push((id, row.provider()));
+        }
+        if let (Some((_, Some(provider))), Some(inventory)) = (providers.last_mut(), inventory) {
+            provider.inventories.push(inventory);
+        }
+    }
+    let changes = Changes { catalogue: None, providers };
+    Ok(Read { known: Delta::Changes { snapshot, epoch, keys, changes }, names_changed })
+}
+
+/// The keys are made one array before anything is joined to them, which keeps the plan to index
+/// look-ups (see [`prefer_indexes`]).
+async fn changed_rows(conn: &mut PgConnection, since: &str) -> Result<Vec<ChangedRow>> {
+    let rows = sqlx::query_as!(
+        ChangedRow,
+        r#"with dirty as materialized (
+               select coalesce(array_agg(distinct key), '{}') as keys
+               from change_log, unnest(providers) as key
+               where xid >= pg_snapshot_xmin($1::text::pg_snapshot)
+                 and not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)
+           )
+           select pg_current_snapshot()::text as "snapshot!",
+                  (select id from epoch) as epoch,
+                  (select xid > pg_snapshot_xmin($1::text::pg_snapshot) from change_log_horizon)
+                      as "lost!",
+                  cardinality(dirty.keys) as "keys!", key,
+                  p.uuid as "uuid?", p.name as "name?", p.generation as "generation?",
+                  p.parent_id as "parent_id?", p.root_id as "root_id?",
+                  extract(epoch from p.updated_at)::bigint as updated_at,
+                  array(select trait_id from provider_traits where provider_id = p.id order by 1)
+                      as "traits!",
+                  array(select aggregate from provider_aggregates where provider_id = p.id
+                        order by 1) as "aggregates!",
+                  i.class_id as "class_id?", i.total as "total?", i.reserved as "reserved?",
+                  i.min_unit as "min_unit?", i.max_unit as "max_unit?",
+                  i.step_size as "step_size?", i.allocation_ratio as "allocation_ratio?",
+                  i.used as "used?",
+                  extract(epoch from i.updated_at)::bigint as inventory_updated_at
+           from dirty
+           left join lateral unnest(dirty.keys) as key on true
+           left join providers p on p.id = key
+           left join inventories i on i.provider_id = p.id
+           order by key, i.class_id"#,
+        since
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
+/// Sets a connection up for the change feed: plans made before tables have grown would otherwise
+/// read them whole.
+pub(super) async fn prefer_indexes(conn: &mut PgConnection) -> Result<()> {
+    sqlx::raw_sql(
+        "set enable_hashjoin = off; set enable_mergejoin = off; set enable_seqscan = off",
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Cuts the log off below an old snapshot. Whoever is further behind reads everything again.
+pub(super) async fn prune(conn: &mut PgConnection, snapshot: &str) -> Result<()> {
+    sqlx::query!(
+        "with moved as (
+             update change_log_horizon set xid = pg_snapshot_xmin($1::text::pg_snapshot)
+             where xid < pg_snapshot_xmin($1::text::pg_snapshot) returning xid
+         )
+         delete from change_log using moved where change_log.xid < moved.xid",
+        snapshot
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! Traits: those of a provider, and creating and deleting custom ones.
+
+use uuid::Uuid;
+
+use super::change::{Change, Tx};
+use super::error::{Result, refuse_on};
+use super::providers::{advance, lock_at};
+use super::standard::CUSTOM_FROM;
+use crate::model::{Generation, Refusal};
+
+/// `PUT .../traits` and, with no generation and no traits, `DELETE .../traits`. The generation
+/// moves only if the set changes. Refusals: `ProviderNotFound`, `ProviderGeneration`,
+/// `TraitsNotFound`.
+#[derive(Clone, Debug)]
+pub struct ReplaceTraits {
+    /// Which provider.
+    pub provider: Uuid,
+    /// The generation the client saw, if it said.
+    pub seen: Option<Generation>,
+    /// All its traits from now on.
+    pub traits: Vec<String>,
+}
+
+/// `PUT /traits/{name}`: whether it was created just now, and its last change in seconds since
+/// the Unix epoch.
+#[derive(Clone, Debug)]
+pub struct EnsureTrait {
+    /// Trait name.
+    pub name: String,
+}
+
+/// `DELETE /traits/{name}`. Refusals: `TraitsNotFound`, `TraitStandardDelete`, `TraitInUse`.
+#[derive(Clone, Debug)]
+pub struct DeleteTrait {
+    /// Trait name.
+    pub name: String,
+}
+
+impl Change for ReplaceTraits {
+    const NAME: &'static str = "replace_traits";
+    type Outcome = Generation;
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
+        let provider = lock_at(tx.conn, self.provider, self.seen).await?;
+        let wanted = self.resolve(tx).await?;
+        let removed = sqlx::query!(
+            "delete from provider_traits where provider_id = $1 and trait_id <> all($2)",
+            provider.id.0,
+            &wanted
+        )
+        .execute(&mut *tx.conn)
+        .await?
+        .rows_affected();
+        let added = sqlx::query!(
+            "insert into provider_traits (provider_id, trait_id) select $1, unnest($2::int[]) \
+             on conflict do nothing",
+            provider.id.0,
+            &wanted
+        )
+        .execute(&mut *tx.conn)
+        .await
+        .map_err(|error| {
+            let gone = Refusal::TraitsNotFound(self.traits.join(", "));
+            refuse_on(error, [("provider_traits_trait", gone)])
+        })?
+        .rows_affected();
+        if removed + added == 0 {
+            return Ok(provider.generation);
+        }
+        advance(tx, provider).await
+    }
+}
+
+impl ReplaceTraits {
+    async fn resolve(&self, tx: &mut Tx<'_>) -> Result<Vec<i32>> {
+        let rows = sqlx::query!("select id, name from traits where name = any($1)", &self.traits)
+            .fetch_all(&mut *tx.conn)
+            .await?;
+        let mut unknown: Vec<&str> = self
+            .traits
+            .iter()
+            .filter(|name| !rows.iter().any(|row| row.name == **name))
+            .map(String::as_str)
+            .collect();
+        if unknown.is_empty() {
+            return Ok(rows.iter().map(|row| row.id).collect());
+        }
+        unknown.sort_unstable();
+        Err(Refusal::TraitsNotFound(unknown.join(", ")).into())
+    }
+}
+
+impl Change for EnsureTrait {
+    const NAME: &'static str = "ensure_trait";
+    type Outcome = (bool, i64);
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<(bool, i64)> {
+        let created = sqlx::query!(
+            "insert into traits (id, name) values (nextval('traits_id'), $1) \
+             on conflict do nothing",
+            self.name
+        )
+        .execute(&mut *tx.conn)
+        .await?
+        .rows_affected()
+            == 1;
+        if created {
+            tx.touch_catalogue();
+        }
+        let updated_at = sqlx::query_scalar!(
+            r#"select extract(epoch from updated_at)::bigint as "updated_at!" from traits
+               where name = $1"#,
+            self.name
+        )
+        .fetch_optional(&mut *tx.conn)
+        .await?;
+        // It existed a moment ago and was deleted since: begin anew.
+        updated_at
+            .map(|updated_at| (created, updated_at))
+            .ok_or_else(|| super::Error::Again("the trait was deleted meanwhile".to_owned()))
+    }
+}
+
+impl Change for DeleteTrait {
+    const NAME: &'static str = "delete_trait";
+    type Outcome = ();
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
+        let id = sqlx::query_scalar!("select id from traits where name = $1", self.name)
+            .fetch_optional(&mut *tx.conn)
+            .await?
+            .ok_or_else(|| Refusal::TraitsNotFound(self.name.clone()))?;
+        if id < CUSTOM_FROM {
+            return Err(Refusal::TraitStandardDelete(self.name.clone()).into());
+        }
+        sqlx::query!("delete from traits where id = $1", id).execute(&mut *tx.conn).await.map_err(
+            |error| {
+                let in_use = Refusal::TraitInUse(self.name.clone());
+                refuse_on(error, [("provider_traits_trait", in_use)])
+            },
+        )?;
+        tx.touch_catalogue();
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! Input that no client means, and UUIDs however they are spelled: refused or understood, never a
+//! 500, and nothing is changed by what is refused.
+
+use axum::http::Method;
+use berth::http::Options;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::app::{Answer, Berth};
+use crate::support::cloud::claim_body;
+use crate::support::postgres;
+
+/// Posts exactly this text, called JSON.
+async fn post_text(berth: &Berth, path: &str, text: &str) -> Answer {
+    berth.ask(Method::POST, path, Some(text.as_bytes().to_vec())).await
+}
+
+/// Puts exactly this text, called JSON.
+async fn put_text(berth: &Berth, path: &str, text: &str) -> Answer {
+    berth.ask(Method::PUT, path, Some(text.as_bytes().to_vec())).await
+}
+
+#[tokio::test]
+async fn u1_a_uuid_is_the_same_in_any_case() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    let (upper, simple) = (host.0.to_string().to_uppercase(), host.0.simple());
+    berth.get(&format!("/resource_providers/{upper}")).await.expect(200);
+    // Where the original needs dashes, so does Berth.
+    berth.get(&format!("/resource_providers/{simple}")).await.expect(404);
+    let count = |answer: Answer| answer.json()["resource_providers"].as_array().unwrap().len();
+    let listed = berth.get(&format!("/resource_providers?uuid={upper}")).await.expect(200);
+    assert_eq!(count(listed), 1);
+    berth.get(&format!("/resource_providers?uuid={simple}")).await.expect(400);
+
+    let aggregate = Uuid::new_v4();
+    let generation = berth.generation(host).await;
+    let body =
+        json!({"aggregates": [aggregate.simple()], "resource_provider_generation": generation});
+    let path = format!("/resource_providers/{}/aggregates", host.0);
+    let put = berth.put(&path, body).await.expect(200);
+    assert_eq!(put.json()["aggregates"], json!([aggregate]));
+    let upper_aggregate = aggregate.to_string().to_uppercase();
+    let listed = berth.get(&format!("/resource_providers?member_of={upper_aggregate}")).await;
+    assert_eq!(count(listed.expect(200)), 1);
+
+    let consumer = Uuid::new_v4();
+    let mut claim = claim_body(None, &[(host, "VCPU", 1)]);
+    let wants = claim["allocations"][host.0.to_string()].take();
+    claim["allocations"] = json!({ upper: wants });
+    berth.put(&format!("/allocations/{}", consumer.simple()), claim).await.expect(204);
+    for spelled in [consumer.to_string(), consumer.to_string().to_uppercase()] {
+        let held = berth.get(&format!("/allocations/{spelled}")).await.expect(200).json();
+        assert_eq!(held["allocations"][host.0.to_string()]["resources"], json!({"VCPU": 1}));
+    }
+}
+
+#[tokio::test]
+async fn b1_a_nul_is_refused_in_text_path_and_query() {
+    let berth = Berth::new().await;
+    post_text(&berth, "/resource_providers", r#"{"name": "a\u0000"}"#).await.expect(400);
+    for path in ["/traits/%00", "/resource_providers?name=%00", "/usages?project_id=a%00b"] {
+        berth.get(path).await.expect(400);
+    }
+    let mut claim = claim_body(None, &[]);
+    claim["project_id"] = json!("a\0");
+    berth.put(&format!("/allocations/{}", Uuid::new_v4()), claim).await.expect(400);
+}
+
+#[tokio::test]
+async fn b2_bytes_that_are_no_text_are_refused() {
+    let berth = Berth::new().await;
+    for path in [
+        "/traits/%ff",
+        "/traits/%ED%A0%80",
+        "/%ff",
+        "/resource_providers?name=%ff",
+        "/resource_providers?%C3=x",
+        "/usages?project_id=%ff",
+        "/allocation_candidates?resources=VCPU:1&required=%ff",
+    ] {
+        berth.get(path).await.expect(400);
+    }
+    berth
+        .ask(Method::POST, "/resource_providers", Some(b"{\"name\": \"\xff\"}".to_vec()))
+        .await
+        .expect(400);
+}
+
+#[tokio::test]
+async fn b3_json_nested_too_deep_is_refused() {
+    let berth = Berth::new().await;
+    for open in ["[", "{\"a\":"] {
+        let answer = post_text(&berth, "/resource_providers", &open.repeat(10_000)).await;
+        assert!(answer.expect(400).detail().contains("Malformed JSON: "));
+    }
+}
+
+#[tokio::test]
+async fn b4_integers_beyond_64_bits_are_refused_in_bodies_and_nobody_has_so_much() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    let thousands = "9".repeat(5000);
+    for number in ["9223372036854775808", "-9223372036854775809", "1e300", &thousands] {
+        let text = format!("{{\"resource_provider_generation\": {number}, \"inventories\": {{}}}}");
+        put_text(&berth, &format!("/resource_providers/{}/inventories", host.0), &text)
+            .await
+            .expect(400);
+        let claim = claim_body(None, &[(host, "VCPU", 1)]).to_string();
+        let claim = claim.replace("\"VCPU\":1", &format!("\"VCPU\":{number}"));
+        put_text(&berth, &format!("/allocations/{}", Uuid::new_v4()), &claim).await.expect(400);
+    }
+    let path = format!("/allocation_candidates?resources=VCPU:{thousands}");
+    let found = berth.get(&path).await.expect(200).json();
+    assert_eq!(found["allocation_requests"], json!([]));
+}
+
+#[tokio::test]
+async fn b5_numbers_that_are_not_finite_are_refused() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[]).await;
+    for ratio in ["NaN", "Infinity", "-Infinity", "1e999", "1e300"] {
+        let text = format!(
+            "{{\"resource_class\": \"VCPU\", \"total\": 1, \"allocation_ratio\": {ratio}}}"
+        );
+        post_text(&berth, &format!("/resource_providers/{}/inventories", host.0), &text)
+            .await
+            .expect(400);
+    }
+    assert_eq!(berth.usages(host).await, json!({}));
+}
+
+#[tokio::test]
+async fn b6_half_a_surrogate_is_refused() {
+    let berth = Berth::new().await;
+    for half in [r"\ud800", r"\udc00", r"\ud800\ud800"] {
+        let text = format!("{{\"name\": \"a{half}\"}}");
+        post_text(&berth, "/resource_providers", &text).await.expect(400);
+    }
+    post_text(&berth, "/resource_providers", r#"{"name": "\ud83d\ude00"}"#).await.expect(200);
+}
+
+#[tokio::test]
+async fn b7_a_name_does_not_end_in_a_line_break() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    berth.post("/resource_classes", json!({"name": "CUSTOM_X\n"})).await.expect(400);
+    berth.ask(Method::PUT, "/resource_classes/CUSTOM_X%0A", None).await.expect(400);
+    berth.ask(Method::PUT, "/traits/CUSTOM_X%0A", None).await.expect(400);
+    let body = json!({"resource_class": "VCPU\n", "total": 1});
+    berth.post(&format!("/resource_providers/{}/inventories", host.0), body).await.expect(400);
+    let mut claim = claim_body(None, &[(host, "VCPU", 1)]);
+    claim["consumer_type"] = json!("INSTANCE\n");
+    berth.put(&format!("/allocations/{}", Uuid::new_v4()), claim).await.expect(400);
+}
+
+#[tokio::test]
+async fn b8_only_ascii_digits_are_digits() {
+    let berth = Berth::new().await;
+    for query in ["resources=VCPU:%D9%A3", "resources=VCPU:1&limit=%D9%A3", "resources=VCPU:1_0"] {
+        berth.get(&format!("/allocation_candidates?{query}")).await.expect(400);
+    }
+    berth.at("1.\u{663}").get("/").await.expect(400);
+}
+
+#[tokio::test]
+async fn b10_a_header_with_underscores_is_another_header() {
+    let berth = Berth::new().await;
+    let nobody = berth.without("x-auth-token").header("x_auth_token", "admin");
+    nobody.get("/resource_providers").await.expect(401);
+}
+
+#[tokio::test]
+async fn b11_a_body_has_a_bound() {
+    let options = Options { max_body_bytes: 1000, ..Options::default() };
+    let berth = Berth::with(&postgres::database().await, options).await;
+    let long = json!({ "name": "x".repeat(1000) });
+    let answer = berth.post("/resource_providers", long).await.expect(413);
+    assert_eq!(answer.json()["errors"][0]["title"], "Request Entity Too Large");
+    assert_eq!(berth.get("/resource_providers").await.json(), json!({"resource_providers": []}));
+}
+
+#[tokio::test]
+async fn b12_a_path_and_its_query_have_a_bound() {
+    let options = Options { max_uri_bytes: 2000, ..Options::default() };
+    let berth = Berth::with(&postgres::database().await, options).await;
+    let ask = |length| {
+        let path = format!("/resource_providers?name={}", "x".repeat(length));
+        let berth = berth.clone();
+        async move { berth.get(&path).await }
+    };
+    ask(2000).await.expect(414);
+    assert_eq!(ask(1000).await.expect(200).json()["resource_providers"], Value::Array(Vec::new()));
+}

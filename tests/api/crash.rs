@@ -1,0 +1,179 @@
+//! Servers that are killed in the middle of their work, and stopped in good order: what was
+//! acknowledged is there afterwards, and usage adds up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::cloud::{Host, claim_body};
+use crate::support::process::{Server, signal};
+
+const HOSTS: u128 = 4;
+
+fn host(nth: u128) -> Host {
+    Host(Uuid::from_u128(0xb000 + nth))
+}
+
+async fn build(server: &Server) {
+    for nth in 0..HOSTS {
+        let uuid = host(nth).0;
+        let body = json!({"name": format!("host-{nth}"), "uuid": uuid});
+        assert_eq!(server.ask("POST", "/resource_providers", Some(&body)).await.unwrap().0, 200);
+        let body = json!({"resource_provider_generation": 0,
+                          "inventories": {"VCPU": {"total": 100_000}}});
+        let path = format!("/resource_providers/{uuid}/inventories");
+        assert_eq!(server.ask("PUT", &path, Some(&body)).await.unwrap().0, 200);
+    }
+}
+
+/// Claims until told to stop. Gives the consumers whose claims were acknowledged.
+async fn claim_until(server: &Server, stop: &AtomicBool, seed: u128) -> Vec<Uuid> {
+    let mut acknowledged = Vec::new();
+    let mut nth = 0;
+    while !stop.load(Ordering::Relaxed) {
+        nth += 1;
+        let consumer = Uuid::new_v4();
+        let hosts = [host((seed + nth) % HOSTS), host((seed + nth + 1) % HOSTS)];
+        let body = claim_body(None, &hosts.map(|host| (host, "VCPU", 1)));
+        let path = format!("/allocations/{consumer}");
+        match server.ask("PUT", &path, Some(&body)).await {
+            Ok((204, _)) => acknowledged.push(consumer),
+            Ok((503, _)) | Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            Ok((status, body)) => panic!("{status}: {body}"),
+        }
+    }
+    acknowledged
+}
+
+/// Runs a load of eight clients over `disaster`; gives what was acknowledged.
+async fn under_load(server: &Arc<Server>, disaster: impl AsyncFnOnce(&Server)) -> Vec<Uuid> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..8)
+        .map(|seed| {
+            let (server, stop) = (Arc::clone(server), Arc::clone(&stop));
+            tokio::spawn(async move { claim_until(&server, &stop, seed).await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    disaster(server).await;
+    stop.store(true, Ordering::Relaxed);
+    let mut acknowledged = Vec::new();
+    for client in clients {
+        acknowledged.extend(client.await.unwrap());
+    }
+    acknowledged
+}
+
+async fn assert_held(server: &Server, consumers: &[Uuid]) {
+    for consumer in consumers {
+        let (status, body) =
+            server.ask("GET", &format!("/allocations/{consumer}"), None).await.unwrap();
+        assert_eq!(status, 200);
+        let held: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(held["allocations"].as_object().unwrap().len(), 2, "{consumer}: {held}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_postgresql_loses_nothing_that_was_acknowledged() {
+    let directory = tempfile::tempdir().unwrap();
+    open_to_all(directory.path());
+    let server = Arc::new(Server::start(directory.path()).await);
+    build(&server).await;
+    let acknowledged = under_load(&server, async |server: &Server| {
+        for _ in 0..2 {
+            signal("KILL", &server.postgres());
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            server.ready().await;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    })
+    .await;
+    assert!(acknowledged.len() > 20, "{}", acknowledged.len());
+    assert_held(&server, &acknowledged).await;
+    assert_eq!(Arc::into_inner(server).unwrap().audit(), "0 faults\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_berth_loses_nothing_that_was_acknowledged() {
+    let directory = tempfile::tempdir().unwrap();
+    open_to_all(directory.path());
+    let server = Arc::new(Server::start(directory.path()).await);
+    build(&server).await;
+    let acknowledged = under_load(&server, async |server: &Server| {
+        signal("KILL", &server.pid());
+    })
+    .await;
+    assert!(acknowledged.len() > 20, "{}", acknowledged.len());
+    drop(server);
+    let server = Server::start(directory.path()).await;
+    assert_held(&server, &acknowledged).await;
+    assert_eq!(server.audit(), "0 faults\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_finishes_what_is_in_flight_and_stops_everything() {
+    let directory = tempfile::tempdir().unwrap();
+    open_to_all(directory.path());
+    let mut server = Server::start(directory.path()).await;
+    build(&server).await;
+    let postgres = server.postgres();
+    let requests: Vec<_> = (0..20)
+        .map(|_| {
+            let body = claim_body(None, &[(host(0), "VCPU", 1)]);
+            let request = server
+                .client
+                .put(format!("http://{}/allocations/{}", server.address, Uuid::new_v4()))
+                .header("x-auth-token", "admin")
+                .header("openstack-api-version", "placement 1.39")
+                .json(&body);
+            tokio::spawn(async move { request.send().await.map(|answer| answer.status()) })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    signal("TERM", &server.pid());
+    let mut answered = 0_i64;
+    for request in requests {
+        // Whoever was not connected yet is refused; whoever was is served.
+        if let Ok(status) = request.await.unwrap() {
+            assert_eq!(status, 204);
+            answered += 1;
+        }
+    }
+    assert!(server.wait().success());
+    assert!(!std::path::Path::new(&format!("/proc/{postgres}")).exists(), "PostgreSQL stopped too");
+
+    let server = Server::start(directory.path()).await;
+    let path = format!("/resource_providers/{}/usages", host(0).0);
+    let usages: Value =
+        serde_json::from_str(&server.ask("GET", &path, None).await.unwrap().1).unwrap();
+    assert!(usages["usages"]["VCPU"].as_i64().unwrap() >= answered, "data survives a restart");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_stops_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    open_to_all(directory.path());
+    let mut server = Server::start(directory.path()).await;
+    // A request whose body never comes keeps the first one waiting.
+    let mut stuck = tokio::net::TcpStream::connect(&server.address).await.unwrap();
+    let head = "POST /resource_providers HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\
+                content-type: application/json\r\ncontent-length: 100\r\n\r\n{";
+    tokio::io::AsyncWriteExt::write_all(&mut stuck, head.as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    signal("TERM", &server.pid());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    signal("TERM", &server.pid());
+    let began = std::time::Instant::now();
+    assert_eq!(server.wait().code(), Some(130));
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+/// As root, the private PostgreSQL runs as another user, who must be able to get there.
+fn open_to_all(directory: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755)).unwrap();
+}

@@ -1,0 +1,22 @@
+//! The API from outside: a router or a server over a real PostgreSQL.
+
+#![expect(unreachable_pub, reason = "tests speak for themselves")]
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that finds something else than it expects panics, also in its helpers"
+)]
+
+mod bad_input;
+mod concurrency;
+mod crash;
+mod differences;
+mod freshness;
+mod front;
+mod fuzz;
+mod microversions;
+mod samples;
+mod schema;
+mod service;
+mod support;
+mod vanish;

@@ -1,0 +1,156 @@
+//! The API in process: requests go through the real router to a real database.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request};
+use berth::http::app::{App, Options};
+use berth::store::Store;
+use serde_json::Value;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection};
+use tower::ServiceExt;
+
+use super::postgres;
+
+/// One replica, and how it is asked.
+#[derive(Clone)]
+pub struct Berth {
+    router: axum::Router,
+    pub database: PgConnectOptions,
+    version: String,
+    headers: Vec<(String, String)>,
+}
+
+/// What came back.
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+}
+
+impl Berth {
+    /// A replica over a database of its own.
+    pub async fn new() -> Self {
+        Self::over(&postgres::database().await).await
+    }
+
+    /// A further replica over the same database.
+    pub async fn replica(&self) -> Self {
+        Self::over(&self.database).await
+    }
+
+    pub async fn over(database: &PgConnectOptions) -> Self {
+        Self::with(database, Options::default()).await
+    }
+
+    pub async fn with(database: &PgConnectOptions, options: Options) -> Self {
+        let store = Store::open(database.clone(), 5).await.unwrap();
+        let router = berth::http::router(App::new(store, options));
+        Self {
+            router,
+            database: database.clone(),
+            version: "1.39".to_owned(),
+            headers: vec![("x-auth-token".to_owned(), "admin".to_owned())],
+        }
+    }
+
+    /// The same replica asked at another microversion, such as `1.20`.
+    pub fn at(&self, version: &str) -> Self {
+        Self { version: version.to_owned(), ..self.clone() }
+    }
+
+    /// The same replica asked with one more header, or another value of one.
+    pub fn header(&self, name: &str, value: &str) -> Self {
+        let mut headers = self.headers.clone();
+        headers.retain(|(other, _)| other != name);
+        headers.push((name.to_owned(), value.to_owned()));
+        Self { headers, ..self.clone() }
+    }
+
+    /// The same replica asked without a header.
+    pub fn without(&self, name: &str) -> Self {
+        let mut headers = self.headers.clone();
+        headers.retain(|(other, _)| other != name);
+        Self { headers, ..self.clone() }
+    }
+
+    pub fn router(&self) -> axum::Router {
+        self.router.clone()
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.ask(Method::GET, path, None).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.ask(Method::DELETE, path, None).await
+    }
+
+    pub async fn put(&self, path: &str, body: Value) -> Answer {
+        self.ask(Method::PUT, path, Some(body.to_string().into_bytes())).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
+        self.ask(Method::POST, path, Some(body.to_string().into_bytes())).await
+    }
+
+    /// Asks with exactly these bytes as the body, called JSON.
+    pub async fn ask(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Answer {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost")
+            .header("openstack-api-version", format!("placement {}", self.version));
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        let request = request.body(body.map_or_else(Body::empty, Body::from)).unwrap();
+        let answer = self.router.clone().oneshot(request).await.unwrap();
+        let (head, body) = answer.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        Answer { status: head.status.as_u16(), headers: head.headers, body: body.to_vec() }
+    }
+
+    /// A session of one's own with the database.
+    pub async fn session(&self) -> PgConnection {
+        PgConnection::connect_with(&self.database).await.unwrap()
+    }
+
+    /// Fails unless recorded usage is the sum of the allocations and no consumer is empty.
+    pub async fn audit(&self) {
+        let faults = berth::store::audit::audit(&mut self.session().await).await.unwrap();
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
+}
+
+impl Answer {
+    /// Fails unless the status is this one.
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}", self.text());
+        self
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))
+    }
+
+    /// The first error's detail.
+    #[track_caller]
+    pub fn detail(&self) -> String {
+        self.json()["errors"][0]["detail"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The first error's code.
+    #[track_caller]
+    pub fn code(&self) -> String {
+        self.json()["errors"][0]["code"].as_str().unwrap_or_default().to_owned()
+    }
+}

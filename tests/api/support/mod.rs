@@ -1,0 +1,6 @@
+//! What the tests of the API stand on.
+
+pub mod app;
+pub mod cloud;
+pub mod postgres;
+pub mod process;

@@ -1,0 +1,85 @@
+//! One PostgreSQL for all tests of this process (that of `TEST_POSTGRES_URL` if it is set), and a
+//! migrated database for each.
+
+use std::path::Path;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use berth::store::embedded::Embedded;
+use berth::store::schema;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection};
+
+/// Kept by a runtime of its own: a test's runtime ends with the test.
+static CLUSTER: LazyLock<PgConnectOptions> = LazyLock::new(|| {
+    let started = std::thread::spawn(|| {
+        let runtime = Box::leak(Box::new(tokio::runtime::Runtime::new().unwrap()));
+        runtime.block_on(async {
+            let options = match std::env::var("TEST_POSTGRES_URL") {
+                Ok(url) => url.parse().unwrap(),
+                Err(_) => private_cluster().await,
+            };
+            drop_leftovers(&options).await;
+            create(&options, "template").await;
+            let mut conn =
+                PgConnection::connect_with(&options.clone().database("template")).await.unwrap();
+            schema::migrate(&mut conn).await.unwrap();
+            conn.close().await.unwrap();
+            options
+        })
+    });
+    started.join().unwrap()
+});
+
+/// A cluster that lives as long as this process; the next run finds it and need not make it.
+async fn private_cluster() -> PgConnectOptions {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("api");
+    let fast = ["fsync=off", "full_page_writes=off", "synchronous_commit=off"];
+    let cluster = Embedded::start_with(&directory, &fast).await.unwrap();
+    Box::leak(Box::new(cluster)).options()
+}
+
+/// A database of this test's own, migrated and empty.
+pub async fn database() -> PgConnectOptions {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let cluster = tokio::task::spawn_blocking(|| CLUSTER.clone()).await.unwrap();
+    let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    execute(&cluster, &format!("create database {name} template template")).await;
+    cluster.database(&name)
+}
+
+/// A database with nothing in it, not even a schema.
+pub async fn empty_database() -> PgConnectOptions {
+    let options = database().await;
+    let mut conn = PgConnection::connect_with(&options).await.unwrap();
+    sqlx::raw_sql("drop schema public cascade; create schema public")
+        .execute(&mut conn)
+        .await
+        .unwrap();
+    options
+}
+
+async fn create(cluster: &PgConnectOptions, name: &str) {
+    execute(cluster, &format!("create database {name}")).await;
+}
+
+async fn execute(cluster: &PgConnectOptions, statement: &str) {
+    let mut conn = PgConnection::connect_with(cluster).await.unwrap();
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statement.to_owned())).execute(&mut conn).await.unwrap();
+    conn.close().await.unwrap();
+}
+
+/// Databases of an earlier run.
+async fn drop_leftovers(cluster: &PgConnectOptions) {
+    let mut conn = PgConnection::connect_with(cluster).await.unwrap();
+    let names: Vec<String> = sqlx::query_scalar(
+        "select datname::text from pg_database where datname ~ '^(test_[0-9]+|template)$'",
+    )
+    .fetch_all(&mut conn)
+    .await
+    .unwrap();
+    for name in names {
+        let statement = sqlx::AssertSqlSafe(format!("drop database {name} with (force)"));
+        sqlx::raw_sql(statement).execute(&mut conn).await.unwrap();
+    }
+}

@@ -1,0 +1,121 @@
+//! `berth serve` as a process of its own, asked over real sockets.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// How long a server may take to answer, recovery after a crash included.
+const READY_MAX: Duration = Duration::from_mins(1);
+
+/// A server with a private PostgreSQL under a directory of its own.
+pub struct Server {
+    child: Child,
+    pub directory: PathBuf,
+    pub address: String,
+    pub client: reqwest::Client,
+}
+
+impl Server {
+    /// Starts one and waits until it answers.
+    pub async fn start(directory: &Path) -> Self {
+        let port = free_port();
+        let address = format!("127.0.0.1:{port}");
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(directory.join("berth.log"))
+            .unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_berth"))
+            .args(["serve", "--listen", &address, "--data-dir"])
+            .arg(directory.join("data"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let client = reqwest::Client::builder().timeout(Duration::from_secs(20)).build().unwrap();
+        let server = Self { child, directory: directory.to_owned(), address, client };
+        server.ready().await;
+        server
+    }
+
+    /// Waits until reads of the database's state succeed.
+    pub async fn ready(&self) {
+        let began = Instant::now();
+        loop {
+            if let Ok((200, _)) = self.ask("GET", "/resource_providers", None).await {
+                return;
+            }
+            assert!(began.elapsed() < READY_MAX, "no answer from {}", self.address);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Status and body of an answer.
+    pub async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(u16, String), reqwest::Error> {
+        let method = method.parse().unwrap();
+        let mut request = self
+            .client
+            .request(method, format!("http://{}{path}", self.address))
+            .header("x-auth-token", "admin")
+            .header("openstack-api-version", "placement 1.39");
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let answer = request.send().await?;
+        let status = answer.status().as_u16();
+        Ok((status, answer.text().await?))
+    }
+
+    /// The process id of its PostgreSQL.
+    pub fn postgres(&self) -> String {
+        let path = self.directory.join("data/postgres/postmaster.pid");
+        std::fs::read_to_string(path).unwrap().lines().next().unwrap().to_owned()
+    }
+
+    pub fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    /// Waits for its end.
+    pub fn wait(&mut self) -> std::process::ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    /// The faults that `berth db audit` finds, once the server has ended.
+    pub fn audit(mut self) -> String {
+        signal("KILL", &self.pid());
+        self.wait();
+        let audit = Command::new(env!("CARGO_BIN_EXE_berth"))
+            .args(["db", "audit", "--log", "warn", "--data-dir"])
+            .arg(self.directory.join("data"))
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&audit.stdout).into_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Its PostgreSQL stops when it sees the process end.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Sends a signal by name.
+pub fn signal(name: &str, pid: &str) {
+    let sent = Command::new("kill").args(["-s", name, pid]).status().unwrap();
+    assert!(sent.success(), "kill -s {name} {pid}");
+}
+
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}

@@ -1,0 +1,186 @@
+//! Clients that go away in the middle: what they began is finished, no session is left inside a
+//! transaction, and those who come after are served as ever.
+
+use std::time::Duration;
+
+use berth::http::server::{self, Bounds};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use uuid::Uuid;
+
+use crate::support::app::Berth;
+use crate::support::cloud::{Host, claim_body};
+
+/// The replica over a real socket.
+async fn listen(berth: &Berth, header_timeout: Duration) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let bounds = Bounds {
+        connections: 100,
+        header_timeout,
+        write_timeout: header_timeout,
+        shutdown_grace: Duration::from_secs(1),
+    };
+    tokio::spawn(server::serve(listener, berth.router(), bounds, std::future::pending()));
+    address
+}
+
+fn request(host: Host, consumer: Uuid) -> Vec<u8> {
+    let body = claim_body(None, &[(host, "VCPU", 1)]).to_string();
+    let length = body.len();
+    format!(
+        "PUT /allocations/{consumer} HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\
+         openstack-api-version: placement 1.39\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_vanish_leave_nothing_half_done() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 100_000)]).await;
+    let address = listen(&berth, Duration::from_secs(10)).await;
+    let mut consumers = Vec::new();
+    for nth in 0..200_usize {
+        let consumer = Uuid::new_v4();
+        let request = request(host, consumer);
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // From a few bytes of the head to everything and some time for the work to begin.
+        let sent = request.len() * (nth % 5 + 1) / 5;
+        stream.write_all(&request[..sent]).await.unwrap();
+        tokio::time::sleep(Duration::from_micros(300 * (nth as u64 % 7))).await;
+        drop(stream);
+        if sent == request.len() {
+            consumers.push(consumer);
+        }
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let stuck: i64 = sqlx::query_scalar(
+        "select count(*) from pg_stat_activity
+         where datname = current_database() and state like 'idle in transaction%'",
+    )
+    .fetch_one(&mut berth.session().await)
+    .await
+    .unwrap();
+    assert_eq!(stuck, 0);
+    berth.audit().await;
+    let mut held = 0;
+    for consumer in consumers {
+        let allocations = berth.held(consumer).await;
+        let whole = json!({host.0.to_string(): {"resources": {"VCPU": 1}}});
+        if allocations != json!({}) {
+            assert_eq!(
+                allocations[host.0.to_string()]["resources"],
+                whole[host.0.to_string()]["resources"]
+            );
+            held += 1;
+        }
+    }
+    assert_eq!(berth.usages(host).await, json!({"VCPU": held}));
+    for _ in 0..20 {
+        berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 1)]).await.expect(204);
+    }
+}
+
+/// Writes wait for the database, their clients do not: they happen all the same, once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_outlives_its_client_while_the_database_stands_still() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 10)]).await;
+    let address = listen(&berth, Duration::from_secs(10)).await;
+    let mut session = berth.session().await;
+    sqlx::raw_sql("begin; lock table providers in exclusive mode")
+        .execute(&mut session)
+        .await
+        .unwrap();
+    let consumers: Vec<Uuid> = (0..5).map(|_| Uuid::new_v4()).collect();
+    for consumer in &consumers {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(&request(host, *consumer)).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        drop(stream);
+    }
+    sqlx::raw_sql("commit").execute(&mut session).await.unwrap();
+    // A claim of ours queues behind theirs.
+    berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 1)]).await.expect(204);
+    for consumer in consumers {
+        assert_ne!(berth.held(consumer).await, json!({}));
+    }
+    assert_eq!(berth.usages(host).await, json!({"VCPU": 6}));
+    berth.audit().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_dawdles_over_its_head_is_cut_off() {
+    let berth = Berth::new().await;
+    let address = listen(&berth, Duration::from_millis(300)).await;
+    for begun in ["", "GET / HTTP/1.1\r\nhost: x\r\n"] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(begun.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let read = stream.read_to_end(&mut answer);
+        tokio::time::timeout(Duration::from_secs(5), read).await.expect("cut off").ok();
+        assert!(!answer.starts_with(b"HTTP/1.1 200"));
+    }
+    // A kept-alive connection that lies idle is closed too, after its answer.
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    let read = stream.read_to_end(&mut answer);
+    tokio::time::timeout(Duration::from_secs(5), read).await.expect("closed").ok();
+    assert!(answer.starts_with(b"HTTP/1.1 200"));
+}
+
+/// An answer that nobody takes in holds its connection, and the search behind it, only so long.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_read_its_answer_is_cut_off() {
+    let berth = Berth::new().await;
+    for root in 0..4 {
+        let root = berth.host(&format!("root-{root}"), &[]).await;
+        for nth in 0..8 {
+            berth.child(&format!("device-{}-{nth}", root.0), Some(root), &[("VGPU", 1)]).await;
+        }
+    }
+    let address = listen(&berth, Duration::from_millis(500)).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let groups: Vec<String> = (1..=7).map(|nth| format!("resources{nth}=VGPU:1")).collect();
+    let query = groups.join("&");
+    let request = format!(
+        "GET /allocation_candidates?group_policy=none&{query} HTTP/1.1\r\nhost: x\r\n\
+         x-auth-token: admin\r\nopenstack-api-version: placement 1.39\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let mut answer = Vec::new();
+    let read = stream.read_to_end(&mut answer);
+    drop(tokio::time::timeout(Duration::from_secs(20), read).await.expect("cut off"));
+    assert!(answer.starts_with(b"HTTP/1.1 200"));
+    assert!(!answer.ends_with(b"0\r\n\r\n"), "the answer would have been far longer");
+}
+
+/// What is no HTTP is told so in the shape of every other error.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreadable_request_is_answered_with_words() {
+    let berth = Berth::new().await;
+    let address = listen(&berth, Duration::from_secs(5)).await;
+    let long = format!("GET / HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(200_000));
+    for (request, status) in [
+        ("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: hi mom\r\n\r\n", 400),
+        ("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: +5\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\nhost : x\r\n\r\n", 400),
+        ("nonsense\r\n\r\n", 400),
+        (long.as_str(), 431),
+    ] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.ok();
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request:.60}: {answer}");
+        let body = answer.split("\r\n\r\n").nth(1).unwrap();
+        let error: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(error["errors"][0]["status"], status);
+    }
+}

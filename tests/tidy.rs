@@ -1,0 +1,230 @@
+//! The shape of the code, as docs/architecture.md states it: who may know whom, how long things may
+//! get, and which names say nothing.
+
+#![expect(clippy::unwrap_used, reason = "a test that stumbles has failed")]
+
+use std::path::{Path, PathBuf};
+
+/// Lines of a source file at the most, without its tests.
+const FILE_LINES_MAX: usize = 500;
+/// Names that say nothing about what is inside.
+const EMPTY_NAMES: [&str; 8] =
+    ["utils", "util", "common", "helpers", "misc", "lib", "manager", "base"];
+
+/// A layer: what it may use of this crate, and which words its code must not contain.
+struct Layer {
+    folder: &'static str,
+    may_use: &'static [&'static str],
+    never: &'static [&'static str],
+}
+
+const LAYERS: [Layer; 5] = [
+    Layer {
+        folder: "model",
+        may_use: &["model"],
+        never: &["async ", "serde", "sqlx", "axum", "hyper", "tokio", "SystemTime", "Instant"],
+    },
+    Layer {
+        folder: "world",
+        may_use: &["model", "world"],
+        never: &["async ", "serde", "sqlx", "axum", "hyper", "tokio", "SystemTime", "Instant"],
+    },
+    Layer {
+        folder: "search",
+        may_use: &["model", "world", "search"],
+        never: &["async ", "serde", "sqlx", "axum", "hyper", "tokio", "SystemTime", "Instant"],
+    },
+    Layer {
+        folder: "store",
+        may_use: &["model", "world", "store"],
+        never: &["axum", "hyper", "serde", "Microversion", "microversion::"],
+    },
+    Layer {
+        folder: "http",
+        may_use: &["model", "world", "search", "store", "http"],
+        never: &["sqlx", "PgConnection"],
+    },
+];
+
+struct Source {
+    path: PathBuf,
+    text: String,
+}
+
+impl Source {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn is_test(&self) -> bool {
+        self.path.file_name().is_some_and(|name| name == "tests.rs")
+            || self.path.components().any(|part| part.as_os_str() == "tests")
+    }
+
+    /// Lines of code, without comments and without what stands below `#[cfg(test)]`.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        let until = self.text.find("#[cfg(test)]\nmod tests {").unwrap_or(self.text.len());
+        let code = &self.text[..until];
+        code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
+    }
+}
+
+fn sources(folder: &str) -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    let mut folders = vec![root.join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                found.push(Source { path: path.strip_prefix(root).unwrap().to_owned(), text });
+            }
+        }
+    }
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    found
+}
+
+fn assert_none(faults: &[String]) {
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn a_layer_knows_only_those_below_it() {
+    let mut faults = Vec::new();
+    for layer in LAYERS {
+        for source in sources(&format!("src/{}", layer.folder)) {
+            if source.is_test() {
+                continue;
+            }
+            for (nth, line) in source.code() {
+                for used in line.split("crate::").skip(1) {
+                    let module: String =
+                        used.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                    if !layer.may_use.contains(&module.as_str()) {
+                        faults.push(format!("{}:{}: uses {module}", source.name(), nth + 1));
+                    }
+                }
+                for word in layer.never.iter().filter(|word| line.contains(**word)) {
+                    faults.push(format!("{}:{}: contains {word:?}", source.name(), nth + 1));
+                }
+            }
+        }
+    }
+    assert_none(&faults);
+}
+
+#[test]
+fn files_are_short() {
+    let mut faults = Vec::new();
+    for source in sources("src") {
+        let lines = source.text.lines().count();
+        let tests = source
+            .text
+            .find("#[cfg(test)]\nmod tests {")
+            .map_or(0, |at| source.text[at..].lines().count());
+        if lines - tests > FILE_LINES_MAX && !source.is_test() {
+            faults.push(format!("{}: {} lines", source.name(), lines - tests));
+        }
+    }
+    assert_none(&faults);
+}
+
+#[test]
+fn every_file_says_what_it_is_for_under_a_name_that_says_so() {
+    let mut faults = Vec::new();
+    for source in sources("src").into_iter().chain(sources("tests")) {
+        let is_unit_test = source.path.starts_with("src") && source.is_test();
+        if !source.text.starts_with("//!") && !is_unit_test {
+            faults.push(format!("{}: does not begin with //!", source.name()));
+        }
+        let stem = source.path.file_stem().unwrap().to_string_lossy().into_owned();
+        let is_crate_root = source.path == Path::new("src/lib.rs");
+        if EMPTY_NAMES.contains(&stem.as_str()) && !is_crate_root {
+            faults.push(format!("{}: the name says nothing", source.name()));
+        }
+    }
+    assert_none(&faults);
+}
+
+/// Writing transactions begin in one place, so that none forgets to log what it changed.
+#[test]
+fn only_the_change_module_begins_write_transactions() {
+    let allowed = ["src/store/change.rs", "src/store/schema.rs", "src/store/rows.rs"];
+    let mut faults = Vec::new();
+    for source in sources("src") {
+        let begins = source
+            .code()
+            .any(|(_, line)| line.contains(".begin()") || line.contains(".begin_with("));
+        if begins && !allowed.contains(&source.name().as_str()) {
+            faults.push(format!("{}: begins a transaction", source.name()));
+        }
+    }
+    assert_none(&faults);
+}
+
+/// `make samples` writes it.
+#[test]
+fn the_sample_configuration_is_what_the_code_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("samples/berth.toml");
+    let sample = std::fs::read_to_string(path).unwrap();
+    assert_eq!(sample, berth::cli::sample(), "run `make samples`");
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+/// Number, name and sentence of every microversion, from the code and from the document.
+#[test]
+fn the_history_of_microversions_is_written_down() {
+    let code = read("src/http/placement/microversion.rs");
+    let history = code.split("\nhistory! {").nth(1).unwrap().split("\n}").next().unwrap();
+    let mut in_code = Vec::new();
+    let mut sentence = String::new();
+    for line in history.lines().map(str::trim) {
+        if let Some(words) = line.strip_prefix("/// ") {
+            sentence = format!("{sentence} {words}").trim().to_owned();
+        } else if let Some((name, number)) = line.trim_end_matches(';').split_once(" = ") {
+            in_code.push(format!("- **1.{number}** {name}: {sentence}"));
+            sentence.clear();
+        }
+    }
+    let document = read("docs/microversions.md");
+    let mut in_document = Vec::new();
+    for paragraph in document.split("\n\n").flat_map(|text| text.split("\n- ")) {
+        let entry = paragraph.trim_start_matches("- ");
+        if entry.starts_with("**1.") {
+            let words: Vec<&str> = entry.split_whitespace().collect();
+            in_document.push(format!("- {}", words.join(" ")));
+        }
+    }
+    assert_eq!(in_code.len(), 40);
+    assert_eq!(in_document, in_code);
+}
+
+/// Each deliberate difference names the test that holds it, as `file::function` of tests/api.
+#[test]
+fn every_difference_has_its_test() {
+    let document = read("docs/differences.md");
+    let mut faults = Vec::new();
+    let mut named = 0;
+    for (nth, line) in document.lines().enumerate() {
+        let Some(test) = line.split("test: ").nth(1) else { continue };
+        named += 1;
+        let test = test.trim_end_matches(" |").trim_matches('`');
+        let found = test.split_once("::").is_some_and(|(file, function)| {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/api/{file}.rs"));
+            let tests = std::fs::read_to_string(path).unwrap_or_default();
+            tests.contains(&format!("fn {function}("))
+        });
+        if !found {
+            faults.push(format!("docs/differences.md:{}: no test {test:?}", nth + 1));
+        }
+    }
+    assert!(named > 20);
+    assert_none(&faults);
+}
