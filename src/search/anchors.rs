@@ -3,7 +3,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "positions are those of the plan's parts")]
 
-use super::Steps;
+use super::engine::{BLOCK_STEPS, Steps};
 use super::part::{Amount, Masks, and, and_not, or, pop, range};
 use super::plan::Plan;
 use crate::world::World;
@@ -85,7 +85,7 @@ impl Anchors {
                         }
                     } else if let Some(slot) = pop(&mut self.solo, self.block) {
                         return Next::Place(Place::Solo(slot));
-                    } else if !steps.take(1 + plan.parts.len()) {
+                    } else if !steps.take(BLOCK_STEPS * (1 + plan.parts.len())) {
                         return Next::Paused;
                     } else {
                         self.next_block(world, plan, masks);

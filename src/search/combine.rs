@@ -5,12 +5,12 @@
 
 #![expect(clippy::indexing_slicing, reason = "depths and positions are those of the lists indexed")]
 
+use super::engine::{BLOCK_STEPS, Progress, Steps};
 use super::part::{Masks, and, pop, range};
 use super::plan::Plan;
 use super::random::Random;
 use super::room::{Room, Taker};
 use super::shared::Shared;
-use super::{Progress, Steps};
 use crate::world::World;
 use crate::world::resident::NOWHERE;
 use crate::world::set::BLOCK;
@@ -97,7 +97,7 @@ impl Combination {
                 for block in anchor / BLOCK..end.div_ceil(BLOCK) {
                     let mut words = masks.of(&plan.parts, block)[position];
                     words = and(words, range(block, anchor, end));
-                    steps.take(1);
+                    steps.take(BLOCK_STEPS);
                     while let Some(slot) = pop(&mut words, block) {
                         if spanned || part.spanning.admits(slot) {
                             let bound =
@@ -204,8 +204,10 @@ impl Combination {
         if self.depth == self.levels.len() && !self.step_back(plan) {
             return Progress::Exhausted;
         }
+        // Looking for the top of a subtree may mean looking at all choices.
+        let effort = if plan.subtrees.is_empty() { 1 } else { 1 + self.choices.len() / 8 };
         loop {
-            if !steps.take(1) {
+            if !steps.take(effort) {
                 return Progress::Paused;
             }
             let level = &mut self.levels[self.depth];

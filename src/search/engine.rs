@@ -16,6 +16,12 @@ use crate::world::sharing::SignatureId;
 /// Steps per call: about a millisecond at the most.
 const STEPS: usize = 50_000;
 
+/// What looking at a place, beginning with a signature, and combining sets for a part in a block
+/// cost, in steps.
+const PLACE_STEPS: usize = 16;
+const SIGNATURE_STEPS: usize = 64;
+pub(super) const BLOCK_STEPS: usize = 16;
+
 /// Trees open at the same time at the most, when candidates are taken from many in turn.
 const OPEN_MAX: usize = 16_384;
 /// As many when there is no bound that would make the order matter.
@@ -88,6 +94,9 @@ impl Engine {
         let mut steps = Steps(STEPS);
         let width = width(plan);
         let progress = loop {
+            if !steps.take(PLACE_STEPS) {
+                break Progress::Paused;
+            }
             if self.open.len() < width {
                 match self.next_place(world, plan, &mut steps) {
                     Next::Place(place) => match self.enter(place, world, plan, &mut steps) {
@@ -153,6 +162,7 @@ impl Engine {
         let viable = match signature {
             None => combination.open(root, &mut sources, steps),
             Some(signature) => {
+                steps.take(SIGNATURE_STEPS);
                 let options = sources.shared.open(world, plan, signature);
                 options.is_some_and(|options| combination.open_shared(&options, &mut sources))
             }

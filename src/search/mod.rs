@@ -26,7 +26,7 @@ pub mod why;
 
 use std::sync::Arc;
 
-use engine::{Engine, Progress, Steps};
+use engine::{Engine, Progress};
 use plan::Plan;
 pub use request::{Group, Policy, Request, Strategy};
 
