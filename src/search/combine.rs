@@ -6,7 +6,7 @@
 #![expect(clippy::indexing_slicing, reason = "depths and positions are those of the lists indexed")]
 
 use super::engine::{BLOCK_STEPS, Progress, Steps};
-use super::part::{Masks, and, pop, range};
+use super::part::{Masks, pop, range};
 use super::plan::Plan;
 use super::random::Random;
 use super::room::{Room, Taker};
@@ -68,7 +68,7 @@ pub(super) struct Combination {
 pub(super) struct Sources<'a> {
     pub(super) world: &'a World,
     pub(super) plan: &'a Plan,
-    pub(super) masks: &'a mut Masks,
+    pub(super) masks: &'a Masks,
     pub(super) shared: &'a mut Shared,
     pub(super) random: Option<&'a mut Random>,
 }
@@ -95,8 +95,8 @@ impl Combination {
             if part.anchor.admits(anchor) {
                 let spanned = part.spanning.admits(anchor);
                 for block in anchor / BLOCK..end.div_ceil(BLOCK) {
-                    let mut words = masks.of(&plan.parts, block)[position];
-                    words = and(words, range(block, anchor, end));
+                    let tree = range(block, anchor, end);
+                    let mut words = masks.within(&plan.parts, position, block, tree);
                     steps.take(BLOCK_STEPS);
                     while let Some(slot) = pop(&mut words, block) {
                         if spanned || part.spanning.admits(slot) {
