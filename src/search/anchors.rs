@@ -1,10 +1,8 @@
 //! Which trees come into question, found block by block with word operations and no further than
 //! needed.
 
-#![expect(clippy::indexing_slicing, reason = "positions are those of the plan's parts")]
-
-use super::Steps;
-use super::part::{Amount, Masks, and, and_not, or, pop, range};
+use super::engine::{BLOCK_STEPS, Steps};
+use super::part::{Amount, Look, Masks, Part, and, and_not, or, pop, range};
 use super::plan::Plan;
 use crate::world::World;
 use crate::world::set::{BLOCK, Words};
@@ -21,9 +19,20 @@ pub(super) enum Place {
     Shared(SignatureId),
 }
 
-/// The outcome of looking for the next one.
-pub(super) enum Next {
+/// The places in a block.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lot {
+    pub(super) block: u32,
+    /// Slots of [`Place::Solo`].
+    pub(super) solo: Words,
+    /// Slots of [`Place::Tree`].
+    pub(super) trees: Words,
+}
+
+/// The outcome of going on.
+pub(super) enum Ahead {
     Place(Place),
+    Lot(Lot),
     Paused,
     End,
 }
@@ -35,12 +44,6 @@ pub(super) struct Anchors {
     /// For each part, whether any sharing provider may supply it.
     sharable: Vec<bool>,
     signatures: Vec<SignatureId>,
-    /// The block at hand, and what is left of it.
-    block: u32,
-    /// First slot of the block after that.
-    ahead: u32,
-    solo: Words,
-    trees: Words,
 }
 
 #[derive(Debug, Default)]
@@ -50,57 +53,84 @@ enum Stage {
     Signatures,
     /// There is only this tree.
     Only(u32),
-    Blocks,
+    /// Blocks, from the one with this slot on.
+    Blocks(u32),
     /// Trees larger than a block, from this slot on.
     Large(u32),
     End,
 }
 
+impl Lot {
+    /// How many places there are.
+    pub(super) fn len(&self) -> usize {
+        let words = self.trees.iter().chain(&self.solo);
+        words.map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Takes a place out, by its number.
+    pub(super) fn take(&mut self, nth: usize) -> Option<Place> {
+        let mut rest = *self;
+        let place = std::iter::from_fn(|| rest.pop()).nth(nth)?;
+        let (words, slot) = match place {
+            Place::Tree(slot) => (&mut self.trees, slot),
+            Place::Solo(slot) => (&mut self.solo, slot),
+            Place::Shared(_) => return None,
+        };
+        *words = and_not(*words, range(self.block, slot, slot + 1));
+        Some(place)
+    }
+
+    /// Takes the first place out.
+    pub(super) fn pop(&mut self) -> Option<Place> {
+        let tree = pop(&mut self.trees, self.block).map(Place::Tree);
+        tree.or_else(|| pop(&mut self.solo, self.block).map(Place::Solo))
+    }
+}
+
 impl Anchors {
-    /// The next place.
+    /// The next place or lot. If `masks` look quickly, so does this, and there may be solo places
+    /// that do not fit.
     pub(super) fn next(
         &mut self,
         world: &World,
         plan: &Plan,
         masks: &mut Masks,
         steps: &mut Steps,
-    ) -> Next {
+    ) -> Ahead {
         loop {
             match self.stage {
                 Stage::Start => self.start(world, plan),
                 Stage::Signatures => match self.signatures.pop() {
-                    Some(signature) => return Next::Place(Place::Shared(signature)),
+                    Some(signature) => return Ahead::Place(Place::Shared(signature)),
                     None => self.stage = self.first_of_trees(plan),
                 },
                 Stage::Only(root) => {
                     self.stage = Stage::End;
                     if plan.anchor.admits(root) {
-                        return Next::Place(Place::Tree(root));
+                        return Ahead::Place(Place::Tree(root));
                     }
                 }
-                Stage::Blocks => {
-                    if let Some(slot) = pop(&mut self.trees, self.block) {
-                        if self.comes_into_question(world, plan, masks, slot) {
-                            return Next::Place(Place::Tree(slot));
-                        }
-                    } else if let Some(slot) = pop(&mut self.solo, self.block) {
-                        return Next::Place(Place::Solo(slot));
-                    } else if !steps.take(1 + plan.parts.len()) {
-                        return Next::Paused;
-                    } else {
-                        self.next_block(world, plan, masks);
+                Stage::Blocks(from) => match world.roots().next(from) {
+                    Some(_) if !steps.take(BLOCK_STEPS * (1 + plan.parts.len())) => {
+                        return Ahead::Paused;
                     }
-                }
+                    Some(root) => {
+                        let block = root / BLOCK;
+                        self.stage = Stage::Blocks((block + 1) * BLOCK);
+                        return Ahead::Lot(self.lot(world, plan, masks, block));
+                    }
+                    None => self.stage = Stage::Large(0),
+                },
                 Stage::Large(from) => match world.large().next(from) {
                     Some(root) => {
                         self.stage = Stage::Large(root + 1);
                         if plan.anchor.admits(root) {
-                            return Next::Place(Place::Tree(root));
+                            return Ahead::Place(Place::Tree(root));
                         }
                     }
                     None => self.stage = Stage::End,
                 },
-                Stage::End => return Next::End,
+                Stage::End => return Ahead::End,
             }
         }
     }
@@ -110,8 +140,7 @@ impl Anchors {
             self.stage = Stage::End;
             return;
         }
-        let sharable =
-            |part: &super::part::Part| plan.sharing.iter().any(|slot| part.may_share(world, slot));
+        let sharable = |part: &Part| plan.sharing.iter().any(|slot| part.may_share(world, slot));
         self.sharable = plan.parts.iter().map(sharable).collect();
         if self.sharable.iter().all(|&sharable| sharable) {
             self.signatures = world.signatures().map(|(id, _)| id).collect();
@@ -124,52 +153,49 @@ impl Anchors {
     fn first_of_trees(&self, plan: &Plan) -> Stage {
         let mut parts = plan.parts.iter().zip(&self.sharable);
         let only = parts.find_map(|(part, sharable)| part.tree.filter(|_| !sharable));
-        only.map_or(Stage::Blocks, |(root, _)| Stage::Only(root))
+        only.map_or(Stage::Blocks(0), |(root, _)| Stage::Only(root))
     }
 
-    fn next_block(&mut self, world: &World, plan: &Plan, masks: &mut Masks) {
-        let Some(root) = world.roots().next(self.ahead) else {
-            self.stage = Stage::Large(0);
-            return;
-        };
-        let block = root / BLOCK;
-        (self.block, self.ahead) = (block, (block + 1) * BLOCK);
+    fn lot(&self, world: &World, plan: &Plan, masks: &mut Masks, block: u32) -> Lot {
         let roots = plan.anchor.words(block, world.roots().words(block));
         let lone = and(roots, world.lone().words(block));
         let mut apart = and_not(lone, plan.sharing.words(block));
         if self.sharable.contains(&true) {
             apart = and_not(apart, world.anchored().words(block));
         }
-        self.solo = if plan.keeps_apart() { [0; 4] } else { solo(plan, block, apart) };
-        self.trees = and_not(and_not(roots, apart), world.large().words(block));
-        if self.trees == [0; 4] {
-            return;
+        let mut lot = Lot { block, ..Lot::default() };
+        if !plan.keeps_apart() {
+            lot.solo = solo(plan, block, apart, masks.look());
         }
-        // A tree of one needs what nobody shares from its only member.
-        let own = masks.of(&plan.parts, block);
-        let needed = own.iter().zip(&self.sharable).filter(|(_, sharable)| !**sharable);
-        let all = needed.fold([!0; 4], |words, (own, _)| and(words, *own));
-        let any = own.iter().fold([0; 4], |words, own| or(words, *own));
-        self.trees = and_not(self.trees, and_not(lone, and(all, any)));
+        let mut rest = and_not(and_not(roots, apart), world.large().words(block));
+        if rest != [0; 4] {
+            let own = masks.of(&plan.parts, block);
+            // Trees of one at a time.
+            let needed = own.iter().zip(&self.sharable).filter(|(_, sharable)| !**sharable);
+            let all = needed.fold(lone, |words, (own, _)| and(words, *own));
+            let any = own.iter().fold([0; 4], |words, own| or(words, *own));
+            lot.trees = and(rest, and(all, any));
+            rest = and_not(rest, lone);
+            while let Some(root) = pop(&mut rest, block) {
+                let tree = range(block, root, root + world.place(root).len);
+                if self.may_serve(own, tree) {
+                    lot.trees = or(lot.trees, range(block, root, root + 1));
+                }
+            }
+        }
+        lot
     }
 
     /// Whether each part nobody shares has somebody in the tree who may supply it.
-    fn comes_into_question(
-        &self,
-        world: &World,
-        plan: &Plan,
-        masks: &mut Masks,
-        root: u32,
-    ) -> bool {
-        let within = range(self.block, root, root + world.place(root).len);
-        let own = masks.of(&plan.parts, self.block);
-        let has = |part: usize| and(own[part], within) != [0; 4];
-        (0..own.len()).all(|part| self.sharable[part] || has(part)) && (0..own.len()).any(has)
+    fn may_serve(&self, own: &[Words], tree: Words) -> bool {
+        let has = |words: &Words| and(*words, tree) != [0; 4];
+        let mut parts = own.iter().zip(&self.sharable);
+        parts.all(|(words, &sharable)| sharable || has(words)) && own.iter().any(has)
     }
 }
 
 /// Which of these providers, alone in their trees and with nothing shared, are candidates.
-fn solo(plan: &Plan, block: u32, mut words: Words) -> Words {
+fn solo(plan: &Plan, block: u32, mut words: Words, look: Look) -> Words {
     for clause in &plan.together {
         let reached = clause.iter().fold([0; 4], |words, set| or(words, set.words(block)));
         words = and(words, reached);
@@ -177,10 +203,13 @@ fn solo(plan: &Plan, block: u32, mut words: Words) -> Words {
     for part in &plan.parts {
         words = part.spanning.words(block, words);
         words = part.anchor.words(block, words);
-        words = part.words(block, words);
+        words = part.words(block, words, look);
     }
     for Amount { units, column, .. } in &plan.contended {
-        words = column.fitting_sum(block, words, *units);
+        words = match look {
+            Look::Close => column.fitting_sum(block, words, *units),
+            Look::Quick => column.reaching(block, words, *units),
+        };
     }
     words
 }

@@ -5,12 +5,12 @@
 
 #![expect(clippy::indexing_slicing, reason = "depths and positions are those of the lists indexed")]
 
-use super::part::{Masks, and, pop, range};
+use super::engine::{BLOCK_STEPS, Progress, Steps};
+use super::part::{Masks, pop, range};
 use super::plan::Plan;
 use super::random::Random;
 use super::room::{Room, Taker};
 use super::shared::Shared;
-use super::{Progress, Steps};
 use crate::world::World;
 use crate::world::resident::NOWHERE;
 use crate::world::set::BLOCK;
@@ -68,7 +68,7 @@ pub(super) struct Combination {
 pub(super) struct Sources<'a> {
     pub(super) world: &'a World,
     pub(super) plan: &'a Plan,
-    pub(super) masks: &'a mut Masks,
+    pub(super) masks: &'a Masks,
     pub(super) shared: &'a mut Shared,
     pub(super) random: Option<&'a mut Random>,
 }
@@ -95,9 +95,9 @@ impl Combination {
             if part.anchor.admits(anchor) {
                 let spanned = part.spanning.admits(anchor);
                 for block in anchor / BLOCK..end.div_ceil(BLOCK) {
-                    let mut words = masks.of(&plan.parts, block)[position];
-                    words = and(words, range(block, anchor, end));
-                    steps.take(1);
+                    let tree = range(block, anchor, end);
+                    let mut words = masks.within(&plan.parts, position, block, tree);
+                    steps.take(BLOCK_STEPS);
                     while let Some(slot) = pop(&mut words, block) {
                         if spanned || part.spanning.admits(slot) {
                             let bound =
@@ -204,8 +204,10 @@ impl Combination {
         if self.depth == self.levels.len() && !self.step_back(plan) {
             return Progress::Exhausted;
         }
+        // Looking for the top of a subtree may mean looking at all choices.
+        let effort = if plan.subtrees.is_empty() { 1 } else { 1 + self.choices.len() / 8 };
         loop {
-            if !steps.take(1) {
+            if !steps.take(effort) {
                 return Progress::Paused;
             }
             let level = &mut self.levels[self.depth];

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::anchors::{Anchors, Next, Place};
+use super::anchors::{Ahead, Anchors, Lot, Place};
 use super::combine::{Combination, Sources};
 use super::found::Found;
+use super::hat::Hat;
 use super::part::Masks;
 use super::plan::Plan;
-use super::random::Random;
 use super::request::Strategy;
 use super::shared::Shared;
 use crate::world::World;
@@ -15,6 +15,12 @@ use crate::world::sharing::SignatureId;
 
 /// Steps per call: about a millisecond at the most.
 const STEPS: usize = 50_000;
+
+/// What looking at a place, beginning with a signature, and combining sets for a part in a block
+/// cost, in steps.
+pub(super) const PLACE_STEPS: usize = 16;
+const SIGNATURE_STEPS: usize = 64;
+pub(super) const BLOCK_STEPS: usize = 16;
 
 /// Trees open at the same time at the most, when candidates are taken from many in turn.
 const OPEN_MAX: usize = 16_384;
@@ -32,6 +38,13 @@ pub(super) enum Progress {
     Found,
     Paused,
     Exhausted,
+}
+
+/// The outcome of looking for the next place to enter.
+pub(super) enum Next {
+    Place(Place),
+    Paused,
+    End,
 }
 
 /// Steps left in a call.
@@ -63,20 +76,15 @@ pub(super) struct Engine {
     pub(super) found: Found,
     given: usize,
     anchors: Anchors,
-    /// In random order, all places, those not yet drawn; collected before the first is drawn.
+    /// What is left of the block at hand.
+    lot: Lot,
+    /// Of a search in random order, the places not yet drawn.
     hat: Option<Hat>,
     masks: Masks,
     shared: Shared,
     open: VecDeque<Open>,
     waiting: VecDeque<Open>,
     spare: Vec<Combination>,
-}
-
-#[derive(Debug)]
-struct Hat {
-    places: Vec<Place>,
-    complete: bool,
-    random: Random,
 }
 
 impl Engine {
@@ -88,6 +96,9 @@ impl Engine {
         let mut steps = Steps(STEPS);
         let width = width(plan);
         let progress = loop {
+            if !steps.take(PLACE_STEPS) {
+                break Progress::Paused;
+            }
             if self.open.len() < width {
                 match self.next_place(world, plan, &mut steps) {
                     Next::Place(place) => match self.enter(place, world, plan, &mut steps) {
@@ -115,31 +126,27 @@ impl Engine {
 
     /// The next place in the order of the search.
     fn next_place(&mut self, world: &World, plan: &Plan, steps: &mut Steps) -> Next {
-        let Some(seed) = plan.seed else {
-            return self.anchors.next(world, plan, &mut self.masks, steps);
-        };
-        let hat = self.hat.get_or_insert_with(|| Hat {
-            places: Vec::new(),
-            complete: false,
-            random: Random::new(seed),
-        });
-        while !hat.complete {
+        if let Some(seed) = plan.seed {
+            let hat = self.hat.get_or_insert_with(|| Hat::new(seed));
+            return hat.draw(&mut self.anchors, world, plan, steps);
+        }
+        loop {
+            if let Some(place) = self.lot.pop() {
+                return Next::Place(place);
+            }
             match self.anchors.next(world, plan, &mut self.masks, steps) {
-                Next::Place(place) => hat.places.push(place),
-                Next::Paused => return Next::Paused,
-                Next::End => hat.complete = true,
+                Ahead::Place(place) => return Next::Place(place),
+                Ahead::Lot(lot) => self.lot = lot,
+                Ahead::Paused => return Next::Paused,
+                Ahead::End => return Next::End,
             }
         }
-        if hat.places.is_empty() {
-            return Next::End;
-        }
-        Next::Place(hat.places.swap_remove(hat.random.below(hat.places.len())))
     }
 
     /// Takes the first candidate of a place and keeps the place open for the others.
     fn enter(&mut self, place: Place, world: &World, plan: &Plan, steps: &mut Steps) -> Progress {
         let Self { masks, shared, hat, .. } = self;
-        let random = hat.as_mut().map(|hat| &mut hat.random);
+        let random = hat.as_mut().map(Hat::random);
         let mut sources = Sources { world, plan, masks, shared, random };
         let (root, signature) = match place {
             Place::Solo(slot) => {
@@ -153,6 +160,7 @@ impl Engine {
         let viable = match signature {
             None => combination.open(root, &mut sources, steps),
             Some(signature) => {
+                steps.take(SIGNATURE_STEPS);
                 let options = sources.shared.open(world, plan, signature);
                 options.is_some_and(|options| combination.open_shared(&options, &mut sources))
             }

@@ -5,7 +5,8 @@
 //! provider; [`anchors`] walks over the trees that come into question; [`combine`] goes through
 //! the choices at one of them, with [`room`] to see whether they go together; [`shared`] adds,
 //! once, the candidates made of sharing providers alone; [`engine`] takes turns among trees as the
-//! strategy says and stops at the bounds; [`found`] holds the candidate.
+//! strategy says, or draws them from a [`hat`], and stops at the bounds; [`found`] holds the
+//! candidate.
 //!
 //! Work is proportional to the candidates asked for: a tree is looked at when its turn comes, and
 //! nothing is kept of a candidate once the next one is asked for.
@@ -14,6 +15,7 @@ mod anchors;
 mod combine;
 mod engine;
 mod found;
+mod hat;
 pub mod listing;
 mod matching;
 mod part;
@@ -26,7 +28,7 @@ pub mod why;
 
 use std::sync::Arc;
 
-use engine::{Engine, Progress, Steps};
+use engine::{Engine, Progress};
 use plan::Plan;
 pub use request::{Group, Policy, Request, Strategy};
 

@@ -74,6 +74,16 @@ impl Amount {
     }
 }
 
+/// How to look for room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Look {
+    /// At every inventory.
+    #[default]
+    Close,
+    /// At how much is free, roughly: some are taken for fitting that do not fit.
+    Quick,
+}
+
 /// A part.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Part {
@@ -96,7 +106,7 @@ pub(super) struct Part {
 impl Part {
     /// Which of the slots of a block, given as `words`, may supply the part, not regarding
     /// [`spanning`](Self::spanning) and [`anchor`](Self::anchor).
-    pub(super) fn words(&self, block: u32, mut words: Words) -> Words {
+    pub(super) fn words(&self, block: u32, mut words: Words, look: Look) -> Words {
         if words == [0; 4] {
             return words;
         }
@@ -108,13 +118,16 @@ impl Part {
             if words == [0; 4] {
                 break;
             }
-            words = column.fitting(block, words, *units);
+            words = match look {
+                Look::Close => column.fitting(block, words, *units),
+                Look::Quick => column.reaching(block, words, *units),
+            };
         }
         words
     }
 
     /// Whether each amount fits on its own.
-    fn fits(&self, slot: u32) -> bool {
+    pub(super) fn fits(&self, slot: u32) -> bool {
         self.amounts.iter().all(|it| it.column.fits(slot, it.units))
     }
 
@@ -137,19 +150,38 @@ impl Part {
 /// For each part, the slots of one block that may supply it, as [`Part::words`] has it.
 #[derive(Debug, Default)]
 pub(super) struct Masks {
+    look: Look,
     block: Option<u32>,
     words: Vec<Words>,
 }
 
 impl Masks {
-    /// Those of a block.
+    pub(super) fn new(look: Look) -> Self {
+        Self { look, ..Self::default() }
+    }
+
+    /// How it looks for room.
+    pub(super) fn look(&self) -> Look {
+        self.look
+    }
+
+    /// Those of a block, kept until another block is asked for.
     pub(super) fn of(&mut self, parts: &[Part], block: u32) -> &[Words] {
         if self.block != Some(block) {
             self.words.clear();
-            self.words.extend(parts.iter().map(|part| part.words(block, [!0; 4])));
+            self.words.extend(parts.iter().map(|part| part.words(block, [!0; 4], self.look)));
             self.block = Some(block);
         }
         &self.words
+    }
+
+    /// Those of one part within some slots of a block; what is kept is made use of.
+    pub(super) fn within(&self, parts: &[Part], part: usize, block: u32, slots: Words) -> Words {
+        if self.block == Some(block) {
+            and(self.words[part], slots)
+        } else {
+            parts[part].words(block, slots, self.look)
+        }
     }
 }
 

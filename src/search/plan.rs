@@ -153,6 +153,12 @@ impl Plan {
         self.contended = totals.into_values().map(|(_, total)| total).collect();
     }
 
+    /// Whether a provider has room for all parts together.
+    pub(super) fn fits_alone(&self, slot: u32) -> bool {
+        let sums = |it: &Amount| it.column.get(slot).is_some_and(|row| it.units <= row.room());
+        self.parts.iter().all(|part| part.fits(slot)) && self.contended.iter().all(sums)
+    }
+
     /// Whether several suffixed groups are to be kept apart.
     pub(super) fn keeps_apart(&self) -> bool {
         self.isolate && self.parts.iter().filter(|part| !part.spread).count() > 1

@@ -26,7 +26,7 @@ pub struct Request {
     /// Seed of a random order, and with a bound of a random choice: trees are drawn one after the
     /// other, each as likely as any other, and then take turns; in a tree the options of each
     /// group are tried in random order. So no host is preferred, however many candidates it has.
-    /// All trees that come into question are found, at 8 bytes each, before the first is drawn.
+    /// All trees that may come into question are marked, at a few bits each, before the first is drawn.
     pub random_seed: Option<u64>,
     /// Whether one candidate may use several providers of a tree (microversion 1.29). When not,
     /// summaries name only the providers used.

@@ -157,6 +157,19 @@ impl Column {
         self.get(slot).is_some_and(|row| row.terms.fits(row.used, amount))
     }
 
+    /// The slots of a block, among those given, that may have room for an amount more, found
+    /// without a look at the rows: none that has is left out.
+    pub(crate) fn reaching(&self, block: u32, words: Words, amount: i64) -> Words {
+        let Some(page) = self.pages.get(block as usize).filter(|page| amount <= page.most) else {
+            return [0; 4];
+        };
+        let level = level(amount);
+        std::array::from_fn(|word| match words[word] {
+            0 => 0,
+            bits => bits & page.at_level(word, level),
+        })
+    }
+
     /// The slots of a block, among those given, into which an amount more fits.
     pub(crate) fn fitting(&self, block: u32, words: Words, amount: i64) -> Words {
         self.select(block, words, amount, |used, terms| terms.fits(used, amount))
@@ -174,14 +187,11 @@ impl Column {
         amount: i64,
         passes: impl Fn(i64, &Terms) -> bool,
     ) -> Words {
-        let Some(page) = self.pages.get(block as usize).filter(|page| amount <= page.most) else {
+        let reaching = self.reaching(block, words, amount);
+        let Some(page) = self.pages.get(block as usize).filter(|_| reaching != [0; 4]) else {
             return [0; 4];
         };
-        let level = level(amount);
-        std::array::from_fn(|word| match words[word] {
-            0 => 0,
-            bits => page.filter(word, bits & page.at_level(word, level), &passes),
-        })
+        std::array::from_fn(|word| page.filter(word, reaching[word], &passes))
     }
 
     /// Puts an inventory into a slot.
@@ -317,6 +327,7 @@ mod tests {
                     let slot = block * BLOCK + at;
                     assert_eq!(has(fitting), has(given) && column.fits(slot, amount), "{slot}");
                     let room = column.get(slot).map_or(0, |row| row.room());
+                    assert!(has(column.reaching(block, given, amount)) || !has(fitting));
                     assert_eq!(has(sums), has(given) && amount <= room, "{slot}");
                 }
             }

@@ -89,6 +89,14 @@ fn e3_in_tree_of_a_suffixed_group_says_where_its_provider_lives() {
 }
 
 #[test]
+fn e3_in_tree_of_the_unsuffixed_group_keeps_even_a_sharing_provider_to_its_tree() {
+    let cloud = shared_disk();
+    assert_eq!(cloud.candidates("resources=DISK_GB:10&in_tree=ss1"), ["ss1:DISK_GB:10"]);
+    assert_eq!(cloud.candidates("resources=DISK_GB:10&in_tree=ss1&resources1=VCPU:1"), NONE);
+    assert_eq!(cloud.candidates("resources=DISK_GB:10&in_tree=cn1"), NONE);
+}
+
+#[test]
 fn e4_traits_are_met_by_those_who_contribute_together() {
     let query = "resources=VCPU:1,DISK_GB:10&required=MISC_SHARES_VIA_AGGREGATE";
     let both = ["n11:VCPU:1 ss1:DISK_GB:10", "n21:VCPU:1 ss1:DISK_GB:10"];
