@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::support::app::Berth;
 
-/// Cases unless PROPTEST_CASES says otherwise.
+/// Cases unless `PROPTEST_CASES` says otherwise.
 const CASES: u32 = 600;
 
 const METHODS: [&str; 7] = ["GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH"];

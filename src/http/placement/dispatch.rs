@@ -27,7 +27,7 @@ pub(super) fn choose<'t>(
     let same_method = || route.rows.iter().filter(|row| row.method == *method);
     let first = same_method().next().ok_or_else(|| {
         let detail = "The method specified is not allowed for this resource.";
-        Problem::method_not_allowed(detail, route.allow())
+        Problem::method_not_allowed(detail, route.allow_but(method))
     })?;
     if first.media_before_version {
         check_media(first.media, media)?;
@@ -35,7 +35,7 @@ pub(super) fn choose<'t>(
     let row = same_method().find(|row| row.versions.contain(asked));
     let row = row.ok_or_else(|| match first.elsewhere {
         Elsewhere::NotFound => Problem::not_found(""),
-        Elsewhere::NotAllowed => Problem::method_not_allowed("", route.allow()),
+        Elsewhere::NotAllowed => Problem::method_not_allowed("", route.allow_but(method)),
     })?;
     check_media(row.media, media)?;
     Ok(row)

@@ -156,13 +156,14 @@ impl Microversion {
         }
         let malformed = |why: String| Unacceptable::Malformed(text.to_owned(), why);
         let number = |part: &str| {
-            let digits = part.trim();
             let literal = format!("invalid literal for int() with base 10: '{part}'");
+            let part = part.trim();
+            let digits = part.strip_prefix(['+', '-']).unwrap_or(part);
             if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
                 return Err(malformed(literal));
             }
             // Beyond any version there is; the digits themselves are told from the text.
-            Ok(digits.parse::<u64>().unwrap_or(u64::MAX))
+            Ok(part.parse::<i64>().unwrap_or(i64::MAX))
         };
         let Some((major, minor)) = text.split_once('.') else {
             number(text)?;
@@ -171,7 +172,7 @@ impl Microversion {
         };
         let (major, minor) = (number(major)?, number(minor)?);
         let known = HISTORY.iter().map(|(version, _)| *version);
-        let mut same = known.filter(|version| major == 1 && minor == u64::from(version.0));
+        let mut same = known.filter(|version| major == 1 && minor == i64::from(version.0));
         same.next().ok_or_else(|| Unacceptable::Unknown(text.to_owned()))
     }
 
@@ -324,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_version_we_do_not_have_is_told_as_it_was_written() {
-        for text in ["0.5", "1.40", "2.0", "1.99999999999999999999999999"] {
+        for text in ["0.5", "1.40", "2.0", "-1.0", "1.-5", "1.99999999999999999999999999"] {
             let expected = Err(Unacceptable::Unknown(text.to_owned()));
             assert_eq!(asked(&[&format!("placement {text}")]), expected);
         }

@@ -161,7 +161,8 @@ fn filter(query: &Query, grammar: Grammar) -> Result<Filter, Problem> {
     let traits = query::traits(query, "", grammar)?;
     let resources = query.last("resources").map(query::resources).transpose()?;
     Ok(Filter {
-        name: query.last("name").map(str::to_owned),
+        // No provider is without a name: an empty one asks for nothing in particular.
+        name: query.last("name").filter(|name| !name.is_empty()).map(str::to_owned),
         uuid: query.last("uuid").and_then(any_uuid),
         in_tree: query.last("in_tree").and_then(any_uuid),
         member_of: aggregates.required,

@@ -259,9 +259,10 @@ impl Route {
         Some(captured)
     }
 
-    /// The methods there are, in the order of the table.
-    pub(super) fn allow(&self) -> String {
-        let mut methods: Vec<&str> = self.rows.iter().map(|row| row.method.as_str()).collect();
+    /// The methods there are but for one that a client tried in vain, in the order of the table.
+    pub(super) fn allow_but(&self, tried: &Method) -> String {
+        let methods = self.rows.iter().map(|row| &row.method).filter(|method| *method != tried);
+        let mut methods: Vec<&str> = methods.map(Method::as_str).collect();
         methods.dedup();
         methods.join(", ")
     }

@@ -1,0 +1,160 @@
+"""Whether two answers say the same.
+
+Compared are the status, the headers in `HEADERS` and the body: JSON as a structure,
+with integers told from other numbers, anything else byte by byte. What an answer
+says of itself is masked, and what has no order is sorted.
+"""
+
+import json
+import re
+
+from exchange import Answer, Request
+
+# Headers whose values must be the same, and those of which only it counts whether they are there.
+HEADERS = ["content-type", "location", "allow", "openstack-api-version", "www-authenticate"]
+PRESENCE = ["cache-control", "last-modified"]
+
+# Texts of which only the beginning is compared, up to and with the match, and why.
+PREFIXES = [
+    # Parsers of JSON describe in their own ways where it went wrong.
+    re.compile(r"Malformed JSON:"),
+]
+
+# Names that the reference takes from a set, in whatever order.
+SETS = [
+    re.compile(r"(?P<before>Inventory for '|' on resource provider ')(?P<names>[^']*)(?=')"),
+    re.compile(r"(?P<before>Inventory for &#x27;|#x27; on resource provider &#x27;)(?P<names>[^&]*)"),
+]
+
+# Members whose values are in no order.
+UNORDERED = {"resource_providers", "resource_classes", "traits", "aggregates"}
+
+
+def differences(request: Request, reference: Answer, berth: Answer) -> list[str]:
+    """In what the answers differ, a line each; nothing if they do not."""
+    found = []
+    if reference.status != berth.status:
+        found.append(f"status: {reference.status} != {berth.status}")
+    for name in HEADERS:
+        one, other = reference.headers.get(name), berth.headers.get(name)
+        if one != other:
+            found.append(f"{name}: {one!r} != {other!r}")
+    for name in PRESENCE:
+        one, other = name in reference.headers, name in berth.headers
+        if one != other:
+            found.append(f"{name}: {'present' if one else 'absent'} in the reference only")
+    # The reference leaves Vary out of some refusals; Berth may say it wherever it knows a version.
+    if "vary" in reference.headers and reference.headers["vary"] != berth.headers.get("vary"):
+        found.append(f"vary: {reference.headers['vary']!r} != {berth.headers.get('vary')!r}")
+    found += _bodies(request, reference, berth)
+    return found
+
+
+def _bodies(request: Request, reference: Answer, berth: Answer) -> list[str]:
+    one, other = reference.json(), berth.json()
+    if one is None or other is None:
+        one, other = _text(reference), _text(berth)
+        return [] if one == other else [f"body: {one!r} != {other!r}"]
+    one, other = normal(one), normal(other)
+    if cut_short(request, one) and cut_short(request, other):
+        return []
+    return list(_structures(one, other, "body"))
+
+
+def _text(answer: Answer) -> str:
+    return _shortened(_ordered(answer.body.decode(errors="replace")))
+
+
+def cut_short(request: Request, body) -> bool:
+    """Whether these are candidates cut off by a limit: any so many of them will do."""
+    limits = [value for name, value in request.query if name == "limit"]
+    found = body.get("allocation_requests") if isinstance(body, dict) else None
+    return found is not None and bool(limits) and str(len(found)) == limits[0]
+
+
+def normal(value, name: str = ""):
+    """The value without what differs from answer to answer."""
+    if isinstance(value, dict):
+        return {key: normal(member, key) for key, member in value.items()}
+    if isinstance(value, list):
+        items = [normal(item, name) for item in value]
+        unordered = name in UNORDERED or name == "allocation_requests" or name == "allocations"
+        return sorted(items, key=_text_of) if unordered or _is_mapping(items) else items
+    if name == "request_id":
+        return "masked"
+    if name == "detail":
+        return _shortened(_ordered(value))
+    if name == "allocation_ratio" and isinstance(value, int):
+        # The reference says 1 again to whoever wrote 1, and 1.0 ever after.
+        return float(value)
+    return value
+
+
+def _ordered(text: str) -> str:
+    """The text with the names of sets in order."""
+    for names in SETS:
+        text = names.sub(_sorted_names, text)
+    return text
+
+
+def _sorted_names(found: re.Match) -> str:
+    return found["before"] + ", ".join(sorted(found["names"].split(", ")))
+
+
+def _is_mapping(items: list) -> bool:
+    """Providers of a group."""
+    return all(isinstance(item, str) and len(item) == 36 for item in items)
+
+
+def _shortened(text: str) -> str:
+    for prefix in PREFIXES:
+        match = prefix.search(text)
+        if match:
+            return text[: match.end()]
+    return text
+
+
+def _text_of(item) -> str:
+    return json.dumps(item, sort_keys=True)
+
+
+def _structures(one, other, where: str):
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in one.keys() - other.keys():
+            yield f"{where}.{key}: {_brief(one[key])} in the reference only"
+        for key in other.keys() - one.keys():
+            yield f"{where}.{key}: {_brief(other[key])} in Berth only"
+        for key in sorted(one.keys() & other.keys()):
+            yield from _structures(one[key], other[key], f"{where}.{key}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other) == 1:
+        yield from _structures(one[0], other[0], f"{where}[0]")
+    elif isinstance(one, list) and isinstance(other, list):
+        lacking = _without(one, other)
+        excess = _without(other, one)
+        for item in lacking[:5]:
+            yield f"{where}: {_brief(item)} in the reference only"
+        for item in excess[:5]:
+            yield f"{where}: {_brief(item)} in Berth only"
+        if not lacking and not excess and one != other:
+            yield f"{where}: in another order"
+    elif one != other or isinstance(one, bool) != isinstance(other, bool):
+        yield f"{where}: {_brief(one)} != {_brief(other)}"
+    elif isinstance(one, int) and not isinstance(other, int):
+        yield f"{where}: {one!r} is written {other!r}"
+
+
+def _without(items: list, others: list) -> list:
+    left = [_text_of(item) for item in others]
+    missing = []
+    for item in items:
+        text = _text_of(item)
+        if text in left:
+            left.remove(text)
+        else:
+            missing.append(item)
+    return missing
+
+
+def _brief(value) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) < 1500 else f"{text[:1500]} ..."

@@ -1,0 +1,110 @@
+"""The differences that are meant, as docs/differences.md lists them.
+
+Each rule says of a request and its two answers whether it explains in what they
+differ. What no rule explains is a failure.
+"""
+
+import re
+
+from compare import normal
+from exchange import Answer, Request
+
+UNKNOWN_TRAITS = re.compile(r"No such trait\(s\): (.*)\.")
+SEVERAL_TRAITS = re.compile(r"No such trait ([A-Z0-9_]+(?:, [A-Z0-9_]+)+)")
+GROUP = re.compile(r"^resources(.*)$")
+
+
+def explanation(request: Request, reference: Answer, berth: Answer) -> str | None:
+    """The name of the difference this is, if it is one of those that are meant."""
+    for rule in RULES:
+        if rule(request, reference, berth):
+            return rule.__name__
+    return None
+
+
+def _groups(request: Request) -> dict[str, set[str]]:
+    """The classes that each group asks for, by suffix."""
+    groups: dict[str, set[str]] = {}
+    for name, value in request.query:
+        match = GROUP.match(name)
+        if match:
+            classes = {pair.split(":")[0] for pair in value.split(",")}
+            groups[match[1]] = classes
+    return groups
+
+
+def _candidates(answer: Answer) -> list | None:
+    body = answer.json()
+    found = body.get("allocation_requests") if isinstance(body, dict) else None
+    return None if found is None else normal(found, "allocation_requests")
+
+
+def d1(request: Request, reference: Answer, berth: Answer) -> bool:
+    """Berth has more candidates: the reference drops some before it merges groups."""
+    one, other = _candidates(reference), _candidates(berth)
+    if one is None or other is None or len(_groups(request)) < 2 or "" not in _groups(request):
+        return False
+    return len(one) < len(other) and all(candidate in other for candidate in one)
+
+
+def d2(request: Request, reference: Answer, berth: Answer) -> bool:
+    """The reference's amounts are too large where groups share a class."""
+    groups = _groups(request)
+    shared = groups.pop("", set()) & set().union(*groups.values())
+    policies = [value for name, value in request.query if name == "group_policy"]
+    found = _candidates(reference) is not None and _candidates(berth) is not None
+    return found and bool(shared) and policies[:1] != ["none"]
+
+
+def d4(request: Request, reference: Answer, berth: Answer) -> bool:
+    """A pool below a root."""
+    return reference.status == 500 and berth.status == 200 and _candidates(berth) is not None
+
+
+def d5(request: Request, reference: Answer, berth: Answer) -> bool:
+    limits = [value for name, value in request.query if name == "limit"]
+    return reference.status == 500 and berth.status == 400 and len(limits) > 1
+
+
+def d8(request: Request, reference: Answer, berth: Answer) -> bool:
+    """A consumer that a refused write has left behind in the reference."""
+    return "consumer generation conflict - expected 0 but got" in reference.detail()
+
+
+def r4(request: Request, reference: Answer, berth: Answer) -> bool:
+    """The reference tells what its database said."""
+    said = "(sqlite3." in reference.detail()
+    return said and reference.status == berth.status and "sqlite" not in berth.detail()
+
+
+def a1(request: Request, reference: Answer, berth: Answer) -> bool:
+    """A method that an old version lacks: Berth says which there are."""
+    both = reference.status == berth.status == 405
+    return both and "allow" not in reference.headers and request.method == "DELETE"
+
+
+def t1(request: Request, reference: Answer, berth: Answer) -> bool:
+    """Of several unknown traits the reference names one, Berth all."""
+    one, other = (UNKNOWN_TRAITS.search(answer.detail()) for answer in (reference, berth))
+    same = reference.status == berth.status == 400
+    return bool(same and one and other and one[1] in other[1].split(", "))
+
+
+def t2(request: Request, reference: Answer, berth: Answer) -> bool:
+    """Several unknown traits are named in another order: the reference's is a set's."""
+    one, other = (SEVERAL_TRAITS.search(answer.detail()) for answer in (reference, berth))
+    same = reference.status == berth.status == 400
+    return bool(same and one and other and set(one[1].split(", ")) == set(other[1].split(", ")))
+
+
+def l1(request: Request, reference: Answer, berth: Answer) -> bool:
+    """The reference says when the provider was last changed before this change, if it was."""
+    updated = request.method == "PUT" and reference.status == berth.status == 200
+    return (
+        updated
+        and reference.json() == berth.json()
+        and "last-modified" in berth.headers.keys() - reference.headers.keys()
+    )
+
+
+RULES = [a1, d1, d2, d4, d5, d8, l1, r4, t1, t2]
