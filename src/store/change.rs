@@ -6,6 +6,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use sqlx::{Acquire, PgConnection};
+use tokio::time::timeout;
 
 use super::error::{Error, Result};
 use super::{Store, feed};
@@ -13,6 +14,10 @@ use crate::model::ProviderId;
 
 /// How often a transaction is tried before its caller is told to come back later.
 pub(super) const ATTEMPTS_MAX: u32 = 10;
+/// How long one attempt may take, whatever has become of the server.
+pub(super) const ATTEMPT_MAX: Duration = Duration::from_secs(45);
+/// How long saying goodbye to a server may take.
+const CLOSE_MAX: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts.
 const PAUSE_MS_MAX: u64 = 50;
 
@@ -89,10 +94,17 @@ impl Store {
             loop {
                 let settled = match pool.acquire().await {
                     Ok(mut conn) => {
-                        let settled = transact(&mut conn, &change).await;
-                        if matches!(settled, Err(Error::Again(_) | Error::Unavailable(_))) {
+                        let settled = match timeout(ATTEMPT_MAX, transact(&mut conn, &change)).await
+                        {
+                            Ok(settled) => settled,
+                            // It may have been committed all the same.
+                            Err(_) => Err(Error::Unavailable(format!(
+                                "no outcome within {ATTEMPT_MAX:?}"
+                            ))),
+                        };
+                        if !matches!(settled, Ok(_) | Err(Error::Refused(_))) {
                             // The session may be dead or in doubt: never lend it again.
-                            drop(conn.close().await);
+                            drop(timeout(CLOSE_MAX, conn.close()).await);
                         }
                         settled
                     }

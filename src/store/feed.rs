@@ -25,7 +25,9 @@ pub(super) const CATALOGUE: i32 = 0;
 
 /// How long a request waits for a refresh before it is told that the database is away.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// How long one refresh or reload may take before its connection is given up.
+/// How long reading everything again may take.
+const RELOAD_MAX: Duration = Duration::from_mins(10);
+/// How long one refresh may take before its connection is given up.
 const REFRESH_MAX: Duration = Duration::from_secs(30);
 /// An idle replica refreshes this often, so that the log is never cut off before it has read it.
 const IDLE: Duration = Duration::from_secs(1);
@@ -101,13 +103,18 @@ impl Reader {
             if timeout(IDLE, queue.recv_many(&mut waiting, WAITING_MAX)).await == Ok(0) {
                 return;
             }
-            let refreshed = match timeout(REFRESH_MAX, self.refresh(&world)).await {
+            let bound = if self.seen.is_some() { REFRESH_MAX } else { RELOAD_MAX };
+            let refreshed = match timeout(bound, self.refresh(&world)).await {
                 Ok(refreshed) => refreshed,
-                Err(_) => Err(Error::Unavailable(format!("no refresh within {REFRESH_MAX:?}"))),
+                Err(_) => Err(Error::Unavailable(format!("no refresh within {bound:?}"))),
             };
             if let Err(error) = &refreshed {
                 tracing::warn!(%error, "refreshing the world failed");
                 self.conn = None;
+                if matches!(error, Error::Bug(_)) {
+                    // What cannot be worked in is not tried for ever: everything is read again.
+                    self.seen = None;
+                }
             }
             let failed = refreshed.is_err();
             for waiter in waiting.drain(..) {
@@ -155,11 +162,19 @@ impl Reader {
                         world.store(Arc::new(apply(current, changes, keys).await?));
                     }
                     self.seen = Some(Seen { snapshot, epoch });
-                    return self.prune_log(conn).await;
+                    if let Err(error) = self.prune_log(conn).await {
+                        tracing::warn!(%error, "cutting the change log off failed");
+                        self.prune = None;
+                    }
+                    return Ok(());
                 }
                 Delta::Changes { .. } | Delta::Lost => {}
             }
         }
+        // From here on it is a reload, with a reload's bound if it has to be begun again; and a
+        // snapshot of another epoch is none to cut the log off at.
+        self.seen = None;
+        self.prune = None;
         settle_epoch(conn).await?;
         let started = Instant::now();
         let all = rows::all(conn).await?;

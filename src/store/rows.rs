@@ -40,6 +40,10 @@ pub(super) enum Delta {
 /// Reads everything in one snapshot.
 pub(super) async fn all(conn: &mut PgConnection) -> Result<All> {
     let mut tx = conn.begin_with(ONE_SNAPSHOT).await?;
+    // Whole tables are read here, however long that takes.
+    sqlx::raw_sql("set local statement_timeout = 0; set local enable_seqscan = on")
+        .execute(&mut *tx)
+        .await?;
     let now = sqlx::query!(
         r#"select pg_current_snapshot()::text as "snapshot!", (select id from epoch) as "epoch!""#
     )

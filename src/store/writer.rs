@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::allocations::ConsumerClaim;
-use super::change::{ATTEMPTS_MAX, Change, Tx, pause, transact};
+use super::change::{ATTEMPT_MAX, ATTEMPTS_MAX, Change, Tx, pause, transact};
 use super::claims::{self, Moves, Needs};
 use super::error::{Error, Result};
 use super::owners::Owners;
@@ -134,7 +134,12 @@ impl Desk {
     async fn settle(&mut self, jobs: &[Job]) -> Result<Vec<std::result::Result<(), Refusal>>> {
         let mut attempt = 1;
         loop {
-            match self.try_settle(jobs).await {
+            let settled = match timeout(ATTEMPT_MAX, self.try_settle(jobs)).await {
+                Ok(settled) => settled,
+                // It may have been committed all the same.
+                Err(_) => Err(Error::Unavailable(format!("no outcome within {ATTEMPT_MAX:?}"))),
+            };
+            match settled {
                 Ok(verdicts) => return Ok(verdicts),
                 Err(Error::Again(why)) if attempt < ATTEMPTS_MAX => {
                     tracing::debug!(attempt, why, "trying a batch of claims again");
@@ -151,9 +156,13 @@ impl Desk {
     }
 
     async fn try_settle(&mut self, jobs: &[Job]) -> Result<Vec<std::result::Result<(), Refusal>>> {
-        let conn = match &mut self.conn {
-            Some(conn) => conn,
-            None => self.conn.insert(PgConnection::connect_with(&self.options).await?),
+        if self.conn.is_none() {
+            self.conn = Some(PgConnection::connect_with(&self.options).await?);
+            // Behind a new connection there may be a database that has gone back in time.
+            self.owners = Owners::default();
+        }
+        let Some(conn) = &mut self.conn else {
+            return Err(Error::Bug("the claim writer has no connection".to_owned()));
         };
         let claims = jobs.iter().flat_map(|job| match job {
             Job::Replace(claims) => claims.as_slice(),
