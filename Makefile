@@ -1,12 +1,13 @@
 # The two commands of the README, and what a developer needs beside them.
 
 .DELETE_ON_ERROR:
-.PHONY: run test lint sqlx samples install-run install-test help
+.PHONY: run test lint bench sqlx samples install-run install-test help
 
 help:
 	@echo "make run    build Berth and serve on 127.0.0.1:8778 with a private PostgreSQL"
 	@echo "make test   run every test: Rust, the reference's functional suite, real clients"
 	@echo "make lint   format, clippy, rustdoc and the recorded queries, as CI checks them"
+	@echo "make bench  measure Berth beside the reference; takes about half an hour (ARGS=--help)"
 	@echo "make sqlx   record the queries of src/store again after changing one"
 
 # ARGS are handed to `berth serve`.
@@ -22,9 +23,17 @@ test: install-test
 
 lint: install-run
 	cargo fmt --check
+	cargo fmt --check --manifest-path bench/load/Cargo.toml
 	cargo clippy --all-targets --locked -- -D warnings
+	cargo clippy --locked --manifest-path bench/load/Cargo.toml --target-dir target -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items --locked
 	tools/sqlx --check
+
+bench: install-test
+	@tools/install wrk
+	cargo build --release --locked
+	cargo build --release --locked --manifest-path bench/load/Cargo.toml --target-dir target
+	bench/run $(ARGS)
 
 sqlx: install-run
 	tools/sqlx

@@ -1,8 +1,8 @@
 """A throwaway PostgreSQL cluster: one temporary folder, one Unix socket.
 
-Nothing listens on the network and nothing is synced to disk: it lives for one
-run of a suite. PostgreSQL refuses to run as root, so as root its programs are
-run as the user postgres or nobody.
+Nothing listens on the network: it lives for one run of a suite. PostgreSQL
+refuses to run as root, so as root its programs are run as the user postgres or
+nobody.
 """
 
 import os
@@ -15,15 +15,23 @@ import tempfile
 
 SUPERUSER = "berth"
 
+# Nothing that a test writes is worth waiting for a disk.
+IN_A_HURRY = {
+    "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off",
+    "max_connections": "200", "shared_buffers": "64MB",
+}  # fmt: skip
+
 
 class Cluster:
     """A running cluster, usable as a context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: dict[str, str] = IN_A_HURRY, under: str | None = None) -> None:
+        """A cluster with these settings, in a new folder `under` another."""
+        self._settings = settings
         self._programs = find_programs()
         self._as_user = _unprivileged()
         # Short on purpose: the path of a Unix socket holds at most 107 bytes.
-        self._folder = pathlib.Path(tempfile.mkdtemp(prefix="berth-pg-"))
+        self._folder = pathlib.Path(tempfile.mkdtemp(prefix="berth-pg-", dir=under))
         if self._as_user:
             shutil.chown(self._folder, self._as_user)
 
@@ -51,12 +59,26 @@ class Cluster:
         """Remove `database`, whoever is still connected to it."""
         self.execute(f'DROP DATABASE IF EXISTS "{database}" WITH (FORCE)')
 
-    def execute(self, sql: str) -> None:
-        """Run one statement as the superuser in the database postgres."""
-        self._run(
-            "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-c", sql,
-            "-h", self._folder, "-U", SUPERUSER, "postgres",
+    def execute(self, sql: str, database: str = "postgres") -> str:
+        """Run statements as the superuser; return what they answer, a line a row."""
+        return self._run(
+            "psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1",
+            "-h", self._folder, "-U", SUPERUSER, database, told=sql,
         )  # fmt: skip
+
+    def tool(self, program: str, *arguments) -> str:
+        """Run another of PostgreSQL's programs against the cluster; return what it prints."""
+        return self._run(program, *arguments)
+
+    @property
+    def folder(self) -> pathlib.Path:
+        """Where its socket and its data are."""
+        return self._folder
+
+    @property
+    def pid(self) -> int:
+        """The process all its others descend from."""
+        return int((self._data / "postmaster.pid").read_text().splitlines()[0])
 
     @property
     def _data(self) -> pathlib.Path:
@@ -67,26 +89,25 @@ class Cluster:
             "initdb", "-D", self._data, "-U", SUPERUSER, "-A", "trust",
             "-E", "UTF8", "--locale=C", "--no-sync",
         )  # fmt: skip
-        settings = (
-            f"-c listen_addresses= -c unix_socket_directories={self._folder}"
-            " -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
-            " -c max_connections=200 -c shared_buffers=64MB"
-        )
+        settings = f"-c listen_addresses= -c unix_socket_directories={self._folder}"
+        settings += "".join(f" -c {name}={value}" for name, value in self._settings.items())
         log = self._folder / "log"
         self._run("pg_ctl", "start", "-D", self._data, "-w", "-s", "-l", log, "-o", settings)
 
-    def _run(self, program: str, *arguments, check: bool = True) -> None:
-        command = [self._programs[program], *arguments]
+    def _run(self, program: str, *arguments, check: bool = True, told: str = "") -> str:
+        beside = pathlib.Path(self._programs["initdb"]).with_name(program)
+        command = [self._programs.get(program, beside), *arguments]
         if self._as_user:
             command = [*_become(self._as_user), *command]
         done = subprocess.run(
             [str(part) for part in command],
-            cwd=self._folder, stdin=subprocess.DEVNULL,
+            cwd=self._folder, input=told,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             env={**os.environ, "LC_ALL": "C", "PGCONNECT_TIMEOUT": "10"},
         )  # fmt: skip
         if check and done.returncode != 0:
             raise RuntimeError(f"{program} failed:\n{done.stdout}")
+        return done.stdout
 
 
 def find_programs() -> dict[str, str]:

@@ -35,6 +35,10 @@ class Server:
         self._process = process
         self._log = log
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def is_running(self) -> bool:
         return self._process.poll() is None
 
@@ -86,7 +90,7 @@ class Berth:
             command += ["--database-url", self._cluster.url(name)]
             # The suite holds the rules before the present defaults, but for the files that say so.
             command += ["--enforce-new-defaults", str("secure-rbac" in needs).lower()]
-            with _running(name, command, lambda port: ["--listen", f"127.0.0.1:{port}"]) as server:
+            with running(name, command, lambda port: ["--listen", f"127.0.0.1:{port}"]) as server:
                 yield server
         finally:
             self._cluster.drop(name)
@@ -114,7 +118,7 @@ class Reference:
         try:
             command = [sys.executable, CONFORMANCE / "harness" / "reference.py"]
             command += ["--directory", folder, "--needs", ",".join(sorted(needs))]
-            with _running(name, command, lambda port: ["--port", port]) as server:
+            with running(name, command, lambda port: ["--port", port]) as server:
                 yield server
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -136,7 +140,7 @@ def find_berth() -> pathlib.Path:
 
 
 @contextlib.contextmanager
-def _running(name: str, command: list, listen):
+def running(name: str, command: list, listen):
     """Run `command` with the options `listen(port)` until the block ends."""
     logs = WORK / "logs"
     logs.mkdir(parents=True, exist_ok=True)
