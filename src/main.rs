@@ -10,6 +10,10 @@ use berth::store::audit::audit;
 use berth::store::schema::{self, Status};
 use berth::telemetry;
 
+/// Many threads make and drop small things, often on another thread than the one that made them.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// `db status`: the schema is not what this program needs. `db audit`: something does not add up.
 const FAULTY: u8 = 2;
 
@@ -30,11 +34,11 @@ fn main() -> ExitCode {
 fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
     match invocation.command {
         Command::Serve(config) => {
-            telemetry::start(&config.logs).map_err(Failure)?;
+            let _logs = telemetry::start(&config.logs).map_err(Failure)?;
             runtime()?.block_on(serve::serve(&config)).map(|()| ExitCode::SUCCESS)
         }
         Command::Db(command) => {
-            telemetry::start(&command.options().logs).map_err(Failure)?;
+            let _logs = telemetry::start(&command.options().logs).map_err(Failure)?;
             runtime()?.block_on(db(&command))
         }
         Command::Config(ConfigCommand::Check(config)) => check(&config, &invocation.sources),

@@ -145,7 +145,7 @@ async fn serve_on(
         .await
         .map_err(|error| Failure(error.to_string()))?;
     let address = listener.local_addr().map_err(|error| Failure(error.to_string()))?;
-    let router = http::router(App::new(store, options(config)));
+    let app = App::new(store, options(config));
     let bounds = Bounds {
         connections: config.max_connections,
         header_timeout: config.header_timeout,
@@ -153,7 +153,7 @@ async fn serve_on(
         shutdown_grace: config.shutdown_grace,
     };
     tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "serving the Placement API");
-    http::server::serve(listener, router, bounds, told_to_stop()).await;
+    http::server::serve(listener, app, bounds, told_to_stop()).await;
     tracing::info!("stopped");
     Ok(())
 }

@@ -6,9 +6,8 @@ use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
 use axum::body::HttpBody;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
-use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::FutureExt;
 use tracing::Instrument;
@@ -50,19 +49,22 @@ pub(super) struct Account {
 }
 
 /// Gives the request its ids, has it answered, and tells the log.
-pub(super) async fn observe(State(_): State<App>, mut request: Request, next: Next) -> Response {
+pub(super) async fn observe<F>(mut request: Request, answer: impl FnOnce(Request) -> F) -> Response
+where
+    F: Future<Output = Response>,
+{
     let started = Instant::now();
     let ids = Ids::of(request.headers());
     let line = Line::of(&request, &ids);
     let span = tracing::debug_span!("request", request_id = ids.request);
     if let Ok(id) = HeaderValue::try_from(&ids.request) {
         request.extensions_mut().insert(ids);
-        let mut response = next.run(request).instrument(span).await;
+        let mut response = answer(request).instrument(span).await;
         response.headers_mut().insert(REQUEST_ID, id);
         line.write(&response, started);
         return response;
     }
-    next.run(request).await
+    answer(request).await
 }
 
 /// Runs a piece of work; if it panics, counts that and says with which words.

@@ -14,15 +14,12 @@ pub mod policy;
 pub mod server;
 mod unreadable;
 
-use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::extract::Request;
+use axum::response::Response;
 
 pub use app::{App, Options};
 
-/// The whole service, as the server and the tests use it.
-pub fn router(app: App) -> Router {
-    Router::new()
-        .fallback(placement::answer)
-        .layer(from_fn_with_state(app.clone(), edge::observe))
-        .with_state(app)
+/// Answers a request: the whole service, as the server and the tests use it.
+pub async fn answer(app: App, request: Request) -> Response {
+    edge::observe(request, |request| placement::answer(app, request)).await
 }

@@ -3,20 +3,24 @@
 //!
 //! Built on hyper by hand because a server without a timer has no working time-outs.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 
+use super::App;
 use super::unreadable::Explained;
 
 /// The longest request head: room for URLs of 64 KiB and the headers beside them.
@@ -40,7 +44,7 @@ pub struct Bounds {
 /// Serves until `stop` is ready, then finishes what is in flight within the grace period.
 pub async fn serve(
     listener: TcpListener,
-    router: Router,
+    app: App,
     bounds: Bounds,
     stop: impl Future<Output = ()>,
 ) {
@@ -53,7 +57,12 @@ pub async fn serve(
             () = &mut stop => break,
         };
         let Some((stream, permit)) = accepted else { continue };
-        let service = TowerToHyperService::new(router.clone());
+        let app = app.clone();
+        let service = service_fn(move |request: hyper::Request<Incoming>| {
+            let request: Request = request.map(Body::new);
+            let answer = super::answer(app.clone(), request);
+            async move { Ok::<_, Infallible>(answer.await) }
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(bounds.header_timeout)

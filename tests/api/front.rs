@@ -5,7 +5,6 @@ use axum::body::{Body, HttpBody, to_bytes};
 use axum::http::{HeaderMap, Method, Request};
 use berth::http::Options;
 use serde_json::{Value, json};
-use tower::ServiceExt;
 use uuid::Uuid;
 
 use crate::support::app::{Answer, Berth};
@@ -13,7 +12,7 @@ use crate::support::postgres;
 
 /// Sends exactly this.
 async fn send(berth: &Berth, request: Request<Body>) -> Answer {
-    let (head, body) = berth.router().oneshot(request).await.unwrap().into_parts();
+    let (head, body) = berth.answer(request).await.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap().to_vec();
     Answer { status: head.status.as_u16(), headers: head.headers, body }
 }
@@ -204,8 +203,8 @@ async fn candidates_come_whole_if_few_and_in_parts_if_many() {
         let version = ("openstack-api-version", "placement 1.39");
         request(Method::GET, &uri, &[("x-auth-token", "admin"), version], Body::empty())
     };
-    let few = berth.router().oneshot(ask("&limit=2")).await.unwrap();
-    let many = berth.router().oneshot(ask("")).await.unwrap();
+    let few = berth.answer(ask("&limit=2")).await;
+    let many = berth.answer(ask("")).await;
     assert!(few.body().size_hint().exact().is_some());
     assert_eq!(many.body().size_hint().exact(), None);
     for (answer, count) in [(few, 2), (many, 600)] {

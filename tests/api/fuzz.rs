@@ -7,7 +7,6 @@ use axum::http::Request;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
-use tower::ServiceExt;
 use uuid::Uuid;
 
 use crate::support::app::Berth;
@@ -258,7 +257,7 @@ async fn answered(berth: &Berth, sent: &Sent) -> Option<u16> {
         request = request.header("content-type", content_type);
     }
     let request = request.body(Body::from(body.clone())).ok()?;
-    let answer = berth.router().oneshot(request).await.ok()?;
+    let answer = berth.answer(request).await;
     let status = answer.status().as_u16();
     axum::body::to_bytes(answer.into_body(), usize::MAX).await.ok()?;
     Some(status)

@@ -8,7 +8,6 @@ use axum::body::Body;
 use axum::http::Request;
 use serde::Deserialize;
 use serde_json::Value;
-use tower::ServiceExt;
 
 use crate::support::app::Berth;
 
@@ -78,7 +77,7 @@ async fn the_samples_are_what_is_sent_and_answered() {
     let story = story();
     for (nth, step) in story.steps.iter().enumerate() {
         let name = format!("step {nth}: {}", step.what);
-        let answer = berth.router().oneshot(request(&story, step)).await.unwrap();
+        let answer = berth.answer(request(&story, step)).await;
         let (head, body) = answer.into_parts();
         let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
         let text = String::from_utf8_lossy(&body);

@@ -22,7 +22,7 @@ async fn listen(berth: &Berth, header_timeout: Duration) -> std::net::SocketAddr
         write_timeout: header_timeout,
         shutdown_grace: Duration::from_secs(1),
     };
-    tokio::spawn(server::serve(listener, berth.router(), bounds, std::future::pending()));
+    tokio::spawn(server::serve(listener, berth.app(), bounds, std::future::pending()));
     address
 }
 

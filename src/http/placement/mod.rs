@@ -36,7 +36,7 @@ mod usages;
 mod wording;
 
 use axum::body::Body as HttpBody;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
@@ -55,7 +55,7 @@ use super::edge::{self, Account, Ids};
 use super::identity::Caller;
 
 /// Answers a request, whatever it is.
-pub(super) async fn answer(State(app): State<App>, request: Request) -> Response {
+pub(super) async fn answer(app: App, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let request_id =
         parts.extensions.get::<Ids>().map_or_else(String::new, |ids| ids.request.clone());

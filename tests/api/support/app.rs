@@ -1,20 +1,19 @@
 //! The API in process: requests go through the real router to a real database.
 
 use axum::body::Body;
-use axum::http::{HeaderMap, Method, Request};
+use axum::http::{HeaderMap, Method, Request, Response};
 use berth::http::app::{App, Options};
 use berth::store::Store;
 use serde_json::Value;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
-use tower::ServiceExt;
 
 use super::postgres;
 
 /// One replica, and how it is asked.
 #[derive(Clone)]
 pub struct Berth {
-    router: axum::Router,
+    app: App,
     pub database: PgConnectOptions,
     version: String,
     headers: Vec<(String, String)>,
@@ -44,9 +43,9 @@ impl Berth {
 
     pub async fn with(database: &PgConnectOptions, options: Options) -> Self {
         let store = Store::open(database.clone(), 5).await.unwrap();
-        let router = berth::http::router(App::new(store, options));
+        let app = App::new(store, options);
         Self {
-            router,
+            app,
             database: database.clone(),
             version: "1.39".to_owned(),
             headers: vec![("x-auth-token".to_owned(), "admin".to_owned())],
@@ -73,8 +72,13 @@ impl Berth {
         Self { headers, ..self.clone() }
     }
 
-    pub fn router(&self) -> axum::Router {
-        self.router.clone()
+    pub fn app(&self) -> App {
+        self.app.clone()
+    }
+
+    /// Answers a request as it is.
+    pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        berth::http::answer(self.app(), request).await
     }
 
     pub async fn get(&self, path: &str) -> Answer {
@@ -107,7 +111,7 @@ impl Berth {
             request = request.header("content-type", "application/json");
         }
         let request = request.body(body.map_or_else(Body::empty, Body::from)).unwrap();
-        let answer = self.router.clone().oneshot(request).await.unwrap();
+        let answer = self.answer(request).await;
         let (head, body) = answer.into_parts();
         let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
         Answer { status: head.status.as_u16(), headers: head.headers, body: body.to_vec() }
