@@ -24,6 +24,25 @@ pub async fn audit(conn: &mut PgConnection) -> Result<Vec<String>> {
            left join held h on h.provider_id = i.provider_id and h.class_id = i.class_id
            where i.used <> coalesce(h.used, 0)
            union all
+           select format('consumer %s: %s of class %s is allocated from provider %s, which has none',
+                         coalesce(c.uuid::text, a.consumer_id::text), a.used, a.class_id,
+                         a.provider_id)
+           from allocations a left join consumers c on c.id = a.consumer_id
+           where not exists (select from inventories i where i.provider_id = a.provider_id
+                             and i.class_id = a.class_id)
+           union all
+           select format('consumer with key %s does not exist, but holds something', consumer_id)
+           from allocations a
+           where not exists (select from consumers c where c.id = a.consumer_id)
+           union all
+           select format('consumer %s: its project, user or type does not exist', c.uuid)
+           from consumers c
+           left join projects on projects.id = c.project_id
+           left join users on users.id = c.user_id
+           left join consumer_types t on t.id = c.consumer_type_id
+           where projects.id is null or users.id is null
+              or (t.id is null and c.consumer_type_id is not null)
+           union all
            select format('consumer %s holds nothing', uuid) from consumers c
            where not exists (select from allocations where consumer_id = c.id)
            union all

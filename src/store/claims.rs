@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::change::Tx;
 use super::error::{Error, Result};
 use crate::model::claim::{Account, Books, Claim, Consumer, Owner, Request, Shelf, Stock};
-use crate::model::{ClassId, ConsumerId, Expected, Inventory, ProviderId};
+use crate::model::{ClassId, ConsumerId, Expected, Generation, Inventory, ProviderId};
 
 /// What has been locked, as the judge sees it, with the keys that writing needs.
 pub(super) struct Locked {
@@ -19,11 +19,14 @@ pub(super) struct Locked {
     consumers: BTreeMap<Uuid, ConsumerRow>,
 }
 
-/// A consumer's row. `inserted`: only by this transaction, so the consumer did not exist.
+/// A consumer's row. `inserted`: what this transaction has inserted, if the consumer did not exist.
 struct ConsumerRow {
     id: ConsumerId,
-    inserted: bool,
+    inserted: Option<Consumer>,
 }
+
+/// What nearly all consumers have that did not exist: they come with their first claim.
+const GENERATION_INSERTED: Generation = 1;
 
 /// What has to be locked.
 #[derive(Default)]
@@ -71,16 +74,16 @@ impl<'r> Needs<'r> {
 
 /// Locks everything that is needed and reads it.
 pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<Locked> {
-    let inserted = insert_consumers(tx.conn, &needs.claiming).await?;
-    let mut consumers = BTreeMap::new();
-    let mut accounts = lock_consumers(tx.conn, needs, &inserted, &mut consumers).await?;
+    let mut consumers = insert_consumers(tx.conn, &needs.claiming).await?;
+    let mut accounts = lock_consumers(tx.conn, needs, &mut consumers).await?;
     if needs.claiming.keys().any(|uuid| !consumers.contains_key(uuid)) {
         return Err(Error::Again("a consumer went while it was being locked".to_owned()));
     }
     let held = read_held(tx.conn, &mut accounts, &consumers).await?;
     let providers = lock_providers(tx.conn, needs, &held).await?;
-    let stocks = read_stocks(tx.conn, &providers).await?;
-    let classes = read_classes(tx.conn, needs, &stocks).await?;
+    let mut classes = HashMap::new();
+    let stocks = read_stocks(tx.conn, &providers, &mut classes).await?;
+    read_classes(tx.conn, needs, &mut classes).await?;
     Ok(Locked { books: Books { classes, providers, stocks, consumers: accounts }, consumers })
 }
 
@@ -88,33 +91,52 @@ pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<Locked> {
 async fn insert_consumers(
     conn: &mut PgConnection,
     claiming: &BTreeMap<Uuid, Owner>,
-) -> Result<BTreeSet<Uuid>> {
+) -> Result<BTreeMap<Uuid, ConsumerRow>> {
     if claiming.is_empty() {
-        return Ok(BTreeSet::new());
+        return Ok(BTreeMap::new());
     }
     let uuids: Vec<Uuid> = claiming.keys().copied().collect();
     let projects: Vec<i32> = claiming.values().map(|owner| owner.project).collect();
     let users: Vec<i32> = claiming.values().map(|owner| owner.user).collect();
-    let inserted = sqlx::query_scalar!(
-        "insert into consumers (uuid, project_id, user_id)
-         select * from unnest($1::uuid[], $2::int[], $3::int[])
-         on conflict (uuid) do nothing returning uuid",
+    let types: Vec<Option<i32>> = claiming.values().map(|owner| owner.consumer_type).collect();
+    let rows = sqlx::query!(
+        "insert into consumers (uuid, project_id, user_id, consumer_type_id, generation)
+         select *, $5::bigint from unnest($1::uuid[], $2::int[], $3::int[], $4::int[])
+         on conflict (uuid) do nothing returning uuid, id",
         &uuids,
         &projects,
-        &users
+        &users,
+        &types as &[Option<i32>],
+        GENERATION_INSERTED
     )
     .fetch_all(conn)
     .await?;
-    Ok(inserted.into_iter().collect())
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let inserted = claiming.get(&row.uuid).map(|owner| Consumer {
+                owner: *owner,
+                generation: GENERATION_INSERTED,
+                holds: BTreeMap::new(),
+            });
+            (row.uuid, ConsumerRow { id: ConsumerId(row.id), inserted })
+        })
+        .collect())
 }
 
+/// Locks those that existed before and opens an account for each; to insert is to lock.
 async fn lock_consumers(
     conn: &mut PgConnection,
     needs: &Needs<'_>,
-    inserted: &BTreeSet<Uuid>,
     rows: &mut BTreeMap<Uuid, ConsumerRow>,
 ) -> Result<BTreeMap<Uuid, Account>> {
-    let uuids: Vec<Uuid> = needs.consumers.iter().copied().collect();
+    let mut accounts: BTreeMap<Uuid, Account> =
+        needs.consumers.iter().map(|uuid| (*uuid, Account::default())).collect();
+    let uuids: Vec<Uuid> =
+        needs.consumers.iter().filter(|uuid| !rows.contains_key(uuid)).copied().collect();
+    if uuids.is_empty() {
+        return Ok(accounts);
+    }
     let locked = sqlx::query!(
         "select id, uuid, generation, project_id, user_id, consumer_type_id from consumers
          where uuid = any($1) order by uuid for update",
@@ -122,14 +144,8 @@ async fn lock_consumers(
     )
     .fetch_all(conn)
     .await?;
-    let mut accounts: BTreeMap<Uuid, Account> =
-        uuids.into_iter().map(|uuid| (uuid, Account::default())).collect();
     for row in locked {
-        let inserted = inserted.contains(&row.uuid);
-        rows.insert(row.uuid, ConsumerRow { id: ConsumerId(row.id), inserted });
-        if inserted {
-            continue;
-        }
+        rows.insert(row.uuid, ConsumerRow { id: ConsumerId(row.id), inserted: None });
         let consumer = Consumer {
             owner: Owner {
                 project: row.project_id,
@@ -151,8 +167,11 @@ async fn read_held(
     accounts: &mut BTreeMap<Uuid, Account>,
     rows: &BTreeMap<Uuid, ConsumerRow>,
 ) -> Result<BTreeSet<i32>> {
-    let uuid_of: HashMap<i64, Uuid> =
-        rows.iter().filter(|(_, row)| !row.inserted).map(|(uuid, row)| (row.id.0, *uuid)).collect();
+    let uuid_of: HashMap<i64, Uuid> = rows
+        .iter()
+        .filter(|(_, row)| row.inserted.is_none())
+        .map(|(uuid, row)| (row.id.0, *uuid))
+        .collect();
     let mut providers = BTreeSet::new();
     if uuid_of.is_empty() {
         return Ok(providers);
@@ -197,15 +216,17 @@ async fn lock_providers(
         .collect())
 }
 
+/// Reads what the providers have, and the names of the classes of it.
 async fn read_stocks(
     conn: &mut PgConnection,
     providers: &HashMap<Uuid, Shelf>,
+    classes: &mut HashMap<String, ClassId>,
 ) -> Result<BTreeMap<(ProviderId, ClassId), Stock>> {
     let ids: Vec<i32> = providers.values().map(|shelf| shelf.id.0).collect();
     let rows = sqlx::query!(
-        "select provider_id, class_id, total, reserved, min_unit, max_unit, step_size,
+        "select provider_id, class_id, name, total, reserved, min_unit, max_unit, step_size,
                 allocation_ratio, used
-         from inventories where provider_id = any($1)",
+         from inventories join resource_classes on id = class_id where provider_id = any($1)",
         &ids
     )
     .fetch_all(conn)
@@ -213,6 +234,7 @@ async fn read_stocks(
     Ok(rows
         .into_iter()
         .map(|row| {
+            classes.entry(row.name).or_insert(ClassId(row.class_id));
             let terms = Inventory {
                 total: row.total,
                 reserved: row.reserved,
@@ -227,23 +249,25 @@ async fn read_stocks(
         .collect())
 }
 
-/// The names of all classes that are named or stocked.
+/// Adds the classes that are named but not stocked, if they exist.
 async fn read_classes(
     conn: &mut PgConnection,
     needs: &Needs<'_>,
-    stocks: &BTreeMap<(ProviderId, ClassId), Stock>,
-) -> Result<HashMap<String, ClassId>> {
-    let names: Vec<&str> = needs.classes.iter().copied().collect();
-    let ids: BTreeSet<i32> = stocks.keys().map(|(_, class)| class.0).collect();
-    let ids: Vec<i32> = ids.into_iter().collect();
+    classes: &mut HashMap<String, ClassId>,
+) -> Result<()> {
+    let names: Vec<&str> =
+        needs.classes.iter().filter(|name| !classes.contains_key(**name)).copied().collect();
+    if names.is_empty() {
+        return Ok(());
+    }
     let rows = sqlx::query!(
-        "select id, name from resource_classes where name = any($1) or id = any($2)",
-        &names as &[&str],
-        &ids
+        "select id, name from resource_classes where name = any($1)",
+        &names as &[&str]
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.name, ClassId(row.id))).collect())
+    classes.extend(rows.into_iter().map(|row| (row.name, ClassId(row.id))));
+    Ok(())
 }
 
 /// Writes the difference between the books as they were locked and as they are now. Inventories
@@ -331,8 +355,12 @@ impl Rows {
                 self.held.3.push(*amount);
             }
         }
+        let stored = row.inserted.as_ref().or(account.before.as_ref());
+        let is_stored = |now: &Consumer| {
+            stored.is_some_and(|it| (it.generation, it.owner) == (now.generation, now.owner))
+        };
         match &account.now {
-            Some(now) if account.before.as_ref() != Some(now) => {
+            Some(now) if !is_stored(now) => {
                 self.consumer.0.push(row.id.0);
                 self.consumer.1.push(now.generation);
                 self.owner.0.push(now.owner.project);
@@ -345,9 +373,13 @@ impl Rows {
     }
 
     /// One statement for everything: constraints are checked at its end, when all is in place.
+    ///
+    /// # Errors
+    /// Besides those of the database, a bug if not exactly the rows that are meant have changed:
+    /// there is no foreign key that would notice.
     async fn write(&self, conn: &mut PgConnection) -> Result<()> {
-        sqlx::query!(
-            "with gone as (
+        let changed = sqlx::query!(
+            r#"with gone as (
                  delete from allocations a
                  using unnest($1::bigint[], $2::int[], $3::int[]) as g (consumer, provider, class)
                  where a.consumer_id = g.consumer and a.provider_id = g.provider
@@ -360,19 +392,24 @@ impl Rows {
              ), stock as (
                  update inventories i set used = i.used + s.delta
                  from unnest($8::int[], $9::int[], $10::bigint[]) as s (provider, class, delta)
-                 where i.provider_id = s.provider and i.class_id = s.class
+                 where i.provider_id = s.provider and i.class_id = s.class returning 1
              ), provider as (
                  update providers p set generation = p.generation + s.steps, updated_at = now()
                  from unnest($11::int[], $12::bigint[]) as s (provider, steps)
-                 where p.id = s.provider
+                 where p.id = s.provider returning 1
              ), consumer as (
                  update consumers c set project_id = s.project, user_id = s.user_id,
                         consumer_type_id = s.consumer_type, generation = s.generation
                  from unnest($13::bigint[], $14::bigint[], $15::int[], $16::int[], $17::int[])
                      as s (consumer, generation, project, user_id, consumer_type)
-                 where c.id = s.consumer
+                 where c.id = s.consumer returning 1
+             ), consumer_gone as (
+                 delete from consumers where id = any($18) returning 1
              )
-             delete from consumers where id = any($18)",
+             select (select count(*) from stock) as "stock!",
+                    (select count(*) from provider) as "provider!",
+                    (select count(*) from consumer) as "consumer!",
+                    (select count(*) from consumer_gone) as "consumer_gone!""#,
             &self.gone.0,
             &self.gone.1,
             &self.gone.2,
@@ -392,8 +429,19 @@ impl Rows {
             &self.owner.2 as &[Option<i32>],
             &self.consumer_gone
         )
-        .execute(conn)
+        .fetch_one(conn)
         .await?;
+        let meant = [
+            (changed.stock, self.stock.0.len()),
+            (changed.provider, self.provider.0.len()),
+            (changed.consumer, self.consumer.0.len()),
+            (changed.consumer_gone, self.consumer_gone.len()),
+        ];
+        if meant.iter().any(|(changed, meant)| usize::try_from(*changed) != Ok(*meant)) {
+            return Err(Error::Bug(format!(
+                "a claim changed other rows than it locked: {meant:?}"
+            )));
+        }
         Ok(())
     }
 }

@@ -200,7 +200,6 @@ impl Reader {
 
 async fn connect(options: &PgConnectOptions) -> Result<PgConnection> {
     let mut conn = PgConnection::connect_with(options).await?;
-    rows::prefer_indexes(&mut conn).await?;
     settle_epoch(&mut conn).await?;
     Ok(conn)
 }

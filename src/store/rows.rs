@@ -273,7 +273,7 @@ async fn changed_providers(conn: &mut PgConnection, since: &str) -> Result<Read>
 }
 
 /// The keys are made one array before anything is joined to them, which keeps the plan to index
-/// look-ups (see [`prefer_indexes`]).
+/// look-ups.
 async fn changed_rows(conn: &mut PgConnection, since: &str) -> Result<Vec<ChangedRow>> {
     let rows = sqlx::query_as!(
         ChangedRow,
@@ -310,17 +310,6 @@ async fn changed_rows(conn: &mut PgConnection, since: &str) -> Result<Vec<Change
     .fetch_all(conn)
     .await?;
     Ok(rows)
-}
-
-/// Sets a connection up for the change feed: plans made before tables have grown would otherwise
-/// read them whole.
-pub(super) async fn prefer_indexes(conn: &mut PgConnection) -> Result<()> {
-    sqlx::raw_sql(
-        "set enable_hashjoin = off; set enable_mergejoin = off; set enable_seqscan = off",
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
 }
 
 /// Cuts the log off below an old snapshot. Whoever is further behind reads everything again.

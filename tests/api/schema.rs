@@ -4,7 +4,9 @@
 use berth::store::schema::{Status, migrate, status};
 use berth::store::standard;
 use sqlx::{Connection, PgConnection};
+use uuid::Uuid;
 
+use crate::support::app::Berth;
 use crate::support::postgres::{database, empty_database};
 
 #[tokio::test]
@@ -45,6 +47,26 @@ async fn a_schema_of_the_future_is_refused() {
     assert_eq!(status(&mut conn).await.unwrap(), Status::Ahead(vec![9999]));
     let refused = migrate(&mut conn).await.unwrap_err().to_string();
     assert!(refused.contains("9999"), "{refused}");
+}
+
+/// Claims are written without foreign keys; what they would refuse to let go stays all the same.
+#[tokio::test]
+async fn nothing_goes_that_is_still_held() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 2)]).await.expect(204);
+    let mut conn = berth.session().await;
+    for (statement, constraint) in [
+        ("delete from inventories", "allocations_inventory"),
+        ("delete from providers", "allocations_inventory"),
+        ("delete from consumers", "allocations_consumer"),
+    ] {
+        let refused = sqlx::query(statement).execute(&mut conn).await.unwrap_err();
+        let refused = refused.as_database_error().unwrap();
+        assert_eq!(refused.constraint(), Some(constraint), "{statement}: {refused}");
+        assert!(refused.is_foreign_key_violation());
+    }
+    berth.audit().await;
 }
 
 /// Classes have their position as key, so listings by key are in the reference's order; a standard
