@@ -156,6 +156,12 @@ pub struct Config {
           value_parser = seconds)]
     pub body_timeout: Duration,
 
+    /// Seconds a search for allocation candidates may go on without finding any. Then the request
+    /// is answered with 503, or the answer under way is cut short.
+    #[arg(long, env = "BERTH_SEARCH_TIMEOUT", default_value = "10", value_name = "SECONDS",
+          value_parser = seconds)]
+    pub search_timeout: Duration,
+
     /// Seconds that requests in flight have to finish after SIGTERM.
     #[arg(long, env = "BERTH_SHUTDOWN_GRACE", default_value = "30", value_name = "SECONDS",
           value_parser = seconds)]

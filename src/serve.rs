@@ -172,6 +172,7 @@ fn options(config: &Config) -> Options {
         },
         max_body_bytes: config.max_body_bytes,
         body_timeout: config.body_timeout,
+        search_timeout: config.search_timeout,
         path_prefix: config.path_prefix.clone().unwrap_or_default(),
         ..Options::default()
     }

@@ -76,6 +76,8 @@ pub struct Options {
     pub max_body_bytes: usize,
     /// How long a body may take to arrive.
     pub body_timeout: Duration,
+    /// How long a search may go on without finding anything.
+    pub search_timeout: Duration,
     /// Longest path and query that is looked at, in bytes.
     pub max_uri_bytes: usize,
     /// A path below which the API is served too, such as `/placement`; may be empty.
@@ -93,7 +95,8 @@ impl Default for Options {
             randomize_allocation_candidates: false,
             generation_strategy: Strategy::DepthFirst,
             max_body_bytes: 1024 * 1024,
-            body_timeout: Duration::from_mins(1),
+            body_timeout: Duration::from_secs(30),
+            search_timeout: Duration::from_secs(10),
             max_uri_bytes: 64 * 1024,
             path_prefix: String::new(),
         }

@@ -110,11 +110,14 @@ impl Found {
         self.involved[word] |= 1 << (slot % 64);
     }
 
-    /// The slots involved in the candidates so far: roots of trees, or when a candidate may not
-    /// use several providers of a tree, providers.
-    pub(super) fn involved(&self) -> impl Iterator<Item = u32> {
-        self.involved.iter().zip((0..).step_by(64)).flat_map(|(word, first)| {
-            let mut word = *word;
+    /// The slots involved in the candidates so far, from one on: roots of trees, or when a
+    /// candidate may not use several providers of a tree, providers.
+    pub(super) fn involved(&self, from: u32) -> impl Iterator<Item = u32> {
+        let skipped = from / 64;
+        let words = self.involved.iter().skip(skipped as usize);
+        words.zip((skipped * 64..).step_by(64)).flat_map(move |(word, first)| {
+            let before = from.saturating_sub(first).min(63);
+            let mut word = *word >> before << before;
             std::iter::from_fn(move || {
                 let bit = word.trailing_zeros();
                 word &= word.wrapping_sub(1);

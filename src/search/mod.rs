@@ -95,9 +95,20 @@ impl Search {
     /// every tree that supplies something, each before those below it; only the suppliers
     /// themselves if candidates may not use several providers of a tree.
     pub fn summarised(&self) -> impl Iterator<Item = Provider<'_>> {
-        self.engine.found.involved().flat_map(|slot| {
-            let len = if self.plan.nested { self.world.place(slot).len } else { 1 };
-            (slot..slot + len).filter_map(|slot| self.world.at(slot))
+        self.summarised_after(None)
+    }
+
+    /// Those of [`Search::summarised`] that come after the one in a slot.
+    pub(crate) fn summarised_after(&self, last: Option<u32>) -> impl Iterator<Item = Provider<'_>> {
+        let nested = self.plan.nested;
+        let (first, begun) = match last {
+            None => (0, 0),
+            Some(last) if nested => (self.world.place(last).root, last + 1),
+            Some(last) => (last + 1, last + 1),
+        };
+        self.engine.found.involved(first).flat_map(move |slot| {
+            let len = if nested { self.world.place(slot).len } else { 1 };
+            (slot.max(begun)..slot + len).filter_map(|slot| self.world.at(slot))
         })
     }
 

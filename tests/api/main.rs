@@ -8,6 +8,7 @@
 )]
 
 mod bad_input;
+mod candidates;
 mod concurrency;
 mod crash;
 mod differences;

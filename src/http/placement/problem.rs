@@ -141,6 +141,11 @@ impl Problem {
         Self { cause: Some(cause.into()), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "") }
     }
 
+    /// 503: answering takes more than may be spent on one request.
+    pub(super) fn overloaded(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+    }
+
     /// The same with a code.
     pub(super) fn code(self, code: Code) -> Self {
         Self { code, ..self }

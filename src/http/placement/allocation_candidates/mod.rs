@@ -1,24 +1,19 @@
 //! `/allocation_candidates`.
 //!
-//! A small answer is found and written at once. A large one is sent while it is found: a task
-//! beside those that serve requests works ahead of the client by a few parts, waits when the client
-//! is slow, and stops when it is gone. Such tasks take turns, so that however many there are the
-//! others are served.
+//! What is found soon is written on the spot and sent whole; the rest of a larger answer is sent
+//! while it is found.
 
 mod request;
 mod response;
+mod stream;
+mod text;
 
-use std::io;
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::body::{Body, Bytes};
-use futures_util::{Stream, stream};
-use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
+use axum::body::Body;
 
 use self::response::{Shape, Stopped, Writing};
+use self::stream::{Failure, Pace};
 use super::call::Call;
 use super::problem::Problem;
 use super::reply::Reply;
@@ -26,26 +21,46 @@ use crate::model::Refusal;
 use crate::search::{self, Request, Unknown};
 use crate::world::World;
 
-/// How many parts are written ahead of the client.
-const PARTS_AHEAD: usize = 4;
+/// Up to this much is written on the spot, in bytes: well under a millisecond's work.
+const AT_ONCE: usize = 1024 * 1024;
+/// About as much is written for each candidate, with its summary.
+const CANDIDATE: usize = 640;
 
 /// `GET /allocation_candidates`
 pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     let request = request::request(&call.query()?, call.asked, &call.app.options)?;
     let world = call.app.store.world().await?;
     let shape = Shape::of(call.asked, &request, &world);
-    let search = search::find(world.clone(), &request).map_err(unknown)?;
-    let mut writing = Writing::new(search, shape);
-    let stopped = writing.write_candidates();
-    let reply = if stopped == Stopped::Exhausted && writing.ends_soon() {
+    let search = search::find(Arc::clone(&world), &request).map_err(unknown)?;
+    let room = request.limit.unwrap_or(usize::MAX).saturating_mul(CANDIDATE).min(AT_ONCE);
+    let mut writing = Writing::new(search, shape, room);
+    let pace = Pace::of(&call.app);
+    let goes_on;
+    (writing, goes_on) = match writing.write(AT_ONCE) {
+        Stopped::Done => (writing, false),
+        Stopped::Full => (writing, true),
+        Stopped::Paused => pace.clone().go_on(writing).await.map_err(failed)?,
+    };
+    let reply = if goes_on {
+        Reply::body(Body::from_stream(stream::parts(writing, pace)))
+    } else {
         if writing.candidates() == 0 {
             tell_why(&world, &request);
         }
-        Reply::bytes(at_once(writing))
-    } else {
-        beside(writing, &call).await?
+        Reply::bytes(writing.take(0))
     };
     Ok(reply.modified(call.now()))
+}
+
+fn failed(failure: Failure) -> Problem {
+    match failure {
+        Failure::Fruitless(_) => Problem::overloaded(failure.to_string()),
+        // It goes on here, where panics are caught.
+        Failure::Panic(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => Problem::internal(error.to_string()),
+        },
+    }
 }
 
 fn unknown(name: Unknown) -> Problem {
@@ -65,106 +80,4 @@ fn tell_why(world: &World, request: &Request) {
     if tracing::enabled!(tracing::Level::DEBUG) {
         tracing::debug!("no allocation candidates: {}", search::why::why(world, request));
     }
-}
-
-/// The rest of an answer in one piece.
-fn at_once(writing: Writing) -> Bytes {
-    let mut text = Vec::new();
-    let rest = writing.finish(|part| {
-        text.extend_from_slice(&part);
-        ControlFlow::Continue(())
-    });
-    match rest {
-        ControlFlow::Continue(rest) if text.is_empty() => rest,
-        ControlFlow::Continue(rest) => [text, rest.to_vec()].concat().into(),
-        ControlFlow::Break(()) => text.into(),
-    }
-}
-
-/// A part of an answer.
-enum Part {
-    More(Bytes),
-    Last(Bytes),
-}
-
-/// An answer that takes its time: whole if it turns out to be small, else in parts.
-async fn beside(writing: Writing, call: &Call) -> Result<Reply, Problem> {
-    let (parts, mut arriving) = mpsc::channel(PARTS_AHEAD);
-    let outlet = Outlet {
-        parts,
-        runtime: Handle::current(),
-        turns: call.app.search_turns.clone(),
-        patience: call.app.options.body_timeout,
-    };
-    let task = tokio::task::spawn_blocking(move || write(writing, &outlet));
-    match arriving.recv().await {
-        Some(Part::Last(whole)) => Ok(Reply::bytes(whole)),
-        Some(first) => Ok(Reply::body(Body::from_stream(in_parts(first, arriving)))),
-        None => {
-            // It can only have panicked: the panic goes on here, where panics are caught.
-            if let Err(error) = task.await
-                && let Ok(panic) = error.try_into_panic()
-            {
-                std::panic::resume_unwind(panic);
-            }
-            Err(Problem::internal("the search ended without an answer"))
-        }
-    }
-}
-
-/// The parts one after the other. Without a last one the answer is cut short, and must not look
-/// whole.
-fn in_parts(
-    first: Part,
-    arriving: mpsc::Receiver<Part>,
-) -> impl Stream<Item = io::Result<Bytes>> + Send {
-    stream::unfold(Some((Some(first), arriving)), |state| async move {
-        let (first, mut arriving) = state?;
-        let part = match first {
-            Some(first) => Some(first),
-            None => arriving.recv().await,
-        };
-        Some(match part {
-            Some(Part::More(bytes)) => (Ok(bytes), Some((None, arriving))),
-            Some(Part::Last(bytes)) => (Ok(bytes), None),
-            None => (Err(io::Error::other("the search ended early")), None),
-        })
-    })
-}
-
-/// Where parts go.
-struct Outlet {
-    parts: mpsc::Sender<Part>,
-    runtime: Handle,
-    turns: Arc<Semaphore>,
-    patience: Duration,
-}
-
-impl Outlet {
-    /// Waits for a turn at the processor, of which those who serve requests need some, too.
-    fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        self.runtime.block_on(self.turns.acquire()).ok()
-    }
-
-    /// Hands a part over; breaks off if the client is gone or takes nothing for too long.
-    fn send(&self, part: Part) -> ControlFlow<()> {
-        let sent = self.runtime.block_on(self.parts.send_timeout(part, self.patience));
-        if sent.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    }
-}
-
-fn write(mut writing: Writing, outlet: &Outlet) -> ControlFlow<()> {
-    loop {
-        let turn = outlet.turn();
-        let stopped = writing.write_candidates();
-        drop(turn);
-        match stopped {
-            Stopped::Full => outlet.send(Part::More(writing.take()))?,
-            Stopped::Paused if outlet.parts.is_closed() => return ControlFlow::Break(()),
-            Stopped::Paused => {}
-            Stopped::Exhausted => break,
-        }
-    }
-    let rest = writing.finish(|part| outlet.send(Part::More(part)))?;
-    outlet.send(Part::Last(rest))
 }

@@ -3,13 +3,11 @@
 //! The one place where an answer is not a view: there may be very many candidates, and clients wait
 //! for them. What depends on the version is decided once, in [`Shape`].
 
-use std::io::Write;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use uuid::Uuid;
 
+use super::text::Text;
 use crate::http::placement::microversion::{
     ALLOCATIONS_BY_PROVIDER, MAPPINGS, Microversion, NESTED_CANDIDATES, REQUIRED_TRAITS,
     SUMMARIES_SHOW_ALL_CLASSES,
@@ -17,9 +15,6 @@ use crate::http::placement::microversion::{
 use crate::model::ClassId;
 use crate::search::{Candidate, Next, Request, Search};
 use crate::world::{Provider, World};
-
-/// How much is gathered before it is sent, in bytes.
-const PART: usize = 64 * 1024;
 
 /// What a version shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +52,15 @@ pub(super) struct Writing {
     text: Text,
     /// How many candidates there were.
     candidates: usize,
+    stage: Stage,
+}
+
+/// What is written next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Candidates,
+    /// Summaries, after that of the provider in a slot.
+    Summaries(Option<u32>),
 }
 
 /// Why writing stopped.
@@ -66,16 +70,17 @@ pub(super) enum Stopped {
     Full,
     /// The search wants to know whether anybody still waits.
     Paused,
-    /// All candidates are written; the summaries are not.
-    Exhausted,
+    /// All is written.
+    Done,
 }
 
 impl Writing {
-    /// Of what a search will find.
-    pub(super) fn new(search: Search, shape: Shape) -> Self {
-        let mut text = Text::default();
+    /// Of what a search will find; the text begins with room for that many bytes.
+    pub(super) fn new(search: Search, shape: Shape, room: usize) -> Self {
+        let mut text = Text::with_room(room);
         text.push("{\"allocation_requests\":[");
-        Self { world: Arc::clone(search.world()), search, shape, text, candidates: 0 }
+        let world = Arc::clone(search.world());
+        Self { world, search, shape, text, candidates: 0, stage: Stage::Candidates }
     }
 
     /// How many candidates there were so far.
@@ -83,10 +88,23 @@ impl Writing {
         self.candidates
     }
 
-    /// Writes candidates until there is a reason to stop.
-    pub(super) fn write_candidates(&mut self) -> Stopped {
-        loop {
-            if self.text.0.len() >= PART {
+    /// Whether there is anything to take that tells of a candidate.
+    pub(super) fn has_news(&self) -> bool {
+        self.candidates > 0 && self.text.len() > 0
+    }
+
+    /// What is written and not yet taken; the next part will have about that many bytes.
+    pub(super) fn take(&mut self, next: usize) -> Bytes {
+        self.text.take(next + next / 8)
+    }
+
+    /// Writes on until there are that many bytes to take, or another reason to stop.
+    pub(super) fn write(&mut self, enough: usize) -> Stopped {
+        let mut last = loop {
+            if let Stage::Summaries(last) = self.stage {
+                break last;
+            }
+            if self.text.len() >= enough {
                 return Stopped::Full;
             }
             match self.search.next_candidate() {
@@ -98,68 +116,29 @@ impl Writing {
                     self.text.candidate(candidate, &self.shape, &self.world);
                 }
                 Next::Paused => return Stopped::Paused,
-                Next::Exhausted => return Stopped::Exhausted,
+                Next::Exhausted => {
+                    self.text.push("],\"provider_summaries\":{");
+                    self.stage = Stage::Summaries(None);
+                }
             }
-        }
-    }
-
-    /// Whether the summaries are so few that writing them takes no time worth mentioning.
-    pub(super) fn ends_soon(&self) -> bool {
-        self.search.summarised().nth(500).is_none()
-    }
-
-    /// What is written and not yet taken.
-    pub(super) fn take(&mut self) -> Bytes {
-        self.text.part()
-    }
-
-    /// Writes the summaries and the end, handing over what is enough to send, until nobody takes
-    /// it. Gives the rest.
-    pub(super) fn finish(
-        mut self,
-        mut send: impl FnMut(Bytes) -> ControlFlow<()>,
-    ) -> ControlFlow<(), Bytes> {
-        self.text.push("],\"provider_summaries\":{");
-        for (number, provider) in self.search.summarised().enumerate() {
-            if self.text.0.len() >= PART {
-                send(self.text.part())?;
+        };
+        for provider in self.search.summarised_after(last) {
+            if self.text.len() >= enough {
+                self.stage = Stage::Summaries(last);
+                return Stopped::Full;
             }
-            if number > 0 {
+            if last.is_some() {
                 self.text.push(",");
             }
             self.text.summary(&provider, &self.shape, &self.world);
+            last = Some(provider.slot());
         }
         self.text.push("}}");
-        ControlFlow::Continue(self.text.0.into())
+        Stopped::Done
     }
 }
 
-/// JSON being written. Names of classes and traits, suffixes and UUIDs need no escaping.
-#[derive(Debug, Default)]
-struct Text(Vec<u8>);
-
 impl Text {
-    /// What is written so far; the rest is written into a room that will hold a part.
-    fn part(&mut self) -> Bytes {
-        std::mem::replace(&mut self.0, Vec::with_capacity(PART + PART / 8)).into()
-    }
-
-    fn push(&mut self, text: &str) {
-        self.0.extend_from_slice(text.as_bytes());
-    }
-
-    fn uuid(&mut self, uuid: Uuid) {
-        let mut buffer = Uuid::encode_buffer();
-        self.push("\"");
-        self.push(uuid.hyphenated().encode_lower(&mut buffer));
-        self.push("\"");
-    }
-
-    fn number(&mut self, number: i64) {
-        // Writing to memory cannot fail.
-        drop(write!(self.0, "{number}"));
-    }
-
     fn candidate(&mut self, candidate: Candidate<'_>, shape: &Shape, world: &World) {
         let (open, close) = if shape.by_provider { ("{", "}") } else { ("[", "]") };
         self.push("{\"allocations\":");
@@ -186,15 +165,6 @@ impl Text {
         self.push("}");
     }
 
-    fn amounts(&mut self, amounts: &[(ClassId, i64)], world: &World) {
-        for (number, (class, amount)) in amounts.iter().enumerate() {
-            self.push(if number > 0 { ",\"" } else { "\"" });
-            self.push(world.class_name(*class).unwrap_or_default());
-            self.push("\":");
-            self.number(*amount);
-        }
-    }
-
     fn mappings(&mut self, candidate: Candidate<'_>) {
         self.push(",\"mappings\":{");
         for (number, (suffix, providers)) in candidate.mappings().enumerate() {
@@ -219,17 +189,15 @@ impl Text {
         let shown = |class| classes.is_none_or(|classes| classes.contains(&class));
         let inventories = provider.inventories().filter(|row| shown(row.class));
         for (number, row) in inventories.enumerate() {
-            self.push(if number > 0 { ",\"" } else { "\"" });
-            self.push(world.class_name(row.class).unwrap_or_default());
-            self.push("\":{\"capacity\":");
-            self.number(row.terms.capacity());
-            self.push(",\"used\":");
-            self.number(row.used);
-            self.push("}");
+            if number > 0 {
+                self.push(",");
+            }
+            self.stock(row.class, row.terms.capacity(), row.used, world);
         }
         self.push("}");
         if shape.traits {
-            self.traits(provider, world);
+            self.push(",\"traits\":");
+            self.traits(provider.traits(), world);
         }
         if shape.family {
             self.push(",\"parent_provider_uuid\":");
@@ -241,16 +209,6 @@ impl Text {
             self.uuid(provider.root().uuid());
         }
         self.push("}");
-    }
-
-    fn traits(&mut self, provider: &Provider<'_>, world: &World) {
-        self.push(",\"traits\":[");
-        for (number, id) in provider.traits().iter().enumerate() {
-            self.push(if number > 0 { ",\"" } else { "\"" });
-            self.push(world.trait_name(*id).unwrap_or_default());
-            self.push("\"");
-        }
-        self.push("]");
     }
 }
 

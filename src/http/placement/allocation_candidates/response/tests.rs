@@ -1,4 +1,3 @@
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -82,17 +81,13 @@ fn request(asked: Microversion, resources: &[(&str, i64)]) -> Request {
 
 fn writing(asked: Microversion, request: &Request, world: Arc<World>) -> Writing {
     let shape = Shape::of(asked, request, &world);
-    Writing::new(search::find(world, request).unwrap(), shape)
+    Writing::new(search::find(world, request).unwrap(), shape, 0)
 }
 
 fn answer(asked: Microversion, resources: &[(&str, i64)]) -> Value {
     let mut writing = writing(asked, &request(asked, resources), world());
-    assert_eq!(writing.write_candidates(), Stopped::Exhausted);
-    assert!(writing.ends_soon());
-    let ControlFlow::Continue(rest) = writing.finish(|_| ControlFlow::Break(())) else {
-        panic!("it is small")
-    };
-    serde_json::from_slice(&rest).unwrap()
+    assert_eq!(writing.write(usize::MAX), Stopped::Done);
+    serde_json::from_slice(&writing.take(0)).unwrap()
 }
 
 #[test]
@@ -184,42 +179,43 @@ fn many(count: i32) -> Arc<World> {
     Arc::new(World::build(catalogue, (1..=count).map(root).collect()))
 }
 
-#[test]
-fn a_large_answer_comes_in_parts_of_one_text() {
-    let mut writing = writing(LATEST, &request(LATEST, &[("VCPU", 1)]), many(2000));
-    let mut text = Vec::new();
+/// An answer taken whenever there are so many bytes of it, and how often that was.
+fn in_parts(mut writing: Writing, enough: usize) -> (String, usize) {
+    let (mut text, mut parts) = (Vec::new(), 0);
     loop {
-        match writing.write_candidates() {
-            Stopped::Full => text.extend(writing.take()),
-            Stopped::Paused => {}
-            Stopped::Exhausted => break,
+        let stopped = writing.write(enough);
+        if stopped != Stopped::Paused {
+            text.extend(writing.take(0));
+            parts += 1;
+        }
+        if stopped == Stopped::Done {
+            return (String::from_utf8(text).unwrap(), parts);
         }
     }
-    assert!(!writing.ends_soon());
-    let mut parts = 0;
-    let rest = writing.finish(|part| {
-        parts += 1;
-        text.extend(part);
-        ControlFlow::Continue(())
-    });
-    let ControlFlow::Continue(rest) = rest else { panic!("everything was taken") };
-    text.extend(rest);
-    let answer: Value = serde_json::from_slice(&text).unwrap();
-    assert_eq!(answer["allocation_requests"].as_array().map(Vec::len), Some(2000));
-    assert_eq!(answer["provider_summaries"].as_object().map(serde_json::Map::len), Some(2000));
-    assert!(parts > 1);
 }
 
 #[test]
-fn nothing_is_written_for_a_client_that_is_gone() {
-    let mut writing = writing(LATEST, &request(LATEST, &[("VCPU", 1)]), many(2000));
-    while writing.write_candidates() != Stopped::Exhausted {
-        drop(writing.take());
+fn a_large_answer_comes_in_parts_of_one_text() {
+    let asked = request(LATEST, &[("VCPU", 1)]);
+    let world = many(2000);
+    let (whole, once) = in_parts(writing(LATEST, &asked, Arc::clone(&world)), usize::MAX);
+    let (text, parts) = in_parts(writing(LATEST, &asked, world), 10_000);
+    assert!(once == 1 && parts > 10);
+    assert_eq!(text, whole);
+    let answer: Value = serde_json::from_str(&whole).unwrap();
+    assert_eq!(answer["allocation_requests"].as_array().map(Vec::len), Some(2000));
+    assert_eq!(answer["provider_summaries"].as_object().map(serde_json::Map::len), Some(2000));
+}
+
+/// A tree's summaries may end one part and begin the next.
+#[test]
+fn parts_may_end_anywhere() {
+    for asked in [ALLOCATION_CANDIDATES, NESTED_CANDIDATES, LATEST] {
+        let wanted = request(asked, &[("VCPU", 1), ("MEMORY_MB", 1)]);
+        let (whole, _) = in_parts(writing(asked, &wanted, world()), usize::MAX);
+        for enough in 1..whole.len() {
+            let (text, _) = in_parts(writing(asked, &wanted, world()), enough);
+            assert_eq!(text, whole, "{enough}");
+        }
     }
-    let mut parts = 0;
-    let rest = writing.finish(|_| {
-        parts += 1;
-        ControlFlow::Break(())
-    });
-    assert_eq!((rest.is_break(), parts), (true, 1));
 }

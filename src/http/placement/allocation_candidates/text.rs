@@ -1,0 +1,148 @@
+//! JSON being written as bytes, with what repeats from one candidate to the next kept as it was
+//! written: names, the traits that many providers have alike, the amounts of the last candidate.
+//!
+//! Names of classes and traits, suffixes and UUIDs need no escaping.
+
+use axum::body::Bytes;
+use uuid::Uuid;
+
+use crate::model::{ClassId, TraitId};
+use crate::world::World;
+
+/// Entries of each table of what is kept; a power of two.
+const KEPT: usize = 64;
+
+/// Text, and what it was made of.
+#[derive(Debug)]
+pub(super) struct Text {
+    written: Vec<u8>,
+    /// Keys of summaries, such as `"VCPU":{"capacity":`.
+    classes: Kept<ClassId>,
+    /// `["CUSTOM_A","CUSTOM_B"]`, by where the list is in the world.
+    traits: Kept<(usize, usize)>,
+    /// The amounts last written, and their text.
+    amounts: (Vec<(ClassId, i64)>, Vec<u8>),
+    /// The UUID last written, with its quotes.
+    uuid: (Uuid, [u8; 38]),
+}
+
+impl Text {
+    /// Nothing yet, with room for that many bytes.
+    pub(super) fn with_room(bytes: usize) -> Self {
+        let mut nil = [b'"'; 38];
+        hyphenate(Uuid::nil(), &mut nil);
+        Self {
+            written: Vec::with_capacity(bytes),
+            classes: Kept::default(),
+            traits: Kept::default(),
+            amounts: (Vec::new(), Vec::new()),
+            uuid: (Uuid::nil(), nil),
+        }
+    }
+
+    /// How many bytes are written and not taken.
+    pub(super) fn len(&self) -> usize {
+        self.written.len()
+    }
+
+    /// What is written so far; the rest is written into a room for that many bytes.
+    pub(super) fn take(&mut self, room: usize) -> Bytes {
+        std::mem::replace(&mut self.written, Vec::with_capacity(room)).into()
+    }
+
+    pub(super) fn push(&mut self, text: &str) {
+        self.written.extend_from_slice(text.as_bytes());
+    }
+
+    /// A UUID in quotes.
+    pub(super) fn uuid(&mut self, uuid: Uuid) {
+        if self.uuid.0 != uuid {
+            self.uuid.0 = uuid;
+            hyphenate(uuid, &mut self.uuid.1);
+        }
+        self.written.extend_from_slice(&self.uuid.1);
+    }
+
+    pub(super) fn number(&mut self, number: i64) {
+        self.push(itoa::Buffer::new().format(number));
+    }
+
+    /// The members of an object of amounts by class.
+    pub(super) fn amounts(&mut self, amounts: &[(ClassId, i64)], world: &World) {
+        let (last, text) = &mut self.amounts;
+        if *last != amounts {
+            amounts.clone_into(last);
+            text.clear();
+            for (number, (class, amount)) in amounts.iter().enumerate() {
+                text.extend_from_slice(if number > 0 { b",\"" } else { b"\"" });
+                text.extend_from_slice(world.class_name(*class).unwrap_or_default().as_bytes());
+                text.extend_from_slice(b"\":");
+                text.extend_from_slice(itoa::Buffer::new().format(*amount).as_bytes());
+            }
+        }
+        self.written.extend_from_slice(text);
+    }
+
+    /// A member of a summary's resources.
+    pub(super) fn stock(&mut self, class: ClassId, capacity: i64, used: i64, world: &World) {
+        let key = self.classes.get(class, usize::try_from(class.0).unwrap_or_default(), |text| {
+            text.push(b'"');
+            text.extend_from_slice(world.class_name(class).unwrap_or_default().as_bytes());
+            text.extend_from_slice(b"\":{\"capacity\":");
+        });
+        self.written.extend_from_slice(key);
+        self.number(capacity);
+        self.push(",\"used\":");
+        self.number(used);
+        self.push("}");
+    }
+
+    /// A list of traits, which is the world's own: equal lists are one there.
+    pub(super) fn traits(&mut self, traits: &[TraitId], world: &World) {
+        let place = (traits.as_ptr().addr(), traits.len());
+        let list = self.traits.get(place, place.0 / 16, |text| {
+            text.push(b'[');
+            for (number, id) in traits.iter().enumerate() {
+                text.extend_from_slice(if number > 0 { b",\"" } else { b"\"" });
+                text.extend_from_slice(world.trait_name(*id).unwrap_or_default().as_bytes());
+                text.push(b'"');
+            }
+            text.push(b']');
+        });
+        self.written.extend_from_slice(list);
+    }
+}
+
+/// Texts by key; each key has one place, where the last to come stays.
+#[derive(Debug)]
+struct Kept<K> {
+    entries: Vec<Option<(K, Vec<u8>)>>,
+}
+
+impl<K> Default for Kept<K> {
+    fn default() -> Self {
+        Self { entries: std::iter::repeat_with(|| None).take(KEPT).collect() }
+    }
+}
+
+impl<K: Copy + Eq> Kept<K> {
+    /// The text of a key, which `write` makes if it is not there.
+    fn get(&mut self, key: K, hash: usize, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
+        let place = hash % KEPT;
+        let Some(entry) = self.entries.get_mut(place) else { return &[] };
+        let (known, text) = entry.get_or_insert_with(|| (key, Vec::new()));
+        if *known != key || text.is_empty() {
+            *known = key;
+            text.clear();
+            write(text);
+        }
+        text
+    }
+}
+
+/// Writes a UUID between the quotes.
+fn hyphenate(uuid: Uuid, quoted: &mut [u8; 38]) {
+    if let Some(between) = quoted.get_mut(1..37) {
+        uuid.hyphenated().encode_lower(between);
+    }
+}
