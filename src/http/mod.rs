@@ -18,6 +18,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 
 pub use app::{App, Options};
+pub use placement::write_candidates;
 
 /// The whole service, as the server and the tests use it.
 pub fn router(app: App) -> Router {

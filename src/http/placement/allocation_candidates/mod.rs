@@ -20,6 +20,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 
 use self::response::{Shape, Stopped, Writing};
 use super::call::Call;
+use super::microversion::{LATEST, Microversion};
 use super::problem::Problem;
 use super::reply::Reply;
 use crate::model::Refusal;
@@ -33,9 +34,7 @@ const PARTS_AHEAD: usize = 4;
 pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     let request = request::request(&call.query()?, call.asked, &call.app.options)?;
     let world = call.app.store.world().await?;
-    let shape = Shape::of(call.asked, &request, &world);
-    let search = search::find(world.clone(), &request).map_err(unknown)?;
-    let mut writing = Writing::new(search, shape);
+    let mut writing = begin(call.asked, &request, &world).map_err(unknown)?;
     let stopped = writing.write_candidates();
     let reply = if stopped == Stopped::Exhausted && writing.ends_soon() {
         if writing.candidates() == 0 {
@@ -46,6 +45,32 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
         beside(writing, &call).await?
     };
     Ok(reply.modified(call.now()))
+}
+
+/// An answer of which nothing is written yet.
+fn begin(asked: Microversion, request: &Request, world: &Arc<World>) -> Result<Writing, Unknown> {
+    let search = search::find(Arc::clone(world), request)?;
+    Ok(Writing::new(search, Shape::of(asked, request, world)))
+}
+
+/// Writes the whole answer to a request as it is at the newest microversion, and hands over the
+/// bytes part by part: the way from a world to a body without HTTP, to be measured.
+///
+/// # Errors
+/// An unknown class or trait.
+pub fn write_candidates(
+    world: &Arc<World>,
+    request: &Request,
+    mut take: impl FnMut(Bytes),
+) -> Result<(), Unknown> {
+    let writing = begin(LATEST, request, world)?;
+    let go_on = |writing: &mut Writing| ControlFlow::Continue(writing.write_candidates());
+    let ended = write(writing, go_on, |(Part::More(bytes) | Part::Last(bytes))| {
+        take(bytes);
+        ControlFlow::Continue(())
+    });
+    debug_assert!(ended.is_continue());
+    Ok(())
 }
 
 fn unknown(name: Unknown) -> Problem {
@@ -96,7 +121,9 @@ async fn beside(writing: Writing, call: &Call) -> Result<Reply, Problem> {
         turns: call.app.search_turns.clone(),
         patience: call.app.options.body_timeout,
     };
-    let task = tokio::task::spawn_blocking(move || write(writing, &outlet));
+    let task = tokio::task::spawn_blocking(move || {
+        write(writing, |writing| outlet.go_on(writing), |part| outlet.send(part))
+    });
     match arriving.recv().await {
         Some(Part::Last(whole)) => Ok(Reply::bytes(whole)),
         Some(first) => Ok(Reply::body(Body::from_stream(in_parts(first, arriving)))),
@@ -146,6 +173,17 @@ impl Outlet {
         self.runtime.block_on(self.turns.acquire()).ok()
     }
 
+    /// Writes on when it is its turn; breaks off if nobody waits any more.
+    fn go_on(&self, writing: &mut Writing) -> ControlFlow<(), Stopped> {
+        let turn = self.turn();
+        let stopped = writing.write_candidates();
+        drop(turn);
+        if stopped == Stopped::Paused && self.parts.is_closed() {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(stopped)
+    }
+
     /// Hands a part over; breaks off if the client is gone or takes nothing for too long.
     fn send(&self, part: Part) -> ControlFlow<()> {
         let sent = self.runtime.block_on(self.parts.send_timeout(part, self.patience));
@@ -153,18 +191,19 @@ impl Outlet {
     }
 }
 
-fn write(mut writing: Writing, outlet: &Outlet) -> ControlFlow<()> {
+/// Writes an answer to its end, step by step, handing over one part after the other.
+fn write(
+    mut writing: Writing,
+    mut go_on: impl FnMut(&mut Writing) -> ControlFlow<(), Stopped>,
+    mut send: impl FnMut(Part) -> ControlFlow<()>,
+) -> ControlFlow<()> {
     loop {
-        let turn = outlet.turn();
-        let stopped = writing.write_candidates();
-        drop(turn);
-        match stopped {
-            Stopped::Full => outlet.send(Part::More(writing.take()))?,
-            Stopped::Paused if outlet.parts.is_closed() => return ControlFlow::Break(()),
+        match go_on(&mut writing)? {
+            Stopped::Full => send(Part::More(writing.take()))?,
             Stopped::Paused => {}
             Stopped::Exhausted => break,
         }
     }
-    let rest = writing.finish(|part| outlet.send(Part::More(part)))?;
-    outlet.send(Part::Last(rest))
+    let rest = writing.finish(|part| send(Part::More(part)))?;
+    send(Part::Last(rest))
 }
