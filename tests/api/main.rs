@@ -18,5 +18,6 @@ mod microversions;
 mod samples;
 mod schema;
 mod service;
+mod statements;
 mod support;
 mod vanish;
