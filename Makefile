@@ -1,12 +1,13 @@
 # The two commands of the README, and what a developer needs beside them.
 
 .DELETE_ON_ERROR:
-.PHONY: run test lint sqlx samples install-run install-test help
+.PHONY: run test lint bench-core sqlx samples install-run install-test help
 
 help:
 	@echo "make run    build Berth and serve on 127.0.0.1:8778 with a private PostgreSQL"
 	@echo "make test   run every test: Rust, the reference's functional suite, real clients"
 	@echo "make lint   format, clippy, rustdoc and the recorded queries, as CI checks them"
+	@echo "make bench-core  measure search, rendering, judging and applying changes, in process"
 	@echo "make sqlx   record the queries of src/store again after changing one"
 
 # ARGS are handed to `berth serve`.
@@ -25,6 +26,11 @@ lint: install-run
 	cargo clippy --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items --locked
 	tools/sqlx --check
+
+# ARGS are handed to criterion, such as ARGS="search".
+bench-core:
+	@tools/install cc
+	cargo bench --locked --bench speed -- $(ARGS)
 
 sqlx: install-run
 	tools/sqlx
