@@ -1,13 +1,14 @@
 # The two commands of the README, and what a developer needs beside them.
 
 .DELETE_ON_ERROR:
-.PHONY: run test lint bench sqlx samples install-run install-test help
+.PHONY: run test lint bench bench-core sqlx samples install-run install-test help
 
 help:
 	@echo "make run    build Berth and serve on 127.0.0.1:8778 with a private PostgreSQL"
 	@echo "make test   run every test: Rust, the reference's functional suite, real clients"
 	@echo "make lint   format, clippy, rustdoc and the recorded queries, as CI checks them"
 	@echo "make bench  measure Berth beside the reference; takes about half an hour (ARGS=--help)"
+	@echo "make bench-core  measure search, rendering, judging and applying changes, in process"
 	@echo "make sqlx   record the queries of src/store again after changing one"
 
 # ARGS are handed to `berth serve`.
@@ -34,6 +35,10 @@ bench: install-test
 	cargo build --release --locked
 	cargo build --release --locked --manifest-path bench/load/Cargo.toml --target-dir target
 	bench/run $(ARGS)
+
+# ARGS are handed to criterion, such as ARGS="search".
+bench-core: install-run
+	cargo bench --locked --bench speed -- $(ARGS)
 
 sqlx: install-run
 	tools/sqlx

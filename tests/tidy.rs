@@ -136,7 +136,7 @@ fn files_are_short() {
 #[test]
 fn every_file_says_what_it_is_for_under_a_name_that_says_so() {
     let mut faults = Vec::new();
-    for source in sources("src").into_iter().chain(sources("tests")) {
+    for source in ["src", "tests", "benches"].into_iter().flat_map(sources) {
         let is_unit_test = source.path.starts_with("src") && source.is_test();
         if !source.text.starts_with("//!") && !is_unit_test {
             faults.push(format!("{}: does not begin with //!", source.name()));

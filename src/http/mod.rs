@@ -18,6 +18,7 @@ use axum::extract::Request;
 use axum::response::Response;
 
 pub use app::{App, Options};
+pub use placement::write_candidates;
 
 /// Answers a request: the whole service, as the server and the tests use it.
 pub async fn answer(app: App, request: Request) -> Response {

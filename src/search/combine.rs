@@ -163,11 +163,12 @@ impl Combination {
         let Sources { plan, random, .. } = sources;
         self.picks.clear();
         self.picks.resize(plan.parts.len(), NOWHERE);
-        self.levels.sort_by_key(|level| level.to - level.from);
+        self.levels.sort_unstable_by_key(|level| (level.to - level.from, level.part));
         self.room.survey(plan, &mut self.choices);
         if self.room.matters() {
-            let takers = self.takers(plan, 0);
-            if !self.room.has_total(plan, &takers) || !self.room.may_serve(plan, &takers) {
+            let Self { room, levels, choices, .. } = self;
+            let takers = takers(plan, levels, choices);
+            if !room.has_total(plan, &takers) || !room.may_serve(plan, takers) {
                 return false;
             }
         }
@@ -190,13 +191,6 @@ impl Combination {
             level.reach = reach;
         }
         reach.0 == all(clauses.len()) && (reach.1 || !own)
-    }
-
-    /// The parts from a depth on.
-    fn takers<'a>(&'a self, plan: &'a Plan, depth: usize) -> Vec<Taker<'a>> {
-        let taker =
-            |level: &Level| Taker { part: &plan.parts[level.part], options: self.options(level) };
-        self.levels[depth..].iter().map(taker).collect()
     }
 
     /// Goes on to the next combination.
@@ -231,7 +225,8 @@ impl Combination {
                     && self.fruitless > TRIES_MIN.max(self.choices.len() * FRUITLESS_MAX)
                 {
                     steps.take(self.choices.len());
-                    if !self.room.may_serve(plan, &self.takers(plan, self.depth)) {
+                    let Self { room, levels, choices, depth, .. } = self;
+                    if !room.may_serve(plan, takers(plan, &levels[*depth..], choices)) {
                         self.step_back(plan);
                     }
                 }
@@ -313,6 +308,18 @@ impl Combination {
             parts.into_iter().any(|(_, &slot)| clause.iter().any(|set| set.contains(slot)))
         })
     }
+}
+
+/// The parts of some levels.
+fn takers<'a>(
+    plan: &'a Plan,
+    levels: &'a [Level],
+    choices: &'a [Choice],
+) -> impl Iterator<Item = Taker<'a>> + Clone {
+    levels.iter().map(|level| Taker {
+        part: &plan.parts[level.part],
+        options: &choices[level.from..level.to],
+    })
 }
 
 /// That many bits.

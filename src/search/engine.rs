@@ -75,6 +75,8 @@ struct Open {
 pub(super) struct Engine {
     pub(super) found: Found,
     given: usize,
+    /// Steps of all calls so far.
+    steps: u64,
     anchors: Anchors,
     /// What is left of the block at hand.
     lot: Lot,
@@ -121,7 +123,13 @@ impl Engine {
             }
         };
         self.given += usize::from(progress == Progress::Found);
+        self.steps += (STEPS - steps.0) as u64;
         progress
+    }
+
+    /// Steps taken so far.
+    pub(super) fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// The next place in the order of the search.

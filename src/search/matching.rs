@@ -2,53 +2,90 @@
 
 #![expect(clippy::indexing_slicing, reason = "takers and sites are positions in the lists given")]
 
-/// Whether every taker can have one of its sites, where a site serves only so many takers.
-pub(super) fn all_served(takers: &[Vec<usize>], capacity: &[usize]) -> bool {
-    let mut matching = Matching {
-        takers,
-        capacity,
-        served: vec![Vec::new(); capacity.len()],
-        tried: vec![false; capacity.len()],
-    };
-    (0..takers.len()).all(|taker| {
-        matching.tried.fill(false);
-        matching.serve(taker)
-    })
-}
-
-struct Matching<'a> {
-    takers: &'a [Vec<usize>],
-    capacity: &'a [usize],
-    /// By site.
-    served: Vec<Vec<usize>>,
+/// Takers, and the sites that each may have. It is cleared and filled again for each question, so
+/// that questions need no memory of their own.
+#[derive(Debug, Default)]
+pub(super) struct Matching {
+    /// The sites of all takers, one taker's after the other's.
+    sites: Vec<usize>,
+    /// Where those of each taker begin and end.
+    takers: Vec<(usize, usize)>,
+    /// How many more each site can serve.
+    seats: Vec<usize>,
+    /// Which site serves each taker.
+    given: Vec<Option<usize>>,
     tried: Vec<bool>,
 }
 
-impl Matching<'_> {
+impl Matching {
+    /// Forgets all takers.
+    pub(super) fn clear(&mut self) {
+        self.sites.clear();
+        self.takers.clear();
+    }
+
+    /// Adds a taker, by the sites it may have.
+    pub(super) fn add(&mut self, sites: impl Iterator<Item = usize>) {
+        let from = self.sites.len();
+        self.sites.extend(sites);
+        self.takers.push((from, self.sites.len()));
+    }
+
+    /// Whether every taker can have one of its sites, of which each serves only so many.
+    pub(super) fn all_served(&mut self, seats: impl Iterator<Item = usize>) -> bool {
+        self.takers.sort_unstable_by_key(|(from, to)| to - from);
+        let mut takers = self.takers.iter().enumerate();
+        if takers.all(|(nth, (from, to))| to - from > nth) {
+            // However the others choose, each finds a site that nobody has.
+            return true;
+        }
+        self.seats.clear();
+        self.seats.extend(seats);
+        self.given.clear();
+        self.given.resize(self.takers.len(), None);
+        (0..self.takers.len()).all(|taker| {
+            self.tried.clear();
+            self.tried.resize(self.seats.len(), false);
+            self.serve(taker)
+        })
+    }
+
     /// Finds a site for a taker, moving others to other sites of theirs if need be.
     fn serve(&mut self, taker: usize) -> bool {
-        for &site in &self.takers[taker] {
+        let (from, to) = self.takers[taker];
+        for at in from..to {
+            let site = self.sites[at];
             if std::mem::replace(&mut self.tried[site], true) {
                 continue;
             }
-            if self.served[site].len() < self.capacity[site] {
-                self.served[site].push(taker);
-                return true;
+            let free = self.seats[site] > 0;
+            if free {
+                self.seats[site] -= 1;
             }
-            for seat in 0..self.served[site].len() {
-                if self.serve(self.served[site][seat]) {
-                    self.served[site][seat] = taker;
-                    return true;
-                }
+            if free || self.move_one_away(site) {
+                self.given[taker] = Some(site);
+                return true;
             }
         }
         false
+    }
+
+    fn move_one_away(&mut self, site: usize) -> bool {
+        (0..self.given.len()).any(|other| self.given[other] == Some(site) && self.serve(other))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::all_served;
+    use super::Matching;
+
+    fn all_served(takers: &[Vec<usize>], seats: &[usize]) -> bool {
+        let mut matching = Matching::default();
+        for sites in takers {
+            matching.add(sites.iter().copied());
+        }
+        matching.all_served(seats.iter().copied())
+    }
 
     #[test]
     fn others_move_to_make_room() {

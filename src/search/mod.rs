@@ -112,6 +112,12 @@ impl Search {
         })
     }
 
+    /// How much has been done so far, in steps of a few nanoseconds: a measure of the work that is the
+    /// same on every machine.
+    pub fn steps(&self) -> u64 {
+        self.engine.steps()
+    }
+
     /// The world that is searched.
     pub fn world(&self) -> &Arc<World> {
         &self.world

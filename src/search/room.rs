@@ -4,7 +4,7 @@
 #![expect(clippy::indexing_slicing, reason = "sites and classes are positions in the lists")]
 
 use super::combine::Choice;
-use super::matching::all_served;
+use super::matching::Matching;
 use super::part::Part;
 use super::plan::Plan;
 
@@ -18,9 +18,13 @@ pub(super) struct Room {
     left: Vec<i64>,
     /// For each site, whether a suffixed group that is to be kept apart has it.
     held: Vec<bool>,
+    matching: Matching,
+    /// For each site, whether it has been counted.
+    counted: Vec<bool>,
 }
 
 /// A part that is to get one of its options.
+#[derive(Clone, Copy)]
 pub(super) struct Taker<'a> {
     pub(super) part: &'a Part,
     pub(super) options: &'a [Choice],
@@ -91,51 +95,65 @@ impl Room {
     }
 
     /// Whether the sites together have room for all that the parts take.
-    pub(super) fn has_total(&self, plan: &Plan, takers: &[Taker<'_>]) -> bool {
+    pub(super) fn has_total<'t>(
+        &mut self,
+        plan: &Plan,
+        takers: &(impl Iterator<Item = Taker<'t>> + Clone),
+    ) -> bool {
         plan.contended.iter().enumerate().all(|(class, total)| {
-            let involved = takers.iter().filter(|taker| taker.units(class).is_some());
-            let options = involved.flat_map(|taker| taker.options);
-            let mut sites: Vec<usize> = options.map(|choice| choice.site).collect();
-            sites.sort_unstable();
-            sites.dedup();
-            let there = sites.into_iter().map(|site| i128::from(self.left(plan, site, class)));
-            there.sum::<i128>() >= i128::from(total.units)
+            self.counted.clear();
+            self.counted.resize(self.slots.len(), false);
+            let mut there = 0;
+            for taker in takers.clone().filter(|taker| taker.units(class).is_some()) {
+                for choice in taker.options {
+                    if !std::mem::replace(&mut self.counted[choice.site], true) {
+                        there += i128::from(self.left[choice.site * plan.contended.len() + class]);
+                    }
+                }
+            }
+            there >= i128::from(total.units)
         })
     }
 
     /// Whether all takers can have one of their options, as far as one contended class at a time,
     /// or keeping apart, is concerned. If not, nothing can be found; if so, perhaps.
-    pub(super) fn may_serve(&self, plan: &Plan, takers: &[Taker<'_>]) -> bool {
-        let apart = || {
-            let suffixed = takers.iter().filter(|taker| !taker.part.spread);
-            let sites = suffixed.map(|taker| taker.sites(|site| !self.held[site])).collect();
-            self.serves(sites, |_| 1)
-        };
-        let class = |class: usize| {
-            let units = takers.iter().filter_map(|taker| taker.units(class));
-            let Some(least) = units.min() else { return true };
-            let sites = takers.iter().filter_map(|taker| {
-                let units = taker.units(class)?;
-                Some(taker.sites(|site| self.left(plan, site, class) >= units))
-            });
-            // Exact if all take the same; otherwise more than there really are.
-            let seats = |site| usize::try_from(self.left(plan, site, class) / least);
-            self.serves(sites.collect(), |site| seats(site).unwrap_or_default())
-        };
-        (0..plan.contended.len()).all(class) && (!plan.keeps_apart() || apart())
+    pub(super) fn may_serve<'t>(
+        &mut self,
+        plan: &Plan,
+        takers: impl Iterator<Item = Taker<'t>> + Clone,
+    ) -> bool {
+        (0..plan.contended.len()).all(|class| self.may_give(plan, takers.clone(), class))
+            && (!plan.keeps_apart() || self.may_part(takers))
     }
 
-    fn left(&self, plan: &Plan, site: usize, class: usize) -> i64 {
-        self.left[site * plan.contended.len() + class]
-    }
-
-    fn serves(&self, mut takers: Vec<Vec<usize>>, seats: impl Fn(usize) -> usize) -> bool {
-        takers.sort_by_key(Vec::len);
-        let plenty = takers.iter().enumerate().all(|(nth, sites)| sites.len() > nth);
-        plenty || {
-            let seats: Vec<usize> = (0..self.slots.len()).map(seats).collect();
-            all_served(&takers, &seats)
+    /// As far as one contended class is concerned.
+    fn may_give<'t>(
+        &mut self,
+        plan: &Plan,
+        takers: impl Iterator<Item = Taker<'t>> + Clone,
+        class: usize,
+    ) -> bool {
+        let takers = takers.filter_map(|taker| Some((taker, taker.units(class)?)));
+        let Some(least) = takers.clone().map(|(_, units)| units).min() else { return true };
+        let Self { slots, left, matching, .. } = self;
+        let left = |site: usize| left[site * plan.contended.len() + class];
+        matching.clear();
+        for (taker, units) in takers {
+            matching.add(taker.sites().filter(|&site| left(site) >= units));
         }
+        // Exact if all take the same; otherwise more than there really are.
+        let seats = |site| usize::try_from(left(site) / least).unwrap_or_default();
+        matching.all_served((0..slots.len()).map(seats))
+    }
+
+    /// As far as keeping suffixed groups apart is concerned.
+    fn may_part<'t>(&mut self, takers: impl Iterator<Item = Taker<'t>>) -> bool {
+        let Self { slots, held, matching, .. } = self;
+        matching.clear();
+        for taker in takers.filter(|taker| !taker.part.spread) {
+            matching.add(taker.sites().filter(|&site| !held[site]));
+        }
+        matching.all_served(slots.iter().map(|_| 1))
     }
 }
 
@@ -146,8 +164,7 @@ impl Taker<'_> {
         Some(amounts.find(|amount| amount.contended == Some(class))?.units)
     }
 
-    fn sites(&self, usable: impl Fn(usize) -> bool) -> Vec<usize> {
-        let sites = self.options.iter().map(|choice| choice.site);
-        sites.filter(|&site| usable(site)).collect()
+    fn sites(&self) -> impl Iterator<Item = usize> {
+        self.options.iter().map(|choice| choice.site)
     }
 }

@@ -19,5 +19,6 @@ mod microversions;
 mod samples;
 mod schema;
 mod service;
+mod statements;
 mod support;
 mod vanish;

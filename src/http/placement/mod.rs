@@ -43,6 +43,7 @@ use axum::response::Response;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use percent_encoding::percent_decode_str;
 
+pub use self::allocation_candidates::write_candidates;
 use self::body::Body;
 use self::call::{Call, Site};
 use self::dispatch::Offered;

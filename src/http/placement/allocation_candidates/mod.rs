@@ -10,11 +10,12 @@ mod text;
 
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 
 use self::response::{Shape, Stopped, Writing};
-use self::stream::{Failure, Pace};
+use self::stream::{Failure, PART, Pace};
 use super::call::Call;
+use super::microversion::{LATEST, Microversion};
 use super::problem::Problem;
 use super::reply::Reply;
 use crate::model::Refusal;
@@ -30,10 +31,7 @@ const CANDIDATE: usize = 640;
 pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     let request = request::request(&call.query()?, call.asked, &call.app.options)?;
     let world = call.app.store.world().await?;
-    let shape = Shape::of(call.asked, &request, &world);
-    let search = search::find(Arc::clone(&world), &request).map_err(unknown)?;
-    let room = request.limit.unwrap_or(usize::MAX).saturating_mul(CANDIDATE).min(AT_ONCE);
-    let mut writing = Writing::new(search, shape, room);
+    let mut writing = begin(call.asked, &request, &world).map_err(unknown)?;
     let pace = Pace::of(&call.app);
     let goes_on;
     (writing, goes_on) = match writing.write(AT_ONCE) {
@@ -50,6 +48,37 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
         Reply::bytes(writing.take(0))
     };
     Ok(reply.modified(call.now()))
+}
+
+/// An answer of which nothing is written yet.
+fn begin(asked: Microversion, request: &Request, world: &Arc<World>) -> Result<Writing, Unknown> {
+    let search = search::find(Arc::clone(world), request)?;
+    let room = request.limit.unwrap_or(usize::MAX).saturating_mul(CANDIDATE).min(AT_ONCE);
+    Ok(Writing::new(search, Shape::of(asked, request, world), room))
+}
+
+/// Writes the whole answer to a request as it is at the newest microversion, and hands over the
+/// bytes part by part: the way from a world to a body without HTTP, to be measured.
+///
+/// # Errors
+/// An unknown class or trait.
+pub fn write_candidates(
+    world: &Arc<World>,
+    request: &Request,
+    mut take: impl FnMut(Bytes),
+) -> Result<(), Unknown> {
+    let mut writing = begin(LATEST, request, world)?;
+    let mut enough = AT_ONCE;
+    loop {
+        let stopped = writing.write(enough);
+        if stopped != Stopped::Paused {
+            take(writing.take(PART));
+            enough = PART;
+        }
+        if stopped == Stopped::Done {
+            return Ok(());
+        }
+    }
 }
 
 fn failed(failure: Failure) -> Problem {

@@ -17,7 +17,7 @@ use super::response::{Stopped, Writing};
 use crate::http::app::App;
 
 /// The size of a part, in bytes.
-const PART: usize = 256 * 1024;
+pub(super) const PART: usize = 256 * 1024;
 
 /// How an answer is worked on.
 #[derive(Clone, Debug)]

@@ -1,0 +1,238 @@
+//! What is asked of the database, counted: reads share one refresh and ask for nothing else, and a
+//! batch of claims takes as many statements as a single one, and one commit.
+//!
+//! Each test runs on one thread with everything Berth does, and counts the statements that the
+//! database driver reports on it; the `begin` of a transaction is not among them.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use sqlx::{ConnectOptions, Connection, Executor, PgConnection};
+use tracing::field::{Field, Visit};
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use uuid::Uuid;
+
+use crate::support::app::Berth;
+
+/// What only the statement of a refresh says.
+const REFRESH: &str = "with dirty as materialized";
+/// What only cutting the log off says, and settling the epoch: a replica does so once in a while.
+const HOUSEKEEPING: &str = "update change_log_horizon";
+/// What only the note for other replicas says.
+const NOTE: &str = "insert into change_log";
+const COMMIT: &str = "COMMIT";
+
+/// The statements run on this thread, in their order.
+#[derive(Clone, Default)]
+struct Statements(Arc<Mutex<Vec<String>>>);
+
+impl Statements {
+    /// Listens until the guard goes.
+    fn listen() -> (Self, DefaultGuard) {
+        let statements = Self::default();
+        let listening = tracing_subscriber::registry().with(statements.clone());
+        (statements, tracing::subscriber::set_default(listening))
+    }
+
+    /// Those since the last call.
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl<S: tracing::Subscriber> Layer<S> for Statements {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        if event.metadata().target() == "sqlx::query" {
+            let mut text = Text::default();
+            event.record(&mut text);
+            self.0.lock().unwrap().push(text.full.unwrap_or(text.summary));
+        }
+    }
+}
+
+/// The text of a statement: its first words, and all of it if it has more.
+#[derive(Default)]
+struct Text {
+    summary: String,
+    full: Option<String>,
+}
+
+impl Visit for Text {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "summary" => value.clone_into(&mut self.summary),
+            "db.statement" if !value.is_empty() => self.full = Some(value.trim().to_owned()),
+            _ => {}
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
+}
+
+fn count(statements: &[String], text: &str) -> usize {
+    statements.iter().filter(|statement| statement.contains(text)).count()
+}
+
+/// The refreshes and, but for housekeeping, everything else.
+fn apart(mut statements: Vec<String>) -> (usize, Vec<String>) {
+    let refreshes = count(&statements, REFRESH);
+    statements.retain(|it| !it.contains(REFRESH) && !it.contains(HOUSEKEEPING));
+    (refreshes, statements)
+}
+
+/// How many refreshes a replica that made one after `since` may have made unasked: it does so when
+/// nobody has asked for a second.
+fn unasked(since: Instant) -> usize {
+    usize::try_from(since.elapsed().as_secs()).unwrap()
+}
+
+/// What one request asks of the database: whether it had a refresh, and the rest.
+async fn asked(berth: &Berth, statements: &Statements, path: &str) -> (bool, Vec<String>) {
+    let since = Instant::now();
+    // This makes a refresh for sure.
+    berth.get("/resource_providers").await.expect(200);
+    statements.take();
+    let answer = berth.get(path).await;
+    assert!(answer.status < 300, "{path}: {}", answer.text());
+    let (refreshes, others) = apart(statements.take());
+    assert!(refreshes <= 1 + unasked(since), "{path}: {refreshes} refreshes");
+    (refreshes > 0, others)
+}
+
+/// A session of the test's own, whose statements are not counted.
+async fn session(berth: &Berth) -> PgConnection {
+    let options = berth.database.clone().disable_statement_logging();
+    PgConnection::connect_with(&options).await.unwrap()
+}
+
+/// Waits until a session of Berth is held up by a lock.
+async fn until_held_up(observer: &mut PgConnection) {
+    let held_up = "select exists (select from pg_stat_activity where application_name = 'berth'
+                   and datname = current_database() and wait_event_type = 'Lock')";
+    while !sqlx::query_scalar::<_, bool>(held_up).fetch_one(&mut *observer).await.unwrap() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Lets everybody go on until all wait for the database: nothing else takes another thread.
+async fn until_all_wait() {
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_read_of_providers_is_one_refresh_and_nothing_else() {
+    let (statements, _listening) = Statements::listen();
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    let of_host = ["", "/inventories", "/inventories/VCPU", "/usages", "/traits", "/aggregates"];
+    let of_host = of_host.map(|path| format!("/resource_providers/{}{path}", host.0));
+    let others = [
+        "/resource_providers",
+        "/resource_providers?resources=VCPU:1",
+        "/allocation_candidates?resources=VCPU:1",
+        "/resource_classes",
+        "/resource_classes/VCPU",
+        "/traits",
+        "/traits/HW_CPU_X86_AVX2",
+    ];
+    for path in of_host.iter().map(String::as_str).chain(others) {
+        let (refreshed, others) = asked(&berth, &statements, path).await;
+        assert!(refreshed, "{path}");
+        assert_eq!(others, [""; 0], "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_of_consumers_is_one_query() {
+    let (statements, _listening) = Statements::listen();
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    let consumer = Uuid::new_v4();
+    berth.claim(consumer, None, &[(host, "VCPU", 1)]).await.expect(204);
+    let of_host = format!("/resource_providers/{}/allocations", host.0);
+    let of_consumer = format!("/allocations/{consumer}");
+    for path in [&of_consumer, "/usages?project_id=project", &of_host] {
+        let (_, others) = asked(&berth, &statements, path).await;
+        assert_eq!(others.len(), 1, "{path}: {others:?}");
+    }
+}
+
+#[tokio::test]
+async fn reads_that_wait_share_a_refresh() {
+    let (statements, _listening) = Statements::listen();
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    let [mut blocker, mut observer] = [session(&berth).await, session(&berth).await];
+    let paths = [
+        "/allocation_candidates?resources=VCPU:1".to_owned(),
+        format!("/resource_providers/{}/inventories", host.0),
+    ];
+    let read = |nth: usize| {
+        let (berth, path) = (berth.clone(), paths[nth % 2].clone());
+        tokio::spawn(async move { berth.get(&path).await.status })
+    };
+    let since = Instant::now();
+    berth.get("/resource_providers").await.expect(200);
+    statements.take();
+
+    // A refresh is under way and does not get on while 100 more requests arrive.
+    let mut locked = blocker.begin().await.unwrap();
+    locked.execute("lock table change_log in access exclusive mode").await.unwrap();
+    let first = read(0);
+    until_held_up(&mut observer).await;
+    let others: Vec<_> = (0..100).map(read).collect();
+    until_all_wait().await;
+    locked.commit().await.unwrap();
+
+    assert_eq!(first.await.unwrap(), 200);
+    for status in join_all(others).await {
+        assert_eq!(status.unwrap(), 200);
+    }
+    let (refreshes, others) = apart(statements.take());
+    assert!((2..=2 + unasked(since)).contains(&refreshes), "{refreshes} refreshes");
+    assert_eq!(others, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_batch_of_claims_takes_as_many_statements_as_one_and_one_commit() {
+    let (statements, _listening) = Statements::listen();
+    let berth = Berth::new().await;
+    let mut hosts = Vec::new();
+    for nth in 0..8 {
+        hosts.push(berth.host(&format!("host-{nth}"), &[("VCPU", 1000)]).await);
+    }
+    let claim = |nth: usize| {
+        let (berth, host) = (berth.clone(), hosts[nth % 8]);
+        tokio::spawn(async move { berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 1)]).await })
+    };
+    // The first one makes project and user known.
+    claim(0).await.unwrap().expect(204);
+    statements.take();
+    claim(0).await.unwrap().expect(204);
+    let (_, one) = apart(statements.take());
+    assert_eq!((count(&one, COMMIT), count(&one, NOTE), one.len()), (1, 1, 6), "{one:#?}");
+
+    let [mut blocker, mut observer] = [session(&berth).await, session(&berth).await];
+    for size in [1, 8, 64] {
+        // A claim is under way and does not get on while the others arrive.
+        let mut locked = blocker.begin().await.unwrap();
+        let lock = sqlx::query("select from providers where uuid = $1 for update");
+        lock.bind(hosts[0].0).execute(&mut *locked).await.unwrap();
+        let first = claim(0);
+        until_held_up(&mut observer).await;
+        let others: Vec<_> = (0..size).map(claim).collect();
+        until_all_wait().await;
+        locked.commit().await.unwrap();
+
+        first.await.unwrap().expect(204);
+        for answer in join_all(others).await {
+            answer.unwrap().expect(204);
+        }
+        let (_, both) = apart(statements.take());
+        assert_eq!(both, [one.clone(), one.clone()].concat(), "{size} claims");
+    }
+}

@@ -1,0 +1,98 @@
+//! What a candidate costs, counted in steps and in allocations rather than in time: a bounded number
+//! of steps, however large the cloud and the answer, and nothing of the heap.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+#[path = "../benches/speed/clouds.rs"]
+mod clouds;
+
+use std::sync::{Arc, LazyLock};
+
+use berth::http::write_candidates;
+use berth::search::{Next, Request, find};
+use berth::world::{Changes, World};
+use clouds::{Cloud, contended, flat, nested, wide};
+
+/// Steps for each candidate at the most; looking at a tree takes 16, a choice one.
+const STEPS_MAX: u64 = 64;
+/// Steps before the first one at the most.
+const START_MAX: u64 = 256;
+/// A part of an answer is a room to write in, and the note that it may be shared.
+const ALLOCATIONS_OF_A_PART: u64 = 2;
+/// The set of providers to be summarised grows with the answer, doubling its room each time.
+const GROWTH_MAX: u64 = 4;
+
+/// With more than 20,000 candidates each.
+static CLOUDS: LazyLock<[Cloud; 4]> =
+    LazyLock::new(|| [flat(32_000), nested(7000), contended(5100), wide()]);
+
+/// Candidates and steps of a whole search.
+fn effort(world: &Arc<World>, request: &Request) -> (u64, u64) {
+    let mut search = find(Arc::clone(world), request).unwrap();
+    let mut found = 0;
+    loop {
+        match search.next_candidate() {
+            Next::Found(_) => found += 1,
+            Next::Paused => {}
+            Next::Exhausted => return (found, search.steps()),
+        }
+    }
+}
+
+/// Allocations and parts of a whole answer.
+fn allocations(cloud: &Cloud, limit: usize) -> (u64, u64) {
+    let request = cloud.limited(limit);
+    let mut parts = 0;
+    let counted = allocation_counter::measure(|| {
+        write_candidates(&cloud.world, &request, |_| parts += 1).unwrap();
+    });
+    (counted.count_total, parts)
+}
+
+#[test]
+fn a_candidate_takes_a_bounded_number_of_steps() {
+    for cloud in &*CLOUDS {
+        for limit in [1, 10, 100, 1000, 10_000, 20_000] {
+            let (found, steps) = effort(&cloud.world, &cloud.limited(limit));
+            assert_eq!(found, limit as u64);
+            let most = START_MAX + STEPS_MAX * found;
+            assert!(steps <= most, "{}: {steps} steps for {limit}", cloud.name);
+        }
+    }
+}
+
+#[test]
+fn hosts_that_are_full_are_passed_over_by_the_block() {
+    let hosts = 32_000;
+    let cloud = flat(hosts);
+    let full = cloud.world.providers().filter(|host| host.id().0 % 100 != 0).map(|host| {
+        let mut row = host.row();
+        for inventory in &mut row.inventories {
+            inventory.used = inventory.terms.total.into();
+        }
+        (row.id, Some(row))
+    });
+    let changes = Changes { catalogue: None, providers: full.collect() };
+    let world = Arc::new(cloud.world.apply(changes));
+    let (found, steps) = effort(&world, &cloud.request);
+    assert!((100..=320).contains(&found), "{found}");
+    let most = START_MAX + STEPS_MAX * found + u64::from(hosts.unsigned_abs()) / 2;
+    assert!(steps <= most, "{steps} steps for {found}");
+}
+
+#[test]
+fn a_candidate_takes_nothing_of_the_heap() {
+    for cloud in &*CLOUDS {
+        // What is made once for all answers is not counted.
+        allocations(cloud, 1);
+        let (few, few_parts) = allocations(cloud, 10_000);
+        let (many, many_parts) = allocations(cloud, 20_000);
+        let for_parts = ALLOCATIONS_OF_A_PART * (many_parts - few_parts);
+        assert!(many_parts > few_parts);
+        assert!(
+            many <= few + for_parts + GROWTH_MAX,
+            "{}: {few} for 10,000 in {few_parts} parts, {many} for 20,000 in {many_parts}",
+            cloud.name
+        );
+    }
+}
