@@ -4,13 +4,14 @@
 //! Each test runs on one thread with everything Berth does, and counts the statements that the
 //! database driver reports on it; the `begin` of a transaction is not among them.
 
-use std::sync::{Arc, Mutex};
+use std::cell::RefCell;
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use sqlx::{ConnectOptions, Connection, Executor, PgConnection};
 use tracing::field::{Field, Visit};
-use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use uuid::Uuid;
 
@@ -24,32 +25,41 @@ const HOUSEKEEPING: &str = "update change_log_horizon";
 const NOTE: &str = "insert into change_log";
 const COMMIT: &str = "COMMIT";
 
-/// The statements run on this thread, in their order.
-#[derive(Clone, Default)]
-struct Statements(Arc<Mutex<Vec<String>>>);
+thread_local! {
+    /// The statements run on this thread, in their order, since they were last taken.
+    static STATEMENTS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
 
-impl Statements {
-    /// Listens until the guard goes.
-    fn listen() -> (Self, DefaultGuard) {
-        let statements = Self::default();
-        let listening = tracing_subscriber::registry().with(statements.clone());
-        (statements, tracing::subscriber::set_default(listening))
-    }
+/// Notes each statement for the thread it is run on.
+struct Listener;
 
-    /// Those since the last call.
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap())
+impl<S: tracing::Subscriber> Layer<S> for Listener {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        let mut text = Text::default();
+        event.record(&mut text);
+        let statement = text.full.unwrap_or(text.summary);
+        STATEMENTS.with_borrow_mut(|statements| statements.push(statement));
     }
 }
 
-impl<S: tracing::Subscriber> Layer<S> for Statements {
-    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-        if event.metadata().target() == "sqlx::query" {
-            let mut text = Text::default();
-            event.record(&mut text);
-            self.0.lock().unwrap().push(text.full.unwrap_or(text.summary));
-        }
-    }
+/// A replica with a database of its own, and its statements are noted from now on.
+async fn observed() -> Berth {
+    static LISTENING: Once = Once::new();
+    // One listener for all threads: with one of a thread's own, a thread that has none may be asked
+    // whether anybody listens, and its answer is kept for all.
+    LISTENING.call_once(|| {
+        let statements = Targets::new().with_target("sqlx::query", LevelFilter::DEBUG);
+        let listening = tracing_subscriber::registry().with(Listener.with_filter(statements));
+        tracing::subscriber::set_global_default(listening).unwrap();
+        // Somebody may have been asked in between.
+        tracing::callsite::rebuild_interest_cache();
+    });
+    Berth::new().await
+}
+
+/// The statements since the last call.
+fn statements() -> Vec<String> {
+    STATEMENTS.take()
 }
 
 /// The text of a statement: its first words, and all of it if it has more.
@@ -89,14 +99,14 @@ fn unasked(since: Instant) -> usize {
 }
 
 /// What one request asks of the database: whether it had a refresh, and the rest.
-async fn asked(berth: &Berth, statements: &Statements, path: &str) -> (bool, Vec<String>) {
+async fn asked(berth: &Berth, path: &str) -> (bool, Vec<String>) {
     let since = Instant::now();
     // This makes a refresh for sure.
     berth.get("/resource_providers").await.expect(200);
-    statements.take();
+    statements();
     let answer = berth.get(path).await;
     assert!(answer.status < 300, "{path}: {}", answer.text());
-    let (refreshes, others) = apart(statements.take());
+    let (refreshes, others) = apart(statements());
     assert!(refreshes <= 1 + unasked(since), "{path}: {refreshes} refreshes");
     (refreshes > 0, others)
 }
@@ -125,8 +135,7 @@ async fn until_all_wait() {
 
 #[tokio::test]
 async fn a_read_of_providers_is_one_refresh_and_nothing_else() {
-    let (statements, _listening) = Statements::listen();
-    let berth = Berth::new().await;
+    let berth = observed().await;
     let host = berth.host("host", &[("VCPU", 8)]).await;
     let of_host = ["", "/inventories", "/inventories/VCPU", "/usages", "/traits", "/aggregates"];
     let of_host = of_host.map(|path| format!("/resource_providers/{}{path}", host.0));
@@ -140,7 +149,7 @@ async fn a_read_of_providers_is_one_refresh_and_nothing_else() {
         "/traits/HW_CPU_X86_AVX2",
     ];
     for path in of_host.iter().map(String::as_str).chain(others) {
-        let (refreshed, others) = asked(&berth, &statements, path).await;
+        let (refreshed, others) = asked(&berth, path).await;
         assert!(refreshed, "{path}");
         assert_eq!(others, [""; 0], "{path}");
     }
@@ -148,23 +157,21 @@ async fn a_read_of_providers_is_one_refresh_and_nothing_else() {
 
 #[tokio::test]
 async fn a_read_of_consumers_is_one_query() {
-    let (statements, _listening) = Statements::listen();
-    let berth = Berth::new().await;
+    let berth = observed().await;
     let host = berth.host("host", &[("VCPU", 8)]).await;
     let consumer = Uuid::new_v4();
     berth.claim(consumer, None, &[(host, "VCPU", 1)]).await.expect(204);
     let of_host = format!("/resource_providers/{}/allocations", host.0);
     let of_consumer = format!("/allocations/{consumer}");
     for path in [&of_consumer, "/usages?project_id=project", &of_host] {
-        let (_, others) = asked(&berth, &statements, path).await;
+        let (_, others) = asked(&berth, path).await;
         assert_eq!(others.len(), 1, "{path}: {others:?}");
     }
 }
 
 #[tokio::test]
 async fn reads_that_wait_share_a_refresh() {
-    let (statements, _listening) = Statements::listen();
-    let berth = Berth::new().await;
+    let berth = observed().await;
     let host = berth.host("host", &[("VCPU", 8)]).await;
     let [mut blocker, mut observer] = [session(&berth).await, session(&berth).await];
     let paths = [
@@ -177,7 +184,7 @@ async fn reads_that_wait_share_a_refresh() {
     };
     let since = Instant::now();
     berth.get("/resource_providers").await.expect(200);
-    statements.take();
+    statements();
 
     // A refresh is under way and does not get on while 100 more requests arrive.
     let mut locked = blocker.begin().await.unwrap();
@@ -192,15 +199,14 @@ async fn reads_that_wait_share_a_refresh() {
     for status in join_all(others).await {
         assert_eq!(status.unwrap(), 200);
     }
-    let (refreshes, others) = apart(statements.take());
+    let (refreshes, others) = apart(statements());
     assert!((2..=2 + unasked(since)).contains(&refreshes), "{refreshes} refreshes");
     assert_eq!(others, [""; 0]);
 }
 
 #[tokio::test]
 async fn a_batch_of_claims_takes_as_many_statements_as_one_and_one_commit() {
-    let (statements, _listening) = Statements::listen();
-    let berth = Berth::new().await;
+    let berth = observed().await;
     let mut hosts = Vec::new();
     for nth in 0..8 {
         hosts.push(berth.host(&format!("host-{nth}"), &[("VCPU", 1000)]).await);
@@ -211,9 +217,9 @@ async fn a_batch_of_claims_takes_as_many_statements_as_one_and_one_commit() {
     };
     // The first one makes project and user known.
     claim(0).await.unwrap().expect(204);
-    statements.take();
+    statements();
     claim(0).await.unwrap().expect(204);
-    let (_, one) = apart(statements.take());
+    let (_, one) = apart(statements());
     assert_eq!((count(&one, COMMIT), count(&one, NOTE), one.len()), (1, 1, 6), "{one:#?}");
 
     let [mut blocker, mut observer] = [session(&berth).await, session(&berth).await];
@@ -232,7 +238,7 @@ async fn a_batch_of_claims_takes_as_many_statements_as_one_and_one_commit() {
         for answer in join_all(others).await {
             answer.unwrap().expect(204);
         }
-        let (_, both) = apart(statements.take());
+        let (_, both) = apart(statements());
         assert_eq!(both, [one.clone(), one.clone()].concat(), "{size} claims");
     }
 }
