@@ -53,8 +53,8 @@ class Meter:
         return self._sample(
             requests=int(_find(r"(\d+) requests in", text)),
             rate=float(_find(r"Requests/sec:\s+([\d.]+)", text)),
-            p50=_time(_find(r"50%\s+(\S+)", text)),
-            p99=_time(_find(r"99%\s+(\S+)", text)),
+            p50=_time(_find(r"^ +50% +(\S+)$", text)),
+            p99=_time(_find(r"^ +99% +(\S+)$", text)),
             cpu=cpu,
         )
 
@@ -142,7 +142,7 @@ class Meter:
 
 
 def _find(pattern: str, text: str) -> str:
-    found = re.search(pattern, text)
+    found = re.search(pattern, text, re.MULTILINE)
     if not found:
         sys.exit(f"no {pattern!r} in:\n{text}")
     return found.group(1)

@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use super::error::{Error, Result};
+use super::plans::Plans;
 use super::rows::{self, Delta};
 use crate::world::{Changes, World};
 
@@ -52,7 +53,8 @@ pub(super) struct Feed {
 impl Feed {
     /// Loads the world and starts keeping it current.
     pub(super) async fn start(options: PgConnectOptions) -> Result<Self> {
-        let mut reader = Reader { options, conn: None, seen: None, prune: None };
+        let plans = Plans::new();
+        let mut reader = Reader { options, conn: None, plans, seen: None, prune: None };
         let world = Arc::new(ArcSwap::from_pointee(World::default()));
         reader.refresh(&world).await?;
         let (waiters, queue) = mpsc::channel(WAITING_MAX);
@@ -92,6 +94,7 @@ struct Prune {
 struct Reader {
     options: PgConnectOptions,
     conn: Option<PgConnection>,
+    plans: Plans,
     seen: Option<Seen>,
     prune: Option<Prune>,
 }
@@ -151,6 +154,7 @@ impl Reader {
     }
 
     async fn refresh_on(&mut self, conn: &mut PgConnection, world: &ArcSwap<World>) -> Result<()> {
+        self.plans.renew(conn).await?;
         if let Some(seen) = &self.seen {
             match rows::delta(conn, &seen.snapshot).await? {
                 Delta::Changes { epoch, snapshot, changes, keys }

@@ -18,6 +18,7 @@ pub mod error;
 mod feed;
 pub mod inventories;
 mod owners;
+mod plans;
 pub mod providers;
 pub mod reads;
 pub mod resource_classes;
@@ -52,16 +53,6 @@ const SESSION: [(&str, &str); 5] = [
     ("jit", "off"),
 ];
 
-/// What the sessions of the change feed and the claim writer have besides: plans that look keys up,
-/// made once. Plans made for each statement cost more than the statement; plans made while tables
-/// were small would read them whole later.
-const PLANS: [(&str, &str); 4] = [
-    ("plan_cache_mode", "force_generic_plan"),
-    ("enable_hashjoin", "off"),
-    ("enable_mergejoin", "off"),
-    ("enable_seqscan", "off"),
-];
-
 /// The way to everything durable. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -84,7 +75,7 @@ impl Store {
             .max_connections(connections)
             .acquire_timeout(ACQUIRE_MAX)
             .connect_lazy_with(options.clone());
-        let options = options.options(PLANS);
+        let options = plans::settings(options);
         let feed = Feed::start(options.clone()).await?;
         Ok(Self { pool, feed, writer: Writer::start(options) })
     }

@@ -18,6 +18,7 @@ use super::change::{ATTEMPT_MAX, ATTEMPTS_MAX, Change, Tx, pause, transact};
 use super::claims::{self, Moves, Needs};
 use super::error::{Error, Result};
 use super::owners::Owners;
+use super::plans::Plans;
 use crate::model::Refusal;
 use crate::model::claim::{Request, judge};
 
@@ -49,7 +50,7 @@ impl Writer {
     /// Starts the task.
     pub(super) fn start(options: PgConnectOptions) -> Self {
         let (jobs, queue) = mpsc::channel(WAITING_MAX);
-        let desk = Desk { options, conn: None, owners: Owners::default() };
+        let desk = Desk { options, conn: None, plans: Plans::new(), owners: Owners::default() };
         tokio::spawn(desk.run(queue));
         Self { jobs }
     }
@@ -92,6 +93,7 @@ impl Change for Batch {
 struct Desk {
     options: PgConnectOptions,
     conn: Option<PgConnection>,
+    plans: Plans,
     owners: Owners,
 }
 
@@ -164,6 +166,7 @@ impl Desk {
         let Some(conn) = &mut self.conn else {
             return Err(Error::Bug("the claim writer has no connection".to_owned()));
         };
+        self.plans.renew(conn).await?;
         let claims = jobs.iter().flat_map(|job| match job {
             Job::Replace(claims) => claims.as_slice(),
             Job::Release(_) => &[],

@@ -19,8 +19,9 @@ use crate::support::app::Berth;
 
 /// What only the statement of a refresh says.
 const REFRESH: &str = "with dirty as materialized";
-/// What only cutting the log off says, and settling the epoch: a replica does so once in a while.
-const HOUSEKEEPING: &str = "update change_log_horizon";
+/// What only cutting the log off says, settling the epoch, and forgetting plans: a replica does so
+/// once in a while.
+const HOUSEKEEPING: [&str; 2] = ["update change_log_horizon", "discard plans"];
 /// What only the note for other replicas says.
 const NOTE: &str = "insert into change_log";
 const COMMIT: &str = "COMMIT";
@@ -88,7 +89,8 @@ fn count(statements: &[String], text: &str) -> usize {
 /// The refreshes and, but for housekeeping, everything else.
 fn apart(mut statements: Vec<String>) -> (usize, Vec<String>) {
     let refreshes = count(&statements, REFRESH);
-    statements.retain(|it| !it.contains(REFRESH) && !it.contains(HOUSEKEEPING));
+    statements
+        .retain(|it| !it.contains(REFRESH) && !HOUSEKEEPING.iter().any(|words| it.contains(words)));
     (refreshes, statements)
 }
 
