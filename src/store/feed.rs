@@ -6,12 +6,15 @@
 //! the refresh before, and the current rows of the providers they name. That is exact whatever the
 //! order of commits, and applying a row twice does no harm.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use futures_util::FutureExt;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
@@ -65,9 +68,12 @@ impl Feed {
     /// The world as of a moment after this call began.
     pub(super) async fn current(&self) -> Result<Arc<World>> {
         let (answer, done) = oneshot::channel();
-        self.waiters
-            .try_send(answer)
-            .map_err(|_| Error::Unavailable("too many requests wait for a refresh".to_owned()))?;
+        self.waiters.try_send(answer).map_err(|error| match error {
+            TrySendError::Full(_) => {
+                Error::Unavailable("too many requests wait for a refresh".to_owned())
+            }
+            TrySendError::Closed(_) => Error::Bug("the change feed has ended".to_owned()),
+        })?;
         match timeout(WAIT_MAX, done).await {
             Ok(Ok(refreshed)) => refreshed.map(|()| self.world.load_full()),
             Ok(Err(_)) => Err(Error::Bug("the change feed has ended".to_owned())),
@@ -107,15 +113,18 @@ impl Reader {
                 return;
             }
             let bound = if self.seen.is_some() { REFRESH_MAX } else { RELOAD_MAX };
-            let refreshed = match timeout(bound, self.refresh(&world)).await {
-                Ok(refreshed) => refreshed,
+            let refresh = AssertUnwindSafe(self.refresh(&world)).catch_unwind();
+            let refreshed = match timeout(bound, refresh).await {
+                Ok(Ok(refreshed)) => refreshed,
+                Ok(Err(_panic)) => Err(Error::Bug("the refresh panicked".to_owned())),
                 Err(_) => Err(Error::Unavailable(format!("no refresh within {bound:?}"))),
             };
             if let Err(error) = &refreshed {
                 tracing::warn!(%error, "refreshing the world failed");
                 self.conn = None;
                 if matches!(error, Error::Bug(_)) {
-                    // What cannot be worked in is not tried for ever: everything is read again.
+                    // What cannot be worked in is not tried for ever: everything is read again,
+                    // after a panic too.
                     self.seen = None;
                 }
             }

@@ -5,10 +5,13 @@
 //! of arrival, and answered when the transaction has committed; one claim's refusal does not touch
 //! its neighbours.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -58,9 +61,12 @@ impl Writer {
     /// Queues a job and waits for its outcome.
     pub(super) async fn submit(&self, job: Job) -> Result<()> {
         let (answer, done) = oneshot::channel();
-        self.jobs
-            .try_send((job, answer))
-            .map_err(|_| Error::Unavailable("too many claims wait to be written".to_owned()))?;
+        self.jobs.try_send((job, answer)).map_err(|error| match error {
+            TrySendError::Full(_) => {
+                Error::Unavailable("too many claims wait to be written".to_owned())
+            }
+            TrySendError::Closed(_) => Error::Bug("the claim writer has ended".to_owned()),
+        })?;
         match timeout(WAIT_MAX, done).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Error::Bug("the claim writer has ended".to_owned())),
@@ -136,8 +142,11 @@ impl Desk {
     async fn settle(&mut self, jobs: &[Job]) -> Result<Vec<std::result::Result<(), Refusal>>> {
         let mut attempt = 1;
         loop {
-            let settled = match timeout(ATTEMPT_MAX, self.try_settle(jobs)).await {
-                Ok(settled) => settled,
+            let attempt_made = AssertUnwindSafe(self.try_settle(jobs)).catch_unwind();
+            let settled = match timeout(ATTEMPT_MAX, attempt_made).await {
+                Ok(Ok(settled)) => settled,
+                // The transaction ends with its connection, which is dropped below.
+                Ok(Err(_panic)) => Err(Error::Bug("writing claims panicked".to_owned())),
                 // It may have been committed all the same.
                 Err(_) => Err(Error::Unavailable(format!("no outcome within {ATTEMPT_MAX:?}"))),
             };
