@@ -95,6 +95,7 @@ fn note<'c>(known: &HashMap<String, i32>, wanted: &mut BTreeSet<&'c str>, name: 
     }
 }
 
+/// Adds those that are missing; keys are not used up by those that are not.
 async fn insert(
     conn: &mut PgConnection,
     projects: &[&str],
@@ -103,11 +104,20 @@ async fn insert(
 ) -> Result<()> {
     sqlx::query!(
         "with project as (
-             insert into projects (external_id) select unnest($1::text[]) on conflict do nothing
+             insert into projects (external_id)
+             select name from unnest($1::text[]) as name
+             where not exists (select from projects where external_id = name)
+             on conflict do nothing
          ), person as (
-             insert into users (external_id) select unnest($2::text[]) on conflict do nothing
+             insert into users (external_id)
+             select name from unnest($2::text[]) as name
+             where not exists (select from users where external_id = name)
+             on conflict do nothing
          )
-         insert into consumer_types (name) select unnest($3::text[]) on conflict do nothing",
+         insert into consumer_types (name)
+         select new.name from unnest($3::text[]) as new (name)
+         where not exists (select from consumer_types c where c.name = new.name)
+         on conflict do nothing",
         projects as &[&str],
         users as &[&str],
         types as &[&str]

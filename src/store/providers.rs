@@ -4,7 +4,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::change::{Change, Tx};
-use super::error::{Result, refuse_on};
+use super::error::{Error, Result, refuse_on};
 use crate::model::{Generation, ProviderId, Refusal};
 
 /// A provider as its own row says, with the identities of its relatives.
@@ -179,7 +179,7 @@ impl Change for CreateProvider {
 }
 
 impl CreateProvider {
-    fn refused(&self, error: sqlx::Error) -> super::Error {
+    fn refused(&self, error: sqlx::Error) -> Error {
         refuse_on(
             error,
             [
@@ -214,6 +214,12 @@ impl Change for UpdateProvider {
             self.move_to(tx, provider, parent).await?;
         }
         let provider = lock(tx.conn, self.uuid).await?;
+        // Nobody moves it any more; somebody may have while nobody was kept from it.
+        if let Some(parent) = self.parent
+            && self.moves(tx.conn, parent).await?
+        {
+            return Err(Error::Again("the provider was moved meanwhile".to_owned()));
+        }
         sqlx::query!(
             "update providers set name = $2, updated_at = now() where id = $1",
             provider.id.0,
@@ -282,7 +288,9 @@ impl UpdateProvider {
     }
 }
 
-/// The provider and everything below it, locked in the order of their keys, as all writers do.
+/// The provider and everything below it, locked in the order of their keys. The provider itself and
+/// its new parent are locked already, so a move and a claim can meet in a deadlock; it is rare, and
+/// tried again.
 async fn subtree(conn: &mut PgConnection, provider: Locked) -> Result<Vec<i32>> {
     let ids = sqlx::query_scalar!(
         r#"with recursive below as (

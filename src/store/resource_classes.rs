@@ -66,8 +66,8 @@ pub(super) async fn ids(
 
 async fn insert(tx: &mut Tx<'_>, name: &str) -> Result<bool> {
     let created = sqlx::query!(
-        "insert into resource_classes (id, name) values (nextval('resource_classes_id'), $1) \
-         on conflict do nothing",
+        "insert into resource_classes (id, name) select nextval('resource_classes_id'), $1 \
+         where not exists (select from resource_classes where name = $1) on conflict do nothing",
         name
     )
     .execute(&mut *tx.conn)
@@ -102,12 +102,22 @@ impl Change for EnsureClass {
     }
 }
 
+/// The key of a class that is about to be renamed or deleted: whoever does so at the same time
+/// waits, and then finds it under its new name or not at all.
+async fn lock(tx: &mut Tx<'_>, name: &str) -> Result<ClassId> {
+    let id =
+        sqlx::query_scalar!("select id from resource_classes where name = $1 for update", name)
+            .fetch_optional(&mut *tx.conn)
+            .await?;
+    Ok(ClassId(id.ok_or_else(|| Refusal::ClassNotFound(name.to_owned()))?))
+}
+
 impl Change for RenameClass {
     const NAME: &'static str = "rename_class";
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
-        let class = id(tx.conn, &self.name).await?;
+        let class = lock(tx, &self.name).await?;
         if class.0 < CUSTOM_FROM {
             return Err(Refusal::ClassStandardUpdate(self.name.clone()).into());
         }
@@ -132,7 +142,7 @@ impl Change for DeleteClass {
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
-        let class = id(tx.conn, &self.name).await?;
+        let class = lock(tx, &self.name).await?;
         if class.0 < CUSTOM_FROM {
             return Err(Refusal::ClassStandardDelete(self.name.clone()).into());
         }

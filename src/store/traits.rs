@@ -96,8 +96,8 @@ impl Change for EnsureTrait {
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<(bool, i64)> {
         let created = sqlx::query!(
-            "insert into traits (id, name) values (nextval('traits_id'), $1) \
-             on conflict do nothing",
+            "insert into traits (id, name) select nextval('traits_id'), $1 \
+             where not exists (select from traits where name = $1) on conflict do nothing",
             self.name
         )
         .execute(&mut *tx.conn)
@@ -126,7 +126,8 @@ impl Change for DeleteTrait {
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
-        let id = sqlx::query_scalar!("select id from traits where name = $1", self.name)
+        // Who deletes it at the same time waits, and then does not find it.
+        let id = sqlx::query_scalar!("select id from traits where name = $1 for update", self.name)
             .fetch_optional(&mut *tx.conn)
             .await?
             .ok_or_else(|| Refusal::TraitsNotFound(self.name.clone()))?;

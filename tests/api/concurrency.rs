@@ -1,6 +1,7 @@
 //! Writers that meet: exactly what fits is sold, nobody is refused for having met someone, and
 //! nothing is left behind. Two replicas over one database throughout.
 
+use axum::http::Method;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -245,5 +246,23 @@ async fn of_updates_that_saw_one_generation_one_wins() {
     assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 1);
     for answer in answers.iter().filter(|answer| answer.status != 200) {
         assert_eq!((answer.status, answer.code().as_str()), (409, "placement.concurrent_update"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_those_who_delete_a_name_at_once_one_does() {
+    let berths = replicas().await;
+    for path in ["/traits/CUSTOM_X", "/resource_classes/CUSTOM_X"] {
+        for _ in 0..10 {
+            berths[0].ask(Method::PUT, path, None).await.expect(201);
+            let deletes = (0..8).map(|nth| {
+                let berth = berths[nth % 2].clone();
+                tokio::spawn(async move { berth.delete(path).await.status })
+            });
+            let statuses = join_all(deletes).await.into_iter().map(Result::unwrap);
+            let mut statuses: Vec<u16> = statuses.collect();
+            statuses.sort_unstable();
+            assert_eq!(statuses, [204, 404, 404, 404, 404, 404, 404, 404], "{path}");
+        }
     }
 }
