@@ -73,9 +73,9 @@ class Meter:
         return self._driven(service, ["replay", "--file", file], workers, seconds, may_refuse)
 
     def boots(self, service: servers.Service, query: str, workers: int) -> Sample:
-        """Candidates, then a claim of one of them."""
+        """Candidates, then a claim of one of them, which another may have filled meanwhile."""
         command = ["boots", "--query", query]
-        return self._driven(service, command, workers, self.seconds, may_refuse=False)
+        return self._driven(service, command, workers, self.seconds, may_refuse=True)
 
     def start(self, service: servers.Service, file: pathlib.Path, rate: int, workers: int):
         """Requests of a file at a fixed rate, in the background."""

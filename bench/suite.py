@@ -38,12 +38,14 @@ def main() -> None:
         meter = measure.Meter(cluster, chosen.seconds)
         cluster.create("pgbench")
         cluster.tool("pgbench", "-i", "-q", "-s", 10, "-h", cluster.folder, "-U", "berth", "pgbench")
-        for cloud in dict.fromkeys(it.cloud for it in workloads):
-            here = [it for it in workloads if it.cloud == cloud]
-            compared = not chosen.without_reference
-            bench_cloud(cluster, meter, cloud, here, compared, run)
-    text = table.render(run)
-    print(text)
+        try:
+            for cloud in dict.fromkeys(it.cloud for it in workloads):
+                here = [it for it in workloads if it.cloud == cloud]
+                bench_cloud(cluster, meter, cloud, here, not chosen.without_reference, run)
+        finally:
+            # What has been measured is shown even if the rest cannot be.
+            text = table.render(run)
+            print(text)
     if chosen.record:
         table.record(text)
 

@@ -104,12 +104,10 @@ def record(text: str) -> None:
 
 
 def _cells(workload: Workload, rounds: Rounds) -> list[str]:
-    conflicts = sum(sample.conflicts for sample in rounds.reference)
-    refused = f" ({conflicts} times 409)" if conflicts else ""
     return [
         workload.name,
-        _spread([s.rate for s in rounds.reference], _rate) + refused,
-        _spread([s.rate for s in rounds.berth], _rate),
+        _spread([s.rate for s in rounds.reference], _rate) + _refused(rounds.reference),
+        _spread([s.rate for s in rounds.berth], _rate) + _refused(rounds.berth),
         _spread(rounds.ratios(), lambda ratio: f"{_number(ratio)}x"),
         f"{workload.limit} {_spread(rounds.limit, _rate)}" if rounds.limit else "",
         _spread(rounds.shares(), lambda share: f"{share:.2f}"),
@@ -119,6 +117,11 @@ def _cells(workload: Workload, rounds: Rounds) -> list[str]:
         workload.floor,
         workload.moon,
     ]
+
+
+def _refused(samples: list) -> str:
+    conflicts = sum(sample.conflicts for sample in samples)
+    return f" ({conflicts} times 409)" if conflicts else ""
 
 
 def _spread(values: list[float], show) -> str:
