@@ -1,6 +1,6 @@
 //! The commands of `berth`, and how their arguments are put together.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -172,15 +172,15 @@ fn sources(
     let mut sources = Vec::new();
     for arg in serve.get_arguments() {
         let (id, Some(long)) = (arg.get_id().as_str(), arg.get_long()) else { continue };
-        let Ok(Some(mut raw)) = inner.try_get_raw(id) else { continue };
-        let value = raw.next().map(|value| value.to_string_lossy().into_owned());
+        let Ok(Some(raw)) = inner.try_get_raw(id) else { continue };
+        let value = raw.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(",");
         let source = match inner.value_source(id) {
             Some(clap::parser::ValueSource::CommandLine) => "flag",
             Some(clap::parser::ValueSource::EnvVariable) => "environment",
             _ if keys_of_file.iter().any(|key| key == long) => "file",
             _ => "default",
         };
-        sources.push((long.to_owned(), value.unwrap_or_default(), source));
+        sources.push((long.to_owned(), value, source));
     }
     sources.sort();
     sources

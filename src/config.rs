@@ -2,11 +2,15 @@
 //! `samples/berth.toml` say). Values come from flags, the environment, a file and the defaults, in
 //! this order.
 
+mod front;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+
+pub use self::front::FrontOptions;
 
 /// Which database to use.
 #[derive(Args, Clone, Debug)]
@@ -167,6 +171,10 @@ pub struct Config {
           value_parser = seconds)]
     pub shutdown_grace: Duration,
 
+    /// The front.
+    #[command(flatten)]
+    pub front: FrontOptions,
+
     /// The database.
     #[command(flatten)]
     pub database: DatabaseOptions,
@@ -189,7 +197,7 @@ impl Config {
                 self.listen
             ));
         }
-        Ok(())
+        self.front.cors().map(drop)
     }
 }
 
@@ -220,7 +228,8 @@ fn keys(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
 /// win.
 ///
 /// # Errors
-/// The file is not TOML, has an unknown key, or a value that is no string, number or boolean.
+/// The file is not TOML, has an unknown key, or a value that its option does not take: a string, a
+/// number or a boolean; for a list, also an array of strings.
 pub fn with_file(command: clap::Command, text: &str) -> Result<clap::Command, String> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
     let mut command = command;
@@ -229,19 +238,36 @@ pub fn with_file(command: clap::Command, text: &str) -> Result<clap::Command, St
             let known: Vec<&str> = keys(&command).filter_map(clap::Arg::get_long).collect();
             return Err(format!("unknown option {key:?}; known are {}", known.join(", ")));
         };
+        let values = values(value, is_list(arg)).map_err(|why| format!("{key}: {why}"))?;
         let id = arg.get_id().clone();
-        let value = match value {
-            toml::Value::String(text) => text,
-            toml::Value::Integer(number) => number.to_string(),
-            toml::Value::Float(number) => number.to_string(),
-            toml::Value::Boolean(yes) => yes.to_string(),
-            toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => {
-                return Err(format!("{key}: a string, a number, true or false is wanted"));
-            }
-        };
-        command = command.mut_arg(id, |arg| arg.default_value(value));
+        command = command.mut_arg(id, |arg| arg.default_values(values));
     }
     Ok(command)
+}
+
+/// Whether an option takes several values, as a list with commas.
+fn is_list(arg: &clap::Arg) -> bool {
+    arg.get_value_delimiter().is_some()
+}
+
+/// What a value of a file is on a command line.
+fn values(value: toml::Value, is_list: bool) -> Result<Vec<String>, &'static str> {
+    let text = match value {
+        toml::Value::String(text) => text,
+        toml::Value::Integer(number) => number.to_string(),
+        toml::Value::Float(number) => number.to_string(),
+        toml::Value::Boolean(yes) => yes.to_string(),
+        toml::Value::Array(entries) if is_list => {
+            let entry = |entry: toml::Value| {
+                entry.as_str().map(str::to_owned).ok_or("an array of strings is wanted")
+            };
+            return entries.into_iter().map(entry).collect();
+        }
+        toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => {
+            return Err("a string, a number, true or false is wanted");
+        }
+    };
+    Ok(vec![text])
 }
 
 /// A file with every option, its manual and its default, commented out.
@@ -257,13 +283,23 @@ pub fn sample(command: &clap::Command) -> String {
         for line in wrapped(&help.unwrap_or_default(), 98) {
             text.extend(["# ", &line, "\n"]);
         }
-        let default = arg.get_default_values().first().map(|value| value.to_string_lossy());
-        let default = default.unwrap_or_default();
-        let bare = default.parse::<f64>().is_ok() || ["true", "false"].contains(&default.as_ref());
-        let shown = if bare { default.into_owned() } else { format!("{default:?}") };
+        let shown = shown(arg);
         text.extend(["#", key, " = ", &shown, "\n"]);
     }
     text
+}
+
+/// The default of an option, as TOML.
+fn shown(arg: &clap::Arg) -> String {
+    let defaults = arg.get_default_values().iter().map(|value| value.to_string_lossy());
+    if is_list(arg) {
+        let joined = defaults.collect::<Vec<_>>().join(",");
+        let entries = joined.split(',').filter(|entry| !entry.is_empty());
+        return format!("{:?}", entries.collect::<Vec<_>>());
+    }
+    let default = defaults.collect::<String>();
+    let bare = default.parse::<f64>().is_ok() || ["true", "false"].contains(&default.as_str());
+    if bare { default } else { format!("{default:?}") }
 }
 
 fn wrapped(text: &str, width: usize) -> impl Iterator<Item = String> {

@@ -174,6 +174,8 @@ fn options(config: &Config) -> Options {
         body_timeout: config.body_timeout,
         search_timeout: config.search_timeout,
         path_prefix: config.path_prefix.clone().unwrap_or_default(),
+        // Checked before, with all options.
+        cors: config.front.cors().ok().flatten(),
         ..Options::default()
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
+use super::cors::Cors;
 use super::identity::Identity;
 use super::policy::Policy;
 use crate::search::Strategy;
@@ -82,6 +83,8 @@ pub struct Options {
     pub max_uri_bytes: usize,
     /// A path below which the API is served too, such as `/placement`; may be empty.
     pub path_prefix: String,
+    /// What pages of other origins may ask; `None`: nothing is said to them.
+    pub cors: Option<Cors>,
 }
 
 impl Default for Options {
@@ -99,6 +102,7 @@ impl Default for Options {
             search_timeout: Duration::from_secs(10),
             max_uri_bytes: 64 * 1024,
             path_prefix: String::new(),
+            cors: None,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Everything that knows HTTP and JSON.
 //!
 //! A connection is kept by the [`server`]. A request passes, from the outside in: the edge (an id, a
-//! line in the log, panics caught), then the API it is for. There is one so far, Placement: it finds
-//! out who asks ([`identity`]) and for which version, chooses a row of its route table, asks the
+//! line in the log, panics caught), the rules for pages of other origins ([`cors`]), then the API it is
+//! for. There is one so far, Placement: it finds out who asks ([`identity`]) and for which version, chooses a row of its route table, asks the
 //! [`policy`], and calls a handler, which works on the store and the options it finds in the
 //! [`app`].
 
 pub mod app;
+pub mod cors;
 mod edge;
 pub mod identity;
 mod placement;
@@ -14,7 +15,10 @@ pub mod policy;
 pub mod server;
 mod unreadable;
 
+use std::sync::Arc;
+
 use axum::extract::Request;
+use axum::http::header::ORIGIN;
 use axum::response::Response;
 
 pub use app::{App, Options};
@@ -22,5 +26,25 @@ pub use placement::write_candidates;
 
 /// Answers a request: the whole service, as the server and the tests use it.
 pub async fn answer(app: App, request: Request) -> Response {
-    edge::observe(request, |request| placement::answer(app, request)).await
+    edge::observe(request, |request| share(app, request)).await
+}
+
+/// Answers a request, and says to a browser what a page of another origin may do with the answer.
+async fn share(app: App, request: Request) -> Response {
+    if app.options.cors.is_none() {
+        return placement::answer(app, request).await;
+    }
+    let options = Arc::clone(&app.options);
+    let cors = options.cors.as_ref();
+    if let Some(allowed) = cors.and_then(|it| it.preflight(request.method(), request.headers())) {
+        let mut response = Response::default();
+        *response.headers_mut() = allowed;
+        return response;
+    }
+    let origin = request.headers().get(ORIGIN).cloned();
+    let mut response = placement::answer(app, request).await;
+    if let Some(cors) = cors {
+        cors.share(origin.as_ref(), response.headers_mut());
+    }
+    response
 }

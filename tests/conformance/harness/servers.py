@@ -90,6 +90,9 @@ class Berth:
             command += ["--database-url", self._cluster.url(name)]
             # The suite holds the rules before the present defaults, but for the files that say so.
             command += ["--enforce-new-defaults", str("secure-rbac" in needs).lower()]
+            if "cors" in needs:
+                command += ["--cors-allowed-origin", "http://valid.example.com"]
+                command += ["--cors-allow-headers", "openstack-api-version"]
             with running(name, command, lambda port: ["--listen", f"127.0.0.1:{port}"]) as server:
                 yield server
         finally:

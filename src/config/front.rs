@@ -1,0 +1,80 @@
+//! Options of the front: requests from pages of other origins.
+
+use clap::Args;
+
+use crate::http::cors::Cors;
+
+/// How to be reached beside the address.
+#[derive(Args, Clone, Debug)]
+pub struct FrontOptions {
+    /// Origins whose pages may use the API from a browser, as `https://HOST[:PORT]`, or `*` for all.
+    /// None: no answer has headers for them.
+    #[arg(long, env = "BERTH_CORS_ALLOWED_ORIGIN", value_name = "ORIGIN", value_delimiter = ',')]
+    pub cors_allowed_origin: Vec<String>,
+
+    /// Whether pages of allowed origins may send credentials.
+    #[arg(long, env = "BERTH_CORS_ALLOW_CREDENTIALS", default_value = "true", num_args = 0..=1,
+          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub cors_allow_credentials: bool,
+
+    /// Seconds a browser may remember what it was allowed; 0 says nothing of it.
+    #[arg(long, env = "BERTH_CORS_MAX_AGE", default_value = "3600", value_name = "SECONDS")]
+    pub cors_max_age: u64,
+
+    /// Methods that pages of allowed origins may use.
+    #[arg(
+        long,
+        env = "BERTH_CORS_ALLOW_METHODS",
+        value_name = "METHOD",
+        value_delimiter = ',',
+        default_value = "GET,PUT,POST,DELETE,PATCH"
+    )]
+    pub cors_allow_methods: Vec<String>,
+
+    /// Headers that pages of allowed origins may send, beside those that are always harmless.
+    #[arg(
+        long,
+        env = "BERTH_CORS_ALLOW_HEADERS",
+        value_name = "HEADER",
+        value_delimiter = ',',
+        default_value = "X-Auth-Token,X-Openstack-Request-Id,X-Identity-Status,X-Roles,\
+                           X-Service-Catalog,X-User-Id,X-Tenant-Id,OpenStack-API-Version"
+    )]
+    pub cors_allow_headers: Vec<String>,
+
+    /// Headers of answers that pages of allowed origins may read.
+    #[arg(
+        long,
+        env = "BERTH_CORS_EXPOSE_HEADERS",
+        value_name = "HEADER",
+        value_delimiter = ',',
+        default_value = "X-Auth-Token,X-Openstack-Request-Id,X-Subject-Token,X-Service-Token,\
+                           OpenStack-API-Version"
+    )]
+    pub cors_expose_headers: Vec<String>,
+}
+
+impl FrontOptions {
+    /// What is asked for by pages of other origins, unless none is allowed any.
+    ///
+    /// # Errors
+    /// Which option cannot stand in a header.
+    pub fn cors(&self) -> Result<Option<Cors>, String> {
+        let origins = entries(&self.cors_allowed_origin);
+        if origins.is_empty() {
+            return Ok(None);
+        }
+        let cors = Cors::new(&origins)?
+            .with_credentials(self.cors_allow_credentials)
+            .with_max_age(self.cors_max_age)
+            .with_methods(entries(&self.cors_allow_methods))
+            .with_headers(entries(&self.cors_allow_headers));
+        cors.exposing(&entries(&self.cors_expose_headers)).map(Some)
+    }
+}
+
+/// The entries of a list, without blanks around them and empty ones.
+fn entries(list: &[String]) -> Vec<String> {
+    let trimmed = list.iter().map(|entry| entry.trim());
+    trimmed.filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
+}
