@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::{self, Config, DatabaseOptions, LogOptions};
+use crate::http::listener::Endpoint;
 
 /// A resource placement service: the OpenStack Placement API on PostgreSQL, answered from memory.
 ///
@@ -92,12 +93,22 @@ pub enum ConfigCommand {
     Sample,
 }
 
-/// Options of `health`.
+/// Options of `health`: those of `serve` that say how the server is reached.
 #[derive(Args, Clone, Debug)]
 pub struct HealthOptions {
-    /// Address the server listens on.
-    #[arg(long, env = "BERTH_LISTEN", default_value = "127.0.0.1:8778", value_name = "ADDRESS")]
-    pub listen: std::net::SocketAddr,
+    /// The file with the options of the server.
+    #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
+    pub config: Option<std::path::PathBuf>,
+
+    /// Addresses the server listens on. All of them are asked.
+    #[arg(
+        long,
+        env = "BERTH_LISTEN",
+        default_value = "127.0.0.1:8778",
+        value_name = "ADDRESS",
+        value_delimiter = ','
+    )]
+    pub listen: Vec<Endpoint>,
 }
 
 /// Parsed arguments, and where each option of `serve` or `config check` came from.
@@ -123,6 +134,9 @@ pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
         keys_of_file = text.parse::<toml::Table>().unwrap_or_default().keys().cloned().collect();
         command = command
             .mut_subcommand("serve", |serve| try_with_file(serve, &text))
+            .mut_subcommand("health", |health| {
+                config::with_part_of_file(health.clone(), &text).unwrap_or(health)
+            })
             .mut_subcommand("config", |config| {
                 config.mut_subcommand("check", |check| try_with_file(check, &text))
             });

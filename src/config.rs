@@ -4,13 +4,13 @@
 
 mod front;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 pub use self::front::FrontOptions;
+use crate::http::listener::Endpoint;
 
 /// Which database to use.
 #[derive(Args, Clone, Debug)]
@@ -73,9 +73,16 @@ pub struct Config {
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Address to serve the Placement API on.
-    #[arg(long, env = "BERTH_LISTEN", default_value = "127.0.0.1:8778", value_name = "ADDRESS")]
-    pub listen: SocketAddr,
+    /// Addresses to serve the Placement API on: `ADDRESS:PORT`, or `unix:/path` for a Unix socket,
+    /// to which its owner and its group may connect.
+    #[arg(
+        long,
+        env = "BERTH_LISTEN",
+        default_value = "127.0.0.1:8778",
+        value_name = "ADDRESS",
+        value_delimiter = ','
+    )]
+    pub listen: Vec<Endpoint>,
 
     /// A path below which the API is served too, such as /placement.
     #[arg(long, env = "BERTH_PATH_PREFIX", value_name = "PATH", value_parser = path_prefix)]
@@ -190,11 +197,14 @@ impl Config {
     /// # Errors
     /// A sentence for the operator.
     pub fn check(&self) -> Result<(), String> {
-        if !self.allow_noauth && !self.listen.ip().is_loopback() {
+        if self.listen.is_empty() {
+            return Err("--listen: at least one address is wanted".to_owned());
+        }
+        let open = self.listen.iter().find(|endpoint| !endpoint.is_local());
+        if let (false, Some(open)) = (self.allow_noauth, open) {
             return Err(format!(
-                "--auth noauth2 believes every caller, and {} can be reached by others; listen on \
-                 127.0.0.1, or say --allow-noauth if something in front keeps strangers out",
-                self.listen
+                "--auth noauth2 believes every caller, and {open} can be reached by others; listen \
+                 on 127.0.0.1, or say --allow-noauth if something in front keeps strangers out"
             ));
         }
         self.front.cors().map(drop)
@@ -232,11 +242,27 @@ fn keys(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
 /// number or a boolean; for a list, also an array of strings.
 pub fn with_file(command: clap::Command, text: &str) -> Result<clap::Command, String> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
-    let mut command = command;
+    let unknown = table.keys().find(|key| keys(&command).all(|arg| arg.get_long() != Some(key)));
+    if let Some(key) = unknown {
+        let known: Vec<&str> = keys(&command).filter_map(clap::Arg::get_long).collect();
+        return Err(format!("unknown option {key:?}; known are {}", known.join(", ")));
+    }
+    with_known(command, table)
+}
+
+/// The same for a command that has only some of the options.
+///
+/// # Errors
+/// The file is not TOML, or a value of it is not one that its option takes.
+pub fn with_part_of_file(command: clap::Command, text: &str) -> Result<clap::Command, String> {
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    with_known(command, table)
+}
+
+fn with_known(mut command: clap::Command, table: toml::Table) -> Result<clap::Command, String> {
     for (key, value) in table {
         let Some(arg) = keys(&command).find(|arg| arg.get_long() == Some(key.as_str())) else {
-            let known: Vec<&str> = keys(&command).filter_map(clap::Arg::get_long).collect();
-            return Err(format!("unknown option {key:?}; known are {}", known.join(", ")));
+            continue;
         };
         let values = values(value, is_list(arg)).map_err(|why| format!("{key}: {why}"))?;
         let id = arg.get_id().clone();

@@ -7,6 +7,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod health;
 pub mod http;
 pub mod model;
 pub mod search;

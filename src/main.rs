@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use berth::cli::{self, Command, ConfigCommand, DbCommand, HealthOptions, Invocation};
 use berth::config::Config;
+use berth::health;
 use berth::serve::{self, Database, Failure};
 use berth::store::audit::audit;
 use berth::store::schema::{self, Status};
@@ -100,13 +101,14 @@ fn check(config: &Config, sources: &[(String, String, &'static str)]) -> Result<
 }
 
 fn health(options: &HealthOptions) -> ExitCode {
-    match serve::health(options.listen) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            say(std::io::stderr(), &format!("berth: {}: {why}", options.listen));
-            ExitCode::FAILURE
+    let mut code = ExitCode::SUCCESS;
+    for endpoint in &options.listen {
+        if let Err(why) = health::health(endpoint) {
+            say(std::io::stderr(), &format!("berth: {endpoint}: {why}"));
+            code = ExitCode::FAILURE;
         }
     }
+    code
 }
 
 /// Writes a line. Whoever closed the stream does not want it.

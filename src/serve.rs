@@ -1,17 +1,14 @@
 //! Putting the parts together: a database, a store over it, and the API in front.
 
-use std::io::{Read, Write};
-use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{Config, DatabaseOptions, GenerationStrategy};
+use crate::http::listener::Listener;
 use crate::http::server::Bounds;
 use crate::http::{self, App, Options};
 use crate::search::Strategy;
@@ -126,17 +123,19 @@ pub async fn settle_schema(database: &Database) -> Result<(), Failure> {
 /// Something that is needed could not be had.
 pub async fn serve(config: &Config) -> Result<(), Failure> {
     config.check().map_err(Failure)?;
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .map_err(|error| Failure(format!("cannot listen on {}: {error}", config.listen)))?;
+    let mut listeners = Vec::new();
+    for endpoint in &config.listen {
+        let told = |error| Failure(format!("cannot listen on {endpoint}: {error}"));
+        listeners.push(Listener::bind(endpoint).await.map_err(told)?);
+    }
     let database = Database::open(&config.database).await?;
-    let served = serve_on(listener, config, &database).await;
+    let served = serve_on(listeners, config, &database).await;
     database.close().await;
     served
 }
 
 async fn serve_on(
-    listener: TcpListener,
+    listeners: Vec<Listener>,
     config: &Config,
     database: &Database,
 ) -> Result<(), Failure> {
@@ -144,7 +143,6 @@ async fn serve_on(
     let store = Store::open(database.options(), config.database_connections)
         .await
         .map_err(|error| Failure(error.to_string()))?;
-    let address = listener.local_addr().map_err(|error| Failure(error.to_string()))?;
     let app = App::new(store, options(config));
     let bounds = Bounds {
         connections: config.max_connections,
@@ -152,8 +150,11 @@ async fn serve_on(
         write_timeout: config.body_timeout,
         shutdown_grace: config.shutdown_grace,
     };
-    tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "serving the Placement API");
-    http::server::serve(listener, app, bounds, told_to_stop()).await;
+    for listener in &listeners {
+        let address = listener.endpoint().map_err(|error| Failure(error.to_string()))?;
+        tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "serving the Placement API");
+    }
+    http::server::serve(listeners, app, bounds, told_to_stop()).await;
     tracing::info!("stopped");
     Ok(())
 }
@@ -202,35 +203,4 @@ async fn told_to_stop() {
         // The private PostgreSQL stops when it sees this process end.
         std::process::exit(130);
     });
-}
-
-/// How long [`health`] waits for each step.
-const HEALTH_MAX: Duration = Duration::from_secs(5);
-
-/// Asks the server at an address for its versions.
-///
-/// # Errors
-/// It does not answer, or not with 200.
-pub fn health(address: SocketAddr) -> std::io::Result<()> {
-    // A server that listens everywhere answers on loopback.
-    let address = match address {
-        SocketAddr::V4(v4) if v4.ip().is_unspecified() => {
-            SocketAddr::from(([127, 0, 0, 1], v4.port()))
-        }
-        SocketAddr::V6(v6) if v6.ip().is_unspecified() => {
-            SocketAddr::from((Ipv6Addr::LOCALHOST, v6.port()))
-        }
-        SocketAddr::V4(_) | SocketAddr::V6(_) => address,
-    };
-    let mut stream = std::net::TcpStream::connect_timeout(&address, HEALTH_MAX)?;
-    stream.set_read_timeout(Some(HEALTH_MAX))?;
-    stream.set_write_timeout(Some(HEALTH_MAX))?;
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.take(4096).read_to_string(&mut answer)?;
-    if answer.starts_with("HTTP/1.1 200 ") {
-        return Ok(());
-    }
-    let status = answer.lines().next().unwrap_or("nothing").to_owned();
-    Err(std::io::Error::other(format!("it answered {status}")))
 }

@@ -13,7 +13,9 @@ use futures_util::FutureExt;
 use tracing::Instrument;
 use uuid::Uuid;
 
+use super::Connection;
 use super::app::App;
+use super::listener::Peer;
 
 /// The header that carries ids of requests, both ways.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
@@ -49,13 +51,17 @@ pub(super) struct Account {
 }
 
 /// Gives the request its ids, has it answered, and tells the log.
-pub(super) async fn observe<F>(mut request: Request, answer: impl FnOnce(Request) -> F) -> Response
+pub(super) async fn observe<F>(
+    connection: Connection,
+    mut request: Request,
+    answer: impl FnOnce(Request) -> F,
+) -> Response
 where
     F: Future<Output = Response>,
 {
     let started = Instant::now();
     let ids = Ids::of(request.headers());
-    let line = Line::of(&request, &ids);
+    let line = Line::of(connection, &request, &ids);
     let span = tracing::debug_span!("request", request_id = ids.request);
     if let Ok(id) = HeaderValue::try_from(&ids.request) {
         request.extensions_mut().insert(ids);
@@ -77,21 +83,27 @@ pub(super) async fn guard<T>(app: &App, work: impl Future<Output = T>) -> Result
 
 /// What the log says of a request, as far as it is known when it comes in.
 struct Line {
+    remote: Peer,
     ids: Ids,
     method: Method,
     target: String,
 }
 
 impl Line {
-    fn of(request: &Request, ids: &Ids) -> Self {
+    fn of(connection: Connection, request: &Request, ids: &Ids) -> Self {
         let target = request.uri().path_and_query().map(ToString::to_string);
         let method = request.method().clone();
-        Self { ids: ids.clone(), method, target: target.unwrap_or_default() }
+        Self {
+            remote: connection.peer,
+            ids: ids.clone(),
+            method,
+            target: target.unwrap_or_default(),
+        }
     }
 
     fn write(&self, response: &Response, started: Instant) {
         let account = response.extensions().get::<Account>().cloned().unwrap_or_default();
-        let Self { ids, method, target } = self;
+        let Self { remote, ids, method, target } = self;
         let status = response.status().as_u16();
         // Of a streamed answer the length is not known yet.
         let bytes = response.body().size_hint().exact();
@@ -106,6 +118,7 @@ impl Line {
         tracing::info!(
             request_id,
             global_request_id,
+            %remote,
             %method,
             path = target,
             microversion = version,

@@ -1,6 +1,6 @@
 //! Everything that knows HTTP and JSON.
 //!
-//! A connection is kept by the [`server`]. A request passes, from the outside in: the edge (an id, a
+//! A connection comes by a [`listener`] and is kept by the [`server`]. A request passes, from the outside in: the edge (an id, a
 //! line in the log, panics caught), the rules for pages of other origins ([`cors`]), then the API it is
 //! for. There is one so far, Placement: it finds out who asks ([`identity`]) and for which version, chooses a row of its route table, asks the
 //! [`policy`], and calls a handler, which works on the store and the options it finds in the
@@ -10,6 +10,7 @@ pub mod app;
 pub mod cors;
 mod edge;
 pub mod identity;
+pub mod listener;
 mod placement;
 pub mod policy;
 pub mod server;
@@ -22,11 +23,19 @@ use axum::http::header::ORIGIN;
 use axum::response::Response;
 
 pub use app::{App, Options};
+use listener::Peer;
 pub use placement::write_candidates;
 
+/// The connection that a request comes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// Who is at its other end.
+    pub peer: Peer,
+}
+
 /// Answers a request: the whole service, as the server and the tests use it.
-pub async fn answer(app: App, request: Request) -> Response {
-    edge::observe(request, |request| share(app, request)).await
+pub async fn answer(connection: Connection, app: App, request: Request) -> Response {
+    edge::observe(connection, request, |request| share(app, request)).await
 }
 
 /// Answers a request, and says to a browser what a page of another origin may do with the answer.

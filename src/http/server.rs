@@ -1,12 +1,14 @@
-//! The listener: accepts connections, bounds them in number and time, and lets them finish when it
-//! is told to stop.
+//! The listeners: accept connections, bound them in number and time, and let them finish when told
+//! to stop.
 //!
 //! Built on hyper by hand because a server without a timer has no working time-outs.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -15,20 +17,21 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_io_timeout::TimeoutStream;
 
-use super::App;
+use super::listener::{Accepted, Listener, Peer};
 use super::unreadable::Explained;
+use super::{App, Connection};
 
 /// The longest request head: room for URLs of 64 KiB and the headers beside them.
 const HEAD_BYTES_MAX: usize = 128 * 1024;
-/// How long the listener rests when the system is out of descriptors.
+/// How long the listeners rest when the system is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The bounds of a listener.
+/// The bounds of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Connections open at once; further ones wait to be accepted.
@@ -43,64 +46,98 @@ pub struct Bounds {
 
 /// Serves until `stop` is ready, then finishes what is in flight within the grace period.
 pub async fn serve(
-    listener: TcpListener,
+    listeners: Vec<Listener>,
     app: App,
     bounds: Bounds,
     stop: impl Future<Output = ()>,
 ) {
     let graceful = GracefulShutdown::new();
     let room = Arc::new(Semaphore::new(bounds.connections));
+    let mut next = 0;
     let mut stop = std::pin::pin!(stop);
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&listener, &room) => accepted,
+            accepted = accept(&listeners, &mut next, &room) => accepted,
             () = &mut stop => break,
         };
-        let Some((stream, permit)) = accepted else { continue };
-        let app = app.clone();
-        let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let request: Request = request.map(Body::new);
-            let answer = super::answer(app.clone(), request);
-            async move { Ok::<_, Infallible>(answer.await) }
-        });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(bounds.header_timeout)
-            .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(Explained::new(patient(stream, bounds))), service);
-        let connection = graceful.watch(connection);
+        let Some((accepted, permit)) = accepted else { continue };
+        let connection = Connection { peer: peer(&accepted) };
+        let keeper = Keeper { app: app.clone(), bounds, connection, watcher: graceful.watcher() };
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended early");
+            match accepted {
+                Accepted::Tcp(stream, _) => keeper.keep(stream).await,
+                Accepted::Unix(stream) => keeper.keep(stream).await,
             }
             drop(permit);
         });
     }
-    drop(listener);
+    // Removes the files of Unix sockets, so that the next server finds the place free.
+    drop(listeners);
     if tokio::time::timeout(bounds.shutdown_grace, graceful.shutdown()).await.is_err() {
         tracing::warn!("requests were still in flight after {:?}", bounds.shutdown_grace);
     }
 }
 
+/// Serves one connection.
+struct Keeper {
+    app: App,
+    bounds: Bounds,
+    connection: Connection,
+    watcher: Watcher,
+}
+
+impl Keeper {
+    async fn keep<S>(self, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let Self { app, bounds, connection, watcher } = self;
+        let service = service_fn(move |request: hyper::Request<Incoming>| {
+            let request: Request = request.map(Body::new);
+            let answer = super::answer(connection, app.clone(), request);
+            async move { Ok::<_, Infallible>(answer.await) }
+        });
+        let served = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(bounds.header_timeout)
+            .max_buf_size(HEAD_BYTES_MAX)
+            .serve_connection(TokioIo::new(Explained::new(patient(stream, bounds))), service);
+        if let Err(error) = watcher.watch(served).await {
+            tracing::debug!(%error, remote = %connection.peer, "a connection ended early");
+        }
+    }
+}
+
 /// A connection that gives up on a client that does not take in its answer.
-fn patient(stream: TcpStream, bounds: Bounds) -> Pin<Box<TimeoutStream<TcpStream>>> {
+fn patient<S: AsyncRead + AsyncWrite>(stream: S, bounds: Bounds) -> Pin<Box<TimeoutStream<S>>> {
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(bounds.write_timeout));
     Box::pin(stream)
 }
 
+fn peer(accepted: &Accepted) -> Peer {
+    match accepted {
+        Accepted::Tcp(_, address) => Peer::Tcp(*address),
+        Accepted::Unix(_) => Peer::Unix,
+    }
+}
+
+/// The next connection, once there is room for it.
 async fn accept(
-    listener: &TcpListener,
+    listeners: &[Listener],
+    next: &mut usize,
     room: &Arc<Semaphore>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> Option<(Accepted, OwnedSemaphorePermit)> {
     let permit = Arc::clone(room).acquire_owned().await.ok()?;
-    match listener.accept().await {
-        Ok((stream, _)) => {
-            // Answers are written whole; waiting for more to send only delays them.
-            if let Err(error) = stream.set_nodelay(true) {
+    match poll_fn(|cx| poll_any(listeners, next, cx)).await {
+        Ok(accepted) => {
+            if let Accepted::Tcp(stream, _) = &accepted
+                // Answers are written whole; waiting for more to send only delays them.
+                && let Err(error) = stream.set_nodelay(true)
+            {
                 tracing::debug!(%error, "no TCP_NODELAY");
             }
-            Some((stream, permit))
+            Some((accepted, permit))
         }
         Err(error) => {
             tracing::warn!(%error, "accepting a connection failed");
@@ -108,4 +145,20 @@ async fn accept(
             None
         }
     }
+}
+
+/// Asks all listeners, and first the one after that which had the last connection: none starves.
+fn poll_any(
+    listeners: &[Listener],
+    next: &mut usize,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<Accepted>> {
+    let (before, from) = listeners.split_at_checked(*next).unwrap_or((&[], listeners));
+    for (nth, listener) in from.iter().chain(before).enumerate() {
+        if let Poll::Ready(accepted) = listener.poll_accept(cx) {
+            *next = (*next + nth + 1) % listeners.len().max(1);
+            return Poll::Ready(accepted);
+        }
+    }
+    Poll::Pending
 }

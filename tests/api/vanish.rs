@@ -3,26 +3,23 @@
 
 use std::time::Duration;
 
-use berth::http::server::{self, Bounds};
+use berth::http::server::Bounds;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use uuid::Uuid;
 
 use crate::support::app::Berth;
 use crate::support::cloud::{Host, claim_body};
+use crate::support::served::{Served, wide};
 
 /// The replica over a real socket.
 async fn listen(berth: &Berth, header_timeout: Duration) -> std::net::SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let bounds = Bounds {
-        connections: 100,
-        header_timeout,
-        write_timeout: header_timeout,
-        shutdown_grace: Duration::from_secs(1),
-    };
-    tokio::spawn(server::serve(listener, berth.app(), bounds, std::future::pending()));
+    let bounds = Bounds { header_timeout, write_timeout: header_timeout, ..wide() };
+    let served = Served::new(berth, bounds).await;
+    let address = served.address();
+    // It serves until the test ends.
+    std::mem::forget(served);
     address
 }
 

@@ -2,7 +2,9 @@
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, Response};
+use berth::http;
 use berth::http::app::{App, Options};
+use berth::http::listener::Peer;
 use berth::store::Store;
 use serde_json::Value;
 use sqlx::postgres::PgConnectOptions;
@@ -78,7 +80,7 @@ impl Berth {
 
     /// Answers a request as it is.
     pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
-        berth::http::answer(self.app(), request).await
+        http::answer(http::Connection { peer: Peer::Unix }, self.app(), request).await
     }
 
     pub async fn get(&self, path: &str) -> Answer {

@@ -4,3 +4,4 @@ pub mod app;
 pub mod cloud;
 pub mod postgres;
 pub mod process;
+pub mod served;

@@ -1,0 +1,193 @@
+//! Where the server is reached: TCP addresses and Unix sockets.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::task::{Context, Poll};
+
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+/// What comes before the path of a Unix socket.
+const UNIX: &str = "unix:";
+/// Who may connect to a Unix socket: its owner and its group.
+const SOCKET_MODE: u32 = 0o660;
+
+/// An address to listen on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `ADDRESS:PORT`.
+    Tcp(SocketAddr),
+    /// `unix:/path`.
+    Unix(PathBuf),
+}
+
+impl Endpoint {
+    /// Whether none but this machine can reach it.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Self::Unix(_) => true,
+        }
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        match text.strip_prefix(UNIX) {
+            Some(path) if path.starts_with('/') => Ok(Self::Unix(PathBuf::from(path))),
+            Some(_) => Err("after unix:, an absolute path is wanted".to_owned()),
+            None => text.parse().map(Self::Tcp).map_err(|_| {
+                "neither an address with a port, such as 127.0.0.1:8778 or [::]:8778, nor \
+                 unix:/path"
+                    .to_owned()
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "{UNIX}{}", path.display()),
+        }
+    }
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Somebody at an address.
+    Tcp(SocketAddr),
+    /// A process of this machine.
+    Unix,
+}
+
+impl Peer {
+    /// Its address, unless it came by a Unix socket. IPv4 is IPv4, also on a socket for both.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(address) => Some(address.ip().to_canonical()),
+            Self::Unix => None,
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.ip() {
+            Some(ip) => ip.fmt(f),
+            None => f.write_str(UNIX),
+        }
+    }
+}
+
+/// A connection that has been accepted.
+#[derive(Debug)]
+pub(super) enum Accepted {
+    Tcp(TcpStream, SocketAddr),
+    Unix(UnixStream),
+}
+
+/// A socket that is listened on. A Unix socket's file goes when it is dropped.
+#[derive(Debug)]
+pub enum Listener {
+    /// A TCP socket.
+    Tcp(TcpListener),
+    /// A Unix socket's file and the socket. In this order: once nobody answers, a new server may
+    /// have put its own file there.
+    Unix(SocketFile, UnixListener),
+}
+
+impl Listener {
+    /// Begins to listen. A Unix socket is for its owner and its group; the file that an earlier
+    /// server left behind is replaced if nobody answers on it.
+    ///
+    /// # Errors
+    /// The address is taken, or not ours to take.
+    pub async fn bind(endpoint: &Endpoint) -> io::Result<Self> {
+        match endpoint {
+            Endpoint::Tcp(address) => TcpListener::bind(address).await.map(Self::Tcp),
+            Endpoint::Unix(path) => {
+                remove_stale(path).await?;
+                let listener = UnixListener::bind(path)?;
+                let file = SocketFile(path.clone());
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE))?;
+                Ok(Self::Unix(file, listener))
+            }
+        }
+    }
+
+    /// Where it listens, with the port that the system chose.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn endpoint(&self) -> io::Result<Endpoint> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().map(Endpoint::Tcp),
+            Self::Unix(file, _) => Ok(Endpoint::Unix(file.0.clone())),
+        }
+    }
+
+    pub(super) fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
+        match self {
+            Self::Tcp(listener) => {
+                let accepted = listener.poll_accept(cx);
+                accepted.map_ok(|(stream, address)| Accepted::Tcp(stream, address))
+            }
+            Self::Unix(_, listener) => {
+                listener.poll_accept(cx).map_ok(|(stream, _)| Accepted::Unix(stream))
+            }
+        }
+    }
+}
+
+/// The file of a Unix socket, removed when this is dropped.
+#[derive(Debug)]
+pub struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.0) {
+            tracing::warn!(%error, path = %self.0.display(), "the socket's file stays behind");
+        }
+    }
+}
+
+/// Removes a socket on which nobody answers. Whatever else is there stays, and binding fails.
+async fn remove_stale(path: &Path) -> io::Result<()> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    if !is_socket {
+        return Ok(());
+    }
+    match UnixStream::connect(path).await {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Endpoint;
+
+    #[test]
+    fn an_endpoint_is_an_address_or_a_path() {
+        for text in ["127.0.0.1:8778", "[::1]:8778", "0.0.0.0:80", "unix:/run/berth/berth.sock"] {
+            assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
+        }
+        for text in ["", "8778", "localhost:8778", "unix:", "unix:relative", "/run/berth.sock"] {
+            assert!(text.parse::<Endpoint>().is_err(), "{text}");
+        }
+        let local = |text: &str| text.parse::<Endpoint>().unwrap().is_local();
+        assert!(local("127.0.0.1:1") && local("[::1]:1") && local("unix:/x"));
+        assert!(!local("0.0.0.0:1") && !local("[::]:1") && !local("192.0.2.1:1"));
+    }
+}

@@ -1,0 +1,93 @@
+//! Several addresses at once, Unix sockets among them, and the health check that asks them.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use berth::health::health;
+use berth::http::listener::{Endpoint, Listener};
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::support::app::Berth;
+use crate::support::process::free_port;
+use crate::support::served::{Served, converse, get, rest, wide};
+
+fn unix(path: &Path) -> Endpoint {
+    Endpoint::Unix(path.to_owned())
+}
+
+/// Asks as `berth health` does, which waits for answers.
+async fn ask(endpoint: &Endpoint) -> std::io::Result<()> {
+    let endpoint = endpoint.clone();
+    tokio::task::spawn_blocking(move || health(&endpoint)).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_listeners_are_served_and_closed() {
+    let berth = Berth::new().await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("berth.sock");
+    let local: Endpoint = "127.0.0.1:0".parse().unwrap();
+    let served = Served::at(&berth, &[local.clone(), unix(&path), local], wide()).await;
+    let endpoints = served.endpoints.clone();
+    for endpoint in &endpoints {
+        ask(endpoint).await.unwrap();
+    }
+    assert!(served.say(get("/")).await.starts_with("HTTP/1.1 200 "));
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o660);
+    let stream = UnixStream::connect(&path).await.unwrap();
+    assert!(
+        converse(stream, get("/resource_providers").as_bytes()).await.starts_with("HTTP/1.1 200 ")
+    );
+
+    // Nobody waits for connections that are idle.
+    let mut idle = UnixStream::connect(&path).await.unwrap();
+    served.stop().await;
+    assert_eq!(rest(&mut idle).await, "");
+    assert!(!path.exists());
+    for endpoint in &endpoints {
+        ask(endpoint).await.unwrap_err();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_of_a_socket_is_replaced_only_if_nobody_answers() {
+    let berth = Berth::new().await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("berth.sock");
+    // What a server that was killed leaves behind.
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    let served = Served::at(&berth, &[unix(&path)], wide()).await;
+    Listener::bind(&unix(&path)).await.unwrap_err();
+    ask(&unix(&path)).await.unwrap();
+    served.stop().await;
+    // A file that is no socket is somebody's.
+    std::fs::write(&path, "precious").unwrap();
+    Listener::bind(&unix(&path)).await.unwrap_err();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_health_check_knows_the_servers_file() {
+    let berth = Berth::new().await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("berth.sock");
+    let closed = format!("127.0.0.1:{}", free_port());
+    let served = Served::at(&berth, &[unix(&path)], wide()).await;
+    let file = directory.path().join("berth.toml");
+    let check = async |listen: String| {
+        std::fs::write(&file, format!("max-connections = 5\nlisten = {listen}\n")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.args(["health", "--config"]).arg(&file).env_remove("BERTH_LISTEN");
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    };
+    let socket = unix(&path).to_string();
+    assert!(check(format!("{socket:?}")).await.status.success());
+    assert!(check(format!("[{socket:?}]")).await.status.success());
+    let one_is_closed = check(format!("[{socket:?}, {closed:?}]")).await;
+    assert_eq!(one_is_closed.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&one_is_closed.stderr).contains(&closed));
+    served.stop().await;
+}
