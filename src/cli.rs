@@ -109,6 +109,11 @@ pub struct HealthOptions {
         value_delimiter = ','
     )]
     pub listen: Vec<Endpoint>,
+
+    /// The certificate the server has, if it has one: then it is asked over TLS, unless by a Unix
+    /// socket. The certificate is not checked.
+    #[arg(long, env = "BERTH_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<std::path::PathBuf>,
 }
 
 /// Parsed arguments, and where each option of `serve` or `config check` came from.

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 
 pub use self::front::FrontOptions;
 use crate::http::listener::Endpoint;
+use crate::http::tls::Tls;
 
 /// Which database to use.
 #[derive(Args, Clone, Debug)]
@@ -207,6 +208,7 @@ impl Config {
                  on 127.0.0.1, or say --allow-noauth if something in front keeps strangers out"
             ));
         }
+        self.front.tls().map(Tls::new).transpose()?;
         self.front.cors().map(drop)
     }
 }

@@ -3,7 +3,18 @@
 use std::io::{self, Read, Write};
 use std::net::{Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{
+    AlertDescription, ClientConfig, ClientConnection, DigitallySignedStruct, Error,
+    SignatureScheme, StreamOwned,
+};
 
 use crate::http::listener::Endpoint;
 
@@ -12,11 +23,11 @@ const STEP_MAX: Duration = Duration::from_secs(5);
 /// The question. It carries no secret.
 const QUESTION: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-/// Asks the server that listens at an endpoint for its versions.
+/// Asks the server that listens at an endpoint for its versions; TCP is with TLS or without.
 ///
 /// # Errors
 /// It does not answer, or not with 200.
-pub fn health(endpoint: &Endpoint) -> io::Result<()> {
+pub fn health(endpoint: &Endpoint, with_tls: bool) -> io::Result<()> {
     let answer = match endpoint {
         Endpoint::Unix(path) => {
             let stream = UnixStream::connect(path)?;
@@ -28,7 +39,11 @@ pub fn health(endpoint: &Endpoint) -> io::Result<()> {
             let stream = TcpStream::connect_timeout(&reachable(*address), STEP_MAX)?;
             stream.set_read_timeout(Some(STEP_MAX))?;
             stream.set_write_timeout(Some(STEP_MAX))?;
-            ask(stream)?
+            match if with_tls { ask(encrypted(stream)?) } else { ask(stream) } {
+                // Whoever asks for a certificate is alive, and we have none.
+                Err(error) if wants_a_certificate(&error) => return Ok(()),
+                outcome => outcome?,
+            }
         }
     };
     if answer.starts_with("HTTP/1.1 200 ") {
@@ -52,4 +67,61 @@ fn ask(mut stream: impl Read + Write) -> io::Result<String> {
     let mut answer = String::new();
     stream.take(4096).read_to_string(&mut answer)?;
     Ok(answer)
+}
+
+fn encrypted(stream: TcpStream) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anyone))
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").map_err(io::Error::other)?;
+    let client = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+    Ok(StreamOwned::new(client, stream))
+}
+
+fn wants_a_certificate(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    inner == Some(&Error::AlertReceived(AlertDescription::CertificateRequired))
+}
+
+/// Believes every certificate. The question is whether somebody answers at an address of this
+/// machine, not who; nothing is told that others must not hear.
+#[derive(Debug)]
+struct Anyone;
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        default_provider().signature_verification_algorithms.supported_schemes()
+    }
 }

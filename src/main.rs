@@ -103,7 +103,7 @@ fn check(config: &Config, sources: &[(String, String, &'static str)]) -> Result<
 fn health(options: &HealthOptions) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for endpoint in &options.listen {
-        if let Err(why) = health::health(endpoint) {
+        if let Err(why) = health::health(endpoint, options.tls_cert.is_some()) {
             say(std::io::stderr(), &format!("berth: {endpoint}: {why}"));
             code = ExitCode::FAILURE;
         }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
@@ -9,7 +10,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{Config, DatabaseOptions, GenerationStrategy};
 use crate::http::listener::Listener;
-use crate::http::server::Bounds;
+use crate::http::server::{Bounds, Front};
+use crate::http::tls::Tls;
 use crate::http::{self, App, Options};
 use crate::search::Strategy;
 use crate::store::Store;
@@ -123,22 +125,19 @@ pub async fn settle_schema(database: &Database) -> Result<(), Failure> {
 /// Something that is needed could not be had.
 pub async fn serve(config: &Config) -> Result<(), Failure> {
     config.check().map_err(Failure)?;
+    let tls = config.front.tls().map(Tls::new).transpose().map_err(Failure)?.map(Arc::new);
     let mut listeners = Vec::new();
     for endpoint in &config.listen {
         let told = |error| Failure(format!("cannot listen on {endpoint}: {error}"));
         listeners.push(Listener::bind(endpoint).await.map_err(told)?);
     }
     let database = Database::open(&config.database).await?;
-    let served = serve_on(listeners, config, &database).await;
+    let served = serve_on(Front { listeners, tls }, config, &database).await;
     database.close().await;
     served
 }
 
-async fn serve_on(
-    listeners: Vec<Listener>,
-    config: &Config,
-    database: &Database,
-) -> Result<(), Failure> {
+async fn serve_on(front: Front, config: &Config, database: &Database) -> Result<(), Failure> {
     settle_schema(database).await?;
     let store = Store::open(database.options(), config.database_connections)
         .await
@@ -150,13 +149,23 @@ async fn serve_on(
         write_timeout: config.body_timeout,
         shutdown_grace: config.shutdown_grace,
     };
-    for listener in &listeners {
+    for listener in &front.listeners {
         let address = listener.endpoint().map_err(|error| Failure(error.to_string()))?;
         tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "serving the Placement API");
     }
-    http::server::serve(listeners, app, bounds, told_to_stop()).await;
+    let stop = keep_current(front.tls.clone(), told_to_stop());
+    http::server::serve(front, app, bounds, stop).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Keeps the certificate up to date until `stop` is ready.
+async fn keep_current(tls: Option<Arc<Tls>>, stop: impl Future<Output = ()>) {
+    let Some(tls) = tls else { return stop.await };
+    tokio::select! {
+        () = stop => {}
+        () = tls.keep_current() => {}
+    }
 }
 
 /// How the API is to answer, of all that the operator chose.

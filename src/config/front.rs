@@ -1,12 +1,31 @@
-//! Options of the front: requests from pages of other origins.
+//! Options of the front: encryption, and requests from pages of other origins.
+
+use std::path::PathBuf;
 
 use clap::Args;
 
 use crate::http::cors::Cors;
+use crate::http::tls::Files;
 
 /// How to be reached beside the address.
 #[derive(Args, Clone, Debug)]
 pub struct FrontOptions {
+    /// The certificate to serve with over TLS: a file in PEM, the server's own certificate first,
+    /// then those that lead to the authority. With it and --tls-key, every address of --listen that
+    /// is not a Unix socket is served over TLS. The files are read again when they change, and on
+    /// SIGHUP.
+    #[arg(long, env = "BERTH_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The private key of the certificate: a file in PEM (PKCS #8, PKCS #1 or SEC 1).
+    #[arg(long, env = "BERTH_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Authorities whose certificates clients must present over TLS: a file in PEM. Without it,
+    /// clients need none.
+    #[arg(long, env = "BERTH_TLS_CLIENT_CA", value_name = "FILE", requires = "tls_cert")]
+    pub tls_client_ca: Option<PathBuf>,
+
     /// Origins whose pages may use the API from a browser, as `https://HOST[:PORT]`, or `*` for all.
     /// None: no answer has headers for them.
     #[arg(long, env = "BERTH_CORS_ALLOWED_ORIGIN", value_name = "ORIGIN", value_delimiter = ',')]
@@ -70,6 +89,12 @@ impl FrontOptions {
             .with_methods(entries(&self.cors_allow_methods))
             .with_headers(entries(&self.cors_allow_headers));
         cors.exposing(&entries(&self.cors_expose_headers)).map(Some)
+    }
+
+    /// The files to serve over TLS with, if it is asked for.
+    pub fn tls(&self) -> Option<Files> {
+        let (cert, key) = (self.tls_cert.clone()?, self.tls_key.clone()?);
+        Some(Files { cert, key, client_ca: self.tls_client_ca.clone() })
     }
 }
 

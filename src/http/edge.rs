@@ -63,6 +63,9 @@ where
     let ids = Ids::of(request.headers());
     let line = Line::of(connection, &request, &ids);
     let span = tracing::debug_span!("request", request_id = ids.request);
+    if let Some(arrival) = connection.arrival() {
+        request.extensions_mut().insert(arrival);
+    }
     if let Ok(id) = HeaderValue::try_from(&ids.request) {
         request.extensions_mut().insert(ids);
         let mut response = answer(request).instrument(span).await;

@@ -14,6 +14,7 @@ pub mod listener;
 mod placement;
 pub mod policy;
 pub mod server;
+pub mod tls;
 mod unreadable;
 
 use std::sync::Arc;
@@ -31,6 +32,22 @@ pub use placement::write_candidates;
 pub struct Connection {
     /// Who is at its other end.
     pub peer: Peer,
+    /// Whether it is encrypted.
+    pub secure: bool,
+}
+
+impl Connection {
+    /// How a request arrives by it, unless by plain HTTP and without anything to say of it.
+    fn arrival(self) -> Option<Arrival> {
+        self.secure.then_some(Arrival { secure: true })
+    }
+}
+
+/// How a request arrived. It is an extension of the request if there is anything to say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Arrival {
+    /// Whether the client asked by https.
+    secure: bool,
 }
 
 /// Answers a request: the whole service, as the server and the tests use it.

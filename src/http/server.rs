@@ -19,10 +19,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_io_timeout::TimeoutStream;
 
 use super::listener::{Accepted, Listener, Peer};
+use super::tls::{self, Tls};
 use super::unreadable::Explained;
 use super::{App, Connection};
 
@@ -36,7 +37,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Bounds {
     /// Connections open at once; further ones wait to be accepted.
     pub connections: usize,
-    /// How long a client has for the head of a request, and may keep a connection idle.
+    /// How long a client has to agree on TLS, then for the head of a request, and may keep a
+    /// connection idle.
     pub header_timeout: Duration,
     /// How long a client has to take in each part of an answer.
     pub write_timeout: Duration,
@@ -44,14 +46,20 @@ pub struct Bounds {
     pub shutdown_grace: Duration,
 }
 
+/// Where requests come from.
+#[derive(Debug)]
+pub struct Front {
+    /// What is listened on.
+    pub listeners: Vec<Listener>,
+    /// TLS of the connections that come by TCP, if they have it.
+    pub tls: Option<Arc<Tls>>,
+}
+
 /// Serves until `stop` is ready, then finishes what is in flight within the grace period.
-pub async fn serve(
-    listeners: Vec<Listener>,
-    app: App,
-    bounds: Bounds,
-    stop: impl Future<Output = ()>,
-) {
+pub async fn serve(front: Front, app: App, bounds: Bounds, stop: impl Future<Output = ()>) {
+    let Front { listeners, tls } = front;
     let graceful = GracefulShutdown::new();
+    let (closing, is_closing) = watch::channel(());
     let room = Arc::new(Semaphore::new(bounds.connections));
     let mut next = 0;
     let mut stop = std::pin::pin!(stop);
@@ -61,18 +69,24 @@ pub async fn serve(
             () = &mut stop => break,
         };
         let Some((accepted, permit)) = accepted else { continue };
-        let connection = Connection { peer: peer(&accepted) };
+        let peer = peer(&accepted);
+        let connection = Connection { peer, secure: tls.is_some() && matches!(peer, Peer::Tcp(_)) };
         let keeper = Keeper { app: app.clone(), bounds, connection, watcher: graceful.watcher() };
+        let (tls, is_closing) = (tls.clone(), is_closing.clone());
         tokio::spawn(async move {
-            match accepted {
-                Accepted::Tcp(stream, _) => keeper.keep(stream).await,
-                Accepted::Unix(stream) => keeper.keep(stream).await,
+            match (accepted, tls) {
+                (Accepted::Tcp(stream, _), None) => keeper.keep(stream).await,
+                (Accepted::Unix(stream), _) => keeper.keep(stream).await,
+                (Accepted::Tcp(stream, _), Some(tls)) => {
+                    keeper.secure(&tls, stream, is_closing).await;
+                }
             }
             drop(permit);
         });
     }
     // Removes the files of Unix sockets, so that the next server finds the place free.
     drop(listeners);
+    drop(closing);
     if tokio::time::timeout(bounds.shutdown_grace, graceful.shutdown()).await.is_err() {
         tracing::warn!("requests were still in flight after {:?}", bounds.shutdown_grace);
     }
@@ -87,6 +101,26 @@ struct Keeper {
 }
 
 impl Keeper {
+    /// Agrees on TLS, then serves; gives up when told to stop before that.
+    async fn secure(
+        self,
+        tls: &Tls,
+        stream: tokio::net::TcpStream,
+        mut is_closing: watch::Receiver<()>,
+    ) {
+        let agreed = tokio::select! {
+            agreed = tls::agree(tls.accept(stream), self.bounds.header_timeout) => agreed,
+            _ = is_closing.changed() => return,
+        };
+        match agreed {
+            Ok(stream) => self.keep(stream).await,
+            Err(error) => {
+                let remote = self.connection.peer;
+                tracing::debug!(%error, %remote, "no TLS was agreed on");
+            }
+        }
+    }
+
     async fn keep<S>(self, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + 'static,

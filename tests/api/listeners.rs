@@ -19,7 +19,7 @@ fn unix(path: &Path) -> Endpoint {
 /// Asks as `berth health` does, which waits for answers.
 async fn ask(endpoint: &Endpoint) -> std::io::Result<()> {
     let endpoint = endpoint.clone();
-    tokio::task::spawn_blocking(move || health(&endpoint)).await.unwrap()
+    tokio::task::spawn_blocking(move || health(&endpoint, false)).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,4 +23,5 @@ mod schema;
 mod service;
 mod statements;
 mod support;
+mod tls;
 mod vanish;

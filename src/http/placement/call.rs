@@ -1,7 +1,8 @@
 //! One request as its handler sees it: routed, permitted, its body read but not yet understood.
 
+use axum::http::header;
+use axum::http::request::Parts;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, Uri, header};
 use uuid::Uuid;
 
 use super::body::Body;
@@ -10,6 +11,7 @@ use super::problem::Problem;
 use super::query::Query;
 use super::routes::Captured;
 use super::spelling::dashed_uuid;
+use crate::http::Arrival;
 use crate::http::app::App;
 use crate::http::identity::Caller;
 use crate::http::policy::Rule;
@@ -90,6 +92,8 @@ pub(super) fn no_provider(uuid: &str) -> String {
 /// Where a client found us: what links and locations begin with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Site {
+    /// Whether by https.
+    secure: bool,
     /// The host, with its port if it is not the usual one.
     host: Option<String>,
     /// The prefix by which the request came.
@@ -97,12 +101,14 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// From what the request itself says. Headers that proxies add are not believed.
-    pub(super) fn of(uri: &Uri, headers: &HeaderMap, prefix: &str) -> Self {
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let host = host.or_else(|| uri.authority().map(Authority::as_str));
-        let host = host.map(|host| host.strip_suffix(":80").unwrap_or(host).to_owned());
-        Self { host, prefix: prefix.to_owned() }
+    /// From what the request itself says, and how it arrived.
+    pub(super) fn of(request: &Parts, prefix: &str) -> Self {
+        let secure = request.extensions.get::<Arrival>().is_some_and(|arrival| arrival.secure);
+        let host = request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let host = host.or_else(|| request.uri.authority().map(Authority::as_str));
+        let usual = if secure { ":443" } else { ":80" };
+        let host = host.map(|host| host.strip_suffix(usual).unwrap_or(host).to_owned());
+        Self { secure, host, prefix: prefix.to_owned() }
     }
 
     /// The path of something of ours.
@@ -112,8 +118,9 @@ impl Site {
 
     /// The absolute URI of something of ours.
     pub(super) fn location(&self, path: &str) -> String {
+        let scheme = if self.secure { "https" } else { "http" };
         match &self.host {
-            Some(host) => format!("http://{host}{}{path}", self.prefix),
+            Some(host) => format!("{scheme}://{host}{}{path}", self.prefix),
             None => self.href(path),
         }
     }

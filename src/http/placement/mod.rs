@@ -122,7 +122,7 @@ async fn serve(
         captured,
         raw_query: parts.uri.query().unwrap_or_default().to_owned(),
         body: Body::default(),
-        site: Site::of(&parts.uri, &parts.headers, prefix),
+        site: Site::of(parts, prefix),
     };
     if let Some(rule) = row.rule {
         call.permit(rule, None)?;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use berth::http::listener::{Endpoint, Listener};
-use berth::http::server::{self, Bounds};
+use berth::http::server::{self, Bounds, Front};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -43,14 +43,14 @@ impl Served {
         for endpoint in endpoints {
             listeners.push(Listener::bind(endpoint).await.unwrap());
         }
-        Self::on(berth, listeners, bounds)
+        Self::on(berth, Front { listeners, tls: None }, bounds)
     }
 
-    pub fn on(berth: &Berth, listeners: Vec<Listener>, bounds: Bounds) -> Self {
-        let endpoints = listeners.iter().map(|it| it.endpoint().unwrap()).collect();
+    pub fn on(berth: &Berth, front: Front, bounds: Bounds) -> Self {
+        let endpoints = front.listeners.iter().map(|it| it.endpoint().unwrap()).collect();
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { drop(stopped.await) };
-        let task = tokio::spawn(server::serve(listeners, berth.app(), bounds, stopped));
+        let task = tokio::spawn(server::serve(front, berth.app(), bounds, stopped));
         Self { endpoints, stop, task }
     }
 

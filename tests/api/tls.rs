@@ -1,0 +1,247 @@
+//! TLS: which certificate is served, to whom, and how it is exchanged while serving.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use berth::health::health;
+use berth::http::listener::Listener;
+use berth::http::server::{Bounds, Front};
+use berth::http::tls::{Files, Tls};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+
+use crate::support::app::Berth;
+use crate::support::served::{PATIENCE, Served, converse, get, wide};
+
+/// An authority and what it signs.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+/// A certificate and its key, in PEM.
+struct Signed {
+    cert: String,
+    key: String,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { issuer: Issuer::new(params, key), pem }
+    }
+
+    fn sign(&self) -> Signed {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let cert = params.signed_by(&key, &self.issuer).unwrap().pem();
+        Signed { cert, key: key.serialize_pem() }
+    }
+}
+
+fn write(directory: &Path, signed: &Signed) -> Files {
+    let files =
+        Files { cert: directory.join("cert.pem"), key: directory.join("key.pem"), client_ca: None };
+    std::fs::write(&files.cert, &signed.cert).unwrap();
+    std::fs::write(&files.key, &signed.key).unwrap();
+    files
+}
+
+async fn serve(berth: &Berth, files: Files, bounds: Bounds) -> (Served, Arc<Tls>) {
+    let tls = Arc::new(Tls::new(files).unwrap());
+    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let front = Front { listeners: vec![listener], tls: Some(Arc::clone(&tls)) };
+    (Served::on(berth, front, bounds), tls)
+}
+
+/// A client that believes an authority, and perhaps has a certificate.
+async fn connect(
+    served: &Served,
+    authority: &Authority,
+    client: Option<&Signed>,
+    version: &'static SupportedProtocolVersion,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_root_certificates(roots);
+    let mut config = match client {
+        None => config.with_no_client_auth(),
+        Some(Signed { cert, key }) => {
+            let chain = vec![CertificateDer::from_pem_slice(cert.as_bytes()).unwrap()];
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+            config.with_client_auth_cert(chain, key).unwrap()
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let stream = served.connect().await;
+    let name = "localhost".try_into().unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+/// Whether a connection is served.
+async fn answers(stream: std::io::Result<TlsStream<TcpStream>>) -> bool {
+    match stream {
+        Ok(stream) => converse(stream, get("/").as_bytes()).await.starts_with("HTTP/1.1 200 "),
+        Err(_) => false,
+    }
+}
+
+fn certificate(stream: &TlsStream<TcpStream>) -> CertificateDer<'static> {
+    stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn links_of_an_encrypted_server_say_https() {
+    let berth = Berth::new().await;
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    let (served, _) = serve(&berth, write(directory.path(), &authority.sign()), wide()).await;
+    for version in [&TLS12, &TLS13] {
+        let stream = connect(&served, &authority, None, version).await.unwrap();
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+        let body = format!("{{\"name\": \"{:?}\"}}", version.version);
+        let length = body.len();
+        let question = format!(
+            "POST /resource_providers HTTP/1.1\r\nhost: cloud.example.com:443\r\n\
+             x-auth-token: admin\r\ncontent-type: application/json\r\nconnection: close\r\n\
+             content-length: {length}\r\n\r\n{body}"
+        );
+        let answer = converse(stream, question.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+        let location = "location: https://cloud.example.com/resource_providers/";
+        assert!(answer.contains(location), "{answer}");
+    }
+    let endpoint = served.endpoints[0].clone();
+    let ask = |with_tls: bool| {
+        let endpoint = endpoint.clone();
+        tokio::task::spawn_blocking(move || health(&endpoint, with_tls))
+    };
+    ask(true).await.unwrap().unwrap();
+    ask(false).await.unwrap().unwrap_err();
+    assert!(!served.say(get("/")).await.contains("HTTP/1.1 200"));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_present_a_certificate_where_one_is_wanted() {
+    let berth = Berth::new().await;
+    let (authority, clients) = (Authority::new(), Authority::new());
+    let directory = tempfile::tempdir().unwrap();
+    let client_ca = directory.path().join("clients.pem");
+    std::fs::write(&client_ca, &clients.pem).unwrap();
+    let files = write(directory.path(), &authority.sign());
+    let files = Files { client_ca: Some(client_ca), ..files };
+    let (served, _) = serve(&berth, files, wide()).await;
+    let (known, stranger) = (clients.sign(), Authority::new().sign());
+    for version in [&TLS12, &TLS13] {
+        assert!(answers(connect(&served, &authority, Some(&known), version).await).await);
+        assert!(!answers(connect(&served, &authority, None, version).await).await);
+        assert!(!answers(connect(&served, &authority, Some(&stranger), version).await).await);
+    }
+    let endpoint = served.endpoints[0].clone();
+    tokio::task::spawn_blocking(move || health(&endpoint, true)).await.unwrap().unwrap();
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_certificate_is_served_and_a_broken_one_is_not() {
+    let berth = Berth::new().await;
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    let (old, new) = (authority.sign(), authority.sign());
+    let (served, tls) = serve(&berth, write(directory.path(), &old), wide()).await;
+    let keeper = tokio::spawn(async move { tls.keep_current().await });
+    let mut held = connect(&served, &authority, None, &TLS13).await.unwrap();
+    let first = certificate(&held);
+
+    // The certificate without its key, and what is no certificate at all.
+    std::fs::write(directory.path().join("cert.pem"), &new.cert).unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    std::fs::write(directory.path().join("cert.pem"), "half of it").unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let stream = connect(&served, &authority, None, &TLS13).await.unwrap();
+    assert_eq!(certificate(&stream), first);
+
+    write(directory.path(), &new);
+    let expected = CertificateDer::from_pem_slice(new.cert.as_bytes()).unwrap();
+    let began = Instant::now();
+    loop {
+        let stream = connect(&served, &authority, None, &TLS13).await.unwrap();
+        if certificate(&stream) == expected {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // Who was there before is served as ever.
+    held.write_all(get("/").as_bytes()).await.unwrap();
+    let mut answer = [0; 13];
+    held.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200 ");
+    keeper.abort();
+    drop(held);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_agree_on_tls_is_cut_off() {
+    let berth = Berth::new().await;
+    let directory = tempfile::tempdir().unwrap();
+    let files = write(directory.path(), &Authority::new().sign());
+    let bounds = Bounds { header_timeout: Duration::from_millis(200), ..wide() };
+    let (served, _) = serve(&berth, files.clone(), bounds).await;
+    assert_eq!(served.say("").await, "");
+    served.stop().await;
+    // Told to stop, the server does not wait for them.
+    let (served, _) = serve(&berth, files, wide()).await;
+    let began = Instant::now();
+    let waiting = served.connect().await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    served.stop().await;
+    assert!(began.elapsed() < PATIENCE / 2);
+    drop(waiting);
+}
+
+#[test]
+fn files_that_do_not_fit_are_refused_with_their_names() {
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    let fitting = write(directory.path(), &authority.sign());
+    Tls::new(fitting.clone()).unwrap();
+    let other = directory.path().join("other.pem");
+    std::fs::write(&other, authority.sign().key).unwrap();
+    let empty = directory.path().join("empty.pem");
+    std::fs::write(&empty, "").unwrap();
+    let with = |change: fn(&mut Files, std::path::PathBuf), path: &Path| {
+        let mut files = fitting.clone();
+        change(&mut files, path.to_owned());
+        Tls::new(files).unwrap_err()
+    };
+    let missing = directory.path().join("missing.pem");
+    for path in [&empty, &missing] {
+        let name = path.display().to_string();
+        let told = with(|files, path| files.cert = path, path);
+        assert!(told.starts_with(&format!("--tls-cert {name}")), "{told}");
+        let told = with(|files, path| files.key = path, path);
+        assert!(told.starts_with(&format!("--tls-key {name}")), "{told}");
+        let told = with(|files, path| files.client_ca = Some(path), path);
+        assert!(told.starts_with(&format!("--tls-client-ca {name}")), "{told}");
+    }
+    let told = with(|files, path| files.key = path, &other);
+    assert!(told.contains("do not fit"), "{told}");
+}
