@@ -13,6 +13,9 @@ pub use self::front::FrontOptions;
 use crate::http::listener::Endpoint;
 use crate::http::tls::Tls;
 
+/// The most that may be allowed at once of anything.
+const COUNT_MAX: usize = 1_000_000;
+
 /// Which database to use.
 #[derive(Args, Clone, Debug)]
 pub struct DatabaseOptions {
@@ -154,7 +157,8 @@ pub struct Config {
     pub max_body_bytes: usize,
 
     /// Connections open at once; further ones wait to be accepted.
-    #[arg(long, env = "BERTH_MAX_CONNECTIONS", default_value = "10000", value_name = "COUNT")]
+    #[arg(long, env = "BERTH_MAX_CONNECTIONS", default_value = "10000", value_name = "COUNT",
+          value_parser = count)]
     pub max_connections: usize,
 
     /// Seconds a client has to send the head of a request, and that a kept-alive connection may
@@ -210,6 +214,14 @@ impl Config {
         }
         self.front.tls().map(Tls::new).transpose()?;
         self.front.cors().map(drop)
+    }
+}
+
+/// How many of something there may be at once.
+fn count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..=COUNT_MAX) => Ok(count),
+        _ => Err(format!("must be a number from 1 to {COUNT_MAX}")),
     }
 }
 

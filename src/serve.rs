@@ -180,6 +180,7 @@ fn options(config: &Config) -> Options {
             GenerationStrategy::DepthFirst => Strategy::DepthFirst,
             GenerationStrategy::BreadthFirst => Strategy::BreadthFirst,
         },
+        max_requests: config.front.max_requests,
         max_body_bytes: config.max_body_bytes,
         body_timeout: config.body_timeout,
         search_timeout: config.search_timeout,

@@ -1,4 +1,4 @@
-//! Options of the front: encryption, and requests from pages of other origins.
+//! Options of the front: encryption, how much is worked on at once, and requests from pages of other origins.
 
 use std::path::PathBuf;
 
@@ -25,6 +25,12 @@ pub struct FrontOptions {
     /// clients need none.
     #[arg(long, env = "BERTH_TLS_CLIENT_CA", value_name = "FILE", requires = "tls_cert")]
     pub tls_client_ca: Option<PathBuf>,
+
+    /// Requests worked on at once; further ones are answered with 503 at once. `GET /` does not
+    /// count.
+    #[arg(long, env = "BERTH_MAX_REQUESTS", default_value = "1024", value_name = "COUNT",
+          value_parser = super::count)]
+    pub max_requests: usize,
 
     /// Origins whose pages may use the API from a browser, as `https://HOST[:PORT]`, or `*` for all.
     /// None: no answer has headers for them.

@@ -29,6 +29,8 @@ pub struct App {
     /// What time it is.
     pub clock: Clock,
     panics: Arc<AtomicU64>,
+    /// Requests are worked on at the same time, as many as this has permits.
+    pub(super) requests: Arc<Semaphore>,
     /// Large searches work at the same time as many as this has permits.
     pub(super) search_turns: Arc<Semaphore>,
 }
@@ -39,6 +41,7 @@ impl App {
         Self {
             store,
             policy: Arc::new(Policy::new(!options.enforce_new_defaults)),
+            requests: Arc::new(Semaphore::new(options.max_requests)),
             options: Arc::new(options),
             identity: Identity::default(),
             clock: system_clock,
@@ -73,6 +76,8 @@ pub struct Options {
     pub randomize_allocation_candidates: bool,
     /// In which order candidates are generated.
     pub generation_strategy: Strategy,
+    /// Requests that are worked on at once.
+    pub max_requests: usize,
     /// Longest body that is read, in bytes.
     pub max_body_bytes: usize,
     /// How long a body may take to arrive.
@@ -97,6 +102,7 @@ impl Default for Options {
             max_allocation_candidates: None,
             randomize_allocation_candidates: false,
             generation_strategy: Strategy::DepthFirst,
+            max_requests: 1024,
             max_body_bytes: 1024 * 1024,
             body_timeout: Duration::from_secs(30),
             search_timeout: Duration::from_secs(10),

@@ -16,6 +16,7 @@ mod differences;
 mod freshness;
 mod front;
 mod fuzz;
+mod limits;
 mod listeners;
 mod microversions;
 mod samples;

@@ -42,6 +42,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use percent_encoding::percent_decode_str;
+use tokio::sync::SemaphorePermit;
 
 pub use self::allocation_candidates::write_candidates;
 use self::body::Body;
@@ -106,7 +107,10 @@ async fn serve(
         return Err(Problem::uri_too_long(app.options.max_uri_bytes));
     }
     let (prefix, path) = split_prefix(&app.options.path_prefix, parts.uri.path());
-    if !matches!(path, "/" | "") {
+    // Whoever asks whether the server answers is told so however busy it is.
+    let is_root = matches!(path, "/" | "");
+    let _permit = if is_root { None } else { Some(begin(app)?) };
+    if !is_root {
         let caller = app.identity.caller(&parts.headers).await;
         known.caller = caller.map_err(|_| Problem::unauthorized())?;
     }
@@ -131,6 +135,15 @@ async fn serve(
         call.body = read(body, app).await?;
     }
     (row.handler)(call).await
+}
+
+/// Leave to work on one more request, as long as it is held.
+fn begin(app: &App) -> Result<SemaphorePermit<'_>, Problem> {
+    app.requests.try_acquire().map_err(|_| {
+        let most = app.options.max_requests;
+        let cause = format!("{most} requests are worked on already (--max-requests)");
+        Problem::unavailable(cause)
+    })
 }
 
 /// The configured prefix and what follows it, if the path has it.

@@ -136,7 +136,7 @@ impl Problem {
         Self { cause: Some(cause.into()), ..Self::new(status, detail) }
     }
 
-    /// 503: the database is away. The cause goes to the log only.
+    /// 503: not now, be it that the database is away. The cause goes to the log only.
     pub(super) fn unavailable(cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "") }
     }
