@@ -13,6 +13,7 @@ mod concurrency;
 mod cors;
 mod crash;
 mod differences;
+mod framing;
 mod freshness;
 mod front;
 mod fuzz;

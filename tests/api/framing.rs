@@ -1,0 +1,92 @@
+//! Requests framed so that two parsers may disagree on where they end: each is refused and the
+//! connection closed, so that nothing that stands in its body is ever taken for another request.
+
+use crate::support::app::Berth;
+use crate::support::served::{Served, get, wide};
+
+/// What must never be answered: it stands where only a parser that was led astray finds it.
+const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\r\n";
+
+/// What is wrong with it, and the request.
+fn shapes() -> Vec<(&'static str, Vec<u8>)> {
+    let post = |headers: &str, body: &str| {
+        let head = "POST /resource_providers HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\
+                    content-type: application/json\r\n";
+        format!("{head}{headers}\r\n{body}").into_bytes()
+    };
+    let with = |header: &str| format!("GET / HTTP/1.1\r\nhost: x\r\n{header}\r\n\r\n{HIDDEN}");
+    let chunked = "transfer-encoding: chunked\r\n";
+    let chunk = |size: &str| post(chunked, &format!("{size}\r\n{{}}\r\n0\r\n\r\n{HIDDEN}"));
+    let extensions = format!("1;{}\r\n \r\n", "x".repeat(20)).repeat(20_000);
+    let length = HIDDEN.len() + 5;
+    let both = format!("content-length: {length}\r\n{chunked}");
+    let swapped = format!("{chunked}content-length: {length}\r\n");
+    vec![
+        ("length, then chunks", post(&both, &format!("0\r\n\r\n{HIDDEN}"))),
+        ("chunks, then length", post(&swapped, &format!("0\r\n\r\n{HIDDEN}"))),
+        ("two lengths", post("content-length: 2\r\ncontent-length: 0\r\n", "{}")),
+        ("two lengths in one", post("content-length: 2, 0\r\n", "{}")),
+        ("a signed length", post("content-length: +2\r\n", "{}")),
+        ("a negative length", post("content-length: -1\r\n", "{}")),
+        ("a hexadecimal length", post("content-length: 0x2\r\n", "{}")),
+        ("a length beyond 64 bits", post("content-length: 18446744073709551618\r\n", "")),
+        ("chunks last, not at all", post("transfer-encoding: chunked, identity\r\n", "")),
+        ("an unknown coding", post("transfer-encoding: xchunked\r\n", HIDDEN)),
+        ("a coding in HTTP/1.0", with_version("1.0", chunked)),
+        ("a blank before the colon", with("content-length : 5").into()),
+        ("a folded header", with("x: a\r\n content-length: 5").into()),
+        ("a header without a colon", with("content-length").into()),
+        ("a NUL in a header", with("x: a\0b").into()),
+        ("a bare CR in a header", with("x: a\rcontent-length: 5").into()),
+        ("a NUL in a name", with("x\0: a").into()),
+        ("an unknown version", with_version("3.0", "")),
+        ("no version", b"GET /\r\n\r\n".to_vec()),
+        ("a huge method", format!("{} / HTTP/1.1\r\n\r\n", "M".repeat(200_000)).into()),
+        ("a chunk's size beyond 64 bits", chunk("10000000000000002")),
+        ("a chunk's size that is none", chunk("2x")),
+        ("a chunk's size with a sign", chunk("+2")),
+        ("a chunk's size by bare LF", post(chunked, &format!("2\n{{}}\n0\n\n{HIDDEN}"))),
+        ("extensions without end", post(chunked, &extensions)),
+    ]
+}
+
+fn with_version(version: &str, headers: &str) -> Vec<u8> {
+    format!("POST / HTTP/{version}\r\nhost: x\r\n{headers}\r\n0\r\n\r\n{HIDDEN}").into_bytes()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_hides_in_another() {
+    let berth = Berth::new().await;
+    let served = Served::new(&berth, wide()).await;
+    let mut faults = Vec::new();
+    for (name, bytes) in shapes() {
+        // All that comes until the connection is closed: by the server, which waits for no more.
+        let answer = served.say(bytes).await;
+        let answers = answer.matches("HTTP/1.1 ").count();
+        let refused = ["400", "431"].contains(&answer.get(9..12).unwrap_or_default());
+        // Refused while the client still writes, the answer may be lost with the connection.
+        if answers > 1 || (answers == 1 && !refused) || answer.contains("hidden") {
+            faults.push(format!("{name}: {answer:.200}"));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(served.say(get("/resource_providers")).await.starts_with("HTTP/1.1 200 "));
+    served.stop().await;
+}
+
+/// Shapes that have one meaning: line ends without CR, and a target with scheme and host.
+#[tokio::test(flavor = "multi_thread")]
+async fn unusual_shapes_have_one_meaning() {
+    let berth = Berth::new().await;
+    let served = Served::new(&berth, wide()).await;
+    let two = format!("GET / HTTP/1.1\nhost: x\n\n{}", get("/nowhere"));
+    let answer = served.say(two).await;
+    let statuses: Vec<&str> = answer.matches("HTTP/1.1 ").collect();
+    assert_eq!(statuses.len(), 2, "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("HTTP/1.1 404 "), "{answer}");
+    let absolute = get("http://elsewhere.example.com/resource_providers");
+    assert!(served.say(absolute).await.starts_with("HTTP/1.1 200 "));
+    let same = get("/").replace("host: x", "host: x\r\ncontent-length: 0\r\ncontent-length: 0");
+    assert!(served.say(same).await.starts_with("HTTP/1.1 200 "));
+    served.stop().await;
+}
