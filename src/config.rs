@@ -212,7 +212,7 @@ impl Config {
                  on 127.0.0.1, or say --allow-noauth if something in front keeps strangers out"
             ));
         }
-        self.front.tls().map(Tls::new).transpose()?;
+        self.front.tls()?.map(Tls::new).transpose()?;
         self.front.cors().map(drop)
     }
 }

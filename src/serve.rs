@@ -125,14 +125,22 @@ pub async fn settle_schema(database: &Database) -> Result<(), Failure> {
 /// Something that is needed could not be had.
 pub async fn serve(config: &Config) -> Result<(), Failure> {
     config.check().map_err(Failure)?;
-    let tls = config.front.tls().map(Tls::new).transpose().map_err(Failure)?.map(Arc::new);
+    let tls = config
+        .front
+        .tls()
+        .map_err(Failure)?
+        .map(Tls::new)
+        .transpose()
+        .map_err(Failure)?
+        .map(Arc::new);
     let mut listeners = Vec::new();
     for endpoint in &config.listen {
         let told = |error| Failure(format!("cannot listen on {endpoint}: {error}"));
         listeners.push(Listener::bind(endpoint).await.map_err(told)?);
     }
+    let trusted_proxies = config.front.trusted_proxies.clone();
     let database = Database::open(&config.database).await?;
-    let served = serve_on(Front { listeners, tls }, config, &database).await;
+    let served = serve_on(Front { listeners, tls, trusted_proxies }, config, &database).await;
     database.close().await;
     served
 }

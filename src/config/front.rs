@@ -1,10 +1,12 @@
-//! Options of the front: encryption, how much is worked on at once, and requests from pages of other origins.
+//! Options of the front: encryption, proxies, how much is worked on at once, and requests from pages
+//! of other origins.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
 use crate::http::cors::Cors;
+use crate::http::proxies::Network;
 use crate::http::tls::Files;
 
 /// How to be reached beside the address.
@@ -14,17 +16,23 @@ pub struct FrontOptions {
     /// then those that lead to the authority. With it and --tls-key, every address of --listen that
     /// is not a Unix socket is served over TLS. The files are read again when they change, and on
     /// SIGHUP.
-    #[arg(long, env = "BERTH_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    #[arg(long, env = "BERTH_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 
     /// The private key of the certificate: a file in PEM (PKCS #8, PKCS #1 or SEC 1).
-    #[arg(long, env = "BERTH_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, env = "BERTH_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
     /// Authorities whose certificates clients must present over TLS: a file in PEM. Without it,
     /// clients need none.
-    #[arg(long, env = "BERTH_TLS_CLIENT_CA", value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, env = "BERTH_TLS_CLIENT_CA", value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
+
+    /// Proxies in front, as addresses or networks (10.0.0.0/8), or `unix:` for whoever connects by a
+    /// Unix socket. What they say in Forwarded or X-Forwarded-Proto, -Host, -Prefix and -For is
+    /// believed; from others it is ignored.
+    #[arg(long, env = "BERTH_TRUSTED_PROXIES", value_name = "NETWORK", value_delimiter = ',')]
+    pub trusted_proxies: Vec<Network>,
 
     /// Requests worked on at once; further ones are answered with 503 at once. `GET /` does not
     /// count.
@@ -98,9 +106,16 @@ impl FrontOptions {
     }
 
     /// The files to serve over TLS with, if it is asked for.
-    pub fn tls(&self) -> Option<Files> {
-        let (cert, key) = (self.tls_cert.clone()?, self.tls_key.clone()?);
-        Some(Files { cert, key, client_ca: self.tls_client_ca.clone() })
+    ///
+    /// # Errors
+    /// One is named and not the other.
+    pub fn tls(&self) -> Result<Option<Files>, String> {
+        let client_ca = self.tls_client_ca.clone();
+        match (self.tls_cert.clone(), self.tls_key.clone()) {
+            (Some(cert), Some(key)) => Ok(Some(Files { cert, key, client_ca })),
+            (None, None) if client_ca.is_none() => Ok(None),
+            _ => Err("TLS takes both --tls-cert and --tls-key".to_owned()),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! panic ends one request and nothing else.
 
 use std::any::Any;
+use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
@@ -61,9 +62,11 @@ where
 {
     let started = Instant::now();
     let ids = Ids::of(request.headers());
-    let line = Line::of(connection, &request, &ids);
+    let arrival = connection.arrival(request.headers());
+    let mut line = Line::of(connection, &request, &ids);
     let span = tracing::debug_span!("request", request_id = ids.request);
-    if let Some(arrival) = connection.arrival() {
+    if let Some(arrival) = arrival {
+        line.client.clone_from(&arrival.client);
         request.extensions_mut().insert(arrival);
     }
     if let Ok(id) = HeaderValue::try_from(&ids.request) {
@@ -86,7 +89,9 @@ pub(super) async fn guard<T>(app: &App, work: impl Future<Output = T>) -> Result
 
 /// What the log says of a request, as far as it is known when it comes in.
 struct Line {
-    remote: Peer,
+    peer: Peer,
+    /// Whom a trusted proxy asks for.
+    client: Option<String>,
     ids: Ids,
     method: Method,
     target: String,
@@ -97,7 +102,8 @@ impl Line {
         let target = request.uri().path_and_query().map(ToString::to_string);
         let method = request.method().clone();
         Self {
-            remote: connection.peer,
+            peer: connection.peer,
+            client: None,
             ids: ids.clone(),
             method,
             target: target.unwrap_or_default(),
@@ -106,7 +112,8 @@ impl Line {
 
     fn write(&self, response: &Response, started: Instant) {
         let account = response.extensions().get::<Account>().cloned().unwrap_or_default();
-        let Self { remote, ids, method, target } = self;
+        let Self { peer, client, ids, method, target } = self;
+        let remote: &dyn Display = client.as_ref().map_or(peer, |client| client);
         let status = response.status().as_u16();
         // Of a streamed answer the length is not known yet.
         let bytes = response.body().size_hint().exact();

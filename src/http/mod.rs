@@ -13,6 +13,7 @@ pub mod identity;
 pub mod listener;
 mod placement;
 pub mod policy;
+pub mod proxies;
 pub mod server;
 pub mod tls;
 mod unreadable;
@@ -20,12 +21,14 @@ mod unreadable;
 use std::sync::Arc;
 
 use axum::extract::Request;
+use axum::http::HeaderMap;
 use axum::http::header::ORIGIN;
 use axum::response::Response;
 
 pub use app::{App, Options};
 use listener::Peer;
 pub use placement::write_candidates;
+use proxies::Arrival;
 
 /// The connection that a request comes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,20 +37,19 @@ pub struct Connection {
     pub peer: Peer,
     /// Whether it is encrypted.
     pub secure: bool,
+    /// Whether it is believed what it says of others for whom it asks ([`proxies`]).
+    pub trusted: bool,
 }
 
 impl Connection {
     /// How a request arrives by it, unless by plain HTTP and without anything to say of it.
-    fn arrival(self) -> Option<Arrival> {
-        self.secure.then_some(Arrival { secure: true })
+    fn arrival(self, headers: &HeaderMap) -> Option<Arrival> {
+        match self {
+            Self { trusted: true, secure, .. } => Some(Arrival::forwarded(headers, secure)),
+            Self { secure: true, .. } => Some(Arrival { secure: true, ..Arrival::default() }),
+            Self { .. } => None,
+        }
     }
-}
-
-/// How a request arrived. It is an extension of the request if there is anything to say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Arrival {
-    /// Whether the client asked by https.
-    secure: bool,
 }
 
 /// Answers a request: the whole service, as the server and the tests use it.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use berth::cli::Command;
 use berth::health::health;
 use berth::http::listener::Listener;
 use berth::http::server::{Bounds, Front};
@@ -62,7 +63,11 @@ fn write(directory: &Path, signed: &Signed) -> Files {
 async fn serve(berth: &Berth, files: Files, bounds: Bounds) -> (Served, Arc<Tls>) {
     let tls = Arc::new(Tls::new(files).unwrap());
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let front = Front { listeners: vec![listener], tls: Some(Arc::clone(&tls)) };
+    let front = Front {
+        listeners: vec![listener],
+        tls: Some(Arc::clone(&tls)),
+        trusted_proxies: Vec::new(),
+    };
     (Served::on(berth, front, bounds), tls)
 }
 
@@ -244,4 +249,15 @@ fn files_that_do_not_fit_are_refused_with_their_names() {
     }
     let told = with(|files, path| files.key = path, &other);
     assert!(told.contains("do not fit"), "{told}");
+}
+
+/// Half of what TLS takes must not mean to serve without it.
+#[test]
+fn half_of_the_files_are_refused() {
+    for option in ["--tls-cert", "--tls-key", "--tls-client-ca"] {
+        let given = ["berth", "serve", &format!("{option}=/nowhere.pem")].map(Into::into);
+        let Command::Serve(config) = berth::cli::parse(&given).unwrap().command else { panic!() };
+        let told = config.check().unwrap_err();
+        assert_eq!(told, "TLS takes both --tls-cert and --tls-key", "{option}");
+    }
 }

@@ -11,10 +11,10 @@ use super::problem::Problem;
 use super::query::Query;
 use super::routes::Captured;
 use super::spelling::dashed_uuid;
-use crate::http::Arrival;
 use crate::http::app::App;
 use crate::http::identity::Caller;
 use crate::http::policy::Rule;
+use crate::http::proxies::Arrival;
 use crate::model::Generation;
 use crate::world::{Provider, World};
 
@@ -96,19 +96,22 @@ pub(super) struct Site {
     secure: bool,
     /// The host, with its port if it is not the usual one.
     host: Option<String>,
-    /// The prefix by which the request came.
+    /// The prefix by which the request came, that of a proxy first.
     prefix: String,
 }
 
 impl Site {
     /// From what the request itself says, and how it arrived.
     pub(super) fn of(request: &Parts, prefix: &str) -> Self {
-        let secure = request.extensions.get::<Arrival>().is_some_and(|arrival| arrival.secure);
-        let host = request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let host = host.or_else(|| request.uri.authority().map(Authority::as_str));
+        let arrival = request.extensions.get::<Arrival>();
+        let secure = arrival.is_some_and(|arrival| arrival.secure);
+        let host = arrival.and_then(|arrival| arrival.host.as_deref());
+        let asked = || request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let host = host.or_else(asked).or_else(|| request.uri.authority().map(Authority::as_str));
         let usual = if secure { ":443" } else { ":80" };
         let host = host.map(|host| host.strip_suffix(usual).unwrap_or(host).to_owned());
-        Self { secure, host, prefix: prefix.to_owned() }
+        let outer = arrival.map_or("", |arrival| arrival.prefix.as_str());
+        Self { secure, host, prefix: [outer, prefix].concat() }
     }
 
     /// The path of something of ours.

@@ -43,7 +43,7 @@ impl Served {
         for endpoint in endpoints {
             listeners.push(Listener::bind(endpoint).await.unwrap());
         }
-        Self::on(berth, Front { listeners, tls: None }, bounds)
+        Self::on(berth, Front { listeners, tls: None, trusted_proxies: Vec::new() }, bounds)
     }
 
     pub fn on(berth: &Berth, front: Front, bounds: Bounds) -> Self {
