@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use axum::body::HttpBody;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::response::Response;
 use futures_util::FutureExt;
 use tracing::Instrument;
@@ -72,7 +72,10 @@ where
     if let Ok(id) = HeaderValue::try_from(&ids.request) {
         request.extensions_mut().insert(ids);
         let mut response = answer(request).instrument(span).await;
-        response.headers_mut().insert(REQUEST_ID, id);
+        let headers = response.headers_mut();
+        headers.insert(REQUEST_ID, id);
+        // Browsers are not to guess that an answer is a page.
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         line.write(&response, started);
         return response;
     }

@@ -66,7 +66,8 @@ fn instead(answer: &[u8]) -> Option<Vec<u8>> {
     let length = body.len();
     let answer = format!(
         "HTTP/1.1 {status} {title}\r\nconnection: close\r\ncontent-type: application/json\r\n\
-         content-length: {length}\r\nx-openstack-request-id: req-{id}\r\n\r\n{body}"
+         content-length: {length}\r\nx-openstack-request-id: req-{id}\r\n\
+         x-content-type-options: nosniff\r\n\r\n{body}"
     );
     Some(answer.into_bytes())
 }

@@ -23,6 +23,9 @@ async fn every_answer_has_a_request_id_of_its_own() {
     assert_ne!(id(&other), theirs, "a caller's own id goes to the log, not into the answer");
     assert_eq!(other.json()["errors"][0]["request_id"], id(&other));
     assert!(other.detail().contains("could not be found"));
+    for answer in [one, other] {
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
