@@ -1,12 +1,13 @@
 # The two commands of the README, and what a developer needs beside them.
 
 .DELETE_ON_ERROR:
-.PHONY: run test lint bench bench-core sqlx samples install-run install-test help
+.PHONY: run test lint deny bench bench-core sqlx samples install-run install-test help
 
 help:
 	@echo "make run    build Berth and serve on 127.0.0.1:8778 with a private PostgreSQL"
 	@echo "make test   run every test: Rust, the reference's functional suite, real clients"
-	@echo "make lint   format, clippy, rustdoc and the recorded queries, as CI checks them"
+	@echo "make lint   format, clippy, rustdoc, the recorded queries and deny, as CI checks them"
+	@echo "make deny   check the dependencies: licences, sources, known vulnerabilities"
 	@echo "make bench  measure Berth beside the reference; takes about half an hour (ARGS=--help)"
 	@echo "make bench-core  measure search, rendering, judging and applying changes, in process"
 	@echo "make sqlx   record the queries of src/store again after changing one"
@@ -16,19 +17,22 @@ run: install-run
 	cargo build --release --locked
 	exec target/release/berth serve $(ARGS)
 
-test: install-test
+test: install-test deny
 	cargo build --locked
 	cargo test --locked
 	tests/conformance/run
 	tests/clients/run
 
-lint: install-run
+lint: install-run deny
 	cargo fmt --check
 	cargo fmt --check --manifest-path bench/load/Cargo.toml
 	cargo clippy --all-targets --locked -- -D warnings
 	cargo clippy --locked --manifest-path bench/load/Cargo.toml --target-dir target -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items --locked
 	tools/sqlx --check
+
+deny: install-run
+	tools/deny
 
 bench: install-test
 	@tools/install wrk
