@@ -1,7 +1,7 @@
 //! The commands of `berth`, and how their arguments are put together.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -91,6 +91,42 @@ pub enum ConfigCommand {
     Check(Box<Config>),
     /// Print a configuration file with every option, its meaning and its default.
     Sample,
+    /// Print a configuration file made of the reference's (placement.conf).
+    ///
+    /// What does not carry over is named on standard error and in comments of the file. Where
+    /// dropping something would be unsafe, nothing is printed, and the exit code is 1.
+    Import(Box<ImportOptions>),
+}
+
+/// Options of `config import`.
+#[derive(Args, Clone, Debug)]
+pub struct ImportOptions {
+    /// Files in the reference's language; a later one wins. Variables `OS_GROUP__OPTION` of the
+    /// environment win over all, as they do there. Without any, what the reference reads:
+    /// placement.conf in `$OS_PLACEMENT_CONFIG_DIR`, or else in /etc/placement and the like.
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// A folder whose *.conf are read after the files, by name.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub config_dir: Vec<PathBuf>,
+
+    /// Where Berth's own PostgreSQL is, instead of what the files say. Needed when they name
+    /// another database than PostgreSQL.
+    #[arg(long, value_name = "URL")]
+    pub database_url: Option<String>,
+
+    /// Write to this file, which only its owner can read, instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Write over a file that is there.
+    #[arg(long, requires = "output")]
+    pub force: bool,
+
+    /// Print what becomes of each option, as a table in Markdown, and nothing else.
+    #[arg(long, hide = true, exclusive = true)]
+    pub table: bool,
 }
 
 /// Options of `health`: those of `serve` that say how the server is reached.
@@ -98,7 +134,7 @@ pub enum ConfigCommand {
 pub struct HealthOptions {
     /// The file with the options of the server.
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
-    pub config: Option<std::path::PathBuf>,
+    pub config: Option<PathBuf>,
 
     /// Addresses the server listens on. All of them are asked.
     #[arg(
@@ -113,7 +149,7 @@ pub struct HealthOptions {
     /// The certificate the server has, if it has one: then it is asked over TLS, unless by a Unix
     /// socket. The certificate is not checked.
     #[arg(long, env = "BERTH_TLS_CERT", value_name = "FILE")]
-    pub tls_cert: Option<std::path::PathBuf>,
+    pub tls_cert: Option<PathBuf>,
 }
 
 /// Parsed arguments, and where each option of `serve` or `config check` came from.
@@ -173,10 +209,10 @@ fn invalid(path: &Path, why: &str) -> clap::Error {
 }
 
 /// The innermost command's `--config`.
-fn config_file(matches: &ArgMatches) -> Option<std::path::PathBuf> {
+fn config_file(matches: &ArgMatches) -> Option<PathBuf> {
     let (_, inner) = matches.subcommand()?;
     let inner = inner.subcommand().map_or(inner, |(_, innermost)| innermost);
-    inner.try_get_one::<std::path::PathBuf>("config").ok().flatten().cloned()
+    inner.try_get_one::<PathBuf>("config").ok().flatten().cloned()
 }
 
 fn sources(

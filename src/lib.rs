@@ -3,12 +3,13 @@
 //! Layers, each using only what stands below it:
 //! [`http`] answers requests, [`store`] keeps the truth in PostgreSQL, [`world`] and [`search`]
 //! hold all providers in memory and find where things fit, [`model`] is the vocabulary and the
-//! rules.
+//! rules. [`import`] reads the configuration of the reference and uses nothing of the others.
 
 pub mod cli;
 pub mod config;
 pub mod health;
 pub mod http;
+pub mod import;
 pub mod model;
 pub mod search;
 pub mod serve;

@@ -3,9 +3,12 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use berth::cli::{self, Command, ConfigCommand, DbCommand, HealthOptions, Invocation};
+use berth::cli::{
+    self, Command, ConfigCommand, DbCommand, HealthOptions, ImportOptions, Invocation,
+};
 use berth::config::Config;
 use berth::health;
+use berth::import::{self, Sources, Wishes};
 use berth::serve::{self, Database, Failure};
 use berth::store::audit::audit;
 use berth::store::schema::{self, Status};
@@ -47,6 +50,7 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
             say(std::io::stdout(), cli::sample().trim_end());
             Ok(ExitCode::SUCCESS)
         }
+        Command::Config(ConfigCommand::Import(options)) => import(&options),
         Command::Health(options) => Ok(health(&options)),
     }
 }
@@ -96,6 +100,30 @@ fn check(config: &Config, sources: &[(String, String, &'static str)]) -> Result<
         // A database URL may carry a password.
         let value = if option == "database-url" { "(set)" } else { value };
         say(std::io::stdout(), &format!("{option} = {value} ({source})"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
+    if options.table {
+        say(std::io::stdout(), import::table::markdown().trim_end());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let sources = Sources::read(&options.files, &options.config_dir)
+        .map_err(|why| Failure(why.to_string()))?;
+    let wishes = Wishes { database_url: options.database_url.clone() };
+    let outcome = import::import(&sources, &wishes);
+    let remarks = outcome.as_ref().map_or_else(|remarks| remarks, |imported| &imported.remarks);
+    for remark in remarks {
+        say(std::io::stderr(), &format!("berth: {remark}"));
+    }
+    let Ok(imported) = outcome else {
+        return Err(Failure("nothing was written because of the errors above".to_owned()));
+    };
+    match &options.output {
+        Some(path) => import::output::write(path, &imported.toml, options.force)
+            .map_err(|why| Failure(format!("{}: {why}", path.display())))?,
+        None => say(std::io::stdout(), imported.toml.trim_end()),
     }
     Ok(ExitCode::SUCCESS)
 }

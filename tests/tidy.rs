@@ -18,7 +18,12 @@ struct Layer {
     never: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 5] = [
+const LAYERS: [Layer; 6] = [
+    Layer {
+        folder: "import",
+        may_use: &["import"],
+        never: &["async ", "serde", "sqlx::", "axum", "hyper", "tokio", "SystemTime", "Instant"],
+    },
     Layer {
         folder: "model",
         may_use: &["model"],
