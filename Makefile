@@ -22,6 +22,7 @@ test: install-test deny
 	cargo test --locked
 	tests/conformance/run
 	tests/clients/run
+	tests/import/run
 
 lint: install-run deny
 	cargo fmt --check
