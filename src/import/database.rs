@@ -67,6 +67,10 @@ pub(super) fn url(conversion: &mut Conversion<'_>, known: &Known) {
     let given = conversion.text(known.group, "connection");
     let parameters = conversion.text(known.group, "connection_parameters");
     if let Some(url) = conversion.wishes.database_url.clone() {
+        if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+            let words = "--database-url must be postgres://USER:PASSWORD@HOST/DATABASE";
+            return conversion.say(Level::Error, known, Place::Nowhere, words.to_owned());
+        }
         if let Some((old, place)) = given {
             let words = format!(
                 "not carried over, --database-url was said: the data of {} stays where it is",
@@ -211,6 +215,9 @@ fn convert(url: &str, more: &str) -> Result<Converted, Refusal> {
     if parts.host.is_some_and(|host| host.contains(',')) {
         return Err(Refusal::Malformed("it names several hosts, and Berth connects to one"));
     }
+    if !parts.host.is_none_or(is_host) {
+        return Err(Refusal::Malformed("its host is none (an @ in a password is written %40)"));
+    }
     let mut url = String::from("postgres://");
     if let Some(user) = parts.user {
         url += &encoded(user)?;
@@ -233,6 +240,16 @@ fn convert(url: &str, more: &str) -> Result<Converted, Refusal> {
         url.extend(["?", &pairs.collect::<Vec<_>>().join("&")]);
     }
     Ok(Converted { url, dropped })
+}
+
+/// Whether every reader of URLs takes it for the same host.
+fn is_host(host: &str) -> bool {
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    address.map_or_else(
+        || host.chars().all(allowed),
+        |address| address.chars().all(|c| c == ':' || c == '%' || allowed(c)),
+    )
 }
 
 fn encoded(part: &str) -> Result<String, Refusal> {
@@ -342,8 +359,13 @@ mod tests {
             let url = format!("{kind}://u:p@h/d");
             assert_eq!(convert(&url, ""), Err(Refusal::Foreign(kind.to_owned())));
         }
-        for url in ["h/d", "postgresql://h:port/d", "postgresql://a,b/d", "postgresql://u:%FF@h/d"]
-        {
+        for url in [
+            "h/d",
+            "postgresql://h:port/d",
+            "postgresql://a,b/d",
+            "postgresql://u:p@q@h/d",
+            "postgresql://u:%FF@h/d",
+        ] {
             assert!(matches!(convert(url, ""), Err(Refusal::Malformed(_))), "{url}");
         }
         assert!(convert("postgresql:///d?host=a&host=b", "").is_err());

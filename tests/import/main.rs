@@ -156,6 +156,8 @@ fn what_is_unsafe_to_drop_is_refused() {
     assert!(said.contains("placement.conf:3: there is no ="), "{said}");
     assert!(!said.contains("s3cret"), "{said}");
     refusal(&import(&["nowhere.conf"], &[]));
+    let own = ["noauth/placement.conf", "--database-url", "mysql://u:s3cret@h/d"];
+    assert!(!refusal(&import(&own, &[])).contains("s3cret"));
 }
 
 #[test]
