@@ -1,10 +1,13 @@
 //! The commands of `berth`, and how their arguments are put together.
 
+mod policy;
+
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub use self::policy::{PolicyCommand, check as policy_check, list as policy_list};
 use crate::config::{self, Config, DatabaseOptions, LogOptions};
 use crate::http::listener::Endpoint;
 
@@ -41,6 +44,9 @@ pub enum Command {
     /// Look after the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Look after who may do what.
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Ask a running server whether it answers; for health checks of containers.
     ///
     /// Exits with 0 if it does, with 1 if not.
@@ -175,8 +181,11 @@ pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
         keys_of_file = text.parse::<toml::Table>().unwrap_or_default().keys().cloned().collect();
         command = command
             .mut_subcommand("serve", |serve| try_with_file(serve, &text))
-            .mut_subcommand("health", |health| {
-                config::with_part_of_file(health.clone(), &text).unwrap_or(health)
+            .mut_subcommand("health", |health| with_part(health, &text))
+            .mut_subcommand("policy", |policy| {
+                policy
+                    .mut_subcommand("list", |list| with_part(list, &text))
+                    .mut_subcommand("check", |check| with_part(check, &text))
             })
             .mut_subcommand("config", |config| {
                 config.mut_subcommand("check", |check| try_with_file(check, &text))
@@ -195,6 +204,11 @@ pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
 /// Keeps the command as it is when the file is bad; that is reported once, by the caller.
 fn try_with_file(command: clap::Command, text: &str) -> clap::Command {
     config::with_file(command.clone(), text).unwrap_or(command)
+}
+
+/// The same for a command that has some of the options of `serve`.
+fn with_part(command: clap::Command, text: &str) -> clap::Command {
+    config::with_part_of_file(command.clone(), text).unwrap_or(command)
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -228,7 +242,12 @@ fn sources(
     for arg in serve.get_arguments() {
         let (id, Some(long)) = (arg.get_id().as_str(), arg.get_long()) else { continue };
         let Ok(Some(raw)) = inner.try_get_raw(id) else { continue };
-        let value = raw.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(",");
+        // What the environment's help must not show is a secret, or has one in it.
+        let value = if arg.is_hide_env_values_set() {
+            "(set)".to_owned()
+        } else {
+            raw.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(",")
+        };
         let source = match inner.value_source(id) {
             Some(clap::parser::ValueSource::CommandLine) => "flag",
             Some(clap::parser::ValueSource::EnvVariable) => "environment",

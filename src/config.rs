@@ -3,6 +3,8 @@
 //! this order.
 
 mod front;
+mod keystone;
+mod policy;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,8 +12,12 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 pub use self::front::FrontOptions;
+pub use self::keystone::KeystoneOptions;
+pub use self::policy::PolicyOptions;
 use crate::http::listener::Endpoint;
 use crate::http::tls::Tls;
+use crate::keystone::Keystone;
+use crate::policy::Policy;
 
 /// The most that may be allowed at once of anything.
 const COUNT_MAX: usize = 1_000_000;
@@ -58,6 +64,8 @@ pub enum LogFormat {
 pub enum Auth {
     /// X-Auth-Token is "user:project" and believed; the user "admin" is an administrator.
     Noauth2,
+    /// X-Auth-Token is a token of Keystone, which is asked whose it is.
+    Keystone,
 }
 
 /// In which order allocation candidates are generated.
@@ -95,13 +103,6 @@ pub struct Config {
     /// How callers are identified.
     #[arg(long, env = "BERTH_AUTH", default_value = "noauth2", value_name = "KIND")]
     pub auth: Auth,
-
-    /// Let only the present default rules of who may do what hold. With false, the rules before
-    /// them hold too: an administrator may then do what is otherwise for services alone
-    /// (`POST /reshaper`).
-    #[arg(long, env = "BERTH_ENFORCE_NEW_DEFAULTS", default_value = "true", num_args = 0..=1,
-          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
-    pub enforce_new_defaults: bool,
 
     /// Serve without authentication on an address that others can reach, too.
     #[arg(long, env = "BERTH_ALLOW_NOAUTH", default_value = "false", num_args = 0..=1,
@@ -187,6 +188,14 @@ pub struct Config {
     #[command(flatten)]
     pub front: FrontOptions,
 
+    /// Who may do what.
+    #[command(flatten)]
+    pub policy: PolicyOptions,
+
+    /// Keystone.
+    #[command(flatten)]
+    pub keystone: KeystoneOptions,
+
     /// The database.
     #[command(flatten)]
     pub database: DatabaseOptions,
@@ -205,6 +214,13 @@ impl Config {
         if self.listen.is_empty() {
             return Err("--listen: at least one address is wanted".to_owned());
         }
+        Policy::load(self.policy.source())?;
+        self.front.trusted()?;
+        self.front.cors()?;
+        self.front.tls()?.map(Tls::new).transpose()?;
+        if self.auth == Auth::Keystone {
+            return Keystone::new(self.keystone.read()?).map(drop);
+        }
         let open = self.listen.iter().find(|endpoint| !endpoint.is_local());
         if let (false, Some(open)) = (self.allow_noauth, open) {
             return Err(format!(
@@ -212,8 +228,7 @@ impl Config {
                  on 127.0.0.1, or say --allow-noauth if something in front keeps strangers out"
             ));
         }
-        self.front.tls()?.map(Tls::new).transpose()?;
-        self.front.cors().map(drop)
+        Ok(())
     }
 }
 
@@ -255,7 +270,7 @@ fn keys(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
 /// The file is not TOML, has an unknown key, or a value that its option does not take: a string, a
 /// number or a boolean; for a list, also an array of strings.
 pub fn with_file(command: clap::Command, text: &str) -> Result<clap::Command, String> {
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    let table: toml::Table = text.parse().map_err(|error| unreadable(text, &error))?;
     let unknown = table.keys().find(|key| keys(&command).all(|arg| arg.get_long() != Some(key)));
     if let Some(key) = unknown {
         let known: Vec<&str> = keys(&command).filter_map(clap::Arg::get_long).collect();
@@ -269,7 +284,7 @@ pub fn with_file(command: clap::Command, text: &str) -> Result<clap::Command, St
 /// # Errors
 /// The file is not TOML, or a value of it is not one that its option takes.
 pub fn with_part_of_file(command: clap::Command, text: &str) -> Result<clap::Command, String> {
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    let table: toml::Table = text.parse().map_err(|error| unreadable(text, &error))?;
     with_known(command, table)
 }
 
@@ -283,6 +298,12 @@ fn with_known(mut command: clap::Command, table: toml::Table) -> Result<clap::Co
         command = command.mut_arg(id, |arg| arg.default_values(values));
     }
     Ok(command)
+}
+
+/// What is wrong with a file, without its words: there may be a secret among them.
+fn unreadable(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    format!("line {}: {}", before.matches('\n').count() + 1, error.message())
 }
 
 /// Whether an option takes several values, as a list with commas.

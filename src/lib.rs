@@ -3,14 +3,17 @@
 //! Layers, each using only what stands below it:
 //! [`http`] answers requests, [`store`] keeps the truth in PostgreSQL, [`world`] and [`search`]
 //! hold all providers in memory and find where things fit, [`model`] is the vocabulary and the
-//! rules. [`import`] reads the configuration of the reference and uses nothing of the others.
+//! rules. Beside them, [`keystone`] knows whose a token is, [`policy`] what they may do, and
+//! [`import`] reads the configuration of the reference.
 
 pub mod cli;
 pub mod config;
 pub mod health;
 pub mod http;
 pub mod import;
+pub mod keystone;
 pub mod model;
+pub mod policy;
 pub mod search;
 pub mod serve;
 pub mod store;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use berth::cli::{
     self, Command, ConfigCommand, DbCommand, HealthOptions, ImportOptions, Invocation,
+    PolicyCommand,
 };
 use berth::config::Config;
 use berth::health;
@@ -19,6 +20,7 @@ use berth::telemetry;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// `db status`: the schema is not what this program needs. `db audit`: something does not add up.
+/// `policy check`: the caller may not.
 const FAULTY: u8 = 2;
 
 fn main() -> ExitCode {
@@ -50,6 +52,7 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
             say(std::io::stdout(), cli::sample().trim_end());
             Ok(ExitCode::SUCCESS)
         }
+        Command::Policy(command) => policy(&command),
         Command::Config(ConfigCommand::Import(options)) => import(&options),
         Command::Health(options) => Ok(health(&options)),
     }
@@ -97,11 +100,21 @@ async fn look_after(command: &DbCommand, database: &Database) -> Result<ExitCode
 fn check(config: &Config, sources: &[(String, String, &'static str)]) -> Result<ExitCode, Failure> {
     config.check().map_err(Failure)?;
     for (option, value, source) in sources {
-        // A database URL may carry a password.
-        let value = if option == "database-url" { "(set)" } else { value };
         say(std::io::stdout(), &format!("{option} = {value} ({source})"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn policy(command: &PolicyCommand) -> Result<ExitCode, Failure> {
+    let (passes, text) = match command {
+        PolicyCommand::List(options) => (true, cli::policy_list(options).map_err(Failure)?),
+        PolicyCommand::Sample => (true, berth::policy::sample()),
+        PolicyCommand::Check(options) => {
+            runtime()?.block_on(cli::policy_check(options)).map_err(Failure)?
+        }
+    };
+    say(std::io::stdout(), text.trim_end());
+    Ok(if passes { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) })
 }
 
 fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {

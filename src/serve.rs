@@ -3,16 +3,20 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::{Config, DatabaseOptions, GenerationStrategy};
+use crate::config::{Auth, Config, DatabaseOptions, GenerationStrategy};
+use crate::http::identity::{ByToken, Identity};
 use crate::http::listener::Listener;
 use crate::http::server::{Bounds, Front};
 use crate::http::tls::Tls;
 use crate::http::{self, App, Options};
+use crate::keystone::Keystone;
+use crate::policy::{Policy, Reload};
 use crate::search::Strategy;
 use crate::store::Store;
 use crate::store::embedded::Embedded;
@@ -125,22 +129,15 @@ pub async fn settle_schema(database: &Database) -> Result<(), Failure> {
 /// Something that is needed could not be had.
 pub async fn serve(config: &Config) -> Result<(), Failure> {
     config.check().map_err(Failure)?;
-    let tls = config
-        .front
-        .tls()
-        .map_err(Failure)?
-        .map(Tls::new)
-        .transpose()
-        .map_err(Failure)?
-        .map(Arc::new);
+    let tls = config.front.tls().map_err(Failure)?.map(Tls::new);
+    let tls = tls.transpose().map_err(Failure)?.map(Arc::new);
     let mut listeners = Vec::new();
     for endpoint in &config.listen {
         let told = |error| Failure(format!("cannot listen on {endpoint}: {error}"));
         listeners.push(Listener::bind(endpoint).await.map_err(told)?);
     }
-    let trusted_proxies = config.front.trusted_proxies.clone();
     let database = Database::open(&config.database).await?;
-    let served = serve_on(Front { listeners, tls, trusted_proxies }, config, &database).await;
+    let served = serve_on(Front { listeners, tls }, config, &database).await;
     database.close().await;
     served
 }
@@ -150,7 +147,10 @@ async fn serve_on(front: Front, config: &Config, database: &Database) -> Result<
     let store = Store::open(database.options(), config.database_connections)
         .await
         .map_err(|error| Failure(error.to_string()))?;
-    let app = App::new(store, options(config));
+    let policy = policy(config)?;
+    let trusted = config.front.trusted().map_err(Failure)?;
+    let app = App::new(store, options(config)).known_by(identity(config)?);
+    let app = app.ruled_by(policy).behind(trusted);
     let bounds = Bounds {
         connections: config.max_connections,
         header_timeout: config.header_timeout,
@@ -167,6 +167,56 @@ async fn serve_on(front: Front, config: &Config, database: &Database) -> Result<
     Ok(())
 }
 
+/// How often policy files are looked at.
+const POLICY_PERIOD: Duration = Duration::from_secs(2);
+
+/// The rules of who may do what, which follow their files from now on.
+fn policy(config: &Config) -> Result<Arc<Policy>, Failure> {
+    let (policy, warnings) = Policy::load(config.policy.source()).map_err(Failure)?;
+    for warning in warnings {
+        tracing::warn!("policy: {warning}");
+    }
+    let policy = Arc::new(policy);
+    tokio::spawn(follow(Arc::clone(&policy)));
+    Ok(policy)
+}
+
+/// Reads policy files again when they have changed. It listens for SIGHUP even if there are none:
+/// the signal must not end the process.
+async fn follow(policy: Arc<Policy>) {
+    let mut hangup = signal(SignalKind::hangup()).ok();
+    loop {
+        match &mut hangup {
+            Some(hangup) => drop(tokio::time::timeout(POLICY_PERIOD, hangup.recv()).await),
+            None => tokio::time::sleep(POLICY_PERIOD).await,
+        }
+        let looked_at = Arc::clone(&policy);
+        match tokio::task::spawn_blocking(move || looked_at.reload()).await {
+            Ok(Reload::Unchanged) | Err(_) => {}
+            Ok(Reload::Changed(warnings)) => {
+                tracing::info!("policy: the rules have changed");
+                for warning in warnings {
+                    tracing::warn!("policy: {warning}");
+                }
+            }
+            Ok(Reload::Kept(why)) => {
+                tracing::error!("policy: {why}; the rules before stay in force");
+            }
+        }
+    }
+}
+
+/// How callers are to be known.
+fn identity(config: &Config) -> Result<Identity, Failure> {
+    if config.auth == Auth::Noauth2 {
+        return Ok(Identity::NoAuth);
+    }
+    let options = config.keystone.read().map_err(Failure)?;
+    let keystone = Keystone::new(options).map_err(Failure)?;
+    let by_token = ByToken::new(Arc::new(keystone), config.keystone.rules());
+    Ok(Identity::Keystone(Arc::new(by_token)))
+}
+
 /// Keeps the certificate up to date until `stop` is ready.
 async fn keep_current(tls: Option<Arc<Tls>>, stop: impl Future<Output = ()>) {
     let Some(tls) = tls else { return stop.await };
@@ -179,7 +229,7 @@ async fn keep_current(tls: Option<Arc<Tls>>, stop: impl Future<Output = ()>) {
 /// How the API is to answer, of all that the operator chose.
 fn options(config: &Config) -> Options {
     Options {
-        enforce_new_defaults: config.enforce_new_defaults,
+        enforce_new_defaults: config.policy.enforce_new_defaults,
         incomplete_consumer_project_id: config.incomplete_consumer_project_id.clone(),
         incomplete_consumer_user_id: config.incomplete_consumer_user_id.clone(),
         max_allocation_candidates: usize::try_from(config.max_allocation_candidates).ok(),

@@ -18,7 +18,7 @@ struct Layer {
     never: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 6] = [
+const LAYERS: [Layer; 8] = [
     Layer {
         folder: "import",
         may_use: &["import"],
@@ -44,9 +44,15 @@ const LAYERS: [Layer; 6] = [
         may_use: &["model", "world", "store"],
         never: &["axum", "hyper", "serde", "Microversion", "microversion::"],
     },
+    Layer { folder: "policy", may_use: &["policy"], never: &["sqlx", "axum", "hyper"] },
+    Layer {
+        folder: "keystone",
+        may_use: &["policy", "keystone"],
+        never: &["sqlx", "axum", "hyper"],
+    },
     Layer {
         folder: "http",
-        may_use: &["model", "world", "search", "store", "http"],
+        may_use: &["model", "world", "search", "store", "policy", "keystone", "http"],
         never: &["sqlx", "PgConnection"],
     },
 ];

@@ -1,17 +1,23 @@
-//! Options of the front: encryption, proxies, how much is worked on at once, and requests from pages
-//! of other origins.
+//! Options of the front: encryption, proxies, how much is worked on at once, and requests from
+//! pages of other origins.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
 use crate::http::cors::Cors;
-use crate::http::proxies::Network;
+use crate::http::proxy::Trusted;
 use crate::http::tls::Files;
 
 /// How to be reached beside the address.
 #[derive(Args, Clone, Debug)]
 pub struct FrontOptions {
+    /// Proxies in front whose word counts, as addresses, networks such as 10.0.0.0/8, or `unix:`
+    /// for whoever comes by a Unix socket. Only they may say, by Forwarded or X-Forwarded-For,
+    /// -Proto, -Host and -Prefix, who a client is and where it found the API.
+    #[arg(long, env = "BERTH_TRUSTED_PROXIES", value_delimiter = ',', value_name = "NETWORKS")]
+    pub trusted_proxies: Vec<String>,
+
     /// The certificate to serve with over TLS: a file in PEM, the server's own certificate first,
     /// then those that lead to the authority. With it and --tls-key, every address of --listen that
     /// is not a Unix socket is served over TLS. The files are read again when they change, and on
@@ -27,12 +33,6 @@ pub struct FrontOptions {
     /// clients need none.
     #[arg(long, env = "BERTH_TLS_CLIENT_CA", value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
-
-    /// Proxies in front, as addresses or networks (10.0.0.0/8), or `unix:` for whoever connects by a
-    /// Unix socket. What they say in Forwarded or X-Forwarded-Proto, -Host, -Prefix and -For is
-    /// believed; from others it is ignored.
-    #[arg(long, env = "BERTH_TRUSTED_PROXIES", value_name = "NETWORK", value_delimiter = ',')]
-    pub trusted_proxies: Vec<Network>,
 
     /// Requests worked on at once; further ones are answered with 503 at once. `GET /` does not
     /// count.
@@ -88,6 +88,14 @@ pub struct FrontOptions {
 }
 
 impl FrontOptions {
+    /// Whose word about clients counts.
+    ///
+    /// # Errors
+    /// Which entry is neither an address nor a network.
+    pub fn trusted(&self) -> Result<Trusted, String> {
+        Trusted::parse(&self.trusted_proxies).map_err(|why| format!("--trusted-proxies: {why}"))
+    }
+
     /// What is asked for by pages of other origins, unless none is allowed any.
     ///
     /// # Errors

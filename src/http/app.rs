@@ -8,7 +8,8 @@ use tokio::sync::Semaphore;
 
 use super::cors::Cors;
 use super::identity::Identity;
-use super::policy::Policy;
+use super::proxy::Trusted;
+use crate::policy::Policy;
 use crate::search::Strategy;
 use crate::store::Store;
 
@@ -26,6 +27,8 @@ pub struct App {
     pub policy: Arc<Policy>,
     /// How callers are known.
     pub identity: Identity,
+    /// Proxies whose word counts.
+    pub trusted: Arc<Trusted>,
     /// What time it is.
     pub clock: Clock,
     panics: Arc<AtomicU64>,
@@ -40,14 +43,33 @@ impl App {
     pub fn new(store: Store, options: Options) -> Self {
         Self {
             store,
-            policy: Arc::new(Policy::new(!options.enforce_new_defaults)),
+            policy: Arc::new(Policy::defaults(options.enforce_new_defaults)),
             requests: Arc::new(Semaphore::new(options.max_requests)),
             options: Arc::new(options),
             identity: Identity::default(),
+            trusted: Arc::default(),
             clock: system_clock,
             panics: Arc::default(),
             search_turns: Arc::new(Semaphore::new(half_the_processors())),
         }
+    }
+
+    /// The same with callers known in another way.
+    #[must_use]
+    pub fn known_by(self, identity: Identity) -> Self {
+        Self { identity, ..self }
+    }
+
+    /// The same behind proxies whose word counts.
+    #[must_use]
+    pub fn behind(self, trusted: Trusted) -> Self {
+        Self { trusted: Arc::new(trusted), ..self }
+    }
+
+    /// The same with other rules.
+    #[must_use]
+    pub fn ruled_by(self, policy: Arc<Policy>) -> Self {
+        Self { policy, ..self }
     }
 
     /// How many requests ended in a panic so far.

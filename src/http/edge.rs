@@ -2,7 +2,6 @@
 //! panic ends one request and nothing else.
 
 use std::any::Any;
-use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
@@ -16,7 +15,7 @@ use uuid::Uuid;
 
 use super::Connection;
 use super::app::App;
-use super::listener::Peer;
+use super::proxy::{Approach, Remote, Trusted};
 
 /// The header that carries ids of requests, both ways.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
@@ -54,6 +53,7 @@ pub(super) struct Account {
 /// Gives the request its ids, has it answered, and tells the log.
 pub(super) async fn observe<F>(
     connection: Connection,
+    trusted: &Trusted,
     mut request: Request,
     answer: impl FnOnce(Request) -> F,
 ) -> Response
@@ -62,13 +62,12 @@ where
 {
     let started = Instant::now();
     let ids = Ids::of(request.headers());
-    let arrival = connection.arrival(request.headers());
-    let mut line = Line::of(connection, &request, &ids);
-    let span = tracing::debug_span!("request", request_id = ids.request);
-    if let Some(arrival) = arrival {
-        line.client.clone_from(&arrival.client);
-        request.extensions_mut().insert(arrival);
+    let approach = Approach::of(connection, request.headers(), trusted);
+    let line = Line::of(&approach, &request, &ids);
+    if approach.is_remarkable() {
+        request.extensions_mut().insert(approach);
     }
+    let span = tracing::debug_span!("request", request_id = ids.request);
     if let Ok(id) = HeaderValue::try_from(&ids.request) {
         request.extensions_mut().insert(ids);
         let mut response = answer(request).instrument(span).await;
@@ -92,21 +91,18 @@ pub(super) async fn guard<T>(app: &App, work: impl Future<Output = T>) -> Result
 
 /// What the log says of a request, as far as it is known when it comes in.
 struct Line {
-    peer: Peer,
-    /// Whom a trusted proxy asks for.
-    client: Option<String>,
+    remote: Remote,
     ids: Ids,
     method: Method,
     target: String,
 }
 
 impl Line {
-    fn of(connection: Connection, request: &Request, ids: &Ids) -> Self {
+    fn of(approach: &Approach, request: &Request, ids: &Ids) -> Self {
         let target = request.uri().path_and_query().map(ToString::to_string);
         let method = request.method().clone();
         Self {
-            peer: connection.peer,
-            client: None,
+            remote: approach.remote,
             ids: ids.clone(),
             method,
             target: target.unwrap_or_default(),
@@ -115,8 +111,7 @@ impl Line {
 
     fn write(&self, response: &Response, started: Instant) {
         let account = response.extensions().get::<Account>().cloned().unwrap_or_default();
-        let Self { peer, client, ids, method, target } = self;
-        let remote: &dyn Display = client.as_ref().map_or(peer, |client| client);
+        let Self { remote, ids, method, target } = self;
         let status = response.status().as_u16();
         // Of a streamed answer the length is not known yet.
         let bytes = response.body().size_hint().exact();

@@ -1,10 +1,11 @@
 //! Everything that knows HTTP and JSON.
 //!
-//! A connection comes by a [`listener`] and is kept by the [`server`]. A request passes, from the outside in: the edge (an id, a
-//! line in the log, panics caught), the rules for pages of other origins ([`cors`]), then the API it is
-//! for. There is one so far, Placement: it finds out who asks ([`identity`]) and for which version, chooses a row of its route table, asks the
-//! [`policy`], and calls a handler, which works on the store and the options it finds in the
-//! [`app`].
+//! A connection comes by a [`listener`] and is kept by the [`server`]. A request passes, from the
+//! outside in: the edge (an id, a line in the log, panics caught, what a [`proxy`] says), the rules
+//! for pages of other origins ([`cors`]), then the API it is for. There is one so far, Placement: it
+//! finds out who asks ([`identity`]) and for which version, chooses a row of its route table, asks
+//! the [policy](crate::policy), and calls a handler, which works on the store and the options it
+//! finds in the [`app`].
 
 pub mod app;
 pub mod cors;
@@ -12,8 +13,7 @@ mod edge;
 pub mod identity;
 pub mod listener;
 mod placement;
-pub mod policy;
-pub mod proxies;
+pub mod proxy;
 pub mod server;
 pub mod tls;
 mod unreadable;
@@ -21,14 +21,12 @@ mod unreadable;
 use std::sync::Arc;
 
 use axum::extract::Request;
-use axum::http::HeaderMap;
 use axum::http::header::ORIGIN;
 use axum::response::Response;
 
 pub use app::{App, Options};
 use listener::Peer;
 pub use placement::write_candidates;
-use proxies::Arrival;
 
 /// The connection that a request comes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,24 +35,12 @@ pub struct Connection {
     pub peer: Peer,
     /// Whether it is encrypted.
     pub secure: bool,
-    /// Whether it is believed what it says of others for whom it asks ([`proxies`]).
-    pub trusted: bool,
-}
-
-impl Connection {
-    /// How a request arrives by it, unless by plain HTTP and without anything to say of it.
-    fn arrival(self, headers: &HeaderMap) -> Option<Arrival> {
-        match self {
-            Self { trusted: true, secure, .. } => Some(Arrival::forwarded(headers, secure)),
-            Self { secure: true, .. } => Some(Arrival { secure: true, ..Arrival::default() }),
-            Self { .. } => None,
-        }
-    }
 }
 
 /// Answers a request: the whole service, as the server and the tests use it.
 pub async fn answer(connection: Connection, app: App, request: Request) -> Response {
-    edge::observe(connection, request, |request| share(app, request)).await
+    let trusted = Arc::clone(&app.trusted);
+    edge::observe(connection, &trusted, request, |request| share(app, request)).await
 }
 
 /// Answers a request, and says to a browser what a page of another origin may do with the answer.

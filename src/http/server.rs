@@ -23,7 +23,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_io_timeout::TimeoutStream;
 
 use super::listener::{Accepted, Listener, Peer};
-use super::proxies::Network;
 use super::tls::{self, Tls};
 use super::unreadable::Explained;
 use super::{App, Connection};
@@ -54,13 +53,11 @@ pub struct Front {
     pub listeners: Vec<Listener>,
     /// TLS of the connections that come by TCP, if they have it.
     pub tls: Option<Arc<Tls>>,
-    /// Proxies that are believed what they say of their clients.
-    pub trusted_proxies: Vec<Network>,
 }
 
 /// Serves until `stop` is ready, then finishes what is in flight within the grace period.
 pub async fn serve(front: Front, app: App, bounds: Bounds, stop: impl Future<Output = ()>) {
-    let Front { listeners, tls, trusted_proxies } = front;
+    let Front { listeners, tls } = front;
     let graceful = GracefulShutdown::new();
     let (closing, is_closing) = watch::channel(());
     let room = Arc::new(Semaphore::new(bounds.connections));
@@ -73,11 +70,7 @@ pub async fn serve(front: Front, app: App, bounds: Bounds, stop: impl Future<Out
         };
         let Some((accepted, permit)) = accepted else { continue };
         let peer = peer(&accepted);
-        let connection = Connection {
-            peer,
-            secure: tls.is_some() && matches!(peer, Peer::Tcp(_)),
-            trusted: trusted_proxies.iter().any(|network| network.contains(peer)),
-        };
+        let connection = Connection { peer, secure: tls.is_some() && matches!(peer, Peer::Tcp(_)) };
         let keeper = Keeper { app: app.clone(), bounds, connection, watcher: graceful.watcher() };
         let (tls, is_closing) = (tls.clone(), is_closing.clone());
         tokio::spawn(async move {

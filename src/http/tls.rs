@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpStream;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_rustls::rustls::crypto::CryptoProvider;
-use tokio_rustls::rustls::crypto::ring::default_provider;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{Accept, TlsAcceptor};
 
@@ -83,7 +83,7 @@ fn certificates(path: &Path, option: &str) -> Result<Vec<CertificateDer<'static>
 fn verifier(
     path: &Path,
     provider: Arc<CryptoProvider>,
-) -> Result<Arc<dyn tokio_rustls::rustls::server::danger::ClientCertVerifier>, String> {
+) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, String> {
     let told = |why: String| format!("--tls-client-ca {}: {why}", path.display());
     let mut authorities = RootCertStore::empty();
     for certificate in certificates(path, "--tls-client-ca")? {

@@ -20,6 +20,7 @@ mod fuzz;
 mod limits;
 mod listeners;
 mod microversions;
+mod policy;
 mod proxies;
 mod samples;
 mod schema;

@@ -1,6 +1,7 @@
 //! What proxies say of their clients, and from whom it is believed.
 
 use berth::http::listener::{Endpoint, Listener};
+use berth::http::proxy::Trusted;
 use berth::http::server::Front;
 use tokio::net::{TcpStream, UnixStream};
 
@@ -15,9 +16,9 @@ async fn locations(berth: &Berth, trusted: &[&str], said: &str) -> [Option<Strin
     for endpoint in [&"127.0.0.1:0".parse().unwrap(), &unix] {
         listeners.push(Listener::bind(endpoint).await.unwrap());
     }
-    let trusted_proxies = trusted.iter().map(|network| network.parse().unwrap()).collect();
-    let front = Front { listeners, tls: None, trusted_proxies };
-    let served = Served::on(berth, front, wide());
+    let trusted: Vec<String> = trusted.iter().map(ToString::to_string).collect();
+    let app = berth.app().behind(Trusted::parse(&trusted).unwrap());
+    let served = Served::with(app, Front { listeners, tls: None }, wide());
     let question = || {
         let body = format!("{{\"name\": \"{}\"}}", uuid::Uuid::new_v4());
         let length = body.len();

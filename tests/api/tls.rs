@@ -63,11 +63,7 @@ fn write(directory: &Path, signed: &Signed) -> Files {
 async fn serve(berth: &Berth, files: Files, bounds: Bounds) -> (Served, Arc<Tls>) {
     let tls = Arc::new(Tls::new(files).unwrap());
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let front = Front {
-        listeners: vec![listener],
-        tls: Some(Arc::clone(&tls)),
-        trusted_proxies: Vec::new(),
-    };
+    let front = Front { listeners: vec![listener], tls: Some(Arc::clone(&tls)) };
     (Served::on(berth, front, bounds), tls)
 }
 

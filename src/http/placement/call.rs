@@ -1,5 +1,7 @@
 //! One request as its handler sees it: routed, permitted, its body read but not yet understood.
 
+use std::sync::Arc;
+
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
@@ -13,9 +15,9 @@ use super::routes::Captured;
 use super::spelling::dashed_uuid;
 use crate::http::app::App;
 use crate::http::identity::Caller;
-use crate::http::policy::Rule;
-use crate::http::proxies::Arrival;
+use crate::http::proxy::Approach;
 use crate::model::Generation;
+use crate::policy::Rule;
 use crate::world::{Provider, World};
 
 /// A request.
@@ -26,7 +28,7 @@ pub(super) struct Call {
     /// The version asked for.
     pub(super) asked: Microversion,
     /// Who asks.
-    pub(super) caller: Caller,
+    pub(super) caller: Arc<Caller>,
     /// What the path's variable parts are, by name.
     pub(super) captured: Captured,
     /// The query string as it came.
@@ -96,22 +98,21 @@ pub(super) struct Site {
     secure: bool,
     /// The host, with its port if it is not the usual one.
     host: Option<String>,
-    /// The prefix by which the request came, that of a proxy first.
+    /// The prefix by which the request came.
     prefix: String,
 }
 
 impl Site {
-    /// From what the request itself says, and how it arrived.
+    /// From what the request itself says, and how it came.
     pub(super) fn of(request: &Parts, prefix: &str) -> Self {
-        let arrival = request.extensions.get::<Arrival>();
-        let secure = arrival.is_some_and(|arrival| arrival.secure);
-        let host = arrival.and_then(|arrival| arrival.host.as_deref());
-        let asked = || request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let host = host.or_else(asked).or_else(|| request.uri.authority().map(Authority::as_str));
-        let usual = if secure { ":443" } else { ":80" };
+        let plain = Approach::default();
+        let approach = request.extensions.get::<Approach>().unwrap_or(&plain);
+        let host = approach.host.as_deref();
+        let said = || request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let host = host.or_else(said).or_else(|| request.uri.authority().map(Authority::as_str));
+        let usual = if approach.tls { ":443" } else { ":80" };
         let host = host.map(|host| host.strip_suffix(usual).unwrap_or(host).to_owned());
-        let outer = arrival.map_or("", |arrival| arrival.prefix.as_str());
-        Self { secure, host, prefix: [outer, prefix].concat() }
+        Self { secure: approach.tls, host, prefix: format!("{}{prefix}", approach.prefix) }
     }
 
     /// The path of something of ours.

@@ -35,6 +35,8 @@ mod traits;
 mod usages;
 mod wording;
 
+use std::sync::Arc;
+
 use axum::body::Body as HttpBody;
 use axum::extract::Request;
 use axum::http::request::Parts;
@@ -80,8 +82,8 @@ pub(super) async fn answer(app: App, request: Request) -> Response {
     }
     response.extensions_mut().insert(Account {
         version: asked.map(|asked| asked.to_string()),
-        user: known.caller.user,
-        project: known.caller.project,
+        user: known.caller.user.clone(),
+        project: known.caller.project.clone(),
         cause,
     });
     response
@@ -91,7 +93,7 @@ pub(super) async fn answer(app: App, request: Request) -> Response {
 #[derive(Debug, Default)]
 struct Known {
     asked: Option<Microversion>,
-    caller: Caller,
+    caller: Arc<Caller>,
 }
 
 /// Asks the questions in the reference's order, then the handler.
@@ -107,13 +109,13 @@ async fn serve(
         return Err(Problem::uri_too_long(app.options.max_uri_bytes));
     }
     let (prefix, path) = split_prefix(&app.options.path_prefix, parts.uri.path());
-    // Whoever asks whether the server answers is told so however busy it is.
     let is_root = matches!(path, "/" | "");
-    let _permit = if is_root { None } else { Some(begin(app)?) };
     if !is_root {
-        let caller = app.identity.caller(&parts.headers).await;
-        known.caller = caller.map_err(|_| Problem::unauthorized())?;
+        known.caller = app.identity.caller(parts).await?;
     }
+    // Strangers take nobody's place, and whoever asks whether the server answers is told so however
+    // busy it is.
+    let _permit = if is_root { None } else { Some(begin(app)?) };
     let asked = Microversion::from_headers(&parts.headers).map_err(unacceptable)?;
     known.asked = Some(asked);
     check_content_type(&parts.headers)?;
@@ -122,7 +124,7 @@ async fn serve(
     let mut call = Call {
         app: app.clone(),
         asked,
-        caller: known.caller.clone(),
+        caller: Arc::clone(&known.caller),
         captured,
         raw_query: parts.uri.query().unwrap_or_default().to_owned(),
         body: Body::default(),

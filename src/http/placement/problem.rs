@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::accept::{self, Accept};
 use super::microversion::{self, Microversion};
+use crate::http::identity::Stranger;
 use crate::model::Refusal;
 use crate::store;
 
@@ -29,6 +30,8 @@ pub(super) struct Problem {
     pub(super) detail: String,
     /// The methods there are, if the one asked for is not.
     pub(super) allow: Option<String>,
+    /// Where to get a token, if that is what is missing: the value of `WWW-Authenticate`.
+    pub(super) www_authenticate: Option<String>,
     /// What the log says and the client must not see.
     pub(super) cause: Option<String>,
 }
@@ -71,7 +74,8 @@ pub(super) enum Code {
 
 impl Problem {
     fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, code: Code::Undefined, detail: detail.into(), allow: None, cause: None }
+        let (code, detail) = (Code::Undefined, detail.into());
+        Self { status, code, detail, allow: None, www_authenticate: None, cause: None }
     }
 
     /// 400: the request makes no sense.
@@ -82,6 +86,12 @@ impl Problem {
     /// 401: who asks?
     pub(super) fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "")
+    }
+
+    /// 401: a token is needed, to be had where `www_authenticate` says.
+    pub(super) fn turned_away(www_authenticate: String) -> Self {
+        let www_authenticate = Some(www_authenticate);
+        Self { www_authenticate, ..Self::new(StatusCode::UNAUTHORIZED, "") }
     }
 
     /// 403: not for this caller.
@@ -136,7 +146,7 @@ impl Problem {
         Self { cause: Some(cause.into()), ..Self::new(status, detail) }
     }
 
-    /// 503: not now, be it that the database is away. The cause goes to the log only.
+    /// 503: not now, be it that something that is needed is away. The cause goes to the log only.
     pub(super) fn unavailable(cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "") }
     }
@@ -153,6 +163,9 @@ impl Problem {
 
     /// The answer, in the representation the client prefers.
     pub(super) fn render(self, to: &Recipient) -> Response {
+        if let Some(www_authenticate) = &self.www_authenticate {
+            return no_token(www_authenticate);
+        }
         let (content_type, body) = match to.accept.best_of(&[accept::HTML, accept::JSON]) {
             Some(accept::HTML) => ("text/html; charset=UTF-8", self.html(to)),
             Some(_) => (accept::JSON, self.json(to)),
@@ -228,6 +241,35 @@ impl Problem {
                 escape(to.content_type.as_deref().unwrap_or("None"))
             ),
             status => format!("{}<br /><br />\n{detail}\n\n", escape(explanation(status))),
+        }
+    }
+}
+
+/// The answer to who has no valid token, which looks the same whatever the client accepts.
+fn no_token(www_authenticate: &str) -> Response {
+    let body = serde_json::json!({"error": {
+        "code": 401,
+        "title": "Unauthorized",
+        "message": "The request you have made requires authentication.",
+    }});
+    let mut response = (StatusCode::UNAUTHORIZED, body.to_string()).into_response();
+    let json = HeaderValue::from_static("application/json; charset=UTF-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    if let Ok(value) = HeaderValue::from_str(www_authenticate) {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, value);
+    }
+    response
+}
+
+impl From<Stranger> for Problem {
+    fn from(stranger: Stranger) -> Self {
+        match stranger {
+            Stranger::Unknown => Self::unauthorized(),
+            Stranger::TurnedAway(www_authenticate) => Self::turned_away(www_authenticate),
+            Stranger::Unavailable(cause) => Self {
+                detail: "The Keystone service is temporarily unavailable.".to_owned(),
+                ..Self::unavailable(cause)
+            },
         }
     }
 }

@@ -21,7 +21,7 @@ use super::{
     aggregates, allocation_candidates, allocations, inventories, reshaper, resource_classes,
     resource_providers, root, traits, usages,
 };
-use crate::http::policy::{Rule, rule};
+use crate::policy::{Rule, rule};
 
 /// The API.
 pub(super) static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {

@@ -11,8 +11,8 @@ use super::names::LONGEST;
 use super::problem::Problem;
 use super::reply::Reply;
 use super::schema::{Schema, Shape, object, string};
-use crate::http::policy::rule;
 use crate::model::Generation;
+use crate::policy::rule;
 use crate::store::reads::{TypeFilter, UsageFilter, UsageOfType};
 
 /// What `GET /usages` may ask.

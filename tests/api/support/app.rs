@@ -80,12 +80,8 @@ impl Berth {
 
     /// Answers a request as it is.
     pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
-        http::answer(
-            http::Connection { peer: Peer::Unix, secure: false, trusted: false },
-            self.app(),
-            request,
-        )
-        .await
+        http::answer(http::Connection { peer: Peer::Unix, secure: false }, self.app(), request)
+            .await
     }
 
     pub async fn get(&self, path: &str) -> Answer {

@@ -20,6 +20,11 @@ pub struct Server {
 impl Server {
     /// Starts one and waits until it answers.
     pub async fn start(directory: &Path) -> Self {
+        Self::start_with(directory, &[]).await
+    }
+
+    /// The same with more options.
+    pub async fn start_with(directory: &Path, options: &[&str]) -> Self {
         let port = free_port();
         let address = format!("127.0.0.1:{port}");
         let log = std::fs::File::options()
@@ -30,11 +35,14 @@ impl Server {
         let child = Command::new(env!("CARGO_BIN_EXE_berth"))
             .args(["serve", "--listen", &address, "--data-dir"])
             .arg(directory.join("data"))
+            .args(options)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn()
             .unwrap();
+        // Installed already, if this is not the first server.
+        drop(rustls::crypto::ring::default_provider().install_default());
         let client = reqwest::Client::builder().timeout(Duration::from_secs(20)).build().unwrap();
         let server = Self { child, directory: directory.to_owned(), address, client };
         server.ready().await;

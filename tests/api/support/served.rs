@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use berth::http::App;
 use berth::http::listener::{Endpoint, Listener};
 use berth::http::server::{self, Bounds, Front};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -43,14 +44,18 @@ impl Served {
         for endpoint in endpoints {
             listeners.push(Listener::bind(endpoint).await.unwrap());
         }
-        Self::on(berth, Front { listeners, tls: None, trusted_proxies: Vec::new() }, bounds)
+        Self::on(berth, Front { listeners, tls: None }, bounds)
     }
 
     pub fn on(berth: &Berth, front: Front, bounds: Bounds) -> Self {
+        Self::with(berth.app(), front, bounds)
+    }
+
+    pub fn with(app: App, front: Front, bounds: Bounds) -> Self {
         let endpoints = front.listeners.iter().map(|it| it.endpoint().unwrap()).collect();
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { drop(stopped.await) };
-        let task = tokio::spawn(server::serve(front, berth.app(), bounds, stopped));
+        let task = tokio::spawn(server::serve(front, app, bounds, stopped));
         Self { endpoints, stop, task }
     }
 

@@ -1,7 +1,7 @@
 use std::fmt::Write;
 
 use super::{Elsewhere, Media, TABLE};
-use crate::http::policy::DEFAULTS;
+use crate::policy::OPERATIONS;
 
 /// The table as text: path, method, versions, media, rule.
 fn printed() -> String {
@@ -42,11 +42,34 @@ fn no_version_has_two_rows_of_one_method() {
 }
 
 #[test]
+fn the_operations_of_a_rule_are_the_rows_under_it() {
+    let mut rows: Vec<(String, &str)> = Vec::new();
+    for route in TABLE.iter() {
+        for row in &route.rows {
+            // The consumer of an allocation is called by its full name there.
+            let path = route.path.replace("{consumer}", "{consumer_uuid}");
+            let rule = row.rule.map_or("", |rule| rule.name());
+            rows.push((format!("{} {path}", row.method), rule));
+        }
+    }
+    for rule in OPERATIONS.iter().filter(|rule| rule.name != "placement:usages") {
+        for operation in rule.operations {
+            assert!(rows.contains(&((*operation).to_owned(), rule.name)), "{operation}");
+        }
+    }
+    for (operation, name) in rows.iter().filter(|(_, name)| !name.is_empty()) {
+        let rule = OPERATIONS.iter().find(|rule| rule.name == *name).unwrap();
+        assert!(rule.operations.contains(&operation.as_str()), "{operation}");
+    }
+}
+
+#[test]
 fn every_rule_but_that_of_usages_stands_in_the_table() {
     let used: Vec<_> =
         TABLE.iter().flat_map(|route| &route.rows).filter_map(|row| row.rule).collect();
-    let unused = DEFAULTS.iter().filter(|(rule, _)| !used.contains(rule));
-    let unused: Vec<_> = unused.map(|(rule, _)| rule.name()).collect();
+    let used = |name: &str| used.iter().any(|rule| rule.name() == name);
+    let unused: Vec<_> =
+        OPERATIONS.iter().map(|rule| rule.name).filter(|name| !used(name)).collect();
     // Whose usages they are, only its handler knows.
     assert_eq!(unused, ["placement:usages"]);
 }

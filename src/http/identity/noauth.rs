@@ -1,75 +1,28 @@
-//! Who asks. A caller is a user with a project and roles, as an authentication says.
+//! Callers who are believed, for tests and closed networks.
 
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 
-/// How callers are known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Identity {
-    /// They are believed: `X-Auth-Token: USER[:PROJECT]`. For tests and closed networks.
-    #[default]
-    NoAuth,
-}
+use crate::policy::Caller;
 
-/// Somebody who asks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Caller {
-    /// Who.
-    pub user: Option<String>,
-    /// For which project.
-    pub project: Option<String>,
-    /// Lower case.
-    pub roles: Vec<String>,
-    /// What the caller's token is for.
-    pub scope: Scope,
-}
-
-/// What a token is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scope {
-    /// One project.
-    #[default]
-    Project,
-    /// The whole system, or a domain: nothing of this API is for such tokens.
-    Other,
-}
-
-impl Caller {
-    /// Whether the caller has a role.
-    pub fn has_role(&self, role: &str) -> bool {
-        self.roles.iter().any(|known| known == role)
-    }
-}
-
-impl Identity {
-    /// Who sent these headers.
-    ///
-    /// # Errors
-    /// The status to answer with if nobody is known to have sent them.
-    #[expect(clippy::unused_async, reason = "other ways to know callers ask a service")]
-    pub async fn caller(self, headers: &HeaderMap) -> Result<Caller, StatusCode> {
-        match self {
-            Self::NoAuth => believed(headers).ok_or(StatusCode::UNAUTHORIZED),
-        }
-    }
-}
-
-fn believed(headers: &HeaderMap) -> Option<Caller> {
+/// Whom the headers name: `X-Auth-Token: USER[:PROJECT]`, and what else they claim.
+pub(super) fn believed(headers: &HeaderMap) -> Option<Caller> {
     let token = header(headers, "x-auth-token")?;
     let (user, project) = token.split_once(':').unwrap_or((&token, ""));
     let project = if project.is_empty() { user } else { project };
     let named = header(headers, "x-project-id").filter(|named| !named.is_empty());
     let roles = match header(headers, "x-roles") {
-        Some(roles) => roles.split(',').map(|role| role.trim().to_lowercase()).collect(),
+        Some(roles) => roles.split(',').map(|role| role.trim().to_owned()).collect(),
         None if user == "admin" => vec!["admin".to_owned()],
         None => Vec::new(),
     };
-    let other = ["openstack-system-scope", "x-domain-id"];
-    let elsewhere = other.iter().any(|name| header(headers, name).is_some_and(|it| !it.is_empty()));
+    let given = |name| header(headers, name).filter(|value| !value.is_empty());
     Some(Caller {
         user: Some(user.to_owned()),
         project: Some(named.unwrap_or_else(|| project.to_owned())),
+        domain: given("x-domain-id"),
+        system: given("openstack-system-scope"),
         roles,
-        scope: if elsewhere { Scope::Other } else { Scope::Project },
+        ..Caller::default()
     })
 }
 
@@ -81,7 +34,7 @@ fn header(headers: &HeaderMap, name: &str) -> Option<String> {
 mod tests {
     use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-    use super::{Caller, Scope, believed};
+    use super::{Caller, believed};
 
     fn caller(headers: &[(&'static str, &'static str)]) -> Option<Caller> {
         let header = |(name, value): &(&'static str, &'static str)| {
@@ -112,7 +65,7 @@ mod tests {
         assert_eq!(roles(&[("x-auth-token", "Admin")]), [""; 0]);
         assert_eq!(
             roles(&[("x-auth-token", "admin"), ("x-roles", " Reader, SERVICE")]),
-            ["reader", "service"]
+            ["Reader", "SERVICE"]
         );
     }
 
@@ -126,9 +79,9 @@ mod tests {
 
     #[test]
     fn system_and_domain_scope_are_seen() {
-        for header in [("openstack-system-scope", "all"), ("x-domain-id", "d")] {
-            assert_eq!(caller(&[("x-auth-token", "admin"), header]).unwrap().scope, Scope::Other);
-        }
-        assert_eq!(caller(&[("x-auth-token", "admin")]).unwrap().scope, Scope::Project);
+        let with = |header| caller(&[("x-auth-token", "admin"), header]).unwrap();
+        assert_eq!(with(("openstack-system-scope", "all")).system.as_deref(), Some("all"));
+        assert_eq!(with(("x-domain-id", "d")).domain.as_deref(), Some("d"));
+        assert_eq!(with(("x-domain-id", "")).domain, None);
     }
 }

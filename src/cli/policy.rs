@@ -1,0 +1,214 @@
+//! `berth policy`: which rules there are, and what they say of a caller.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use crate::config::{KeystoneOptions, PolicyOptions};
+use crate::keystone::Keystone;
+use crate::policy::{self, Caller, Policy, Rules};
+
+/// Look after who may do what.
+#[derive(Debug, Subcommand)]
+pub enum PolicyCommand {
+    /// Print every rule in force, with its operations and its default.
+    List(PolicyListOptions),
+    /// Say whether a caller passes a rule, and why.
+    ///
+    /// Without a rule, the verdict of every rule is printed, a line each. Exits with 0 if the
+    /// caller passes, with 2 if not.
+    Check(Box<PolicyCheckOptions>),
+    /// Print a policy file with every rule and its default, commented out.
+    Sample,
+}
+
+/// Options of `policy list`.
+#[derive(Args, Clone, Debug)]
+pub struct PolicyListOptions {
+    /// A file with options, in TOML, as `berth serve` has it.
+    #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Where the rules are from.
+    #[command(flatten)]
+    pub policy: PolicyOptions,
+}
+
+/// Options of `policy check`.
+#[derive(Args, Clone, Debug)]
+pub struct PolicyCheckOptions {
+    /// A file with options, in TOML, as `berth serve` has it.
+    #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// The rule, such as placement:usages.
+    #[arg(value_name = "RULE")]
+    pub rule: Option<String>,
+
+    /// Roles of the caller, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "ROLES",
+          required_unless_present_any = ["credentials", "token"])]
+    pub roles: Vec<String>,
+
+    /// Id of the caller.
+    #[arg(long, value_name = "ID")]
+    pub user_id: Option<String>,
+
+    /// Id of the project the caller's token is for.
+    #[arg(long, value_name = "ID")]
+    pub project_id: Option<String>,
+
+    /// Id of the domain the caller's token is for.
+    #[arg(long, value_name = "ID")]
+    pub domain_id: Option<String>,
+
+    /// `all` if the caller's token is for the whole system.
+    #[arg(long, value_name = "all")]
+    pub system_scope: Option<String>,
+
+    /// A JSON file with what is known of the caller, by the names that policies use.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["roles", "token"])]
+    pub credentials: Option<PathBuf>,
+
+    /// A token of the caller's, which Keystone is asked about.
+    #[arg(long, value_name = "TOKEN", conflicts_with = "roles")]
+    pub token: Option<String>,
+
+    /// What the request is about, as `project_id=ID`; the caller's own project and user unless it is
+    /// given.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    pub target: Vec<(String, String)>,
+
+    /// Where the rules are from.
+    #[command(flatten)]
+    pub policy: PolicyOptions,
+
+    /// Keystone.
+    #[command(flatten)]
+    pub keystone: KeystoneOptions,
+}
+
+/// The text of `policy list`.
+///
+/// # Errors
+/// A file cannot be read, or what is in it.
+pub fn list(options: &PolicyListOptions) -> Result<String, String> {
+    let (policy, _) = Policy::load(options.policy.source())?;
+    Ok(policy::list(&policy.rules()))
+}
+
+/// Whether the caller passes, and the text of `policy check`.
+///
+/// # Errors
+/// A file cannot be read, or Keystone does not say whose the token is.
+pub async fn check(options: &PolicyCheckOptions) -> Result<(bool, String), String> {
+    let (policy, warnings) = Policy::load(options.policy.source())?;
+    let caller = caller(options).await?;
+    let given: Vec<(&str, Option<&str>)> =
+        options.target.iter().map(|(name, value)| (name.as_str(), Some(value.as_str()))).collect();
+    let own = policy::own(&caller);
+    let target: &policy::Target<'_> = if given.is_empty() { &own } else { &given };
+    let rules = policy.rules();
+    let (passes, mut lines) = match &options.rule {
+        Some(rule) => one(&rules, &caller, target, rule)?,
+        None => (true, all(&rules, &caller, target)),
+    };
+    lines.extend(warnings);
+    Ok((passes, lines.join("\n")))
+}
+
+fn one(
+    rules: &Rules,
+    caller: &Caller,
+    target: &policy::Target<'_>,
+    rule: &str,
+) -> Result<(bool, Vec<String>), String> {
+    let why = rules.explain(caller, target, rule);
+    let mut why =
+        why.ok_or_else(|| format!("there is no rule {rule:?}; see `berth policy list`"))?;
+    let passes = verdict(rules, caller, target, rule);
+    if scoped_elsewhere(caller) && rule.starts_with("placement:") {
+        why.push("operations are for tokens of projects, and this one is not".to_owned());
+    }
+    why.insert(0, format!("{rule}: {}", if passes { "allowed" } else { "denied" }));
+    Ok((passes, why))
+}
+
+fn all(rules: &Rules, caller: &Caller, target: &policy::Target<'_>) -> Vec<String> {
+    let line = |name: &str| {
+        let passes = verdict(rules, caller, target, name);
+        format!("{name} {}", if passes { "allowed" } else { "denied" })
+    };
+    rules.all().iter().map(|(name, _)| line(name)).collect()
+}
+
+fn verdict(rules: &Rules, caller: &Caller, target: &policy::Target<'_>, rule: &str) -> bool {
+    let fits = !rule.starts_with("placement:") || !scoped_elsewhere(caller);
+    fits && rules.passes(caller, target, rule)
+}
+
+fn scoped_elsewhere(caller: &Caller) -> bool {
+    caller.system.is_some() || caller.domain.is_some()
+}
+
+async fn caller(options: &PolicyCheckOptions) -> Result<Caller, String> {
+    if let Some(token) = &options.token {
+        let keystone = Keystone::new(options.keystone.read()?)?;
+        let answer =
+            keystone.validate(token, false).await.map_err(|failure| failure.to_string())?;
+        let answer = answer.ok_or("Keystone does not know the token, or it has expired")?;
+        return Ok(Caller::clone(&answer.caller));
+    }
+    if let Some(path) = &options.credentials {
+        let told = |why: &str| format!("{}: {why}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| told(&error.to_string()))?;
+        return credentials(&text).map_err(|why| told(&why));
+    }
+    Ok(Caller {
+        user: options.user_id.clone(),
+        project: options.project_id.clone(),
+        domain: options.domain_id.clone(),
+        system: options.system_scope.clone(),
+        roles: options.roles.clone(),
+        ..Caller::default()
+    })
+}
+
+/// A caller by the names that policies use.
+fn credentials(text: &str) -> Result<Caller, String> {
+    let values: serde_json::Map<String, Value> =
+        serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let mut caller = Caller::default();
+    for (name, value) in values {
+        let one = || value.as_str().map(str::to_owned);
+        let several = || -> Vec<String> {
+            let texts = value.as_array().into_iter().flatten();
+            texts.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        match name.as_str() {
+            "user_id" => caller.user = one(),
+            "user_domain_id" => caller.user_domain = one(),
+            "project_id" => caller.project = one(),
+            "project_domain_id" => caller.project_domain = one(),
+            "domain_id" => caller.domain = one(),
+            "system_scope" => caller.system = one(),
+            "roles" => caller.roles = several(),
+            "service_user_id" => caller.service_user = one(),
+            "service_project_id" => caller.service_project = one(),
+            "service_roles" => caller.service_roles = several(),
+            // Known otherwise, or the same for everybody.
+            "is_admin_project"
+            | "system"
+            | "service_user_domain_id"
+            | "service_project_domain_id" => {}
+            other => return Err(format!("nothing is known of callers by the name {other:?}")),
+        }
+    }
+    Ok(caller)
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("NAME=VALUE is wanted")?;
+    Ok((name.to_owned(), value.to_owned()))
+}

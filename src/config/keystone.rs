@@ -1,0 +1,406 @@
+//! How `--auth keystone` finds Keystone, and as whom it asks. The names are those of the
+//! `[keystone_authtoken]` options of OpenStack services.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::seconds;
+use crate::keystone::{AuthOptions, Connection, Credentials, Domain, Options, Scope, Secret, User};
+
+/// How Berth shows Keystone who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AuthType {
+    /// A user with a password.
+    #[value(alias = "v3password")]
+    Password,
+    /// An application credential.
+    V3applicationcredential,
+}
+
+/// Options of `--auth keystone`.
+#[derive(Args, Clone, Debug)]
+pub struct KeystoneOptions {
+    /// Where Berth gets its own token from Keystone, as `https://HOST:5000` or
+    /// `https://HOST/identity`. Needed with --auth keystone.
+    #[arg(long, env = "BERTH_KEYSTONE_AUTH_URL", value_name = "URL")]
+    pub keystone_auth_url: Option<String>,
+
+    /// How Berth shows Keystone who it is.
+    #[arg(long, env = "BERTH_KEYSTONE_AUTH_TYPE", default_value = "password", value_name = "KIND")]
+    pub keystone_auth_type: AuthType,
+
+    /// Name of the user that Berth is to Keystone. It may validate tokens if it has the role admin
+    /// or service.
+    #[arg(long, env = "BERTH_KEYSTONE_USERNAME", value_name = "NAME")]
+    pub keystone_username: Option<String>,
+
+    /// Id of that user, instead of its name.
+    #[arg(long, env = "BERTH_KEYSTONE_USER_ID", value_name = "ID")]
+    pub keystone_user_id: Option<String>,
+
+    /// Name of the domain of that user.
+    #[arg(long, env = "BERTH_KEYSTONE_USER_DOMAIN_NAME", value_name = "NAME")]
+    pub keystone_user_domain_name: Option<String>,
+
+    /// Id of the domain of that user.
+    #[arg(long, env = "BERTH_KEYSTONE_USER_DOMAIN_ID", value_name = "ID")]
+    pub keystone_user_domain_id: Option<String>,
+
+    /// Password of that user. Processes of the same machine can see flags: better give it by the
+    /// environment, the configuration file, or --keystone-password-file.
+    #[arg(long, env = "BERTH_KEYSTONE_PASSWORD", hide_env_values = true, value_name = "PASSWORD",
+          value_parser = secret)]
+    pub keystone_password: Option<Secret>,
+
+    /// A file with that password, such as one of systemd's credentials; white space at its end is
+    /// not part of it.
+    #[arg(long, env = "BERTH_KEYSTONE_PASSWORD_FILE", value_name = "FILE")]
+    pub keystone_password_file: Option<PathBuf>,
+
+    /// Name of the project that Berth's token is for.
+    #[arg(long, env = "BERTH_KEYSTONE_PROJECT_NAME", value_name = "NAME")]
+    pub keystone_project_name: Option<String>,
+
+    /// Id of that project, instead of its name.
+    #[arg(long, env = "BERTH_KEYSTONE_PROJECT_ID", value_name = "ID")]
+    pub keystone_project_id: Option<String>,
+
+    /// Name of the domain of that project.
+    #[arg(long, env = "BERTH_KEYSTONE_PROJECT_DOMAIN_NAME", value_name = "NAME")]
+    pub keystone_project_domain_name: Option<String>,
+
+    /// Id of the domain of that project.
+    #[arg(long, env = "BERTH_KEYSTONE_PROJECT_DOMAIN_ID", value_name = "ID")]
+    pub keystone_project_domain_id: Option<String>,
+
+    /// `all` if Berth's token is to be for the whole system, instead of a project.
+    #[arg(long, env = "BERTH_KEYSTONE_SYSTEM_SCOPE", value_name = "all", value_parser = ["all"])]
+    pub keystone_system_scope: Option<String>,
+
+    /// Id of a trust that Berth's token is to be for, instead of a project.
+    #[arg(long, env = "BERTH_KEYSTONE_TRUST_ID", value_name = "ID")]
+    pub keystone_trust_id: Option<String>,
+
+    /// Id of the application credential that Berth is to Keystone.
+    #[arg(long, env = "BERTH_KEYSTONE_APPLICATION_CREDENTIAL_ID", value_name = "ID")]
+    pub keystone_application_credential_id: Option<String>,
+
+    /// Name of the application credential, with its user, instead of its id.
+    #[arg(long, env = "BERTH_KEYSTONE_APPLICATION_CREDENTIAL_NAME", value_name = "NAME")]
+    pub keystone_application_credential_name: Option<String>,
+
+    /// Secret of the application credential.
+    #[arg(long, env = "BERTH_KEYSTONE_APPLICATION_CREDENTIAL_SECRET", hide_env_values = true,
+          value_name = "SECRET", value_parser = secret)]
+    pub keystone_application_credential_secret: Option<Secret>,
+
+    /// A file with that secret.
+    #[arg(long, env = "BERTH_KEYSTONE_APPLICATION_CREDENTIAL_SECRET_FILE", value_name = "FILE")]
+    pub keystone_application_credential_secret_file: Option<PathBuf>,
+
+    /// Where clients that are turned away are told to get a token; the auth URL unless it is given.
+    #[arg(long, env = "BERTH_KEYSTONE_WWW_AUTHENTICATE_URI", value_name = "URL")]
+    pub keystone_www_authenticate_uri: Option<String>,
+
+    /// Where tokens are validated. Unless it is given, where the catalog says.
+    #[arg(long, env = "BERTH_KEYSTONE_ENDPOINT", value_name = "URL")]
+    pub keystone_endpoint: Option<String>,
+
+    /// Which of Keystone's endpoints the catalog is asked for: internal, public or admin.
+    #[arg(long, env = "BERTH_KEYSTONE_INTERFACE", default_value = "internal", value_name = "NAME")]
+    pub keystone_interface: String,
+
+    /// Region of that endpoint; any unless it is given.
+    #[arg(long, env = "BERTH_KEYSTONE_REGION_NAME", value_name = "NAME")]
+    pub keystone_region_name: Option<String>,
+
+    /// Certificates of the authorities that vouch for Keystone, in PEM; those of the system unless
+    /// it is given.
+    #[arg(long, env = "BERTH_KEYSTONE_CA_FILE", value_name = "FILE")]
+    pub keystone_ca_file: Option<PathBuf>,
+
+    /// Certificate by which Berth shows Keystone who it is, in PEM.
+    #[arg(long, env = "BERTH_KEYSTONE_CERT_FILE", value_name = "FILE")]
+    pub keystone_cert_file: Option<PathBuf>,
+
+    /// Key of that certificate, in PEM.
+    #[arg(long, env = "BERTH_KEYSTONE_KEY_FILE", value_name = "FILE")]
+    pub keystone_key_file: Option<PathBuf>,
+
+    /// Believe any certificate of Keystone's. Whoever is in between then sees every token.
+    #[arg(long, env = "BERTH_KEYSTONE_INSECURE", default_value = "false", num_args = 0..=1,
+          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub keystone_insecure: bool,
+
+    /// Seconds Keystone has to say whose a token is; then the request is answered with 503.
+    #[arg(long, env = "BERTH_KEYSTONE_TIMEOUT", default_value = "10", value_name = "SECONDS",
+          value_parser = seconds)]
+    pub keystone_timeout: Duration,
+
+    /// How often a connection to Keystone that failed is tried again, within that time.
+    #[arg(long, env = "BERTH_KEYSTONE_RETRIES", default_value = "3", value_name = "COUNT")]
+    pub keystone_retries: u32,
+
+    /// Seconds for which a token that was valid is believed without asking again, and so the time
+    /// that a revoked one may go on working; 0: every request asks.
+    #[arg(
+        long,
+        env = "BERTH_KEYSTONE_TOKEN_CACHE_TIME",
+        default_value = "300",
+        value_name = "SECONDS"
+    )]
+    pub keystone_token_cache_time: u32,
+
+    /// Roles of which a service that asks on behalf of a user must have one for its service token
+    /// to count.
+    #[arg(
+        long,
+        env = "BERTH_KEYSTONE_SERVICE_TOKEN_ROLES",
+        default_value = "service",
+        value_delimiter = ',',
+        value_name = "ROLES"
+    )]
+    pub keystone_service_token_roles: Vec<String>,
+
+    /// Turn away requests with a service token that has none of those roles. With false such a
+    /// token is ignored.
+    #[arg(long, env = "BERTH_KEYSTONE_SERVICE_TOKEN_ROLES_REQUIRED", default_value = "true",
+          num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set,
+          value_name = "BOOL")]
+    pub keystone_service_token_roles_required: bool,
+
+    /// Type of this service in access rules of application credentials.
+    #[arg(
+        long,
+        env = "BERTH_KEYSTONE_SERVICE_TYPE",
+        default_value = "placement",
+        value_name = "TYPE"
+    )]
+    pub keystone_service_type: String,
+}
+
+impl KeystoneOptions {
+    /// What they mean, with the files they name read.
+    ///
+    /// # Errors
+    /// A sentence for the operator: what is missing, or too much, or cannot be read.
+    pub fn read(&self) -> Result<Options, String> {
+        let auth_url = self.keystone_auth_url.clone();
+        Ok(Options {
+            auth_url: auth_url.ok_or("--auth keystone needs --keystone-auth-url")?,
+            credentials: self.credentials()?,
+            endpoint: self.keystone_endpoint.clone(),
+            interface: self.keystone_interface.trim_end_matches("URL").to_owned(),
+            region: self.keystone_region_name.clone(),
+            connection: self.connection()?,
+            timeout: self.keystone_timeout,
+            retries: self.keystone_retries,
+            cache_time: Duration::from_secs(self.keystone_token_cache_time.into()),
+        })
+    }
+
+    /// How callers are to be judged by what Keystone says of them.
+    pub fn rules(&self) -> AuthOptions {
+        AuthOptions {
+            www_authenticate_uri: self.keystone_www_authenticate_uri.clone(),
+            service_token_roles: self
+                .keystone_service_token_roles
+                .iter()
+                .map(|role| role.trim().to_owned())
+                .collect(),
+            service_token_roles_required: self.keystone_service_token_roles_required,
+            service_type: self.keystone_service_type.clone(),
+        }
+    }
+
+    fn credentials(&self) -> Result<Credentials, String> {
+        match self.keystone_auth_type {
+            AuthType::Password => Ok(Credentials::Password {
+                user: self.user()?,
+                password: one_secret(
+                    "keystone-password",
+                    self.keystone_password.as_ref(),
+                    self.keystone_password_file.as_ref(),
+                )?,
+                scope: self.scope()?,
+            }),
+            AuthType::V3applicationcredential => self.application_credential(),
+        }
+    }
+
+    fn application_credential(&self) -> Result<Credentials, String> {
+        let secret = one_secret(
+            "keystone-application-credential-secret",
+            self.keystone_application_credential_secret.as_ref(),
+            self.keystone_application_credential_secret_file.as_ref(),
+        )?;
+        let (id, name) = (
+            self.keystone_application_credential_id.clone(),
+            self.keystone_application_credential_name.clone(),
+        );
+        match (id, name) {
+            (Some(id), None) => Ok(Credentials::ApplicationCredential { id, secret }),
+            (None, Some(name)) => {
+                Ok(Credentials::NamedApplicationCredential { name, user: self.user()?, secret })
+            }
+            _ => Err("--keystone-auth-type v3applicationcredential needs either \
+                      --keystone-application-credential-id or -name"
+                .to_owned()),
+        }
+    }
+
+    fn user(&self) -> Result<User, String> {
+        let domain =
+            domain(self.keystone_user_domain_id.as_ref(), self.keystone_user_domain_name.as_ref());
+        named("user", self.keystone_user_id.as_ref(), self.keystone_username.as_ref(), domain)
+    }
+
+    fn scope(&self) -> Result<Scope, String> {
+        let project = self.keystone_project_id.is_some() || self.keystone_project_name.is_some();
+        match (&self.keystone_system_scope, &self.keystone_trust_id, project) {
+            (Some(_), None, false) => Ok(Scope::System),
+            (None, Some(trust), false) => Ok(Scope::Trust(trust.clone())),
+            (None, None, _) => {
+                let domain = domain(
+                    self.keystone_project_domain_id.as_ref(),
+                    self.keystone_project_domain_name.as_ref(),
+                );
+                let (id, name) =
+                    (self.keystone_project_id.as_ref(), self.keystone_project_name.as_ref());
+                named("project", id, name, domain).map(Scope::Project)
+            }
+            _ => Err("Berth's token can be for one thing only: a project, the system \
+                      (--keystone-system-scope) or a trust (--keystone-trust-id)"
+                .to_owned()),
+        }
+    }
+
+    fn connection(&self) -> Result<Connection, String> {
+        let read = |path: &PathBuf| {
+            std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let identity = match (&self.keystone_cert_file, &self.keystone_key_file) {
+            (None, None) => None,
+            // One file may have both.
+            (Some(both), None) => Some(read(both)?),
+            (Some(certificate), Some(key)) => {
+                Some([read(certificate)?, b"\n".to_vec(), read(key)?].concat())
+            }
+            (None, Some(_)) => {
+                return Err("--keystone-key-file needs --keystone-cert-file".to_owned());
+            }
+        };
+        let ca = self.keystone_ca_file.as_ref().map(read).transpose()?;
+        Ok(Connection { ca, identity, insecure: self.keystone_insecure })
+    }
+}
+
+fn secret(text: &str) -> Result<Secret, String> {
+    if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(text.into()) }
+}
+
+fn one_secret(
+    option: &str,
+    given: Option<&Secret>,
+    file: Option<&PathBuf>,
+) -> Result<Secret, String> {
+    match (given, file) {
+        (Some(given), None) => Ok(given.clone()),
+        (None, Some(path)) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| format!("--{option}-file {}: {error}", path.display()))?;
+            secret(text.trim_end())
+                .map_err(|_| format!("--{option}-file {}: there is nothing in it", path.display()))
+        }
+        (Some(_), Some(_)) => Err(format!("give --{option} or --{option}-file, not both")),
+        (None, None) => Err(format!("--auth keystone needs --{option} or --{option}-file")),
+    }
+}
+
+fn domain(id: Option<&String>, name: Option<&String>) -> Option<Domain> {
+    id.cloned().map(Domain::Id).or_else(|| name.cloned().map(Domain::Name))
+}
+
+fn named(
+    what: &str,
+    id: Option<&String>,
+    name: Option<&String>,
+    domain: Option<Domain>,
+) -> Result<User, String> {
+    let option = if what == "user" { "username" } else { "project-name" };
+    match (id, name, domain) {
+        (Some(id), _, _) => Ok(User::Id(id.clone())),
+        (None, Some(name), Some(domain)) => Ok(User::Name(name.clone(), domain)),
+        (None, Some(_), None) => Err(format!(
+            "--keystone-{option} needs --keystone-{what}-domain-name or -id (usually Default or \
+             default)"
+        )),
+        (None, None, _) => {
+            Err(format!("--auth keystone needs --keystone-{option} or --keystone-{what}-id"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::KeystoneOptions;
+    use crate::keystone::{Credentials, Domain, Scope, User};
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        options: KeystoneOptions,
+    }
+
+    fn options(flags: &str) -> KeystoneOptions {
+        let flags = flags.split_whitespace().map(|flag| format!("--keystone-{flag}"));
+        let flags = std::iter::once("berth".to_owned()).chain(flags);
+        Cli::try_parse_from(flags).unwrap().options
+    }
+
+    const PASSWORD: &str = "auth-url=http://k username=berth user-domain-id=default \
+                            password=s3cret project-name=service project-domain-id=default";
+
+    #[test]
+    fn a_password_needs_user_and_scope() {
+        let read = options(PASSWORD).read().unwrap();
+        let default = || Domain::Id("default".into());
+        assert_eq!(
+            read.credentials,
+            Credentials::Password {
+                user: User::Name("berth".into(), default()),
+                password: "s3cret".into(),
+                scope: Scope::Project(User::Name("service".into(), default())),
+            }
+        );
+        assert!(!format!("{:?}", options(PASSWORD)).contains("s3cret"));
+    }
+
+    #[test]
+    fn what_is_missing_or_too_much_is_named() {
+        for (flags, named) in [
+            ("", "--keystone-auth-url"),
+            ("auth-url=http://k", "--keystone-username"),
+            ("auth-url=http://k username=u", "--keystone-user-domain-name"),
+            ("auth-url=http://k user-id=u", "--keystone-password"),
+            ("auth-url=http://k user-id=u password=p", "--keystone-project-name"),
+            ("auth-url=http://k user-id=u password=p password-file=/x", "not both"),
+            ("auth-url=http://k user-id=u password-file=/no/such", "/no/such"),
+            ("auth-url=http://k user-id=u password=p trust-id=t project-id=p", "one thing only"),
+            ("auth-url=http://k auth-type=v3applicationcredential", "credential-secret"),
+            (
+                "auth-url=http://k auth-type=v3applicationcredential \
+                 application-credential-secret=s",
+                "credential-id",
+            ),
+            ("auth-url=http://k user-id=u password=p project-id=p key-file=/k", "cert-file"),
+        ] {
+            let why = options(flags).read().unwrap_err();
+            assert!(why.contains(named), "{flags}: {why}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Who asks: callers as they say themselves, or as Keystone says.
+
+mod noauth;
+mod token;
+
+use std::sync::Arc;
+
+use axum::http::request::Parts;
+
+pub use self::token::ByToken;
+pub use crate::policy::Caller;
+
+/// How callers are known.
+#[derive(Clone, Debug, Default)]
+pub enum Identity {
+    /// They are believed: `X-Auth-Token: USER[:PROJECT]`. For tests and closed networks.
+    #[default]
+    NoAuth,
+    /// Keystone says whose their tokens are.
+    Keystone(Arc<ByToken>),
+}
+
+/// Why it is not known who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stranger {
+    /// There is no token, or none that is valid.
+    Unknown,
+    /// The same; `WWW-Authenticate` is to say this.
+    TurnedAway(String),
+    /// Nobody can say at present; the words are for the log.
+    Unavailable(String),
+}
+
+impl Identity {
+    /// Who sent a request. Nothing that a client says of itself counts where tokens do.
+    ///
+    /// # Errors
+    /// Nobody is known to have sent it.
+    pub async fn caller(&self, request: &Parts) -> Result<Arc<Caller>, Stranger> {
+        match self {
+            Self::NoAuth => {
+                noauth::believed(&request.headers).map(Arc::new).ok_or(Stranger::Unknown)
+            }
+            // Boxed, so that requests which ask nobody do not carry the room for it.
+            Self::Keystone(known) => Box::pin(known.caller(request)).await,
+        }
+    }
+}

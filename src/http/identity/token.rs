@@ -1,0 +1,105 @@
+//! Callers whom Keystone knows by their tokens, with the meaning of keystonemiddleware's
+//! `auth_token`.
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+
+use super::{Caller, Stranger};
+use crate::keystone::{AuthOptions, Keystone, Token};
+
+/// The longest token that is looked at, in bytes. Keystone's have a few hundred.
+const TOKEN_BYTES_MAX: usize = 8192;
+
+/// How callers are known by their tokens.
+#[derive(Debug)]
+pub struct ByToken {
+    keystone: Arc<Keystone>,
+    options: AuthOptions,
+    www_authenticate: String,
+}
+
+impl ByToken {
+    /// By what a Keystone says.
+    pub fn new(keystone: Arc<Keystone>, options: AuthOptions) -> Self {
+        let uri = options.www_authenticate_uri.as_deref().unwrap_or(keystone.auth_url());
+        let www_authenticate = format!("Keystone uri=\"{uri}\"");
+        Self { keystone, options, www_authenticate }
+    }
+
+    /// Who sent a request.
+    ///
+    /// # Errors
+    /// Nobody is known to have sent it.
+    pub(super) async fn caller(&self, request: &Parts) -> Result<Arc<Caller>, Stranger> {
+        let headers = &request.headers;
+        let service = match given(headers, "x-service-token") {
+            Some(token) => Some(self.service(token).await?),
+            None => None,
+        };
+        let token = given(headers, "x-auth-token").or_else(|| given(headers, "x-storage-token"));
+        let token = token.ok_or_else(|| self.turned_away())?;
+        // A service finishes what was begun while the user's token was still valid.
+        let allow_expired = service.as_ref().is_some_and(|service| service.trusted);
+        let token = self.valid(token, allow_expired).await?;
+        if !self.may_be_used_for(&token, request, service.is_some()) {
+            tracing::info!("the access rules of the token do not allow the request");
+            return Err(self.turned_away());
+        }
+        Ok(match service {
+            None => Arc::clone(&token.caller),
+            Some(service) => Arc::new(Caller {
+                service_user: service.token.caller.user.clone(),
+                service_project: service.token.caller.project.clone(),
+                service_roles: service.token.caller.roles.clone(),
+                ..token.caller.as_ref().clone()
+            }),
+        })
+    }
+
+    /// The service that a service token is of.
+    async fn service(&self, token: &[u8]) -> Result<Service, Stranger> {
+        let token = self.valid(token, false).await?;
+        let roles = &self.options.service_token_roles;
+        let trusted = roles.iter().any(|role| token.caller.has_role(role));
+        if !trusted && self.options.service_token_roles_required {
+            tracing::info!("the service token has none of the roles of services");
+            return Err(self.turned_away());
+        }
+        Ok(Service { token, trusted })
+    }
+
+    async fn valid(&self, token: &[u8], allow_expired: bool) -> Result<Arc<Token>, Stranger> {
+        let text = std::str::from_utf8(token).map(str::trim).unwrap_or_default();
+        if text.is_empty() || text.len() > TOKEN_BYTES_MAX {
+            return Err(self.turned_away());
+        }
+        let answer = self.keystone.validate(text, allow_expired).await;
+        let answer = answer.map_err(|failure| Stranger::Unavailable(failure.to_string()))?;
+        answer.ok_or_else(|| self.turned_away())
+    }
+
+    fn may_be_used_for(&self, token: &Token, request: &Parts, by_service: bool) -> bool {
+        let (kind, method) = (self.options.service_type.as_str(), request.method.as_str());
+        token.access_rules.as_ref().is_none_or(|rules| {
+            by_service || rules.iter().any(|rule| rule.allows(kind, method, request.uri.path()))
+        })
+    }
+
+    fn turned_away(&self) -> Stranger {
+        Stranger::TurnedAway(self.www_authenticate.clone())
+    }
+}
+
+/// Somebody who asks on behalf of a user.
+struct Service {
+    token: Arc<Token>,
+    /// Whether it has the role that services have.
+    trusted: bool,
+}
+
+fn given<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h [u8]> {
+    let value = headers.get(name)?.as_bytes();
+    (!value.is_empty()).then_some(value)
+}

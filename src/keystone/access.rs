@@ -1,0 +1,72 @@
+//! Access rules of application credentials: what a token may be used for beside what its roles say
+//! (Identity API v3, "Application Credentials", access rules).
+
+use regex::Regex;
+
+/// One request that a token may be used for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The type of the service, as in the catalog.
+    pub service: String,
+    /// The method.
+    pub method: String,
+    /// The path; `*` and `{name}` stand for one part of it, `**` for anything.
+    pub path: String,
+}
+
+impl Rule {
+    /// Whether this is the request.
+    pub fn allows(&self, service: &str, method: &str, path: &str) -> bool {
+        self.service == service && self.method == method && matches(&self.path, path)
+    }
+}
+
+fn matches(pattern: &str, path: &str) -> bool {
+    let mut regex = String::from(r"\A");
+    let mut rest = pattern;
+    while let Some(character) = rest.chars().next() {
+        let (text, length) = match (character, rest.find('}')) {
+            ('{', Some(end)) => ("[^/]+".to_owned(), end + 1),
+            ('*', _) if rest.starts_with("**") => (".*".to_owned(), 2),
+            ('*', _) => ("[^/]+".to_owned(), 1),
+            _ => (regex::escape(character.encode_utf8(&mut [0; 4])), character.len_utf8()),
+        };
+        regex.push_str(&text);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    regex.push_str(r"\z");
+    Regex::new(&regex).is_ok_and(|regex| regex.is_match(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Rule, matches};
+
+    #[test]
+    fn a_path_has_wild_parts() {
+        for (pattern, path, expected) in [
+            ("/usages", "/usages", true),
+            ("/usages", "/usages/", false),
+            ("/usages", "/placement/usages", false),
+            ("/**/usages", "/a/b/usages", true),
+            ("/resource_providers/*", "/resource_providers/u", true),
+            ("/resource_providers/*", "/resource_providers/u/traits", false),
+            ("/resource_providers/{uuid}/traits", "/resource_providers/u/traits", true),
+            ("/resource_providers/{uuid}/traits", "/resource_providers//traits", false),
+            ("/**", "/anything/at/all", true),
+            ("/a.c", "/abc", false),
+            ("/{", "/{", true),
+        ] {
+            assert_eq!(matches(pattern, path), expected, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn a_rule_is_of_one_service_and_method() {
+        let rule =
+            Rule { service: "placement".into(), method: "GET".into(), path: "/usages".into() };
+        assert!(rule.allows("placement", "GET", "/usages"));
+        assert!(!rule.allows("compute", "GET", "/usages"));
+        assert!(!rule.allows("placement", "PUT", "/usages"));
+    }
+}

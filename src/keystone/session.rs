@@ -1,0 +1,305 @@
+//! Talking to Keystone: Berth's own token, renewed before it ends, and the questions asked with it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Certificate, Client, Identity, Method, Response, StatusCode, Url, redirect};
+use serde_json::Value;
+use time::OffsetDateTime;
+use tokio::sync::Mutex;
+
+use super::token::{Issued, Token};
+use super::{Connection, Options, Unavailable};
+
+const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
+const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
+/// Says that access rules are understood; without it Keystone does not validate tokens that have
+/// some.
+const ACCESS_RULES: HeaderName = HeaderName::from_static("openstack-identity-access-rules");
+/// The version of access rules that is understood.
+const ACCESS_RULES_VERSION: HeaderValue = HeaderValue::from_static("1");
+/// How long before its end Berth's own token is renewed, unless it lives shorter.
+const RENEW_BEFORE: time::Duration = time::Duration::minutes(2);
+/// How long after a connection failed the first new attempt is made; each further one waits twice
+/// as long.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+/// The largest answer that is read, in bytes: room for a large catalog.
+const ANSWER_MAX: usize = 4 * 1024 * 1024;
+
+/// A Keystone, and Berth's standing with it.
+#[derive(Debug)]
+pub(super) struct Session {
+    client: Client,
+    options: Options,
+    auth_url: Url,
+    own: Mutex<Standing>,
+}
+
+/// Berth's own token, and how the last attempt to get one failed.
+#[derive(Debug, Default)]
+struct Standing {
+    token: Option<Arc<OwnToken>>,
+    failed: Option<(Instant, Unavailable)>,
+}
+
+struct OwnToken {
+    header: HeaderValue,
+    renew_at: OffsetDateTime,
+    expires: OffsetDateTime,
+    tokens_url: Url,
+}
+
+impl std::fmt::Debug for OwnToken {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("OwnToken").field("expires", &self.expires).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(super) fn new(options: Options) -> Result<Self, String> {
+        let auth_url = tokens_url(&options.auth_url)?;
+        if let Some(endpoint) = &options.endpoint {
+            tokens_url(endpoint)?;
+        }
+        let client = client(&options.connection)?;
+        Ok(Self { client, options, auth_url, own: Mutex::default() })
+    }
+
+    pub(super) fn auth_url(&self) -> &str {
+        &self.options.auth_url
+    }
+
+    /// What a token says; `None` if it is not valid.
+    pub(super) async fn validate(
+        &self,
+        token: &str,
+        allow_expired: bool,
+    ) -> Result<Option<Token>, Unavailable> {
+        let Some(subject) = secret(token) else { return Ok(None) };
+        let mut own = self.own_token(None).await?;
+        let mut answer = self.ask(&own, subject.clone(), allow_expired).await?;
+        if answer.status() == StatusCode::UNAUTHORIZED {
+            // Revoked, or Keystone has forgotten it.
+            tracing::info!("Keystone does not know our own token any more; getting a new one");
+            own = self.own_token(Some(&own)).await?;
+            answer = self.ask(&own, subject, allow_expired).await?;
+        }
+        match answer.status() {
+            StatusCode::OK => Token::parse(&body(answer).await?).map(Some).map_err(Unavailable),
+            StatusCode::NOT_FOUND => Ok(None),
+            other => Err(Unavailable(format!("it answered a question about a token with {other}"))),
+        }
+    }
+
+    async fn ask(
+        &self,
+        own: &OwnToken,
+        subject: HeaderValue,
+        allow_expired: bool,
+    ) -> Result<Response, Unavailable> {
+        let mut url = own.tokens_url.clone();
+        url.set_query(Some(if allow_expired { "nocatalog&allow_expired=1" } else { "nocatalog" }));
+        let headers = HeaderMap::from_iter([
+            (AUTH_TOKEN, own.header.clone()),
+            (SUBJECT_TOKEN, subject),
+            (ACCESS_RULES, ACCESS_RULES_VERSION),
+        ]);
+        self.send(Method::GET, url, headers, None).await
+    }
+
+    /// Berth's own token; a new one if there is none, it ends soon, or it is the one refused.
+    async fn own_token(
+        &self,
+        refused: Option<&Arc<OwnToken>>,
+    ) -> Result<Arc<OwnToken>, Unavailable> {
+        let came = Instant::now();
+        let mut standing = self.own.lock().await;
+        let now = OffsetDateTime::now_utc();
+        let known = standing.token.clone().filter(|token| {
+            token.expires > now && !refused.is_some_and(|refused| Arc::ptr_eq(refused, token))
+        });
+        if let Some(token) = &known
+            && token.renew_at > now
+        {
+            return Ok(Arc::clone(token));
+        }
+        if let Some((at, failure)) = &standing.failed
+            && *at > came
+        {
+            // While this one waited for its turn, another tried.
+            return known.ok_or_else(|| failure.clone());
+        }
+        match self.authenticate().await {
+            Ok(token) => {
+                let token = Arc::new(token);
+                *standing = Standing { token: Some(Arc::clone(&token)), failed: None };
+                Ok(token)
+            }
+            Err(failure) => {
+                standing.failed = Some((Instant::now(), failure.clone()));
+                known.ok_or(failure)
+            }
+        }
+    }
+
+    async fn authenticate(&self) -> Result<OwnToken, Unavailable> {
+        let request = self.options.credentials.request();
+        let answer = self
+            .send(Method::POST, self.auth_url.clone(), HeaderMap::new(), Some(&request))
+            .await?;
+        let status = answer.status();
+        if status == StatusCode::UNAUTHORIZED {
+            return Err(Unavailable("it does not accept Berth's own credentials (401)".to_owned()));
+        }
+        if status != StatusCode::CREATED {
+            let why = format!("it answered the request for Berth's own token with {status}");
+            return Err(Unavailable(why));
+        }
+        let header = answer.headers().get(SUBJECT_TOKEN).cloned();
+        let mut header = header.ok_or_else(|| Unavailable("it issued no token".to_owned()))?;
+        header.set_sensitive(true);
+        let issued = Issued::parse(&body(answer).await?).map_err(Unavailable)?;
+        let lives = issued.expires - OffsetDateTime::now_utc();
+        let before = time::Duration::min(lives / 4, RENEW_BEFORE);
+        let tokens_url = self.tokens_url(&issued);
+        tracing::info!(expires = %issued.expires, url = %tokens_url, "got a token from Keystone");
+        let renew_at = issued.expires - before;
+        Ok(OwnToken { header, renew_at, expires: issued.expires, tokens_url })
+    }
+
+    /// Where tokens are validated: as configured, as the catalog says, or where ours is from.
+    fn tokens_url(&self, issued: &Issued) -> Url {
+        let Options { endpoint, interface, region, .. } = &self.options;
+        let named = endpoint.as_deref().or_else(|| issued.endpoint(interface, region.as_deref()));
+        match named.map(tokens_url) {
+            Some(Ok(url)) => url,
+            Some(Err(why)) => {
+                tracing::warn!(why, "the catalog's identity endpoint cannot be used");
+                self.auth_url.clone()
+            }
+            None => {
+                tracing::debug!(interface, region, "the catalog has no such identity endpoint");
+                self.auth_url.clone()
+            }
+        }
+    }
+
+    /// Sends a request, and again if it did not get through.
+    async fn send(
+        &self,
+        method: Method,
+        url: Url,
+        headers: HeaderMap,
+        body: Option<&Value>,
+    ) -> Result<Response, Unavailable> {
+        let mut failures = 0;
+        loop {
+            let request = self.client.request(method.clone(), url.clone()).headers(headers.clone());
+            let request = if let Some(body) = body { request.json(body) } else { request };
+            match request.send().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) if failures < self.options.retries && !error.is_timeout() => {
+                    tracing::debug!(error = words(error), "asking Keystone once more");
+                    tokio::time::sleep(RETRY_AFTER * 2_u32.saturating_pow(failures)).await;
+                    failures += 1;
+                }
+                Err(error) => return Err(Unavailable(words(error))),
+            }
+        }
+    }
+}
+
+/// Where tokens are got and validated, from a URL with or without its version.
+fn tokens_url(base: &str) -> Result<Url, String> {
+    let mut url = Url::parse(base).map_err(|error| format!("{base}: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("{base}: http or https is wanted"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("a URL of Keystone must not have credentials in it".to_owned());
+    }
+    let path = url.path().trim_end_matches('/');
+    let root = path.strip_suffix("/v3").or_else(|| path.strip_suffix("/v2.0")).unwrap_or(path);
+    let path = format!("{root}/v3/auth/tokens");
+    url.set_path(&path);
+    url.set_query(None);
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// A token as a header; `None` if it cannot be one, and so is none.
+fn secret(token: &str) -> Option<HeaderValue> {
+    let mut header = HeaderValue::from_str(token).ok()?;
+    header.set_sensitive(true);
+    Some(header)
+}
+
+fn client(connection: &Connection) -> Result<Client, String> {
+    // Installed already, if this is not the first client.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let told = |what: &'static str| move |error| format!("{what}: {}", words(error));
+    let mut client = Client::builder()
+        .user_agent(concat!("berth/", env!("CARGO_PKG_VERSION")))
+        // A token must not be carried to where somebody else says.
+        .redirect(redirect::Policy::none())
+        .tls_danger_accept_invalid_certs(connection.insecure);
+    if let Some(pem) = &connection.ca {
+        let authorities =
+            Certificate::from_pem_bundle(pem).map_err(told("the authorities of Keystone"))?;
+        if authorities.is_empty() {
+            return Err("the authorities of Keystone: there is no certificate".to_owned());
+        }
+        client = client.tls_certs_only(authorities);
+    }
+    if let Some(pem) = &connection.identity {
+        let identity = Identity::from_pem(pem).map_err(told("the certificate for Keystone"))?;
+        client = client.identity(identity);
+    }
+    client.build().map_err(told("TLS to Keystone"))
+}
+
+async fn body(mut answer: Response) -> Result<Vec<u8>, Unavailable> {
+    let mut body = Vec::new();
+    while let Some(part) = answer.chunk().await.map_err(|error| Unavailable(words(error)))? {
+        if body.len() + part.len() > ANSWER_MAX {
+            return Err(Unavailable(format!("its answer has more than {ANSWER_MAX} bytes")));
+        }
+        body.extend_from_slice(&part);
+    }
+    Ok(body)
+}
+
+/// What happened, with its causes.
+fn words(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut words = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        words = format!("{words}: {error}");
+        cause = error.source();
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tokens_url;
+
+    #[test]
+    fn the_version_of_the_api_is_ours() {
+        for (base, url) in [
+            ("http://k:5000", "http://k:5000/v3/auth/tokens"),
+            ("http://k:5000/", "http://k:5000/v3/auth/tokens"),
+            ("http://k/identity", "http://k/identity/v3/auth/tokens"),
+            ("https://k/identity/v3/", "https://k/identity/v3/auth/tokens"),
+            ("https://k/v2.0", "https://k/v3/auth/tokens"),
+        ] {
+            assert_eq!(tokens_url(base).unwrap().as_str(), url);
+        }
+        for bad in ["", "k:5000", "/v3", "ftp://k", "http://"] {
+            assert!(tokens_url(bad).is_err(), "{bad}");
+        }
+        assert!(!tokens_url("http://u:s3cret@k").unwrap_err().contains("s3cret"));
+    }
+}

@@ -1,0 +1,71 @@
+//! Who asks: a caller as an authentication knows it. Plain data.
+
+/// Somebody who asks. Ids, not names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// Who.
+    pub user: Option<String>,
+    /// The domain of the user.
+    pub user_domain: Option<String>,
+    /// For which project.
+    pub project: Option<String>,
+    /// The domain of the project.
+    pub project_domain: Option<String>,
+    /// The domain that the token is for, if it is for one.
+    pub domain: Option<String>,
+    /// `all` if the token is for the whole system.
+    pub system: Option<String>,
+    /// As they are spelled.
+    pub roles: Vec<String>,
+    /// The service that asks on behalf of the user.
+    pub service_user: Option<String>,
+    /// The project of that service.
+    pub service_project: Option<String>,
+    /// The roles of that service, as they are spelled.
+    pub service_roles: Vec<String>,
+}
+
+/// Something that is known of a caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attribute<'c> {
+    /// One thing; what is not set counts as the text `None`.
+    One(Option<&'c str>),
+    /// Several, of which one will do.
+    Several(&'c [String]),
+}
+
+impl Caller {
+    /// Whether the caller has a role, whichever way it is spelled.
+    pub fn has_role(&self, role: &str) -> bool {
+        self.roles.iter().any(|known| same_role(known, role))
+    }
+
+    /// What a policy calls by a name; `None` if there is no such thing.
+    pub fn attribute(&self, name: &str) -> Option<Attribute<'_>> {
+        Some(match name {
+            "user_id" => Attribute::One(self.user.as_deref()),
+            "user_domain_id" => Attribute::One(self.user_domain.as_deref()),
+            "project_id" => Attribute::One(self.project.as_deref()),
+            "project_domain_id" => Attribute::One(self.project_domain.as_deref()),
+            "domain_id" => Attribute::One(self.domain.as_deref()),
+            "system_scope" => Attribute::One(self.system.as_deref()),
+            "system" if self.system.is_some() => Attribute::One(self.system.as_deref()),
+            "roles" => Attribute::Several(&self.roles),
+            "is_admin_project" => Attribute::One(Some("True")),
+            "service_user_id" => Attribute::One(self.service_user.as_deref()),
+            "service_project_id" => Attribute::One(self.service_project.as_deref()),
+            "service_roles" => Attribute::Several(&self.service_roles),
+            "service_user_domain_id" | "service_project_domain_id" => Attribute::One(None),
+            _ => return None,
+        })
+    }
+}
+
+/// Whether two spellings mean the same role.
+fn same_role(one: &str, other: &str) -> bool {
+    if one.is_ascii() && other.is_ascii() {
+        one.eq_ignore_ascii_case(other)
+    } else {
+        one.to_lowercase() == other.to_lowercase()
+    }
+}

@@ -1,0 +1,181 @@
+//! What a rule asks of a caller: an expression, and its verdict.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::caller::{Attribute, Caller};
+use super::rules::Rules;
+
+/// An expression of the policy language, understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Check {
+    /// `@`
+    Always,
+    /// `!`
+    Never,
+    /// `not A`
+    Not(Box<Check>),
+    /// `A and B`
+    All(Vec<Check>),
+    /// `A or B`
+    Any(Vec<Check>),
+    /// `rule:NAME`
+    Rule(String),
+    /// `role:NAME`
+    Role(Template),
+    /// `LEFT:RIGHT`
+    Equal(Left, Template),
+}
+
+/// The left side of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// A literal: what it means, and how it was spelled.
+    Literal(String, String),
+    /// Something that is known of the caller.
+    Attribute(String),
+}
+
+/// Text in which `%(name)s` stands for an attribute of what the request is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Template(pub(super) Vec<Piece>);
+
+/// A piece of such a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// Itself.
+    Text(String),
+    /// The name of an attribute.
+    Attribute(String),
+}
+
+/// What a request is about, by attribute; what is not set counts as the text `None`.
+pub type Target<'t> = [(&'t str, Option<&'t str>)];
+
+/// What expressions are judged by.
+pub(super) struct Facts<'f> {
+    /// Who asks.
+    pub(super) caller: &'f Caller,
+    /// What about.
+    pub(super) target: &'f Target<'f>,
+    /// What expressions refer to.
+    pub(super) rules: &'f Rules,
+}
+
+impl Check {
+    /// The verdict.
+    pub(super) fn passes(&self, facts: &Facts<'_>) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Not(check) => !check.passes(facts),
+            Self::All(checks) => checks.iter().all(|check| check.passes(facts)),
+            Self::Any(checks) => checks.iter().any(|check| check.passes(facts)),
+            Self::Rule(name) => facts.rules.rule(name).is_some_and(|check| check.passes(facts)),
+            Self::Role(role) => {
+                let role = role.fill(facts.target);
+                role.is_some_and(|role| facts.caller.has_role(&role))
+            }
+            Self::Equal(left, right) => {
+                right.fill(facts.target).is_some_and(|right| left.is(&right, facts.caller))
+            }
+        }
+    }
+
+    /// The verdict of every part, a line each, parts of parts further in.
+    pub(super) fn explain(&self, facts: &Facts<'_>, depth: usize, lines: &mut Vec<String>) {
+        let verdict = if self.passes(facts) { "yes" } else { "no " };
+        let (words, parts): (_, &[Self]) = match self {
+            Self::Not(check) => ("not".to_owned(), std::slice::from_ref(check)),
+            Self::All(checks) => ("all of".to_owned(), checks),
+            Self::Any(checks) => ("any of".to_owned(), checks),
+            Self::Always | Self::Never | Self::Rule(_) | Self::Role(_) | Self::Equal(..) => {
+                (self.to_string(), &[])
+            }
+        };
+        lines.push(format!("{verdict} {:depth$}{words}", "", depth = depth * 2));
+        for part in parts {
+            part.explain(facts, depth + 1, lines);
+        }
+        if let Self::Rule(name) = self
+            && let Some(check) = facts.rules.rule(name)
+        {
+            check.explain(facts, depth + 1, lines);
+        }
+    }
+
+    /// The rules it refers to by name.
+    pub(super) fn rules(&self) -> Vec<&str> {
+        match self {
+            Self::Not(check) => check.rules(),
+            Self::All(checks) | Self::Any(checks) => checks.iter().flat_map(Self::rules).collect(),
+            Self::Rule(name) => vec![name],
+            Self::Always | Self::Never | Self::Role(_) | Self::Equal(..) => Vec::new(),
+        }
+    }
+}
+
+impl Left {
+    fn is(&self, right: &str, caller: &Caller) -> bool {
+        match self {
+            Self::Literal(value, _) => value == right,
+            Self::Attribute(name) => match caller.attribute(name) {
+                None => false,
+                Some(Attribute::One(value)) => value.unwrap_or("None") == right,
+                Some(Attribute::Several(values)) => values.iter().any(|value| value == right),
+            },
+        }
+    }
+}
+
+impl Template {
+    /// The text with what stands for the attributes; `None` if one of them there is not.
+    fn fill(&self, target: &Target<'_>) -> Option<Cow<'_, str>> {
+        if let [Piece::Text(text)] = self.0.as_slice() {
+            return Some(Cow::Borrowed(text));
+        }
+        let mut filled = String::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(text) => filled.push_str(text),
+                Piece::Attribute(name) => {
+                    let (_, value) = target.iter().find(|(known, _)| known == name)?;
+                    filled.push_str(value.unwrap_or("None"));
+                }
+            }
+        }
+        Some(Cow::Owned(filled))
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let joined = |checks: &[Self], word: &str| {
+            checks.iter().map(ToString::to_string).collect::<Vec<_>>().join(word)
+        };
+        match self {
+            Self::Always => to.write_str("@"),
+            Self::Never => to.write_str("!"),
+            Self::Not(check) => write!(to, "not {check}"),
+            Self::All(checks) => write!(to, "({})", joined(checks, " and ")),
+            Self::Any(checks) => write!(to, "({})", joined(checks, " or ")),
+            Self::Rule(name) => write!(to, "rule:{name}"),
+            Self::Role(role) => write!(to, "role:{role}"),
+            Self::Equal(Left::Literal(_, text) | Left::Attribute(text), right) => {
+                write!(to, "{text}:{right}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(text) => to.write_str(&text.replace('%', "%%"))?,
+                Piece::Attribute(name) => write!(to, "%({name})s")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,166 @@
+//! Policy files: YAML, and with it JSON, as oslo.policy reads them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
+
+use super::check::Check;
+use super::language;
+use super::rules::{Fault, Override, Place};
+
+/// The text of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Text {
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+}
+
+/// Reads a file and all that are in directories, in the order in which they count. Of a directory
+/// those count whose names do not begin with a dot, in the order of the alphabet.
+///
+/// # Errors
+/// One cannot be read; the message says which.
+pub(super) fn read(file: Option<&Path>, directories: &[PathBuf]) -> Result<Vec<Text>, String> {
+    let mut paths: Vec<PathBuf> = file.map(Path::to_owned).into_iter().collect();
+    for directory in directories {
+        let inside = inside(directory);
+        paths.extend(inside.map_err(|error| format!("{}: {error}", directory.display()))?);
+    }
+    let text = |path: PathBuf| {
+        let text = fs::read_to_string(&path);
+        let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Text { path, text })
+    };
+    paths.into_iter().map(text).collect()
+}
+
+fn inside(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
+        if !hidden && path.is_file() {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// The rules in a file.
+///
+/// # Errors
+/// It is not YAML, no mapping of names to rules, or a rule cannot be understood.
+pub(super) fn parse(file: &Text) -> Result<Vec<Override>, Fault> {
+    let fault = |line, what: String| Fault { place: Place { file: file.path.clone(), line }, what };
+    let documents = MarkedYaml::load_from_str(&file.text)
+        .map_err(|error| fault(error.marker().line(), error.info().to_owned()))?;
+    let top = match documents.as_slice() {
+        [] => return Ok(Vec::new()),
+        [top] => top,
+        [_, second, ..] => {
+            let line = second.span.start.line();
+            return Err(fault(line, "only one document is wanted".to_owned()));
+        }
+    };
+    if matches!(top.data, YamlData::Value(Scalar::Null)) {
+        return Ok(Vec::new());
+    }
+    let YamlData::Mapping(rules) = &top.data else {
+        let what = "a mapping of names to rules is wanted".to_owned();
+        return Err(fault(top.span.start.line(), what));
+    };
+    let mut overrides = Vec::new();
+    for (name, rule) in rules {
+        let line = name.span.start.line();
+        let name = text(name).ok_or_else(|| fault(line, "a name is wanted".to_owned()))?;
+        let check = check(rule).map_err(|what| fault(line, format!("rule \"{name}\": {what}")))?;
+        let place = Place { file: file.path.clone(), line };
+        overrides.push(Override { name: name.to_owned(), check, place });
+    }
+    Ok(overrides)
+}
+
+fn check(rule: &MarkedYaml<'_>) -> Result<Check, String> {
+    if let Some(expression) = text(rule) {
+        return language::parse(expression);
+    }
+    let YamlData::Sequence(list) = &rule.data else {
+        return Err("a text is wanted, such as \"role:admin\"; \"\" lets everybody pass".to_owned());
+    };
+    let unclear = || "a list of texts, or of lists of texts, is wanted".to_owned();
+    let lists: Option<Vec<Vec<String>>> = list.iter().map(parts).collect();
+    language::parse_list(&lists.ok_or_else(unclear)?)
+}
+
+/// The parts that must all hold: a list, or one alone.
+fn parts(node: &MarkedYaml<'_>) -> Option<Vec<String>> {
+    if let Some(only) = text(node) {
+        // An empty text is an empty list to oslo.policy.
+        return Some(if only.is_empty() { Vec::new() } else { vec![only.to_owned()] });
+    }
+    let YamlData::Sequence(parts) = &node.data else { return None };
+    parts.iter().map(|part| text(part).map(str::to_owned)).collect()
+}
+
+fn text<'n>(node: &'n MarkedYaml<'_>) -> Option<&'n str> {
+    if let YamlData::Value(Scalar::String(text)) = &node.data { Some(text) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::{Text, parse};
+
+    fn rules(text: &str) -> Result<Vec<(String, String, usize)>, String> {
+        let text = Text { path: PathBuf::from("policy.yaml"), text: text.to_owned() };
+        let overrides = parse(&text).map_err(|fault| fault.to_string())?;
+        let shown =
+            overrides.iter().map(|it| (it.name.clone(), it.check.to_string(), it.place.line));
+        Ok(shown.collect())
+    }
+
+    fn one(name: &str, check: &str, line: usize) -> Vec<(String, String, usize)> {
+        vec![(name.to_owned(), check.to_owned(), line)]
+    }
+
+    #[test]
+    fn yaml_and_json_are_read() {
+        assert_eq!(rules("# nothing\n").unwrap(), []);
+        assert_eq!(rules("").unwrap(), []);
+        assert_eq!(rules("{}").unwrap(), []);
+        assert_eq!(rules("# why\n\na: role:x\n").unwrap(), one("a", "role:x", 3));
+        assert_eq!(rules("{\n  \"a\": \"role:x\"\n}").unwrap(), one("a", "role:x", 2));
+        assert_eq!(rules("\"a:b\": \"\"").unwrap(), one("a:b", "@", 1));
+        assert_eq!(
+            rules("a:\n- [role:x, role:y]\n- role:z").unwrap(),
+            one("a", "((role:x and role:y) or role:z)", 1)
+        );
+        assert_eq!(rules("a: []").unwrap(), one("a", "@", 1));
+        assert_eq!(
+            rules("a: >\n  role:x or\n  role:y\n").unwrap(),
+            one("a", "(role:x or role:y)", 1)
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_with_its_line() {
+        for (text, why) in [
+            ("a: role:x\nb: [", "policy.yaml:"),
+            ("- a", "policy.yaml:1: a mapping of names"),
+            ("a", "policy.yaml:1: a mapping of names"),
+            ("x: \"\"\na:", "policy.yaml:2: rule \"a\": a text is wanted"),
+            ("a: true", "policy.yaml:1: rule \"a\": a text is wanted"),
+            ("a: {b: c}", "policy.yaml:1: rule \"a\": a text is wanted"),
+            ("a: [[1]]", "policy.yaml:1: rule \"a\": a list of texts"),
+            ("\n\na: role:x and", "policy.yaml:3: rule \"a\": it ends too early"),
+            ("a: \"http://x\"", "policy.yaml:1: rule \"a\": \"http://x\" would ask"),
+        ] {
+            let fault = rules(text).unwrap_err();
+            assert!(fault.starts_with(why), "{text}: {fault}");
+        }
+    }
+}

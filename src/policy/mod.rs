@@ -1,0 +1,195 @@
+//! Who may do what, in the language of oslo.policy.
+//!
+//! [`defaults`](OPERATIONS) are the rules that operations are under, [`language`] reads expressions,
+//! [`check`] judges by them, [`file`](mod@file) reads an operator's files, and [`rules`] puts all together.
+//! A [`Policy`] is rules in force and where they are from. What a caller is, is in [`caller`].
+
+mod caller;
+mod check;
+mod defaults;
+mod file;
+mod language;
+mod rules;
+mod words;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+
+pub use self::caller::{Attribute, Caller};
+pub use self::check::Target;
+pub use self::defaults::{BASES, Default, OPERATIONS, Rule, rule};
+use self::file::Text;
+pub use self::rules::{Denied, Fault, Place, Rules, defaults, own};
+pub use self::words::{list, sample};
+
+/// Where rules are from.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// A file with rules.
+    pub file: Option<PathBuf>,
+    /// Directories with more such files, which count after it.
+    pub directories: Vec<PathBuf>,
+    /// The rule that stands for rules that there are not.
+    pub default_rule: String,
+    /// Whether what the defaults were before does not count.
+    pub enforce_new_defaults: bool,
+}
+
+impl Source {
+    /// The defaults, without any file.
+    pub fn defaults(enforce_new_defaults: bool) -> Self {
+        Self {
+            file: None,
+            directories: Vec::new(),
+            default_rule: "default".to_owned(),
+            enforce_new_defaults,
+        }
+    }
+
+    fn rules(&self, texts: &[Text]) -> Result<(Rules, Vec<String>), Fault> {
+        let mut overrides = Vec::new();
+        for text in texts {
+            overrides.extend(file::parse(text)?);
+        }
+        let rules = Rules::new(&overrides, &self.default_rule, !self.enforce_new_defaults)?;
+        let known = |name: &str| OPERATIONS.iter().any(|it| it.name == name);
+        let strange = |name: &str| name.starts_with("placement:") && !known(name);
+        let strangers = overrides.iter().filter(|it| strange(&it.name));
+        let warnings = strangers
+            .map(|it| format!("{}: no operation is under the rule \"{}\"", it.place, it.name));
+        Ok((rules, warnings.collect()))
+    }
+}
+
+/// What came of reading files again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reload {
+    /// They are as they were.
+    Unchanged,
+    /// The rules in them are in force, with what is strange about them.
+    Changed(Vec<String>),
+    /// They cannot be used, and the rules before stay in force.
+    Kept(String),
+}
+
+/// The rules in force.
+#[derive(Debug)]
+pub struct Policy {
+    rules: ArcSwap<Rules>,
+    source: Source,
+    /// What the files had in them when they were last looked at, or why they could not be read.
+    seen: Mutex<Result<Vec<Text>, String>>,
+}
+
+impl Policy {
+    /// The rules of a source, and what is strange about them.
+    ///
+    /// # Errors
+    /// A file cannot be read, or what is in it: where, and why.
+    pub fn load(source: Source) -> Result<(Self, Vec<String>), String> {
+        let texts = file::read(source.file.as_deref(), &source.directories)?;
+        let (rules, warnings) = source.rules(&texts).map_err(|fault| fault.to_string())?;
+        let (rules, seen) = (ArcSwap::from_pointee(rules), Mutex::new(Ok(texts)));
+        Ok((Self { rules, source, seen }, warnings))
+    }
+
+    /// The default rules.
+    pub fn defaults(enforce_new_defaults: bool) -> Self {
+        let source = Source::defaults(enforce_new_defaults);
+        // Without overrides nothing can be wrong.
+        let rules = Rules::new(&[], &source.default_rule, !enforce_new_defaults);
+        let rules = ArcSwap::from_pointee(rules.unwrap_or_else(|_| Rules::none()));
+        Self { rules, source, seen: Mutex::new(Ok(Vec::new())) }
+    }
+
+    /// The rules in force at present.
+    pub fn rules(&self) -> Arc<Rules> {
+        self.rules.load_full()
+    }
+
+    /// Whether the caller may do what the rule is about. `project` is whose things it is about, for
+    /// the rules that care.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self, caller: &Caller, rule: Rule, project: Option<&str>) -> Result<(), Denied> {
+        self.rules.load().check(caller, rule, project)
+    }
+
+    /// Looks at the files again. What could not be used is told once, until it changes.
+    pub fn reload(&self) -> Reload {
+        let now = file::read(self.source.file.as_deref(), &self.source.directories);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen == now {
+            return Reload::Unchanged;
+        }
+        seen.clone_from(&now);
+        let read =
+            now.and_then(|texts| self.source.rules(&texts).map_err(|fault| fault.to_string()));
+        match read {
+            Ok((rules, warnings)) => {
+                self.rules.store(Arc::new(rules));
+                Reload::Changed(warnings)
+            }
+            Err(why) => Reload::Kept(why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Caller, Policy, Reload, Source, rule};
+
+    fn visitor() -> Caller {
+        Caller { project: Some("p".to_owned()), ..Caller::default() }
+    }
+
+    #[test]
+    fn files_are_read_again_when_they_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, directory) = (folder.path().join("policy.yaml"), folder.path().join("policy.d"));
+        std::fs::create_dir(&directory).unwrap();
+        let write =
+            |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("policy.yaml", "placement:traits:list: \"!\"");
+        let source = Source {
+            file: Some(file.clone()),
+            directories: vec![directory],
+            ..Source::defaults(true)
+        };
+        let (policy, warnings) = Policy::load(source).unwrap();
+        let may = || policy.check(&visitor(), rule::TRAITS_LIST, None).is_ok();
+        assert!(!may() && warnings.is_empty());
+        assert_eq!(policy.reload(), Reload::Unchanged);
+
+        write("policy.d/later.yaml", "placement:traits:list: \"@\"\nplacement:typo: \"@\"");
+        let Reload::Changed(warnings) = policy.reload() else { panic!() };
+        assert!(may() && warnings.len() == 1 && warnings[0].contains("later.yaml:2"));
+
+        write("policy.d/later.yaml", "placement:traits:list: \"rule:nothing\"");
+        let Reload::Kept(why) = policy.reload() else { panic!() };
+        assert!(may() && why.contains("later.yaml:1"), "{why}");
+        assert_eq!(policy.reload(), Reload::Unchanged);
+
+        std::fs::remove_file(&file).unwrap();
+        let Reload::Kept(why) = policy.reload() else { panic!() };
+        assert!(may() && why.contains("policy.yaml"), "{why}");
+
+        write("policy.yaml", "");
+        write("policy.d/later.yaml", "");
+        assert_eq!(policy.reload(), Reload::Changed(Vec::new()));
+        assert!(!may());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_told_at_the_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("policy.yaml");
+        let source = Source { file: Some(file.clone()), ..Source::defaults(true) };
+        assert!(Policy::load(source.clone()).unwrap_err().contains("policy.yaml"));
+        std::fs::write(&file, "\na: role").unwrap();
+        assert!(Policy::load(source).unwrap_err().contains("policy.yaml:2: rule \"a\""));
+    }
+}

@@ -1,0 +1,153 @@
+use std::path::PathBuf;
+
+use super::{Caller, Denied, Override, Place, Rules, defaults};
+use crate::policy::{OPERATIONS, language, rule};
+
+fn caller(roles: &[&str]) -> Caller {
+    Caller {
+        user: Some("u".to_owned()),
+        project: Some("p".to_owned()),
+        roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+        ..Caller::default()
+    }
+}
+
+fn with(overrides: &[(&str, &str)], legacy: bool) -> Result<Rules, String> {
+    let overrides: Vec<Override> = overrides
+        .iter()
+        .zip(1..)
+        .map(|((name, check), line)| Override {
+            name: (*name).to_owned(),
+            check: language::parse(check).unwrap(),
+            place: Place { file: PathBuf::from("policy.yaml"), line },
+        })
+        .collect();
+    Rules::new(&overrides, "default", legacy).map_err(|fault| fault.to_string())
+}
+
+#[test]
+fn the_defaults_can_be_read() {
+    for default in defaults() {
+        language::parse(default.check).unwrap();
+        default.legacy.map(|legacy| language::parse(legacy).unwrap());
+    }
+    assert_eq!(OPERATIONS.len(), 33);
+}
+
+#[test]
+fn each_rule_asks_for_its_roles() {
+    for legacy in [false, true] {
+        let rules = with(&[], legacy).unwrap();
+        for operation in OPERATIONS {
+            let name = operation.name;
+            let may = |roles: &[&str]| rules.passes(&caller(roles), &[], name);
+            assert!(may(&["service"]) && may(&["x", "Service"]), "{name}");
+            assert_eq!(may(&["admin"]), name != rule::RESHAPE.name() || legacy, "{name}");
+            assert!(!may(&[]) && !may(&["member", "reader"]), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_reader_sees_the_usages_of_its_own_project() {
+    let rules = with(&[], false).unwrap();
+    let may = |roles: &[&str], project| rules.check(&caller(roles), rule::USAGES, project).is_ok();
+    assert!(may(&["reader"], Some("p")));
+    assert!(!may(&["reader"], Some("q")));
+    assert!(!may(&["member"], Some("p")));
+    assert!(may(&["admin"], Some("q")));
+}
+
+#[test]
+fn only_tokens_for_a_project_may_anything() {
+    let rules = with(&[("placement:traits:list", "@")], false).unwrap();
+    let somewhere = || Some("somewhere".to_owned());
+    let trusted = || caller(&["admin", "service"]);
+    for scoped in
+        [Caller { system: somewhere(), ..trusted() }, Caller { domain: somewhere(), ..trusted() }]
+    {
+        let denied = rules.check(&scoped, rule::TRAITS_LIST, None);
+        assert_eq!(denied, Err(Denied::Scope("placement:traits:list")));
+    }
+    assert_eq!(rules.check(&caller(&[]), rule::TRAITS_LIST, None), Ok(()));
+}
+
+#[test]
+fn an_override_replaces_the_present_default_and_the_one_before() {
+    let rules = with(&[("service_api", "role:robot")], true).unwrap();
+    let may = |role: &str| rules.passes(&caller(&[role]), &[], rule::RESHAPE.name());
+    assert!(may("robot") && !may("service") && !may("admin"));
+    let twice = [("placement:usages", "!"), ("placement:usages", "role:x")];
+    assert!(with(&twice, false).unwrap().passes(&caller(&["x"]), &[], "placement:usages"));
+}
+
+#[test]
+fn attributes_are_compared_with_what_the_request_is_about() {
+    let target = [("project_id", Some("p")), ("nobody", None)];
+    for (check, expected) in [
+        ("project_id:%(project_id)s", true),
+        ("project_id:p", true),
+        ("project_id:q", false),
+        ("project_id:%(missing)s", false),
+        ("not project_id:%(missing)s", true),
+        ("unknown:p", false),
+        ("user_id:%(project_id)s", false),
+        ("'p':%(project_id)s", true),
+        ("None:%(nobody)s", true),
+        ("domain_id:None", true),
+        ("system:None", false),
+        ("roles:a", true),
+        ("roles:A", false),
+        ("role:A", true),
+        ("role:%(project_id)s", false),
+        ("is_admin_project:True", true),
+    ] {
+        let rules = with(&[("x", check)], false).unwrap();
+        assert_eq!(rules.passes(&caller(&["a"]), &target, "x"), expected, "{check}");
+    }
+}
+
+#[test]
+fn rules_that_there_are_not_are_told_with_their_place() {
+    for (overrides, why) in [
+        (vec![("a", "rule:b")], "policy.yaml:1: rule \"a\": there is no rule \"b\""),
+        (vec![("b", "@"), ("a", "rule:b or not rule:c")], "policy.yaml:2: rule \"a\": there is no"),
+        (vec![("a", "rule:a")], "policy.yaml:1: rule \"a\" refers to itself"),
+        (vec![("a", "rule:b"), ("b", "@ or rule:a")], "policy.yaml:1: rule \"a\" refers to itself"),
+        (
+            vec![("admin_or_service_api", "rule:placement:traits:list")],
+            "policy.yaml:1: rule \"admin_or_service_api\" refers to itself",
+        ),
+        (vec![("default", "rule:nothing")], "policy.yaml:1: rule \"default\" refers to itself"),
+    ] {
+        let fault = with(&overrides, false).unwrap_err();
+        assert!(fault.starts_with(why), "{fault}");
+    }
+}
+
+#[test]
+fn the_default_rule_stands_for_those_that_there_are_not() {
+    let rules = with(&[("default", "role:x"), ("a", "rule:nothing")], false).unwrap();
+    assert!(rules.passes(&caller(&["x"]), &[], "a"));
+    assert!(!rules.passes(&caller(&["y"]), &[], "a"));
+    assert!(rules.passes(&caller(&["x"]), &[], "anything"));
+}
+
+#[test]
+fn a_verdict_is_explained() {
+    let rules = with(&[], false).unwrap();
+    let lines =
+        rules.explain(&caller(&["reader"]), &[("project_id", Some("q"))], "placement:usages");
+    assert_eq!(
+        lines.unwrap().join("\n"),
+        "no  rule:admin_or_project_reader_or_service_api\n\
+         no    any of\n\
+         no      role:admin\n\
+         no      rule:project_reader_api\n\
+         no        all of\n\
+         yes         role:reader\n\
+         no          project_id:%(project_id)s\n\
+         no      role:service"
+    );
+    assert_eq!(rules.explain(&caller(&[]), &[], "nothing"), None);
+}
