@@ -5,7 +5,7 @@
 
 help:
 	@echo "make run    build Berth and serve on 127.0.0.1:8778 with a private PostgreSQL"
-	@echo "make test   run every test: Rust, the reference's functional suite, real clients"
+	@echo "make test   run every test: Rust, the reference's functional suite, real clients, Keystone"
 	@echo "make lint   format, clippy, rustdoc, the recorded queries and deny, as CI checks them"
 	@echo "make deny   check the dependencies: licences, sources, known vulnerabilities"
 	@echo "make bench  measure Berth beside the reference; takes about half an hour (ARGS=--help)"
@@ -22,6 +22,7 @@ test: install-test deny
 	cargo test --locked
 	tests/conformance/run
 	tests/clients/run
+	tests/policy/run
 	tests/import/run
 
 lint: install-run deny
@@ -51,6 +52,7 @@ sqlx: install-run
 # Everything that is generated from the code.
 samples:
 	cargo run --locked -- config sample > samples/berth.toml
+	cargo run --locked -- policy sample > samples/policy.yaml
 
 install-run:
 	@tools/install postgresql cc

@@ -11,31 +11,12 @@ import unittest
 
 import openstacksdk_proxy
 import osc_placement_suite
-from harness import report, servers
+from harness import cases, report, servers
 
 SUITES = {
     "osc-placement": osc_placement_suite,
     "openstacksdk": openstacksdk_proxy,
 }
-
-
-class Result(unittest.TestResult):
-    """Prints what fails as it fails, and counts."""
-
-    def addFailure(self, test, err):
-        super().addFailure(test, err)
-        self._tell(test, self.failures[-1][1])
-
-    def addError(self, test, err):
-        super().addError(test, err)
-        self._tell(test, self.errors[-1][1])
-
-    @staticmethod
-    def _tell(test, text: str) -> None:
-        # The clients log everything they do; what they say of a failure is enough.
-        told = [line for line in text.splitlines() if "DEBUG [" not in line]
-        lines = [f"FAIL  {test.id()}", *(f"      {line}" for line in told)]
-        print("\n".join(lines), file=sys.__stdout__, flush=True)
 
 
 def main() -> int:
@@ -76,8 +57,8 @@ def run_suite(source, name: str, only: str | None) -> tuple[int, int, int]:
     """Run one suite on a server of its own; return passed, failed, skipped."""
     began = time.monotonic()
     with source.start(name) as server:
-        tests = [test for test in flat(SUITES[name].tests(server.url)) if not only or only in test.id()]
-        result = Result()
+        tests = [test for test in cases.flat(SUITES[name].tests(server.url)) if not only or only in test.id()]
+        result = cases.Result()
         unittest.TestSuite(tests).run(result)
         crashed = not server.is_running()
         if crashed:
@@ -92,15 +73,6 @@ def run_suite(source, name: str, only: str | None) -> tuple[int, int, int]:
     verdict = "FAIL " if failed else "ok   "
     print(f"{verdict} {name} ({result.testsRun} tests, {time.monotonic() - began:.1f} s)", flush=True)
     return max(0, result.testsRun - failed - skipped), failed, skipped
-
-
-def flat(suite):
-    """The tests of a suite of suites."""
-    for test in suite:
-        if isinstance(test, unittest.TestSuite):
-            yield from flat(test)
-        else:
-            yield test
 
 
 if __name__ == "__main__":

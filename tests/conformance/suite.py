@@ -23,7 +23,6 @@ from harness import report, servers
 
 HERE = pathlib.Path(__file__).resolve().parent
 GABBITS = pathlib.Path(placement.__file__).parent / "tests" / "functional" / "gabbits"
-NOT_SUPPORTED = HERE / "not-supported.txt"
 FILE_WITHIN_SECONDS = 300
 
 
@@ -33,7 +32,6 @@ class Outcome:
 
     passed: int = 0
     failed: int = 0
-    skipped: int = 0
     lines: list[str] = dataclasses.field(default_factory=list)
 
 
@@ -43,24 +41,22 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         files = chosen_files(chosen.files)
-        listed = {} if chosen.against == "reference" else not_supported()
     except ValueError as error:
         sys.exit(str(error))
     total = Outcome()
     with servers.SOURCES[chosen.against]() as source:
         with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
-            runs = [pool.submit(run_file, source, file, listed) for file in files]
+            runs = [pool.submit(run_file, source, file) for file in files]
             try:
                 for run in concurrent.futures.as_completed(runs):
                     outcome = run.result()
                     total.passed += outcome.passed
                     total.failed += outcome.failed
-                    total.skipped += outcome.skipped
                     print("\n".join(outcome.lines), flush=True)
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
-    return report.finish(total.passed, total.failed, total.skipped)
+    return report.finish(total.passed, total.failed, 0)
 
 
 def arguments() -> argparse.Namespace:
@@ -95,19 +91,7 @@ def chosen_files(names: list[str]) -> list[pathlib.Path]:
     return sorted((everything[n] for n in set(wanted)), key=lambda f: -f.stat().st_size)
 
 
-def not_supported() -> dict[str, str]:
-    """The files Berth is known not to pass, with the reason for each."""
-    listed = {}
-    for line in NOT_SUPPORTED.read_text().splitlines():
-        if line.strip() and not line.startswith("#"):
-            name, _, reason = line.partition(" ")
-            if not reason.strip() or not (GABBITS / name).is_file():
-                raise ValueError(f"{NOT_SUPPORTED.name}: needs a file and a reason: {line}")
-            listed[name] = reason.strip()
-    return listed
-
-
-def run_file(source, file: pathlib.Path, listed: dict[str, str]) -> Outcome:
+def run_file(source, file: pathlib.Path) -> Outcome:
     """Run one file on a server of its own and judge it."""
     began = time.monotonic()
     content = yaml.safe_load(file.read_text())
@@ -123,7 +107,7 @@ def run_file(source, file: pathlib.Path, listed: dict[str, str]) -> Outcome:
         lines = [f"FAIL  {file.name}: could not be run", indented(str(error))]
         return Outcome(failed=tests, lines=lines)
     took = f"{time.monotonic() - began:.1f} s"
-    outcome = judge(file.name, tests, result, listed.get(file.name), took)
+    outcome = judge(file.name, tests, result, took)
     if outcome.failed:
         outcome.lines.append(tail)
     else:
@@ -145,28 +129,18 @@ def run_tests(file: pathlib.Path, server: servers.Server) -> dict:
         return json.loads(output.read_text())
 
 
-def judge(name: str, tests: int, result: dict, listed: str | None, took: str) -> Outcome:
-    """Compare a file's result with what is expected of it.
-
-    A listed file has to fail, and only in what its tests expect: the list
-    excuses no fixture that cannot be built, no 5xx and no dead server.
-    """
+def judge(name: str, tests: int, result: dict, took: str) -> Outcome:
+    """Say what came of a file's tests."""
     failures, broken = result["failures"], result["broken"]
     if result["passed"] + len(failures) != tests:
         broken = [*broken, f"{tests} tests in the file, {result['passed']} passed"]
-    if listed and not broken and failures:
-        line = f"skip  {name}: {len(failures)} of {tests} tests fail as listed ({listed})"
-        return Outcome(skipped=tests, lines=[line])
-    if listed and not broken:
-        line = f"FAIL  {name} is listed in {NOT_SUPPORTED.name} but passes: take it off"
-        return Outcome(passed=tests, failed=1, lines=[line])
     if not failures and not broken:
         return Outcome(passed=tests, lines=[f"ok    {name} ({tests} tests, {took})"])
     lines = [f"FAIL  {name}: {len(failures)} of {tests} tests"]
     lines += [f"  broken: {text}" for text in broken]
     for failure in failures:
         lines += [f"  {failure['test']}", indented(failure["text"])]
-    return Outcome(result["passed"], max(1, len(failures)), 0, lines)
+    return Outcome(result["passed"], max(1, len(failures)), lines)
 
 
 def indented(text: str) -> str:

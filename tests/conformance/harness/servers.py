@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ import urllib.request
 
 from harness.environment import CONFORMANCE, REPOSITORY, TARGET, WORK
 from harness.postgres import Cluster
+from harness.reference import open_policy
 
 READY_WITHIN_SECONDS = 60
 STOP_WITHIN_SECONDS = 10
@@ -38,6 +40,11 @@ class Server:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def log(self) -> pathlib.Path:
+        """The file it writes its log to."""
+        return self._log
 
     def is_running(self) -> bool:
         return self._process.poll() is None
@@ -84,16 +91,29 @@ class Berth:
     @contextlib.contextmanager
     def start(self, name: str, needs: frozenset[str] = frozenset()):
         """A server over an empty database called `name`; stopped at the end."""
+        # The suite holds the rules before the present defaults, but for the files that say so.
+        new_defaults = str("secure-rbac" in needs).lower()
+        options = ["--auth", "noauth2", "--enforce-new-defaults", new_defaults]
+        if "cors" in needs:
+            options += ["--cors-allowed-origin", "http://valid.example.com"]
+            options += ["--cors-allow-headers", "openstack-api-version"]
+        with tempfile.TemporaryDirectory() as folder:
+            if "open-policy" in needs:
+                policy = pathlib.Path(folder) / "policy.yaml"
+                policy.write_text(open_policy())
+                options += ["--policy-file", policy]
+            with self.serve(name, options) as server:
+                yield server
+
+    @contextlib.contextmanager
+    def serve(self, name: str, options: list, scheme: str = "http"):
+        """The same, with these options of `berth serve`."""
         self._cluster.create(name, TEMPLATE)
         try:
-            command = [self._program, "serve", "--auth", "noauth2"]
+            command = [self._program, "serve", *options]
             command += ["--database-url", self._cluster.url(name)]
-            # The suite holds the rules before the present defaults, but for the files that say so.
-            command += ["--enforce-new-defaults", str("secure-rbac" in needs).lower()]
-            if "cors" in needs:
-                command += ["--cors-allowed-origin", "http://valid.example.com"]
-                command += ["--cors-allow-headers", "openstack-api-version"]
-            with running(name, command, lambda port: ["--listen", f"127.0.0.1:{port}"]) as server:
+            listen = lambda port: ["--listen", f"127.0.0.1:{port}"]  # noqa: E731
+            with running(name, command, listen, scheme=scheme) as server:
                 yield server
         finally:
             self._cluster.drop(name)
@@ -143,8 +163,11 @@ def find_berth() -> pathlib.Path:
 
 
 @contextlib.contextmanager
-def running(name: str, command: list, listen):
-    """Run `command` with the options `listen(port)` until the block ends."""
+def running(name: str, command: list, listen, ready: str = "/", scheme: str = "http"):
+    """Run `command` with the options `listen(port)` until the block ends.
+
+    It is up when it answers `GET` of the path `ready`, which must need no identity, with 200.
+    """
     logs = WORK / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / f"{name}.log"
@@ -155,9 +178,9 @@ def running(name: str, command: list, listen):
             cwd=REPOSITORY, env=_environment(),
             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip
-    server = Server(f"http://127.0.0.1:{port}", process, log)
+    server = Server(f"{scheme}://127.0.0.1:{port}", process, log)
     try:
-        _wait_until_ready(server)
+        _wait_until_ready(server, ready)
         yield server
     finally:
         server.stop()
@@ -174,14 +197,15 @@ def _free_port() -> int:
         return listener.getsockname()[1]
 
 
-def _wait_until_ready(server: Server) -> None:
-    """`GET /` is the one call that needs no identity: 200 means ready."""
+def _wait_until_ready(server: Server, path: str) -> None:
+    # Whether its certificate is a good one is not the question here.
+    unverified = ssl._create_unverified_context()
     deadline = time.monotonic() + READY_WITHIN_SECONDS
     while time.monotonic() < deadline:
         if not server.is_running():
             raise RuntimeError(f"The server stopped while starting.\n{server.tail()}")
         try:
-            with urllib.request.urlopen(server.url + "/", timeout=5) as answer:
+            with urllib.request.urlopen(server.url + path, timeout=5, context=unverified) as answer:
                 if answer.status == 200:
                     return
         except (urllib.error.URLError, OSError):
