@@ -23,6 +23,7 @@ test: install-test deny
 	tests/conformance/run
 	tests/clients/run
 	tests/policy/run
+	tests/keystone/run
 	tests/import/run
 
 lint: install-run deny
