@@ -31,6 +31,10 @@ RUN cargo build --release --locked --bin berth \
  && rm -rf target
 
 FROM ${RUNTIME_IMAGE} AS runtime
+# Those who vouch for a Keystone that is asked by https.
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends ca-certificates \
+ && rm -rf /var/lib/apt/lists/*
 RUN groupadd --gid 42424 berth \
  && useradd --uid 42424 --gid berth --home-dir /var/lib/berth --no-create-home \
             --shell /usr/sbin/nologin berth \

@@ -238,25 +238,44 @@ fn secret(token: &str) -> Option<HeaderValue> {
 fn client(connection: &Connection) -> Result<Client, String> {
     // Installed already, if this is not the first client.
     drop(rustls::crypto::ring::default_provider().install_default());
-    let told = |what: &'static str| move |error| format!("{what}: {}", words(error));
+    if let Some(pem) = &connection.ca {
+        let authorities = Certificate::from_pem_bundle(pem)
+            .map_err(|error| format!("the authorities of Keystone: {}", words(error)))?;
+        if authorities.is_empty() {
+            return Err("the authorities of Keystone: there is no certificate".to_owned());
+        }
+        return client_trusting(Some(authorities), connection);
+    }
+    client_trusting(None, connection).or_else(|why| {
+        // A slim container has no authorities, and by http none are needed.
+        let client = client_trusting(Some(Vec::new()), connection)?;
+        tracing::warn!(
+            why,
+            "no Keystone is believed by https: install ca-certificates, or say --keystone-ca-file"
+        );
+        Ok(client)
+    })
+}
+
+/// A client that trusts these authorities, or those of the system.
+fn client_trusting(
+    authorities: Option<Vec<Certificate>>,
+    connection: &Connection,
+) -> Result<Client, String> {
     let mut client = Client::builder()
         .user_agent(concat!("berth/", env!("CARGO_PKG_VERSION")))
         // A token must not be carried to where somebody else says.
         .redirect(redirect::Policy::none())
         .tls_danger_accept_invalid_certs(connection.insecure);
-    if let Some(pem) = &connection.ca {
-        let authorities =
-            Certificate::from_pem_bundle(pem).map_err(told("the authorities of Keystone"))?;
-        if authorities.is_empty() {
-            return Err("the authorities of Keystone: there is no certificate".to_owned());
-        }
+    if let Some(authorities) = authorities {
         client = client.tls_certs_only(authorities);
     }
     if let Some(pem) = &connection.identity {
-        let identity = Identity::from_pem(pem).map_err(told("the certificate for Keystone"))?;
+        let identity = Identity::from_pem(pem)
+            .map_err(|error| format!("the certificate for Keystone: {}", words(error)))?;
         client = client.identity(identity);
     }
-    client.build().map_err(told("TLS to Keystone"))
+    client.build().map_err(|error| format!("TLS to Keystone: {}", words(error)))
 }
 
 async fn body(mut answer: Response) -> Result<Vec<u8>, Unavailable> {
