@@ -20,7 +20,7 @@ use berth::telemetry;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// `db status`: the schema is not what this program needs. `db audit`: something does not add up.
-/// `policy check`: the caller may not.
+/// `policy check`: it cannot be said.
 const FAULTY: u8 = 2;
 
 fn main() -> ExitCode {
@@ -110,11 +110,18 @@ fn policy(command: &PolicyCommand) -> Result<ExitCode, Failure> {
         PolicyCommand::List(options) => (true, cli::policy_list(options).map_err(Failure)?),
         PolicyCommand::Sample => (true, berth::policy::sample()),
         PolicyCommand::Check(options) => {
-            runtime()?.block_on(cli::policy_check(options)).map_err(Failure)?
+            match runtime()?.block_on(cli::policy_check(options)) {
+                Ok(verdict) => verdict,
+                // 1 is the answer that the caller may not.
+                Err(why) => {
+                    say(std::io::stderr(), &format!("berth: {why}"));
+                    return Ok(ExitCode::from(FAULTY));
+                }
+            }
         }
     };
     say(std::io::stdout(), text.trim_end());
-    Ok(if passes { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) })
+    Ok(if passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {

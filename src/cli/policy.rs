@@ -17,7 +17,7 @@ pub enum PolicyCommand {
     /// Say whether a caller passes a rule, and why.
     ///
     /// Without a rule, the verdict of every rule is printed, a line each. Exits with 0 if the
-    /// caller passes, with 2 if not.
+    /// caller passes, with 1 if not, with 2 if it cannot be said.
     Check(Box<PolicyCheckOptions>),
     /// Print a policy file with every rule and its default, commented out.
     Sample,
@@ -71,8 +71,15 @@ pub struct PolicyCheckOptions {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["roles", "token"])]
     pub credentials: Option<PathBuf>,
 
-    /// A token of the caller's, which Keystone is asked about.
-    #[arg(long, value_name = "TOKEN", conflicts_with = "roles")]
+    /// A token of the caller's, which Keystone is asked about. Processes of the same machine can
+    /// see flags: better give it by the environment.
+    #[arg(
+        long,
+        env = "BERTH_TOKEN",
+        hide_env_values = true,
+        value_name = "TOKEN",
+        conflicts_with = "roles"
+    )]
     pub token: Option<String>,
 
     /// What the request is about, as `project_id=ID`; the caller's own project and user unless it is

@@ -7,7 +7,7 @@ from placement import policies
 from exchange import ask
 from operations import Operation, operations
 from people import Kind
-from scene import Case
+from scene import Case, beyond_the_reference
 
 
 class Authorisation(Case):
@@ -30,6 +30,24 @@ class Authorisation(Case):
 
     def test_defaults_before(self):
         self.judge("before", new_defaults=False)
+
+    @beyond_the_reference("it is a command of Berth's")
+    def test_why_a_token_may_or_may_not(self):
+        file = self.scene.folder / "policy-check.toml"
+        options = self.scene.credentials() | {"auth": "keystone"}
+        file.write_text("".join(f'{name.replace("_", "-")} = "{value}"\n' for name, value in options.items()))
+        own = ["--target", f"project_id={self.people.projects['demo']}"]
+        for person, rule, target, status, words in (
+            ("a service", "placement:reshaper:reshape", [], 0, "yes   role:service"),
+            ("a reader", "placement:usages", own, 0, "yes     rule:project_reader_api"),
+            ("a reader", "placement:traits:list", [], 1, "no      role:admin"),
+            ("a system admin", "placement:traits:list", [], 1, "for tokens of projects"),
+            ("one who makes a token up", "placement:traits:list", [], 2, "does not know the token"),
+        ):
+            with self.subTest(person, rule=rule):
+                token = self.people.tokens[person]
+                done = self.scene.source.run("policy", "check", "--config", file, *target, rule, BERTH_TOKEN=token)
+                self.assertEqual((status, ""), (done.returncode, "" if words in done.stdout + done.stderr else done))
 
     def judge(self, name: str, new_defaults: bool) -> None:
         asked = [(person, operation) for person in self.people.tokens for operation in self.operations()]
