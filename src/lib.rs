@@ -3,8 +3,9 @@
 //! Layers, each using only what stands below it:
 //! [`http`] answers requests, [`store`] keeps the truth in PostgreSQL, [`world`] and [`search`]
 //! hold all providers in memory and find where things fit, [`model`] is the vocabulary and the
-//! rules. Beside them, [`keystone`] knows whose a token is, [`policy`] what they may do, and
-//! [`import`] reads the configuration of the reference.
+//! rules. Beside them, [`keystone`] knows whose a token is, [`policy`] what they may do,
+//! [`import`] reads the configuration of the reference, and [`plan`] finds places for many things
+//! at once.
 
 pub mod cli;
 pub mod config;
@@ -13,6 +14,7 @@ pub mod http;
 pub mod import;
 pub mod keystone;
 pub mod model;
+pub mod plan;
 pub mod policy;
 pub mod search;
 pub mod serve;

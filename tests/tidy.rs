@@ -18,7 +18,7 @@ struct Layer {
     never: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 8] = [
+const LAYERS: [Layer; 9] = [
     Layer {
         folder: "import",
         may_use: &["import"],
@@ -37,6 +37,11 @@ const LAYERS: [Layer; 8] = [
     Layer {
         folder: "search",
         may_use: &["model", "world", "search"],
+        never: &["async ", "serde", "sqlx", "axum", "hyper", "tokio", "SystemTime", "Instant"],
+    },
+    Layer {
+        folder: "plan",
+        may_use: &["plan"],
         never: &["async ", "serde", "sqlx", "axum", "hyper", "tokio", "SystemTime", "Instant"],
     },
     Layer {

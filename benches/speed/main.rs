@@ -6,6 +6,7 @@
 mod changes;
 mod clouds;
 mod judging;
+mod plan;
 mod rendering;
 mod search;
 
@@ -27,5 +28,6 @@ fn main() {
     rendering::measure(&mut criterion);
     judging::measure(&mut criterion);
     changes::measure(&mut criterion);
+    plan::measure(&mut criterion);
     criterion.final_summary();
 }
