@@ -19,6 +19,9 @@ use crate::http::tls::Tls;
 use crate::keystone::Keystone;
 use crate::policy::Policy;
 
+/// The largest pool of connections to a private PostgreSQL, which takes 200 in all.
+const PRIVATE_MAX: u32 = 150;
+
 /// The most that may be allowed at once of anything.
 const COUNT_MAX: usize = 1_000_000;
 
@@ -213,6 +216,11 @@ impl Config {
     pub fn check(&self) -> Result<(), String> {
         if self.listen.is_empty() {
             return Err("--listen: at least one address is wanted".to_owned());
+        }
+        if self.database.database_url.is_none() && self.database_connections > PRIVATE_MAX {
+            return Err(format!(
+                "--database-connections: the private PostgreSQL has room for {PRIVATE_MAX}"
+            ));
         }
         Policy::load(self.policy.source())?;
         self.front.trusted()?;

@@ -10,6 +10,7 @@
 mod bad_input;
 mod candidates;
 mod concurrency;
+mod configuration;
 mod cors;
 mod crash;
 mod differences;
