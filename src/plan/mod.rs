@@ -5,11 +5,13 @@
 //! there is a way it is found, if there is none that is proven) as long as its time lasts, and the
 //! same answer for the same problem. [`units`] are what rules are about, [`bundle`] joins servers that
 //! can only be placed as one, [`state`] is a placement in the making, and [`search`] goes through
-//! them. [`explain`](mod@explain) says which demands contradict each other.
+//! them. [`explain`](mod@explain) says which demands contradict each other. [`groups`] are what
+//! clients say, and come to rules.
 
 mod bundle;
 mod cost;
 mod explain;
+pub mod groups;
 mod precheck;
 mod search;
 mod state;
