@@ -124,7 +124,8 @@ def keystone(folder: pathlib.Path):
     if done.returncode != 0:
         sys.exit(f"Keystone could not be set up:\n{done.stdout}{done.stderr}")
     environment = {"OS_KEYSTONE_CONFIG_DIR": folder}
-    command = uwsgi("keystone.wsgi.api:application", environment, processes=2, threads=4)
+    # One thread each: with several, what one request is about gets into another.
+    command = uwsgi("keystone.wsgi.api:application", environment, processes=4, threads=1)
     with servers.running("keystone", command, http_socket, ready="/v3") as server:
         yield Keystone(server.url, folder, admin_password)
 
