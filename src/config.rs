@@ -15,9 +15,6 @@ pub use self::front::FrontOptions;
 pub use self::keystone::KeystoneOptions;
 pub use self::policy::PolicyOptions;
 use crate::http::listener::Endpoint;
-use crate::http::tls::Tls;
-use crate::keystone::Keystone;
-use crate::policy::Policy;
 
 /// The largest pool of connections to a private PostgreSQL, which takes 200 in all.
 const PRIVATE_MAX: u32 = 150;
@@ -209,7 +206,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// What is wrong with the options together.
+    /// What is wrong with the options together, before anything that they name is looked at.
     ///
     /// # Errors
     /// A sentence for the operator.
@@ -222,15 +219,10 @@ impl Config {
                 "--database-connections: the private PostgreSQL has room for {PRIVATE_MAX}"
             ));
         }
-        Policy::load(self.policy.source())?;
-        self.front.trusted()?;
-        self.front.cors()?;
-        self.front.tls()?.map(Tls::new).transpose()?;
-        if self.auth == Auth::Keystone {
-            return Keystone::new(self.keystone.read()?).map(drop);
-        }
+        self.front.tls()?;
         let open = self.listen.iter().find(|endpoint| !endpoint.is_local());
-        if let (false, Some(open)) = (self.allow_noauth, open) {
+        let everybody = self.auth == Auth::Noauth2 && !self.allow_noauth;
+        if let (true, Some(open)) = (everybody, open) {
             return Err(format!(
                 "--auth noauth2 believes every caller, and {open} can be reached by others; listen \
                  on 127.0.0.1, or say --allow-noauth if something in front keeps strangers out"

@@ -10,7 +10,7 @@ use berth::cli::{
 use berth::config::Config;
 use berth::health;
 use berth::import::{self, Sources, Wishes};
-use berth::serve::{self, Database, Failure};
+use berth::serve::{self, Database, Failure, Parts};
 use berth::store::audit::audit;
 use berth::store::schema::{self, Status};
 use berth::telemetry;
@@ -98,7 +98,7 @@ async fn look_after(command: &DbCommand, database: &Database) -> Result<ExitCode
 }
 
 fn check(config: &Config, sources: &[(String, String, &'static str)]) -> Result<ExitCode, Failure> {
-    config.check().map_err(Failure)?;
+    Parts::read(config)?;
     for (option, value, source) in sources {
         say(std::io::stdout(), &format!("{option} = {value} ({source})"));
     }

@@ -10,8 +10,10 @@ use sqlx::{Connection, PgConnection};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{Auth, Config, DatabaseOptions, GenerationStrategy};
+use crate::http::cors::Cors;
 use crate::http::identity::{ByToken, Identity};
 use crate::http::listener::Listener;
+use crate::http::proxy::Trusted;
 use crate::http::server::{Bounds, Front};
 use crate::http::tls::Tls;
 use crate::http::{self, App, Options};
@@ -123,33 +125,82 @@ pub async fn settle_schema(database: &Database) -> Result<(), Failure> {
     }
 }
 
+/// What options come to that name files or follow from each other.
+#[derive(Debug)]
+pub struct Parts {
+    policy: Policy,
+    /// What is strange about the policy.
+    warnings: Vec<String>,
+    trusted: Trusted,
+    cors: Option<Cors>,
+    tls: Option<Arc<Tls>>,
+    identity: Identity,
+}
+
+impl Parts {
+    /// Checks the options and reads what they name.
+    ///
+    /// # Errors
+    /// What is wrong with them, or cannot be read.
+    pub fn read(config: &Config) -> Result<Self, Failure> {
+        config.check().map_err(Failure)?;
+        let (policy, warnings) = Policy::load(config.policy.source()).map_err(Failure)?;
+        let tls = config.front.tls().map_err(Failure)?.map(Tls::new);
+        Ok(Self {
+            policy,
+            warnings,
+            trusted: config.front.trusted().map_err(Failure)?,
+            cors: config.front.cors().map_err(Failure)?,
+            tls: tls.transpose().map_err(Failure)?.map(Arc::new),
+            identity: identity(config).map_err(Failure)?,
+        })
+    }
+}
+
+/// How callers are to be known.
+fn identity(config: &Config) -> Result<Identity, String> {
+    if config.auth == Auth::Noauth2 {
+        return Ok(Identity::NoAuth);
+    }
+    let keystone = Keystone::new(config.keystone.read()?)?;
+    let by_token = ByToken::new(Arc::new(keystone), config.keystone.rules());
+    Ok(Identity::Keystone(Arc::new(by_token)))
+}
+
 /// Serves the API until told to stop.
 ///
 /// # Errors
 /// Something that is needed could not be had.
 pub async fn serve(config: &Config) -> Result<(), Failure> {
-    config.check().map_err(Failure)?;
-    let tls = config.front.tls().map_err(Failure)?.map(Tls::new);
-    let tls = tls.transpose().map_err(Failure)?.map(Arc::new);
+    let parts = Parts::read(config)?;
     let mut listeners = Vec::new();
     for endpoint in &config.listen {
         let told = |error| Failure(format!("cannot listen on {endpoint}: {error}"));
         listeners.push(Listener::bind(endpoint).await.map_err(told)?);
     }
     let database = Database::open(&config.database).await?;
-    let served = serve_on(Front { listeners, tls }, config, &database).await;
+    let served = serve_on(listeners, parts, config, &database).await;
     database.close().await;
     served
 }
 
-async fn serve_on(front: Front, config: &Config, database: &Database) -> Result<(), Failure> {
+async fn serve_on(
+    listeners: Vec<Listener>,
+    parts: Parts,
+    config: &Config,
+    database: &Database,
+) -> Result<(), Failure> {
     settle_schema(database).await?;
     let store = Store::open(database.options(), config.database_connections)
         .await
         .map_err(|error| Failure(error.to_string()))?;
-    let policy = policy(config)?;
-    let trusted = config.front.trusted().map_err(Failure)?;
-    let app = App::new(store, options(config)).known_by(identity(config)?);
+    let Parts { policy, warnings, trusted, cors, tls, identity } = parts;
+    let policy = Arc::new(policy);
+    for warning in warnings {
+        tracing::warn!("policy: {warning}");
+    }
+    tokio::spawn(follow(Arc::clone(&policy)));
+    let app = App::new(store, options(config, cors)).known_by(identity);
     let app = app.ruled_by(policy).behind(trusted);
     let bounds = Bounds {
         connections: config.max_connections,
@@ -157,29 +208,18 @@ async fn serve_on(front: Front, config: &Config, database: &Database) -> Result<
         write_timeout: config.body_timeout,
         shutdown_grace: config.shutdown_grace,
     };
-    for listener in &front.listeners {
+    for listener in &listeners {
         let address = listener.endpoint().map_err(|error| Failure(error.to_string()))?;
         tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "serving the Placement API");
     }
-    let stop = keep_current(front.tls.clone(), told_to_stop());
-    http::server::serve(front, app, bounds, stop).await;
+    let stop = keep_current(tls.clone(), told_to_stop());
+    http::server::serve(Front { listeners, tls }, app, bounds, stop).await;
     tracing::info!("stopped");
     Ok(())
 }
 
 /// How often policy files are looked at.
 const POLICY_PERIOD: Duration = Duration::from_secs(2);
-
-/// The rules of who may do what, which follow their files from now on.
-fn policy(config: &Config) -> Result<Arc<Policy>, Failure> {
-    let (policy, warnings) = Policy::load(config.policy.source()).map_err(Failure)?;
-    for warning in warnings {
-        tracing::warn!("policy: {warning}");
-    }
-    let policy = Arc::new(policy);
-    tokio::spawn(follow(Arc::clone(&policy)));
-    Ok(policy)
-}
 
 /// Reads policy files again when they have changed. It listens for SIGHUP even if there are none:
 /// the signal must not end the process.
@@ -206,17 +246,6 @@ async fn follow(policy: Arc<Policy>) {
     }
 }
 
-/// How callers are to be known.
-fn identity(config: &Config) -> Result<Identity, Failure> {
-    if config.auth == Auth::Noauth2 {
-        return Ok(Identity::NoAuth);
-    }
-    let options = config.keystone.read().map_err(Failure)?;
-    let keystone = Keystone::new(options).map_err(Failure)?;
-    let by_token = ByToken::new(Arc::new(keystone), config.keystone.rules());
-    Ok(Identity::Keystone(Arc::new(by_token)))
-}
-
 /// Keeps the certificate up to date until `stop` is ready.
 async fn keep_current(tls: Option<Arc<Tls>>, stop: impl Future<Output = ()>) {
     let Some(tls) = tls else { return stop.await };
@@ -227,9 +256,8 @@ async fn keep_current(tls: Option<Arc<Tls>>, stop: impl Future<Output = ()>) {
 }
 
 /// How the API is to answer, of all that the operator chose.
-fn options(config: &Config) -> Options {
+fn options(config: &Config, cors: Option<Cors>) -> Options {
     Options {
-        enforce_new_defaults: config.policy.enforce_new_defaults,
         incomplete_consumer_project_id: config.incomplete_consumer_project_id.clone(),
         incomplete_consumer_user_id: config.incomplete_consumer_user_id.clone(),
         max_allocation_candidates: usize::try_from(config.max_allocation_candidates).ok(),
@@ -243,8 +271,7 @@ fn options(config: &Config) -> Options {
         body_timeout: config.body_timeout,
         search_timeout: config.search_timeout,
         path_prefix: config.path_prefix.clone().unwrap_or_default(),
-        // Checked before, with all options.
-        cors: config.front.cors().ok().flatten(),
+        cors,
         ..Options::default()
     }
 }

@@ -43,7 +43,7 @@ impl App {
     pub fn new(store: Store, options: Options) -> Self {
         Self {
             store,
-            policy: Arc::new(Policy::defaults(options.enforce_new_defaults)),
+            policy: Arc::new(Policy::defaults(true)),
             requests: Arc::new(Semaphore::new(options.max_requests)),
             options: Arc::new(options),
             identity: Identity::default(),
@@ -85,9 +85,6 @@ impl App {
 /// What an operator may choose about answering requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Whether only the present default rules hold; otherwise an admin may also do what they
-    /// reserve for services.
-    pub enforce_new_defaults: bool,
     /// Owner of consumers that name none (before microversion 1.8).
     pub incomplete_consumer_project_id: String,
     /// Owner of consumers that name none (before microversion 1.8).
@@ -118,7 +115,6 @@ impl Default for Options {
     fn default() -> Self {
         let nobody = "00000000-0000-0000-0000-000000000000";
         Self {
-            enforce_new_defaults: true,
             incomplete_consumer_project_id: nobody.to_owned(),
             incomplete_consumer_user_id: nobody.to_owned(),
             max_allocation_candidates: None,
