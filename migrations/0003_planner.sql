@@ -10,6 +10,8 @@ create table planner_groups (
     kind text not null check (kind in ('affinity', 'diversity', 'exclusivity')),
     level text check (level in ('host', 'rack', 'cluster')),
     description text,
+    -- Moves with every plan that changes who is in the group.
+    generation bigint not null default 0,
     created_at timestamptz not null default now(),
     constraint planner_groups_name unique (name)
 );
@@ -41,7 +43,8 @@ create index plans_project on plans (project);
 
 -- `consumer` holds the capacity of a placement: the placement itself by its own id (a hold), or the
 -- instance that it was handed over to. `ticket` is the consumer that takes the hold over when it
--- arrives. `reserved` is null until somebody has reserved it.
+-- arrives. `reserved` is null until somebody has reserved it. One that is `leaving` is no part of the
+-- plan any more, but what it holds is the booking of a server that may still be there.
 create table placements (
     id uuid primary key,
     plan_id uuid not null references plans (id) on delete cascade,
@@ -56,6 +59,7 @@ create table placements (
     ticket uuid,
     metadata text not null default '{}',
     expired_at timestamptz,
+    leaving boolean not null default false,
     constraint placements_orchestration unique (plan_id, orchestration_key),
     constraint placements_consumer unique (consumer),
     constraint placements_ticket unique (ticket)

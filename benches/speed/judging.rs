@@ -63,6 +63,7 @@ fn books(providers: u32) -> Books {
         providers: (0..providers).map(shelf).collect::<HashMap<_, _>>(),
         stocks: (0..providers).flat_map(stock).collect::<BTreeMap<_, _>>(),
         consumers: (0..CLAIMS).map(|nth| (consumer_uuid(nth), Account::default())).collect(),
+        ..Books::default()
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use uuid::Uuid;
 
+use super::exclusive::{Exclusivity, Wish};
 use super::{ClassId, Expected, Generation, Inventory, ProviderId, Refusal};
 
 /// Who answers for a consumer, by the keys of their names.
@@ -94,6 +95,8 @@ pub struct Books {
     pub stocks: BTreeMap<(ProviderId, ClassId), Stock>,
     /// Every consumer that is named, whether it exists or not.
     pub consumers: BTreeMap<Uuid, Account>,
+    /// Which of the providers groups have to themselves.
+    pub exclusivity: Exclusivity,
 }
 
 /// A new set of inventories for a provider, as the reshaper is given it.
@@ -111,7 +114,8 @@ pub struct Reshaping {
 ///
 /// # Errors
 /// The first rule that is broken, in the order in which the reference asks: consumer generations,
-/// providers, classes, inventories, then units and capacity row by row.
+/// providers, classes, inventories, then units and capacity row by row; last, providers that are
+/// kept for others.
 pub fn judge(books: &mut Books, request: &Request) -> Result<(), Refusal> {
     match request {
         Request::Replace(claims) => replace(books, claims),
@@ -163,6 +167,13 @@ fn replace(books: &mut Books, claims: &[Claim]) -> Result<(), Refusal> {
     let released = held_by(books, claims);
     check_inventories(books, claims, &rows)?;
     check_rows(books, &rows, &released)?;
+    let wish = |row: &Row<'_>| Wish {
+        consumer: row.claim.consumer,
+        provider: row.provider,
+        place: row.place,
+        amount: row.amount,
+    };
+    books.exclusivity.check(rows.iter().map(wish), &released)?;
 
     for (place, amount) in released {
         if let Some(stock) = books.stocks.get_mut(&place) {

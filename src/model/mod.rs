@@ -6,6 +6,7 @@
 //! by functions without I/O; the layers above fetch, store and translate.
 
 pub mod claim;
+pub mod exclusive;
 pub mod generation;
 pub mod ids;
 pub mod inventory;

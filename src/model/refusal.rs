@@ -142,6 +142,19 @@ pub enum Refusal {
         /// Class name.
         class: String,
     },
+    /// The provider is kept for a group that the consumer is not in.
+    #[error(
+        "Resource provider '{provider}' is kept for the exclusivity group '{group}', which has \
+         '{unit}' to itself."
+    )]
+    Exclusive {
+        /// Which provider.
+        provider: Uuid,
+        /// The name of the group.
+        group: String,
+        /// The host, rack or cluster.
+        unit: String,
+    },
     /// An allocation names an unknown provider.
     #[error("Allocation for resource provider '{0}' that does not exist.")]
     AllocationProviderNotFound(Uuid),
@@ -156,6 +169,19 @@ pub enum Refusal {
     /// Deleting the allocations of a consumer that has none.
     #[error("No allocations for consumer '{0}'")]
     NoAllocations(String),
+
+    /// There is a plan for the stack.
+    #[error("There is a plan for stack '{0}' already")]
+    PlanExists(String),
+    /// A plan, or a group it uses, is not as it was when the places were chosen.
+    #[error("The plan changed meanwhile")]
+    PlanChanged,
+    /// A unit that a group is to have to itself has somebody else in it.
+    #[error("'{0}' is in use by others")]
+    UnitTaken(String),
+    /// Another placement is that of the instance.
+    #[error("Resource '{0}' has another placement already")]
+    ResourceTaken(String),
 }
 
 fn or_null(generation: Option<Generation>) -> String {

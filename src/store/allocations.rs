@@ -8,6 +8,7 @@ use super::claims::{self, Moves, Needs};
 use super::error::Result;
 use super::inventories;
 use super::owners::Owners;
+use super::planner::Arrivals;
 use super::writer::Job;
 use crate::model::claim::{Reshaping, reshape};
 use crate::model::{Expected, Refusal};
@@ -76,6 +77,8 @@ impl Change for Reshape {
             needs.classes.extend(reshaping.inventories.iter().map(|(name, _)| name.as_str()));
         }
         let mut locked = claims::lock(tx, &needs).await?;
+        let arrivals = Arrivals::find(tx, &mut locked).await?;
+        let claims = arrivals.with_holds(&claims);
         let before = Moves::before(&locked.books);
         reshape(&mut locked.books, &self.inventories, &claims)?;
 
@@ -93,6 +96,6 @@ impl Change for Reshape {
         for (provider, classes) in stays {
             inventories::remove_others(tx, provider, &classes).await?;
         }
-        Ok(())
+        arrivals.settle(tx, &locked).await
     }
 }

@@ -35,6 +35,8 @@ pub trait Change: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Tx<'c> {
     pub(super) conn: &'c mut PgConnection,
+    /// Whether strangers in exclusive units are only remarked on.
+    pub(super) report_only: bool,
     touched: BTreeSet<i32>,
 }
 
@@ -54,9 +56,13 @@ impl Tx<'_> {
 ///
 /// An error of the commit itself leaves open whether the change happened; it is never
 /// [`Error::Again`].
-pub(super) async fn transact<C: Change>(conn: &mut PgConnection, change: &C) -> Result<C::Outcome> {
+pub(super) async fn transact<C: Change>(
+    conn: &mut PgConnection,
+    change: &C,
+    report_only: bool,
+) -> Result<C::Outcome> {
     let mut transaction = conn.begin().await?;
-    let mut tx = Tx { conn: &mut transaction, touched: BTreeSet::new() };
+    let mut tx = Tx { conn: &mut transaction, report_only, touched: BTreeSet::new() };
     let outcome = match change.apply(&mut tx).await {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -89,13 +95,14 @@ impl Store {
     /// A refusal, or the database cannot be asked.
     pub async fn commit<C: Change>(&self, change: C) -> Result<C::Outcome> {
         let pool = self.pool().clone();
+        let report_only = self.report_only;
         let work = tokio::spawn(async move {
             let mut attempt = 1;
             loop {
                 let settled = match pool.acquire().await {
                     Ok(mut conn) => {
-                        let settled = match timeout(ATTEMPT_MAX, transact(&mut conn, &change)).await
-                        {
+                        let attempt = transact(&mut conn, &change, report_only);
+                        let settled = match timeout(ATTEMPT_MAX, attempt).await {
                             Ok(settled) => settled,
                             // It may have been committed all the same.
                             Err(_) => Err(Error::Unavailable(format!(

@@ -17,6 +17,17 @@ use crate::model::{ClassId, ConsumerId, Expected, Generation, Inventory, Provide
 pub(super) struct Locked {
     pub(super) books: Books,
     consumers: BTreeMap<Uuid, ConsumerRow>,
+    /// Whether the planner has to do with it.
+    pub(super) concern: Concern,
+}
+
+/// What the planner may have to do with what is locked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Concern {
+    /// Some of the consumers are placements of plans, or take one over.
+    pub(super) planned: bool,
+    /// Some providers of the cloud are kept for groups.
+    pub(super) kept: bool,
 }
 
 /// A consumer's row. `inserted`: what this transaction has inserted, if the consumer did not exist.
@@ -81,10 +92,27 @@ pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<Locked> {
     }
     let held = read_held(tx.conn, &mut accounts, &consumers).await?;
     let providers = lock_providers(tx.conn, needs, &held).await?;
-    let mut classes = HashMap::new();
-    let stocks = read_stocks(tx.conn, &providers, &mut classes).await?;
-    read_classes(tx.conn, needs, &mut classes).await?;
-    Ok(Locked { books: Books { classes, providers, stocks, consumers: accounts }, consumers })
+    let mut books = Books { providers, consumers: accounts, ..Books::default() };
+    let concern = read_stocks(tx.conn, &mut books).await?;
+    read_classes(tx.conn, needs, &mut books.classes).await?;
+    Ok(Locked { books, consumers, concern })
+}
+
+impl Locked {
+    /// Locks further consumers, which claim nothing, with what they hold.
+    pub(super) async fn add(&mut self, tx: &mut Tx<'_>, consumers: &[Uuid]) -> Result<()> {
+        let known = &self.books.consumers;
+        let new = consumers.iter().filter(|uuid| !known.contains_key(*uuid)).copied();
+        let needs = Needs { consumers: new.collect(), ..Needs::default() };
+        let more = lock(tx, &needs).await?;
+        self.consumers.extend(more.consumers);
+        let Books { classes, providers, stocks, consumers, .. } = more.books;
+        self.books.classes.extend(classes);
+        self.books.providers.extend(providers);
+        self.books.stocks.extend(stocks);
+        self.books.consumers.extend(consumers);
+        Ok(())
+    }
 }
 
 /// Inserts those that do not exist; whoever inserts the same one at the same time waits here.
@@ -216,37 +244,39 @@ async fn lock_providers(
         .collect())
 }
 
-/// Reads what the providers have, and the names of the classes of it.
-async fn read_stocks(
-    conn: &mut PgConnection,
-    providers: &HashMap<Uuid, Shelf>,
-    classes: &mut HashMap<String, ClassId>,
-) -> Result<BTreeMap<(ProviderId, ClassId), Stock>> {
-    let ids: Vec<i32> = providers.values().map(|shelf| shelf.id.0).collect();
+/// Reads what the providers have, and the names of the classes of it; and, in the same statement,
+/// because it begins after everything is locked, whether the planner has to do with it.
+async fn read_stocks(conn: &mut PgConnection, books: &mut Books) -> Result<Concern> {
+    let ids: Vec<i32> = books.providers.values().map(|shelf| shelf.id.0).collect();
+    let consumers: Vec<Uuid> = books.consumers.keys().copied().collect();
     let rows = sqlx::query!(
-        "select provider_id, class_id, name, total, reserved, min_unit, max_unit, step_size,
-                allocation_ratio, used
-         from inventories join resource_classes on id = class_id where provider_id = any($1)",
-        &ids
+        r#"select provider_id, class_id, name, total, reserved, min_unit, max_unit, step_size,
+                  allocation_ratio, used,
+                  (select exists(select from placements where consumer = any($2)))
+                  or (select exists(select from placements where ticket = any($2))) as "planned!",
+                  (select exists(select from exclusive_units)) as "kept!"
+           from inventories join resource_classes on id = class_id where provider_id = any($1)"#,
+        &ids,
+        &consumers
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| {
-            classes.entry(row.name).or_insert(ClassId(row.class_id));
-            let terms = Inventory {
-                total: row.total,
-                reserved: row.reserved,
-                min_unit: row.min_unit,
-                max_unit: row.max_unit,
-                step_size: row.step_size,
-                allocation_ratio: row.allocation_ratio,
-            };
-            let place = (ProviderId(row.provider_id), ClassId(row.class_id));
-            (place, Stock { terms, used_before: row.used, used: row.used })
-        })
-        .collect())
+    let mut concern = Concern::default();
+    for row in rows {
+        concern = Concern { planned: row.planned, kept: row.kept };
+        books.classes.entry(row.name).or_insert(ClassId(row.class_id));
+        let terms = Inventory {
+            total: row.total,
+            reserved: row.reserved,
+            min_unit: row.min_unit,
+            max_unit: row.max_unit,
+            step_size: row.step_size,
+            allocation_ratio: row.allocation_ratio,
+        };
+        let place = (ProviderId(row.provider_id), ClassId(row.class_id));
+        books.stocks.insert(place, Stock { terms, used_before: row.used, used: row.used });
+    }
+    Ok(concern)
 }
 
 /// Adds the classes that are named but not stocked, if they exist.

@@ -18,6 +18,7 @@ pub mod error;
 mod feed;
 pub mod inventories;
 mod owners;
+pub mod planner;
 mod plans;
 pub mod providers;
 pub mod reads;
@@ -59,6 +60,7 @@ pub struct Store {
     pool: PgPool,
     feed: Feed,
     writer: Writer,
+    report_only: bool,
 }
 
 impl Store {
@@ -70,6 +72,19 @@ impl Store {
     /// # Errors
     /// The database cannot be asked.
     pub async fn open(options: PgConnectOptions, connections: u32) -> Result<Self> {
+        Self::open_keeping(options, connections, false).await
+    }
+
+    /// The same; with `report_only`, strangers are let into units that groups have to themselves, and
+    /// the log says so.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn open_keeping(
+        options: PgConnectOptions,
+        connections: u32,
+        report_only: bool,
+    ) -> Result<Self> {
         let options = session(options);
         let pool = PgPoolOptions::new()
             .max_connections(connections)
@@ -77,7 +92,8 @@ impl Store {
             .connect_lazy_with(options.clone());
         let options = plans::settings(options);
         let feed = Feed::start(options.clone()).await?;
-        Ok(Self { pool, feed, writer: Writer::start(options) })
+        let writer = Writer::start(options, report_only);
+        Ok(Self { pool, feed, writer, report_only })
     }
 
     /// The world as of a moment after this call began: what any replica acknowledged before is in

@@ -21,6 +21,7 @@ use super::change::{ATTEMPT_MAX, ATTEMPTS_MAX, Change, Tx, pause, transact};
 use super::claims::{self, Moves, Needs};
 use super::error::{Error, Result};
 use super::owners::Owners;
+use super::planner::Arrivals;
 use super::plans::Plans;
 use crate::model::Refusal;
 use crate::model::claim::{Request, judge};
@@ -51,9 +52,10 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the task.
-    pub(super) fn start(options: PgConnectOptions) -> Self {
+    pub(super) fn start(options: PgConnectOptions, report_only: bool) -> Self {
         let (jobs, queue) = mpsc::channel(WAITING_MAX);
-        let desk = Desk { options, conn: None, plans: Plans::new(), owners: Owners::default() };
+        let (plans, owners) = (Plans::new(), Owners::default());
+        let desk = Desk { options, report_only, conn: None, plans, owners };
         tokio::spawn(desk.run(queue));
         Self { jobs }
     }
@@ -86,11 +88,18 @@ impl Change for Batch {
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {
         let mut locked = claims::lock(tx, &Needs::of(&self.requests)).await?;
+        let arrivals = Arrivals::find(tx, &mut locked).await?;
         let before = Moves::before(&locked.books);
-        let verdicts =
-            self.requests.iter().map(|request| judge(&mut locked.books, request)).collect();
+        let judged = |request: &Request| match request {
+            Request::Replace(claims) if !arrivals.is_empty() => {
+                judge(&mut locked.books, &Request::Replace(arrivals.with_holds(claims)))
+            }
+            request => judge(&mut locked.books, request),
+        };
+        let verdicts = self.requests.iter().map(judged).collect();
         let moved = before.since(&locked.books);
         claims::write(tx, &locked, &moved).await?;
+        arrivals.settle(tx, &locked).await?;
         Ok(verdicts)
     }
 }
@@ -98,6 +107,8 @@ impl Change for Batch {
 /// Where the writing is done.
 struct Desk {
     options: PgConnectOptions,
+    /// See [`Tx::report_only`].
+    report_only: bool,
     conn: Option<PgConnection>,
     plans: Plans,
     owners: Owners,
@@ -190,6 +201,6 @@ impl Desk {
                 Job::Release(consumer) => Request::Release(*consumer),
             })
             .collect();
-        transact(conn, &Batch { requests }).await
+        transact(conn, &Batch { requests }, self.report_only).await
     }
 }

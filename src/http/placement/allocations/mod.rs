@@ -113,7 +113,8 @@ pub(super) fn claim_refused(why: Refusal) -> Problem {
         }
         Refusal::InvalidInventory { .. }
         | Refusal::CapacityExceeded { .. }
-        | Refusal::ConstraintsViolated { .. } => {
+        | Refusal::ConstraintsViolated { .. }
+        | Refusal::Exclusive { .. } => {
             Problem::conflict(format!("Unable to allocate inventory: {why}"))
         }
         Refusal::ProviderGeneration { .. } => Problem::conflict(format!(

@@ -1,0 +1,244 @@
+//! Plans and their placements, as they are stored.
+
+use uuid::Uuid;
+
+use super::UnitHost;
+use crate::model::{ClassId, ProviderId};
+use crate::store::{Result, Store};
+
+/// A plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanRow {
+    /// Its id.
+    pub id: Uuid,
+    /// A label.
+    pub name: String,
+    /// What the orchestrator calls the stack, as it was written.
+    pub stack_id: String,
+    /// The same as it is compared.
+    pub stack_key: String,
+    /// Whose it is.
+    pub project: String,
+    /// Who made it.
+    pub user: String,
+    /// What was asked for, as text that only those who wrote it understand.
+    pub document: String,
+    /// Moves with every change.
+    pub generation: i64,
+}
+
+/// The place of one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacementRow {
+    /// Its id.
+    pub id: Uuid,
+    /// The plan it is of.
+    pub plan: Uuid,
+    /// Where it stands in the plan.
+    pub position: i32,
+    /// What the orchestrator calls the server, as it was written.
+    pub orchestration_id: String,
+    /// The same as it is compared.
+    pub orchestration_key: String,
+    /// The name of the server.
+    pub name: String,
+    /// The instance, as it was written.
+    pub resource_id: Option<String>,
+    /// The same as it is compared.
+    pub resource_key: Option<String>,
+    /// `None`: never reserved; `Some(false)`: reserved once, and not any more.
+    pub reserved: Option<bool>,
+    /// Who holds its capacity: by its own id nobody but the plan does.
+    pub consumer: Uuid,
+    /// The consumer that takes the hold over when it arrives.
+    pub ticket: Option<Uuid>,
+    /// A JSON object as text.
+    pub metadata: String,
+    /// Whether it is no part of the plan any more.
+    pub leaving: bool,
+    /// Stored groups that the server is in.
+    pub groups: Vec<Uuid>,
+    /// What its consumer holds; empty if that is gone.
+    pub holds: Vec<(ProviderId, ClassId, i64)>,
+}
+
+impl PlacementRow {
+    /// Whether the plan holds its capacity, and no instance does.
+    pub fn is_hold(&self) -> bool {
+        self.consumer == self.id
+    }
+}
+
+/// Which placements are wanted; what is `None` does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// By id.
+    pub id: Option<Uuid>,
+    /// By orchestration id, as it is compared.
+    pub orchestration_key: Option<String>,
+    /// By the id of the instance, as it is compared.
+    pub resource_key: Option<String>,
+    /// By plan.
+    pub plan: Option<Uuid>,
+    /// By the project of the plan.
+    pub project: Option<String>,
+}
+
+/// What others have done that plans have to respect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Generations of the groups that were asked about.
+    pub generations: Vec<(Uuid, i64)>,
+    /// Where servers of other plans are that are in those groups: the roots of all providers that
+    /// they hold something of.
+    pub occupied: Vec<(Uuid, ProviderId)>,
+    /// Hosts that groups have to themselves.
+    pub kept: Vec<UnitHost>,
+}
+
+impl Store {
+    /// A plan by its id, or else by that of its stack, as they are compared.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn plan(&self, key: &str) -> Result<Option<PlanRow>> {
+        let plan = sqlx::query_as!(
+            PlanRow,
+            r#"select id, name, stack_id, stack_key, project, user_id as "user", document, generation
+               from plans where id = $1 or stack_key = $2
+               order by (id = $1) desc nulls last limit 1"#,
+            Uuid::parse_str(key).ok(),
+            key
+        )
+        .fetch_optional(self.pool())
+        .await?;
+        Ok(plan)
+    }
+
+    /// All plans of a project, or of all, oldest first.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn plan_names(&self, project: Option<&str>) -> Result<Vec<String>> {
+        let names = sqlx::query_scalar!(
+            "select name from plans where $1::text is null or project = $1
+             order by created_at, id",
+            project
+        )
+        .fetch_all(self.pool())
+        .await?;
+        Ok(names)
+    }
+
+    /// Placements, in the order of plans and of servers in them.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn placements(&self, wanted: &Wanted) -> Result<Vec<PlacementRow>> {
+        let rows = sqlx::query!(
+            r#"select p.id, p.plan_id, p.position, p.orchestration_id, p.orchestration_key, p.name,
+                      p.resource_id, p.resource_key, p.reserved, p.consumer, p.ticket, p.metadata,
+                      p.leaving,
+                      array(select group_id from placement_groups g where g.placement_id = p.id
+                            order by 1) as "groups!",
+                      a.provider_id as "provider?", a.class_id as "class?", a.used as "used?"
+               from plans s join placements p on p.plan_id = s.id
+               left join consumers c on c.uuid = p.consumer
+               left join allocations a on a.consumer_id = c.id
+               where ($1::uuid is null or p.id = $1)
+                 and ($2::text is null or p.orchestration_key = $2)
+                 and ($3::text is null or p.resource_key = $3)
+                 and ($4::uuid is null or p.plan_id = $4)
+                 and ($5::text is null or s.project = $5)
+               order by s.created_at, s.id, p.position, p.id, a.provider_id, a.class_id"#,
+            wanted.id,
+            wanted.orchestration_key,
+            wanted.resource_key,
+            wanted.plan,
+            wanted.project
+        )
+        .fetch_all(self.pool())
+        .await?;
+        let mut placements: Vec<PlacementRow> = Vec::new();
+        for row in rows {
+            if placements.last().is_none_or(|last| last.id != row.id) {
+                placements.push(PlacementRow {
+                    id: row.id,
+                    plan: row.plan_id,
+                    position: row.position,
+                    orchestration_id: row.orchestration_id,
+                    orchestration_key: row.orchestration_key,
+                    name: row.name,
+                    resource_id: row.resource_id,
+                    resource_key: row.resource_key,
+                    reserved: row.reserved,
+                    consumer: row.consumer,
+                    ticket: row.ticket,
+                    metadata: row.metadata,
+                    leaving: row.leaving,
+                    groups: row.groups,
+                    holds: Vec::new(),
+                });
+            }
+            if let (Some(placement), Some(provider), Some(class), Some(used)) =
+                (placements.last_mut(), row.provider, row.class, row.used)
+            {
+                placement.holds.push((ProviderId(provider), ClassId(class), used));
+            }
+        }
+        Ok(placements)
+    }
+
+    /// What others have done, as far as it concerns these groups and the servers of a plan.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn standing(&self, plan: Option<Uuid>, groups: &[Uuid]) -> Result<Standing> {
+        let rows = sqlx::query!(
+            r#"select g.id, g.generation, held.root_id as "root?"
+               from planner_groups g left join (
+                   select distinct pg.group_id, pr.root_id
+                   from placement_groups pg join placements p on p.id = pg.placement_id
+                   join consumers c on c.uuid = p.consumer
+                   join allocations a on a.consumer_id = c.id
+                   join providers pr on pr.id = a.provider_id
+                   where pg.group_id = any($1) and p.plan_id is distinct from $2
+               ) held on held.group_id = g.id
+               where g.id = any($1) order by g.id, held.root_id"#,
+            groups,
+            plan
+        )
+        .fetch_all(self.pool())
+        .await?;
+        let mut standing = Standing::default();
+        for row in rows {
+            standing.generations.push((row.id, row.generation));
+            standing.occupied.extend(row.root.map(|root| (row.id, ProviderId(root))));
+        }
+        standing.generations.dedup();
+        standing.kept = self.kept().await?;
+        Ok(standing)
+    }
+
+    async fn kept(&self) -> Result<Vec<UnitHost>> {
+        let rows = sqlx::query!(
+            "select root_id, level, unit, group_id from exclusive_units order by root_id, level"
+        )
+        .fetch_all(self.pool())
+        .await?;
+        let host = |row: &str| match row {
+            "rack" => "rack",
+            "cluster" => "cluster",
+            _ => "host",
+        };
+        Ok(rows
+            .into_iter()
+            .map(|row| UnitHost {
+                root: ProviderId(row.root_id),
+                level: host(&row.level),
+                unit: row.unit,
+                group: row.group_id,
+            })
+            .collect())
+    }
+}
