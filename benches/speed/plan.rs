@@ -1,9 +1,10 @@
 //! Plans of whole stacks: 50 servers on 2,000 hosts in 50 racks, some hosts in use.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth::plan::{Host, Level, Outcome, Problem, Rule, Server, solve};
+use berth::plan::{Host, Level, Outcome, Pool, Problem, Rule, Server, Way, Ways, solve};
 use criterion::Criterion;
 
 /// How long a plan may take, as by default.
@@ -53,13 +54,12 @@ fn stack(hosts: usize) -> Problem {
             in_use: !nth.is_multiple_of(3),
         }
     };
-    let server = |nth: usize| {
-        let size = 1 + u64::try_from(nth % 3).unwrap_or(0);
-        Server {
-            needs: vec![size, size * 2048, size * 20],
-            may_be_on: vec![true; hosts],
-            is_on: None,
-        }
+    let hosts: Vec<Host> = (0..hosts).map(host).collect();
+    let sizes: Vec<Arc<Ways>> = (1..4).map(|size| Arc::new(ways(size, hosts.len()))).collect();
+    let server = |nth: usize| Server {
+        ways: sizes.get(nth % sizes.len()).cloned().unwrap_or_default(),
+        may_be_on: vec![true; hosts.len()],
+        is_on: None,
     };
     let mut parts: Vec<Vec<usize>> = (0..40).map(|server| vec![server]).collect();
     parts.push((40..45).collect());
@@ -68,10 +68,19 @@ fn stack(hosts: usize) -> Problem {
         Rule::Together(Level::Host, (45..50).collect()),
         Rule::Apart(Level::Host, parts),
     ];
+    let pool = |(class, free): (usize, &u64)| Pool { class, free: *free };
     Problem {
-        hosts: (0..hosts).map(host).collect(),
+        pools: hosts.iter().flat_map(|host| host.free.iter().enumerate().map(pool)).collect(),
         servers: (0..50).map(server).collect(),
+        hosts,
         rules,
         spread: false,
     }
+}
+
+/// The one way of a size on each host, which has a pool of each of three classes.
+fn ways(size: u64, hosts: usize) -> Ways {
+    let needs = [size, size * 2048, size * 20];
+    let draws = |host: usize| needs.iter().enumerate().map(move |(nth, it)| (host * 3 + nth, *it));
+    (0..hosts).map(|host| vec![Way(draws(host).collect())]).collect()
 }

@@ -1,15 +1,19 @@
 //! Servers that can only be placed as one, and what is known of them before the search.
 
+use std::collections::HashMap;
+
+use super::clock::Clock;
+use super::load::{Demand, Load, Sizes};
 use super::units::Units;
 use super::{Level, Problem, Rule};
 
 /// Servers that must be on one host.
 #[derive(Clone, Debug)]
 pub(super) struct Bundle {
-    /// The servers.
+    /// The servers, in the order of their sizes.
     pub(super) servers: Vec<usize>,
-    /// What they need together.
-    pub(super) needs: Vec<u64>,
+    /// What they draw on together, by its position.
+    pub(super) load: usize,
     /// For each host, whether all of them may be there.
     pub(super) may_be_on: Vec<bool>,
     /// Where each of them is at present.
@@ -20,10 +24,55 @@ pub(super) struct Bundle {
     pub(super) kind: usize,
 }
 
-/// The bundles of a problem, and for each of its servers the bundle.
+/// The bundles of a problem, and their loads.
 ///
-/// `None` if the rules contradict each other whatever the hosts are.
-pub(super) fn bundles(problem: &Problem, units: &Units) -> Option<Vec<Bundle>> {
+/// `None` if the rules contradict each other whatever the hosts are. It is of no use once the time is
+/// up.
+pub(super) fn bundles(
+    problem: &Problem,
+    units: &Units,
+    sizes: &Sizes<'_>,
+    clock: &mut Clock<'_>,
+) -> Option<(Vec<Bundle>, Vec<Load>)> {
+    let members = members(problem);
+    let mut loads = Vec::new();
+    let mut known: HashMap<Vec<usize>, usize> = HashMap::new();
+    let mut bundle_of = vec![usize::MAX; problem.servers.len()];
+    let mut bundles: Vec<Bundle> = Vec::new();
+    for mut servers in members {
+        let size = |server: &usize| sizes.of.get(*server).copied().unwrap_or_default();
+        servers.sort_by_key(size);
+        for server in &servers {
+            if let Some(bundle) = bundle_of.get_mut(*server) {
+                *bundle = bundles.len();
+            }
+        }
+        let load =
+            *known.entry(servers.iter().map(size).collect()).or_insert_with_key(|sizes_of| {
+                loads.push(sizes.load(sizes_of, clock));
+                loads.len() - 1
+            });
+        clock.is_up_after(problem.hosts.len() * servers.len());
+        bundles.push(bundle(problem, servers, load, loads.get(load)?));
+    }
+    for (number, rule) in problem.rules.iter().enumerate() {
+        bind(&mut bundles, &bundle_of, number, rule)?;
+        if rule.level() != Level::Host {
+            let bound = bundles.iter_mut().filter(|it| it.rules.iter().any(|(r, _)| *r == number));
+            for bundle in bound {
+                clock.is_up_after(problem.hosts.len());
+                for (host, may) in bundle.may_be_on.iter_mut().enumerate() {
+                    *may &= units.unit(rule.level(), host).is_some();
+                }
+            }
+        }
+    }
+    name_kinds(problem, &mut bundles, clock);
+    Some((bundles, loads))
+}
+
+/// The servers of each bundle.
+fn members(problem: &Problem) -> Vec<Vec<usize>> {
     let mut leader: Vec<usize> = (0..problem.servers.len()).collect();
     for rule in &problem.rules {
         if let Rule::Together(Level::Host, servers) = rule {
@@ -34,34 +83,14 @@ pub(super) fn bundles(problem: &Problem, units: &Units) -> Option<Vec<Bundle>> {
             }
         }
     }
-    let mut bundles: Vec<Bundle> = Vec::new();
-    let mut bundle_of = vec![usize::MAX; problem.servers.len()];
+    let mut members = vec![Vec::new(); problem.servers.len()];
     for server in 0..problem.servers.len() {
-        let first = find(&leader, server);
-        if first == server {
-            let alike = |other: &usize| find(&leader, *other) == server;
-            let servers: Vec<usize> = (0..problem.servers.len()).filter(alike).collect();
-            for member in &servers {
-                if let Some(bundle) = bundle_of.get_mut(*member) {
-                    *bundle = bundles.len();
-                }
-            }
-            bundles.push(bundle(problem, servers));
+        if let Some(members) = members.get_mut(find(&leader, server)) {
+            members.push(server);
         }
     }
-    for (number, rule) in problem.rules.iter().enumerate() {
-        bind(&mut bundles, &bundle_of, number, rule)?;
-        if rule.level() != Level::Host {
-            let bound = bundles.iter_mut().filter(|it| it.rules.iter().any(|(r, _)| *r == number));
-            for bundle in bound {
-                for (host, may) in bundle.may_be_on.iter_mut().enumerate() {
-                    *may &= units.unit(rule.level(), host).is_some();
-                }
-            }
-        }
-    }
-    name_kinds(problem, &mut bundles);
-    Some(bundles)
+    members.retain(|servers| !servers.is_empty());
+    members
 }
 
 fn find(leader: &[usize], server: usize) -> usize {
@@ -80,28 +109,16 @@ fn join(leader: &mut [usize], one: usize, other: usize) {
     }
 }
 
-fn bundle(problem: &Problem, servers: Vec<usize>) -> Bundle {
+fn bundle(problem: &Problem, servers: Vec<usize>, number: usize, load: &Load) -> Bundle {
     let members = || servers.iter().filter_map(|server| problem.servers.get(*server));
-    let classes = members().map(|server| server.needs.len()).max().unwrap_or(0);
-    let need = |class: usize| {
-        members()
-            .filter_map(|it| it.needs.get(class))
-            .fold(0, |sum: u64, it| sum.saturating_add(*it))
-    };
-    let needs: Vec<u64> = (0..classes).map(need).collect();
-    let fits = |free: &[u64]| {
-        needs.iter().enumerate().all(|(nth, need)| *need <= free.get(nth).copied().unwrap_or(0))
-    };
-    let may_be_on = problem
-        .hosts
-        .iter()
-        .enumerate()
-        .map(|(nth, host)| {
-            fits(&host.free) && members().all(|it| it.may_be_on.get(nth).copied().unwrap_or(false))
+    let may_be_on = (0..problem.hosts.len())
+        .map(|host| {
+            !matches!(load.at(host), Demand::Never)
+                && members().all(|it| it.may_be_on.get(host).copied().unwrap_or(false))
         })
         .collect();
     let are_on = members().map(|server| server.is_on).collect();
-    Bundle { servers, needs, may_be_on, are_on, rules: Vec::new(), kind: 0 }
+    Bundle { servers, load: number, may_be_on, are_on, rules: Vec::new(), kind: 0 }
 }
 
 fn bind(bundles: &mut [Bundle], bundle_of: &[usize], number: usize, rule: &Rule) -> Option<()> {
@@ -130,8 +147,8 @@ fn bind(bundles: &mut [Bundle], bundle_of: &[usize], number: usize, rule: &Rule)
     Some(())
 }
 
-fn name_kinds(problem: &Problem, bundles: &mut [Bundle]) {
-    type Kind = (Vec<u64>, Vec<bool>, Vec<Option<usize>>, Vec<(usize, Option<usize>)>);
+fn name_kinds(problem: &Problem, bundles: &mut [Bundle], clock: &mut Clock<'_>) {
+    type Kind = (usize, Vec<bool>, Vec<Option<usize>>, Vec<(usize, Option<usize>)>);
     let kind = |bundle: &Bundle| -> Kind {
         let role = |(number, part): &(usize, usize)| {
             let alone_in_part = match problem.rules.get(*number) {
@@ -145,14 +162,12 @@ fn name_kinds(problem: &Problem, bundles: &mut [Bundle]) {
         let mut are_on = bundle.are_on.clone();
         are_on.sort_unstable();
         let roles = bundle.rules.iter().map(role).collect();
-        (bundle.needs.clone(), bundle.may_be_on.clone(), are_on, roles)
+        (bundle.load, bundle.may_be_on.clone(), are_on, roles)
     };
-    let mut kinds: Vec<Kind> = Vec::new();
+    let mut kinds: HashMap<Kind, usize> = HashMap::new();
     for bundle in bundles.iter_mut() {
-        let it = kind(bundle);
-        bundle.kind = kinds.iter().position(|known| *known == it).unwrap_or_else(|| {
-            kinds.push(it);
-            kinds.len() - 1
-        });
+        clock.is_up_after(bundle.may_be_on.len());
+        let next = kinds.len();
+        bundle.kind = *kinds.entry(kind(bundle)).or_insert(next);
     }
 }

@@ -16,7 +16,7 @@ pub struct Conflict {
 }
 
 /// What a rule needs and what there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Count {
     /// The rule.
     pub rule: usize,
@@ -26,6 +26,8 @@ pub struct Count {
     pub needed: usize,
     /// Units in which one of its servers could be.
     pub available: usize,
+    /// Those units, each by the first of its hosts where one of the servers could be.
+    pub units: Vec<usize>,
 }
 
 /// The demands of an impossible problem that contradict each other. What is taken away stays away
@@ -64,6 +66,7 @@ fn is_impossible(
     };
     let part = Problem {
         hosts: problem.hosts.clone(),
+        pools: problem.pools.clone(),
         servers: servers.iter().filter_map(|it| problem.servers.get(*it)).cloned().collect(),
         rules: rules.iter().filter_map(|it| problem.rules.get(*it)).map(rule).collect(),
         spread: problem.spread,
@@ -88,22 +91,21 @@ fn counted(problem: &Problem, number: usize) -> Option<Count> {
         Rule::Alone(..) => return None,
     };
     let (units, level) = (Units::of(&problem.hosts), rule.level());
-    let mut open = vec![false; units.count(level)];
+    let mut open: Vec<Option<usize>> = vec![None; units.count(level)];
     for server in rule.servers().iter().filter_map(|server| problem.servers.get(*server)) {
-        for (host, it) in problem.hosts.iter().enumerate() {
+        for host in 0..problem.hosts.len() {
             let fits = server
-                .needs
-                .iter()
-                .enumerate()
-                .all(|(class, need)| *need <= it.free.get(class).copied().unwrap_or(0));
+                .ways
+                .get(host)
+                .is_some_and(|ways| ways.iter().any(|way| way.fits_in(&problem.pools)));
             let may = server.may_be_on.get(host).copied().unwrap_or(false);
             if let (true, Some(unit)) = (fits && may, units.unit(level, host))
                 && let Some(open) = open.get_mut(unit)
             {
-                *open = true;
+                *open = Some(open.map_or(host, |first| first.min(host)));
             }
         }
     }
-    let available = open.iter().filter(|open| **open).count();
-    Some(Count { rule: number, level, needed, available })
+    let units: Vec<usize> = open.into_iter().flatten().collect();
+    Some(Count { rule: number, level, needed, available: units.len(), units })
 }

@@ -1,31 +1,40 @@
 //! The planner's solver: where a whole set of servers can go at once.
 //!
-//! A [`Problem`] is plain data: hosts with what is free on them, servers with what they need and where
-//! they may be, and rules that bind servers to each other. [`solve`] is a function of it: complete (if
-//! there is a way it is found, if there is none that is proven) as long as its time lasts, and the
-//! same answer for the same problem. [`units`] are what rules are about, [`bundle`] joins servers that
-//! can only be placed as one, [`state`] is a placement in the making, and [`search`] goes through
-//! them. [`explain`](mod@explain) says which demands contradict each other. [`groups`] are what
-//! clients say, and come to rules.
+//! A [`Problem`] is plain data: hosts, pools of what is free on them, servers with the ways in which
+//! they can be put on each host, and rules that bind servers to each other. [`solve`] is a function of
+//! it: complete (if there is a way it is found, if there is none that is proven) as long as its time
+//! lasts, and the same answer for the same problem. [`units`] are what rules are about, [`bundle`]
+//! joins servers that can only be placed as one, [`load`] is what those draw on, [`stock`] what is
+//! left and [`packing`] how servers with a choice share a host, [`state`] is a placement in the
+//! making, and [`search`] goes through them. [`explain`](mod@explain) says which demands contradict
+//! each other. [`groups`] are what clients say, and come to rules.
 
 mod bundle;
+mod clock;
 mod cost;
 mod explain;
 pub mod groups;
+mod load;
+mod packing;
 mod precheck;
 mod search;
 mod state;
+mod stock;
 mod units;
+
+use std::sync::Arc;
 
 pub use self::cost::Cost;
 pub use self::explain::{Conflict, explain};
-pub use self::search::{Outcome, Solution, solve};
+pub use self::search::{Outcome, Place, Solution, solve};
 
 /// What is to be placed, and where it can be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
     /// Where servers can be.
     pub hosts: Vec<Host>,
+    /// What servers draw on. Hosts can share them.
+    pub pools: Vec<Pool>,
     /// What is to be placed.
     pub servers: Vec<Server>,
     /// What binds servers to each other.
@@ -34,10 +43,20 @@ pub struct Problem {
     pub spread: bool,
 }
 
+/// What is free of one class on one provider.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pool {
+    /// The dense number of the resource class.
+    pub class: usize,
+    /// How much is free, in the units of the inventory.
+    pub free: u64,
+}
+
 /// A place for servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// How much is free, by resource class, in the units of its inventories.
+    /// How much is free, by resource class, on its own providers together: what the best fit
+    /// ([`Cost::room`]) goes by, not what decides whether a server fits.
     pub free: Vec<u64>,
     /// The rack it is in, if that is known.
     pub rack: Option<u32>,
@@ -47,12 +66,35 @@ pub struct Host {
     pub in_use: bool,
 }
 
+/// What a server draws on when it is put somewhere: pools, by their position in [`Problem::pools`],
+/// and amounts. A pool that there is not has nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Way(pub Vec<(usize, u64)>);
+
+impl Way {
+    /// Whether a server alone finds as much as this.
+    fn fits_in(&self, pools: &[Pool]) -> bool {
+        self.0.iter().all(|(pool, amount)| {
+            let drawn = self.0.iter().filter(|(other, _)| other == pool);
+            let drawn = drawn.fold(0_u64, |sum, (_, amount)| sum.saturating_add(*amount));
+            *amount == 0 || drawn <= pools.get(*pool).map_or(0, |pool| pool.free)
+        })
+    }
+}
+
+/// For each host, the ways in which a server of a size can be put there; none if it cannot.
+pub type Ways = Vec<Vec<Way>>;
+
 /// Something to be placed.
+///
+/// One that must stay where it is, and whose allocations are no longer free, may be on that host only
+/// and has one way there, which draws nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Server {
-    /// How much it needs, by resource class, in the units of inventories.
-    pub needs: Vec<u64>,
-    /// For each host, whether it may be there as far as it alone is concerned.
+    /// In which ways it can be put on each host, as far as room is concerned. Servers of one size
+    /// share it.
+    pub ways: Arc<Ways>,
+    /// For each host, whether it may be there for reasons other than room.
     pub may_be_on: Vec<bool>,
     /// Where it is at present. To be elsewhere is a move.
     pub is_on: Option<usize>,

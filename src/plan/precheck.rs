@@ -3,49 +3,39 @@
 #![expect(clippy::indexing_slicing, reason = "bundles, hosts and units are numbered densely")]
 
 use super::bundle::Bundle;
+use super::clock::Clock;
+use super::load::Load;
 use super::units::Units;
 use super::{Problem, Rule};
 
-/// Whether it can be seen at once that the bundles cannot all be placed.
-pub(super) fn is_hopeless(problem: &Problem, units: &Units, bundles: &[Bundle]) -> bool {
+/// Whether it can be seen at once that the bundles cannot all be placed. It is of no use once the
+/// time is up.
+pub(super) fn is_hopeless(
+    problem: &Problem,
+    units: &Units,
+    bundles: &[Bundle],
+    loads: &[Load],
+    clock: &mut Clock<'_>,
+) -> bool {
     bundles.iter().any(|bundle| !bundle.may_be_on.contains(&true))
-        || lacks_room(problem, bundles)
+        || lacks_room(problem, bundles, loads)
         || problem.rules.iter().enumerate().any(|(number, rule)| match rule {
-            Rule::Apart(_, parts) => !can_be_apart(problem, units, bundles, number, parts.len()),
+            Rule::Apart(_, parts) => {
+                clock.is_up_after(parts.len() * problem.hosts.len());
+                !can_be_apart(problem, units, bundles, number, parts.len())
+            }
             Rule::Together(..) | Rule::Alone(..) => false,
         })
 }
 
-/// Whether bundles that are alike are more than the hosts they may be on have room for, or all
-/// bundles need more of something than there is.
-fn lacks_room(problem: &Problem, bundles: &[Bundle]) -> bool {
-    let alike = |bundle: &&Bundle, like: &Bundle| {
-        bundle.needs == like.needs && bundle.may_be_on == like.may_be_on
-    };
-    let too_many = bundles.iter().any(|like| {
-        let wanted = bundles.iter().filter(|bundle| alike(bundle, like)).count();
-        let hosts = problem.hosts.iter().zip(&like.may_be_on).filter(|(_, may)| **may);
-        let slots = hosts.map(|(host, _)| slots(&host.free, &like.needs, wanted));
-        slots.fold(0, usize::saturating_add) < wanted
-    });
-    let classes = bundles.iter().map(|bundle| bundle.needs.len()).max().unwrap_or(0);
-    too_many
-        || (0..classes).any(|class| {
-            let of = |values: &[u64]| u128::from(values.get(class).copied().unwrap_or(0));
-            let need: u128 = bundles.iter().map(|bundle| of(&bundle.needs)).sum();
-            let anywhere = |host: usize| bundles.iter().any(|bundle| bundle.may_be_on[host]);
-            let hosts = problem.hosts.iter().enumerate().filter(|(nth, _)| anywhere(*nth));
-            need > hosts.map(|(_, host)| of(&host.free)).sum()
-        })
-}
-
-/// How many that need so much fit, `most` at the most.
-fn slots(free: &[u64], needs: &[u64], most: usize) -> usize {
-    let by_class = needs.iter().enumerate().filter(|(_, need)| **need > 0).map(|(class, need)| {
-        let fit = free.get(class).copied().unwrap_or(0) / need;
-        usize::try_from(fit).unwrap_or(most)
-    });
-    by_class.min().unwrap_or(most).min(most)
+/// Whether all bundles need more of something than there is.
+fn lacks_room(problem: &Problem, bundles: &[Bundle], loads: &[Load]) -> bool {
+    let classes = problem.pools.iter().map(|pool| pool.class + 1).max().unwrap_or(0);
+    (0..classes).any(|class| {
+        let least = |bundle: &Bundle| u128::from(loads[bundle.load].least[class]);
+        let pools = problem.pools.iter().filter(|pool| pool.class == class);
+        bundles.iter().map(least).sum::<u128>() > pools.map(|pool| u128::from(pool.free)).sum()
+    })
 }
 
 /// Whether the parts of a rule can have a unit each: a matching, by augmenting paths.

@@ -6,7 +6,9 @@
 )]
 
 use super::bundle::Bundle;
+use super::clock::Clock;
 use super::cost::Cost;
+use super::stock::Stock;
 use super::units::Units;
 use super::{Level, Problem, Rule};
 
@@ -19,7 +21,8 @@ pub(super) struct State<'p> {
     rooms: &'p [u64],
     /// The host of each bundle.
     pub(super) hosts: Vec<Option<usize>>,
-    free: Vec<Vec<u64>>,
+    /// What is left, and who draws on it in which way.
+    pub(super) stock: Stock<'p>,
     /// Bundles of the problem on each host.
     on_host: Vec<usize>,
     in_rack: Vec<usize>,
@@ -47,6 +50,7 @@ impl<'p> State<'p> {
         problem: &'p Problem,
         units: &'p Units,
         bundles: &'p [Bundle],
+        stock: Stock<'p>,
         rooms: &'p [u64],
     ) -> Self {
         let tallies = problem.rules.iter();
@@ -57,7 +61,7 @@ impl<'p> State<'p> {
             bundles,
             rooms,
             hosts: vec![None; bundles.len()],
-            free: problem.hosts.iter().map(|host| host.free.clone()).collect(),
+            stock,
             on_host: vec![0; problem.hosts.len()],
             in_rack: vec![0; units.count(Level::Rack)],
             tallies: tallies.collect(),
@@ -76,11 +80,11 @@ impl<'p> State<'p> {
     }
 
     /// Whether a bundle can be placed on a host beside those that have been placed.
-    pub(super) fn can_be(&self, bundle: usize, host: usize) -> bool {
+    pub(super) fn can_be(&mut self, bundle: usize, host: usize, clock: &mut Clock<'_>) -> bool {
         let it = &self.bundles[bundle];
         it.may_be_on[host]
-            && it.needs.iter().zip(&self.free[host]).all(|(need, free)| need <= free)
             && self.rules_allow(it, host)
+            && self.stock.has_room(it.load, host, clock)
     }
 
     fn rules_allow(&self, bundle: &Bundle, host: usize) -> bool {
@@ -105,11 +109,18 @@ impl<'p> State<'p> {
         })
     }
 
-    pub(super) fn place(&mut self, bundle: usize, host: usize) {
-        let it = &self.bundles[bundle];
-        for (free, need) in self.free[host].iter_mut().zip(&it.needs) {
-            *free -= need;
+    /// Places a bundle in the way of a variant, unless there is no room for that.
+    pub(super) fn place(
+        &mut self,
+        bundle: usize,
+        host: usize,
+        variant: usize,
+        clock: &mut Clock<'_>,
+    ) -> bool {
+        if !self.stock.take(bundle, host, variant, clock) {
+            return false;
         }
+        let it = &self.bundles[bundle];
         self.on_host[host] += 1;
         if self.on_host[host] == 1 && !self.problem.hosts[host].in_use {
             self.new_hosts += 1;
@@ -123,13 +134,12 @@ impl<'p> State<'p> {
         self.placed += count(it);
         self.tally(bundle, host, 1);
         self.hosts[bundle] = Some(host);
+        true
     }
 
     pub(super) fn take_back(&mut self, bundle: usize, host: usize) {
         let it = &self.bundles[bundle];
-        for (free, need) in self.free[host].iter_mut().zip(&it.needs) {
-            *free += need;
-        }
+        self.stock.give_back(bundle, host);
         self.on_host[host] -= 1;
         if self.on_host[host] == 0 && !self.problem.hosts[host].in_use {
             self.new_hosts -= 1;
@@ -169,12 +179,12 @@ impl<'p> State<'p> {
     }
 
     /// What it costs at the least if those that are left are placed as well: `moved` and `room` of
-    /// theirs are known at the least, and that they need `new_hosts` more.
-    pub(super) fn bound(&self, moved: u64, new_hosts: u64, room: u64, left: u64) -> Cost {
+    /// theirs are known at the least.
+    pub(super) fn bound(&self, moved: u64, room: u64, left: u64) -> Cost {
         if self.problem.spread {
             self.cost_with(self.moved + moved, left, left, self.room + room)
         } else {
-            self.cost_with(self.moved + moved, new_hosts, 0, self.room + room)
+            self.cost_with(self.moved + moved, 0, 0, self.room + room)
         }
     }
 
@@ -201,28 +211,6 @@ impl<'p> State<'p> {
             racks: wanted(is_new_rack),
             room: self.rooms[host] * count(it),
         }
-    }
-
-    /// How many more hosts those need at the least that are left, for want of room on hosts that
-    /// are in use.
-    pub(super) fn new_hosts_needed(&self, left: &[usize]) -> u64 {
-        let classes = self.bundles.iter().map(|bundle| bundle.needs.len()).max().unwrap_or(0);
-        let needed = |class: usize| {
-            let need =
-                left.iter().filter_map(|bundle| self.bundles[*bundle].needs.get(class)).sum();
-            let (mut at_hand, mut most): (u64, u64) = (0, 0);
-            for (nth, free) in self.free.iter().enumerate() {
-                let free = free.get(class).copied().unwrap_or(0);
-                if self.problem.hosts[nth].in_use || !self.is_untouched(nth) {
-                    at_hand = at_hand.saturating_add(free);
-                } else {
-                    most = most.max(free);
-                }
-            }
-            let missing = u64::saturating_sub(need, at_hand);
-            missing.div_ceil(most.max(1))
-        };
-        (0..classes).map(needed).max().unwrap_or(0)
     }
 }
 

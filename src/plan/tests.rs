@@ -1,11 +1,13 @@
-//! The solver beside an exhaustive search, and the cases that greedy planners get wrong.
+//! The cases that greedy planners get wrong, and those of hosts that are trees.
 
 #![expect(clippy::cast_possible_truncation, reason = "the problems are tiny")]
 
-use proptest::prelude::*;
+mod exhaustive;
+
+use std::sync::Arc;
 
 use super::{
-    Conflict, Cost, Host, Level, Outcome, Problem, Rule, Server, Solution, explain, solve,
+    Host, Level, Outcome, Pool, Problem, Rule, Server, Solution, Way, Ways, explain, solve,
 };
 
 fn never() -> bool {
@@ -23,21 +25,37 @@ fn hosts(free: &[(u64, u32)]) -> Vec<Host> {
     free.iter().map(host).collect()
 }
 
+/// The pool of each of these hosts.
+fn pools(hosts: &[Host]) -> Vec<Pool> {
+    hosts.iter().map(|host| Pool { class: 0, free: host.free[0] }).collect()
+}
+
+/// The ways of a size that draws on the pool of its host.
+fn one_way(need: u64, hosts: usize) -> Arc<Ways> {
+    Arc::new((0..hosts).map(|host| vec![Way(vec![(host, need)])]).collect())
+}
+
 fn servers(count: usize, need: u64, hosts: usize) -> Vec<Server> {
-    let server = || Server { needs: vec![need], may_be_on: vec![true; hosts], is_on: None };
-    std::iter::repeat_with(server).take(count).collect()
+    let ways = one_way(need, hosts);
+    vec![Server { ways, may_be_on: vec![true; hosts], is_on: None }; count]
+}
+
+fn hosts_of(solution: &Solution) -> Vec<usize> {
+    solution.places.iter().map(|place| place.host).collect()
 }
 
 /// Two racks of two hosts with eight slots each: the site of the original's own tests.
 fn site(count: usize, rules: Vec<Rule>) -> Problem {
     let hosts = hosts(&[(8, 0), (8, 0), (8, 1), (8, 1)]);
-    Problem { servers: servers(count, 1, hosts.len()), hosts, rules, spread: false }
+    let (pools, servers) = (pools(&hosts), servers(count, 1, hosts.len()));
+    Problem { hosts, pools, servers, rules, spread: false }
 }
 
 fn placed(problem: &Problem) -> Option<Solution> {
     match solve(problem, never) {
         Outcome::Placed(solution) => {
-            assert_eq!(broken(problem, &solution.hosts), None);
+            assert_eq!(broken(problem, &hosts_of(&solution)), None);
+            assert!(is_drawn(problem, &solution));
             assert_eq!(solution.cost, solution.bound);
             Some(solution)
         }
@@ -46,7 +64,20 @@ fn placed(problem: &Problem) -> Option<Solution> {
     }
 }
 
-/// What is wrong with a placement, by a literal reading of the problem.
+/// Whether the pools have what the ways of a placement draw.
+fn is_drawn(problem: &Problem, solution: &Solution) -> bool {
+    let mut left: Vec<u64> = problem.pools.iter().map(|pool| pool.free).collect();
+    problem.servers.iter().zip(&solution.places).all(|(server, place)| {
+        let Way(draws) = &server.ways[place.host][place.way];
+        draws.iter().all(|(pool, amount)| {
+            let rest = left[*pool].checked_sub(*amount);
+            left[*pool] = rest.unwrap_or(0);
+            rest.is_some()
+        })
+    })
+}
+
+/// What is wrong with a placement but for room, by a literal reading of the problem.
 fn broken(problem: &Problem, places: &[usize]) -> Option<&'static str> {
     let unit = |level: Level, server: usize| {
         let host = places[server];
@@ -56,14 +87,6 @@ fn broken(problem: &Problem, places: &[usize]) -> Option<&'static str> {
             Level::Cluster => problem.hosts[host].cluster,
         }
     };
-    for (number, host) in problem.hosts.iter().enumerate() {
-        for (class, free) in host.free.iter().enumerate() {
-            let on = problem.servers.iter().zip(places).filter(|(_, place)| **place == number);
-            if on.map(|(server, _)| server.needs[class]).sum::<u64>() > *free {
-                return Some("room");
-            }
-        }
-    }
     if problem.servers.iter().zip(places).any(|(server, place)| !server.may_be_on[*place]) {
         return Some("where it may be");
     }
@@ -89,123 +112,6 @@ fn broken(problem: &Problem, places: &[usize]) -> Option<&'static str> {
         }
     }
     None
-}
-
-/// The least cost of all placements, by trying every one.
-fn exhaustive(problem: &Problem) -> Option<Cost> {
-    let rooms = super::cost::rooms(problem);
-    let (hosts, count) = (problem.hosts.len(), problem.servers.len());
-    let mut best = None;
-    for number in 0..hosts.pow(count as u32) {
-        let places: Vec<usize> =
-            (0..count).map(|nth| number / hosts.pow(nth as u32) % hosts).collect();
-        if broken(problem, &places).is_some() {
-            continue;
-        }
-        let mut used = places.clone();
-        used.sort_unstable();
-        used.dedup();
-        let mut racks: Vec<u32> =
-            used.iter().filter_map(|host| problem.hosts[*host].rack).collect();
-        racks.sort_unstable();
-        racks.dedup();
-        let new = used.iter().filter(|host| !problem.hosts[**host].in_use).count() as u64;
-        let moved =
-            |(server, place): &(&Server, &usize)| server.is_on.is_some_and(|at| at != **place);
-        let (all, racks) = (count as u64, racks.len() as u64);
-        let cost = Cost {
-            moved: problem.servers.iter().zip(&places).filter(moved).count() as u64,
-            new_hosts: if problem.spread { all - new } else { new },
-            racks: if problem.spread { all - racks.min(all) } else { racks },
-            room: places.iter().map(|host| rooms[*host]).sum(),
-        };
-        best = Some(best.map_or(cost, |best: Cost| best.min(cost)));
-    }
-    best
-}
-
-fn problems() -> impl Strategy<Value = Problem> {
-    let host = (prop::collection::vec(0_u64..5, 2), prop::option::of(0_u32..2), any::<bool>());
-    let host = host.prop_map(|(free, rack, in_use)| Host { free, rack, cluster: rack, in_use });
-    (prop::collection::vec(host, 1..5), 1_usize..6).prop_flat_map(|(hosts, count)| {
-        let (here, there) = (hosts.len(), hosts.len());
-        let server = (
-            prop::collection::vec(0_u64..3, 2),
-            prop::collection::vec(prop::bool::weighted(0.8), here),
-            prop::option::weighted(0.3, 0..there),
-        );
-        let server =
-            server.prop_map(|(needs, may_be_on, is_on)| Server { needs, may_be_on, is_on });
-        let level = prop::sample::select(vec![Level::Host, Level::Rack, Level::Cluster]);
-        let some = prop::sample::subsequence((0..count).collect::<Vec<_>>(), 1..=count);
-        let rule =
-            (level, some, 0..3_usize, 1..=2_usize).prop_map(|(level, members, kind, size)| {
-                match kind {
-                    0 => Rule::Together(level, members),
-                    1 => Rule::Apart(level, members.chunks(size).map(<[usize]>::to_vec).collect()),
-                    _ => Rule::Alone(level, members),
-                }
-            });
-        (
-            Just(hosts),
-            prop::collection::vec(server, count),
-            prop::collection::vec(rule, 0..4),
-            any::<bool>(),
-        )
-            .prop_map(|(hosts, servers, rules, spread)| Problem {
-                hosts,
-                servers,
-                rules,
-                spread,
-            })
-    })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
-
-    #[test]
-    fn it_is_the_best_of_all_placements(problem in problems()) {
-        let found = placed(&problem);
-        prop_assert_eq!(found.as_ref().map(|it| it.cost), exhaustive(&problem));
-    }
-
-    #[test]
-    fn a_conflict_is_one_and_is_the_smallest(problem in problems()) {
-        if placed(&problem).is_some() {
-            return Ok(());
-        }
-        let Conflict { rules, servers, .. } = explain(&problem, never);
-        let with = |rules: &[usize], servers: &[usize]| {
-            let kept = |list: &[usize]| -> Vec<usize> {
-                list.iter().filter_map(|it| servers.iter().position(|known| known == it)).collect()
-            };
-            let rule = |number: &usize| match &problem.rules[*number] {
-                Rule::Together(level, list) => Rule::Together(*level, kept(list)),
-                Rule::Alone(level, list) => Rule::Alone(*level, kept(list)),
-                Rule::Apart(level, parts) => {
-                    Rule::Apart(*level, parts.iter().map(|part| kept(part)).collect())
-                }
-            };
-            let part = Problem {
-                hosts: problem.hosts.clone(),
-                servers: servers.iter().map(|it| problem.servers[*it].clone()).collect(),
-                rules: rules.iter().map(rule).collect(),
-                spread: problem.spread,
-            };
-            placed(&part).is_some()
-        };
-        prop_assert!(!with(&rules, &servers));
-        let without = |list: &[usize], it: usize| -> Vec<usize> {
-            list.iter().copied().filter(|other| *other != it).collect()
-        };
-        for rule in &rules {
-            prop_assert!(with(&without(&rules, *rule), &servers), "rule {}", rule);
-        }
-        for server in &servers {
-            prop_assert!(with(&rules, &without(&servers, *server)), "server {}", server);
-        }
-    }
 }
 
 #[test]
@@ -267,17 +173,18 @@ fn the_fixtures_of_the_original() {
 fn the_dead_end_of_greedy_planners_is_none() {
     let hosts = hosts(&[(2, 0), (3, 0)]);
     let mut servers = servers(2, 2, 2);
-    servers[1].needs = vec![1];
+    servers[1].ways = one_way(1, 2);
     servers[1].may_be_on = vec![true, false];
-    let problem = Problem { hosts, servers, rules: Vec::new(), spread: false };
-    assert_eq!(placed(&problem).unwrap().hosts, [1, 0]);
+    let pools = pools(&hosts);
+    let problem = Problem { hosts, pools, servers, rules: Vec::new(), spread: false };
+    assert_eq!(hosts_of(&placed(&problem).unwrap()), [1, 0]);
 }
 
 #[test]
 fn overlapping_affinities_are_one() {
     let rules =
         vec![Rule::Together(Level::Host, vec![0, 1]), Rule::Together(Level::Host, vec![1, 2])];
-    let hosts = placed(&site(3, rules)).unwrap().hosts;
+    let hosts = hosts_of(&placed(&site(3, rules)).unwrap());
     assert!(hosts.iter().all(|host| *host == hosts[0]));
 }
 
@@ -289,20 +196,20 @@ fn who_can_stay_stays() {
     }
     let solution = placed(&problem).unwrap();
     assert_eq!(solution.cost.moved, 1);
-    assert_eq!(solution.hosts[2], 1);
+    assert_eq!(solution.places[2].host, 1);
 }
 
 #[test]
 fn spreading_is_packing_reversed() {
     let packed = placed(&site(4, Vec::new())).unwrap();
     let spread = placed(&Problem { spread: true, ..site(4, Vec::new()) }).unwrap();
-    let different = |hosts: &[usize]| {
-        let mut hosts = hosts.to_vec();
+    let different = |solution: &Solution| {
+        let mut hosts = hosts_of(solution);
         hosts.sort_unstable();
         hosts.dedup();
         hosts.len()
     };
-    assert_eq!((different(&packed.hosts), different(&spread.hosts)), (1, 4));
+    assert_eq!((different(&packed), different(&spread)), (1, 4));
 }
 
 #[test]
@@ -311,22 +218,76 @@ fn a_conflict_says_what_is_needed_and_what_there_is() {
     let problem = site(4, vec![Rule::Together(Level::Cluster, vec![0, 3]), apart]);
     let conflict = explain(&problem, never);
     assert_eq!((conflict.rules, conflict.servers), (vec![1], vec![0, 1, 2]));
-    assert_eq!((conflict.counts[0].needed, conflict.counts[0].available), (3, 2));
+    let count = &conflict.counts[0];
+    assert_eq!((count.needed, count.available, &*count.units), (3, 2, &[0, 2][..]));
 }
 
 #[test]
 fn time_that_is_up_ends_it() {
     let mut problem = site(30, Vec::new());
     for (nth, server) in problem.servers.iter_mut().enumerate() {
-        server.needs = vec![1 + u64::from(nth % 2 == 0)];
+        server.ways = one_way(1 + u64::from(nth % 2 == 0), 4);
         server.may_be_on[nth % 4] = false;
     }
     problem.hosts.iter_mut().for_each(|host| host.free = vec![12]);
+    problem.pools.iter_mut().for_each(|pool| pool.free = 12);
     let mut looks = 0;
     let outcome = solve(&problem, || {
         looks += 1;
         looks > 40
     });
     let Outcome::Placed(solution) = outcome else { panic!("{outcome:?}") };
-    assert!(broken(&problem, &solution.hosts).is_none() && solution.bound <= solution.cost);
+    assert!(broken(&problem, &hosts_of(&solution)).is_none() && is_drawn(&problem, &solution));
+    assert!(solution.bound <= solution.cost);
+}
+
+/// A host of two nodes with three units each: four servers of one unit and one of two go there, but
+/// only if the second of the small ones joins the first.
+#[test]
+fn those_with_a_choice_make_way_for_others() {
+    let sized = |need: u64| Arc::new(vec![vec![Way(vec![(0, need)]), Way(vec![(1, need)])]]);
+    let server = |need: u64| Server { ways: sized(need), may_be_on: vec![true], is_on: None };
+    let mut problem = Problem {
+        hosts: vec![Host { free: vec![6], ..Host::default() }],
+        pools: vec![Pool { class: 0, free: 3 }; 2],
+        servers: [1, 1, 2, 2].map(server).to_vec(),
+        rules: Vec::new(),
+        spread: false,
+    };
+    assert!(placed(&problem).is_some());
+    problem.servers = [2, 2, 2].map(server).to_vec();
+    assert_eq!(placed(&problem), None);
+    problem.rules = vec![Rule::Together(Level::Host, vec![0, 1, 2])];
+    assert_eq!(placed(&problem), None);
+    problem.servers = [1, 3, 2].map(server).to_vec();
+    assert!(placed(&problem).is_some());
+}
+
+/// Two hosts share a pool, and only the first has one of its own as well.
+#[test]
+fn who_has_a_choice_leaves_the_shared_pool_to_others() {
+    let ways = vec![vec![Way(vec![(0, 2)]), Way(vec![(1, 2)])], vec![Way(vec![(0, 2)])]];
+    let server = Server { ways: Arc::new(ways), may_be_on: vec![true; 2], is_on: None };
+    let mut problem = Problem {
+        hosts: vec![Host::default(); 2],
+        pools: vec![Pool { class: 0, free: 3 }, Pool { class: 0, free: 2 }],
+        servers: vec![server; 2],
+        rules: vec![Rule::Apart(Level::Host, vec![vec![0], vec![1]])],
+        spread: false,
+    };
+    assert_eq!(placed(&problem).unwrap().places.iter().map(|it| it.way).max(), Some(1));
+    problem.pools[1].free = 1;
+    assert_eq!(placed(&problem), None);
+}
+
+#[test]
+fn who_is_pinned_draws_nothing() {
+    let mut problem = site(2, Vec::new());
+    let ways = vec![Vec::new(), Vec::new(), vec![Way::default()], Vec::new()];
+    let may_be_on = vec![false, false, true, false];
+    problem.servers.push(Server { ways: Arc::new(ways), may_be_on, is_on: Some(2) });
+    problem.pools[2].free = 2;
+    let solution = placed(&problem).unwrap();
+    assert_eq!(hosts_of(&solution), [2, 2, 2]);
+    assert_eq!(solution.cost.moved, 0);
 }

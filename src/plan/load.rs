@@ -1,0 +1,300 @@
+//! What bundles draw on where they are placed: the ways of their servers, put together host by host.
+
+#![expect(clippy::indexing_slicing, reason = "pools, classes and sizes are numbered densely")]
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::clock::Clock;
+use super::{Problem, Way};
+
+/// What is drawn: pool and amount, in the order of the pools, each once, and none of nothing.
+pub(super) type Draws = Vec<(usize, u64)>;
+
+/// What the servers of a bundle draw, wherever they are. Bundles of the same sizes share it.
+#[derive(Debug)]
+pub(super) struct Load {
+    /// What is drawn on hosts where there is one way only, one after the other.
+    plain: Draws,
+    at: Vec<Fit>,
+    /// The least that is drawn of each class, whatever the host.
+    pub(super) least: Vec<u64>,
+}
+
+#[derive(Clone, Debug)]
+enum Fit {
+    Never,
+    Plain(Range<usize>),
+    Choice(Vec<Variant>),
+}
+
+/// What a load draws on a host.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Demand<'l> {
+    /// It cannot be there.
+    Never,
+    /// There is one way.
+    Plain(&'l [(usize, u64)]),
+    /// There are several. Those that draw the same on pools of several hosts are one variant.
+    Choice(&'l [Variant]),
+}
+
+/// Ways of a load that differ only in what they draw on pools of their host alone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Variant {
+    /// What it draws on pools that other hosts draw on as well.
+    pub(super) shared: Draws,
+    /// The ways of each server.
+    pub(super) members: Vec<Member>,
+}
+
+/// Ways of one server that draw the same on shared pools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Member {
+    /// For each way its position, and what it draws on pools of the host alone.
+    pub(super) ways: Vec<(usize, Draws)>,
+}
+
+impl Load {
+    pub(super) fn at(&self, host: usize) -> Demand<'_> {
+        match self.at.get(host) {
+            None | Some(Fit::Never) => Demand::Never,
+            Some(Fit::Plain(range)) => Demand::Plain(&self.plain[range.clone()]),
+            Some(Fit::Choice(variants)) => Demand::Choice(variants),
+        }
+    }
+
+    /// In how many ways it can be on a host that the search must tell apart.
+    pub(super) fn variants(&self, host: usize) -> usize {
+        match self.at(host) {
+            Demand::Never => 0,
+            Demand::Plain(_) => 1,
+            Demand::Choice(variants) => variants.len(),
+        }
+    }
+}
+
+/// The sizes of servers: those of one size draw the same wherever they may be.
+#[derive(Debug)]
+pub(super) struct Sizes<'p> {
+    problem: &'p Problem,
+    /// The size of each server.
+    pub(super) of: Vec<usize>,
+    /// A server of each size.
+    first: Vec<usize>,
+    /// For each pool, whether more than one host draws on it.
+    shared: Vec<bool>,
+    classes: usize,
+}
+
+impl<'p> Sizes<'p> {
+    pub(super) fn of(problem: &'p Problem, clock: &mut Clock<'_>) -> Self {
+        let mut by_pointer = HashMap::new();
+        let mut by_ways: HashMap<Vec<(usize, &[Way])>, usize> = HashMap::new();
+        let (mut of, mut first) = (Vec::new(), Vec::new());
+        for (nth, server) in problem.servers.iter().enumerate() {
+            let pointer = Arc::as_ptr(&server.ways);
+            let size = by_pointer.get(&pointer).copied().unwrap_or_else(|| {
+                clock.is_up_after(4 * problem.hosts.len());
+                // Where it may not be does not count: so it stands for those it equals, and its
+                // pointer for nobody else.
+                let open = server.ways.iter().enumerate().filter(|(host, ways)| {
+                    !ways.is_empty() && server.may_be_on.get(*host).is_some_and(|may| *may)
+                });
+                let open = open.map(|(host, ways)| (host, ways.as_slice())).collect();
+                *by_ways.entry(open).or_insert_with(|| {
+                    by_pointer.insert(pointer, first.len());
+                    first.push(nth);
+                    first.len() - 1
+                })
+            });
+            of.push(size);
+        }
+        let classes = problem.pools.iter().map(|pool| pool.class + 1).max().unwrap_or(0);
+        let shared = vec![false; problem.pools.len()];
+        let mut sizes = Self { problem, of, first, shared, classes };
+        sizes.find_shared(clock);
+        sizes
+    }
+
+    fn find_shared(&mut self, clock: &mut Clock<'_>) {
+        let mut owner = vec![None; self.shared.len()];
+        for server in &self.first {
+            for (host, ways) in self.problem.servers[*server].ways.iter().enumerate() {
+                clock.is_up_after(1 + ways.len());
+                for (pool, amount) in ways.iter().flat_map(|Way(draws)| draws) {
+                    let Some(owner) = owner.get_mut(*pool).filter(|_| *amount > 0) else {
+                        continue;
+                    };
+                    self.shared[*pool] |= *owner.get_or_insert(host) != host;
+                }
+            }
+        }
+    }
+
+    /// The ways of every size on a host, with numbers of their own for the pools that no other host
+    /// draws on, and what is free there. Of hosts with the same form, one is like the other.
+    pub(super) fn form(&self, host: usize) -> (Vec<(usize, u64)>, Vec<Vec<Way>>) {
+        let mut own: Vec<usize> = Vec::new();
+        let mut number = |pool: usize| {
+            if self.shared.get(pool).is_none_or(|shared| *shared) {
+                return pool;
+            }
+            let known = own.iter().position(|it| *it == pool).unwrap_or_else(|| {
+                own.push(pool);
+                own.len() - 1
+            });
+            self.shared.len() + known
+        };
+        let mut ways = Vec::new();
+        for server in &self.first {
+            let at = self.problem.servers[*server].ways.get(host);
+            let mut renamed = |Way(draws): &Way| {
+                Way(draws.iter().map(|(pool, amount)| (number(*pool), *amount)).collect())
+            };
+            ways.push(at.into_iter().flatten().map(&mut renamed).collect());
+        }
+        let pools = own.iter().filter_map(|pool| self.problem.pools.get(*pool));
+        (pools.map(|pool| (pool.class, pool.free)).collect(), ways)
+    }
+
+    /// The first way in which a server of a size can be on a host alone.
+    pub(super) fn first_way(&self, size: usize, host: usize) -> usize {
+        self.options(size, host).first().map_or(0, |(way, _)| *way)
+    }
+
+    /// What servers of these sizes draw together. Its servers are in the order of the sizes.
+    pub(super) fn load(&self, sizes: &[usize], clock: &mut Clock<'_>) -> Load {
+        let mut load = Load { plain: Vec::new(), at: Vec::new(), least: Vec::new() };
+        let mut least = vec![u64::MAX; self.classes];
+        for host in 0..self.problem.hosts.len() {
+            if clock.is_up_after(4 * sizes.len()) {
+                break;
+            }
+            let fit = self.fit(sizes, host, &mut load.plain);
+            load.at.push(fit);
+            let at = match load.at(host) {
+                Demand::Never => continue,
+                Demand::Plain(draws) => self.by_class(draws),
+                Demand::Choice(variants) => self.least_of(variants),
+            };
+            for (least, at) in least.iter_mut().zip(at) {
+                *least = at.min(*least);
+            }
+        }
+        load.least = least.into_iter().map(|it| if it == u64::MAX { 0 } else { it }).collect();
+        load
+    }
+
+    fn fit(&self, sizes: &[usize], host: usize, plain: &mut Draws) -> Fit {
+        let options: Vec<_> = sizes.iter().map(|size| self.options(*size, host)).collect();
+        if options.iter().any(Vec::is_empty) {
+            return Fit::Never;
+        }
+        if options.iter().all(|ways| ways.len() == 1) {
+            let from = plain.len();
+            let all = options.iter().flatten().flat_map(|(_, draws)| draws).copied();
+            let draws = merged(all);
+            if !self.is_there(&draws) {
+                return Fit::Never;
+            }
+            plain.extend(draws);
+            return Fit::Plain(from..plain.len());
+        }
+        let mut variants = vec![(Variant::default(), 0)];
+        for (nth, ways) in options.into_iter().enumerate() {
+            let is_same = nth > 0 && sizes[nth] == sizes[nth - 1];
+            let members = self.members(ways);
+            let longer = |(variant, last): &(Variant, usize)| {
+                // Servers of one size can be exchanged: the later has no earlier choice.
+                let from = if is_same { *last } else { 0 };
+                let longer = members.iter().enumerate().skip(from).map(|(choice, it)| {
+                    let mut variant = variant.clone();
+                    variant.shared = merged(variant.shared.iter().chain(&it.0).copied());
+                    variant.members.push(it.1.clone());
+                    (variant, choice)
+                });
+                longer.collect::<Vec<_>>()
+            };
+            variants = variants.iter().flat_map(longer).collect();
+            variants.retain(|(variant, _)| self.is_there(&variant.shared));
+        }
+        let variants: Vec<Variant> = variants.into_iter().map(|(variant, _)| variant).collect();
+        if variants.is_empty() { Fit::Never } else { Fit::Choice(variants) }
+    }
+
+    /// The ways of a size on a host for which there is enough, each once.
+    fn options(&self, size: usize, host: usize) -> Vec<(usize, Draws)> {
+        let ways = &self.problem.servers[self.first[size]].ways;
+        let mut options: Vec<(usize, Draws)> = Vec::new();
+        for (nth, Way(draws)) in ways.get(host).into_iter().flatten().enumerate() {
+            let draws = merged(draws.iter().copied());
+            if self.is_there(&draws) && !options.iter().any(|(_, known)| *known == draws) {
+                options.push((nth, draws));
+            }
+        }
+        options
+    }
+
+    /// The ways, by what they draw on shared pools.
+    fn members(&self, ways: Vec<(usize, Draws)>) -> Vec<(Draws, Member)> {
+        let mut members: Vec<(Draws, Member)> = Vec::new();
+        for (nth, draws) in ways {
+            let (shared, own): (Draws, Draws) =
+                draws.into_iter().partition(|(pool, _)| self.shared[*pool]);
+            let known = members.iter().position(|(known, _)| *known == shared);
+            let at = known.unwrap_or_else(|| {
+                members.push((shared, Member::default()));
+                members.len() - 1
+            });
+            members[at].1.ways.push((nth, own));
+        }
+        members
+    }
+
+    fn is_there(&self, draws: &[(usize, u64)]) -> bool {
+        let free = |pool: usize| self.problem.pools.get(pool).map_or(0, |pool| pool.free);
+        draws.iter().all(|(pool, amount)| *amount <= free(*pool))
+    }
+
+    fn by_class(&self, draws: &[(usize, u64)]) -> Vec<u64> {
+        let mut sums = vec![0_u64; self.classes];
+        for (pool, amount) in draws {
+            let sum = &mut sums[self.problem.pools[*pool].class];
+            *sum = sum.saturating_add(*amount);
+        }
+        sums
+    }
+
+    /// The least of each class that one of the variants draws.
+    fn least_of(&self, variants: &[Variant]) -> Vec<u64> {
+        let least = |all: &mut dyn Iterator<Item = Vec<u64>>| {
+            all.reduce(|one, other| one.iter().zip(other).map(|(a, b)| (*a).min(b)).collect())
+                .unwrap_or_else(|| vec![0; self.classes])
+        };
+        let added = |one: Vec<u64>, other: Vec<u64>| {
+            one.iter().zip(other).map(|(a, b)| a.saturating_add(b)).collect::<Vec<_>>()
+        };
+        least(&mut variants.iter().map(|variant| {
+            let members = variant.members.iter();
+            let ways =
+                |it: &Member| least(&mut it.ways.iter().map(|(_, draws)| self.by_class(draws)));
+            members.map(ways).fold(self.by_class(&variant.shared), added)
+        }))
+    }
+}
+
+/// Draws in the order of their pools, those on one pool together.
+fn merged(draws: impl Iterator<Item = (usize, u64)>) -> Draws {
+    let mut draws: Draws = draws.filter(|(_, amount)| *amount > 0).collect();
+    draws.sort_unstable();
+    draws.dedup_by(|later, earlier| {
+        let same = later.0 == earlier.0;
+        if same {
+            earlier.1 = earlier.1.saturating_add(later.1);
+        }
+        same
+    });
+    draws
+}

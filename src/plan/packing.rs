@@ -1,0 +1,121 @@
+//! Servers on one host that each can draw on it in several ways: which ways go together.
+
+#![expect(clippy::indexing_slicing, reason = "members, ways and pools are numbered densely")]
+
+use std::collections::HashSet;
+
+use super::clock::Clock;
+use super::load::Member;
+
+/// A way for each member, by its position among the ways of the member, so that all of them together
+/// draw no more than is left. Nothing is taken.
+///
+/// Exact: where there is such a choice it is found, unless the time is up.
+pub(super) fn pack(
+    members: &[&Member],
+    left: &mut [u64],
+    clock: &mut Clock<'_>,
+) -> Option<Vec<usize>> {
+    // Those that take the most come first, and those that are alike one after the other.
+    let mut order: Vec<usize> = (0..members.len()).collect();
+    let most = |nth: &usize| {
+        let ways = members[*nth].ways.iter();
+        ways.map(|(_, draws)| draws.iter().map(|(_, amount)| u128::from(*amount)).sum()).max()
+    };
+    order.sort_by_cached_key(|nth| {
+        (std::cmp::Reverse(most(nth).unwrap_or(0_u128)), &members[*nth].ways)
+    });
+    let mut packing = Packing {
+        pools: pools(members),
+        members: order.iter().map(|nth| members[*nth]).collect(),
+        chosen: Vec::new(),
+        failed: HashSet::new(),
+    };
+    let is_packed = packing.run(left, clock);
+    for (nth, way) in packing.chosen.iter().enumerate() {
+        give(left, &packing.members[nth].ways[*way].1);
+    }
+    let mut chosen = vec![0; members.len()];
+    order.iter().zip(&packing.chosen).for_each(|(nth, way)| chosen[*nth] = *way);
+    is_packed.then_some(chosen)
+}
+
+/// Whether there is as much.
+pub(super) fn is_left(left: &[u64], draws: &[(usize, u64)]) -> bool {
+    draws.iter().all(|(pool, amount)| *amount <= left[*pool])
+}
+
+/// Takes what is drawn.
+pub(super) fn take(left: &mut [u64], draws: &[(usize, u64)]) {
+    for (pool, amount) in draws {
+        left[*pool] -= amount;
+    }
+}
+
+/// Gives back what was drawn.
+pub(super) fn give(left: &mut [u64], draws: &[(usize, u64)]) {
+    for (pool, amount) in draws {
+        left[*pool] += amount;
+    }
+}
+
+struct Packing<'m> {
+    /// The pools the members draw on.
+    pools: Vec<usize>,
+    members: Vec<&'m Member>,
+    /// The ways of the first members.
+    chosen: Vec<usize>,
+    /// How many members had a way, from which way on the next one looked, and what was left, where
+    /// that led nowhere.
+    failed: HashSet<(usize, usize, Vec<u64>)>,
+}
+
+impl Packing<'_> {
+    fn run(&mut self, left: &mut [u64], clock: &mut Clock<'_>) -> bool {
+        let mut from = 0;
+        while self.chosen.len() < self.members.len() {
+            let nth = self.chosen.len();
+            if clock.is_up_after(4 * self.pools.len()) {
+                return false;
+            }
+            let ways = &self.members[nth].ways;
+            let way = (from..ways.len()).find(|way| is_left(left, &ways[*way].1));
+            if let Some(way) = way {
+                take(left, &ways[way].1);
+                self.chosen.push(way);
+                from = self.first_way();
+                if !self.failed.contains(&self.situation(from, left)) {
+                    continue;
+                }
+            } else {
+                let situation = self.situation(self.first_way(), left);
+                self.failed.insert(situation);
+            }
+            let Some(last) = self.chosen.pop() else { return false };
+            give(left, &self.members[self.chosen.len()].ways[last].1);
+            from = last + 1;
+        }
+        true
+    }
+
+    /// The first way the next member looks at: those that are alike can be exchanged.
+    fn first_way(&self) -> usize {
+        let nth = self.chosen.len();
+        match (self.chosen.last(), self.members.get(nth)) {
+            (Some(last), Some(next)) if self.members[nth - 1] == *next => *last,
+            _ => 0,
+        }
+    }
+
+    fn situation(&self, from: usize, left: &[u64]) -> (usize, usize, Vec<u64>) {
+        (self.chosen.len(), from, self.pools.iter().map(|pool| left[*pool]).collect())
+    }
+}
+
+fn pools(members: &[&Member]) -> Vec<usize> {
+    let ways = members.iter().flat_map(|member| &member.ways);
+    let mut pools: Vec<usize> = ways.flat_map(|(_, draws)| draws).map(|(pool, _)| *pool).collect();
+    pools.sort_unstable();
+    pools.dedup();
+    pools
+}

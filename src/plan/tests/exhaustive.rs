@@ -1,0 +1,255 @@
+//! The solver beside an exhaustive search, on small problems of every sort.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::super::{Conflict, Cost, Host, Level, Pool, Problem, Rule, Server, Way, Ways, explain};
+use super::{broken, never, placed};
+
+/// The least cost of all placements, by trying every one.
+fn exhaustive(problem: &Problem) -> Option<Cost> {
+    let rooms = super::super::cost::rooms(problem);
+    let (hosts, count) = (problem.hosts.len(), problem.servers.len());
+    let mut best: Option<Cost> = None;
+    for number in 0..hosts.pow(count as u32) {
+        let places: Vec<usize> =
+            (0..count).map(|nth| number / hosts.pow(nth as u32) % hosts).collect();
+        if broken(problem, &places).is_some() {
+            continue;
+        }
+        let cost = cost(problem, &rooms, &places);
+        let left = &mut problem.pools.iter().map(|pool| pool.free).collect();
+        if best.is_none_or(|best| cost < best) && is_room(problem, &places, 0, left) {
+            best = Some(cost);
+        }
+    }
+    best
+}
+
+fn cost(problem: &Problem, rooms: &[u64], places: &[usize]) -> Cost {
+    let mut used = places.to_vec();
+    used.sort_unstable();
+    used.dedup();
+    let mut racks: Vec<u32> = used.iter().filter_map(|host| problem.hosts[*host].rack).collect();
+    racks.sort_unstable();
+    racks.dedup();
+    let new = used.iter().filter(|host| !problem.hosts[**host].in_use).count() as u64;
+    let moved = |(server, place): &(&Server, &usize)| server.is_on.is_some_and(|at| at != **place);
+    let (all, racks) = (places.len() as u64, racks.len() as u64);
+    Cost {
+        moved: problem.servers.iter().zip(places).filter(moved).count() as u64,
+        new_hosts: if problem.spread { all - new } else { new },
+        racks: if problem.spread { all - racks.min(all) } else { racks },
+        room: places.iter().map(|host| rooms[*host]).sum(),
+    }
+}
+
+/// Whether the servers from the one on have ways that go together.
+fn is_room(problem: &Problem, places: &[usize], from: usize, left: &mut Vec<u64>) -> bool {
+    let Some(host) = places.get(from) else { return true };
+    problem.servers[from].ways[*host].iter().any(|Way(draws)| {
+        let before = left.clone();
+        let is_drawn = draws.iter().all(|(pool, amount)| {
+            let rest = left[*pool].checked_sub(*amount);
+            left[*pool] = rest.unwrap_or(0);
+            rest.is_some()
+        });
+        let is_room = is_drawn && is_room(problem, places, from + 1, left);
+        *left = before;
+        is_room
+    })
+}
+
+/// A host with nodes of one class, storage of another of its own, and perhaps shared storage.
+#[derive(Clone, Debug)]
+struct Tree {
+    nodes: Vec<u64>,
+    storage: Option<u64>,
+    shared: Option<usize>,
+    rack: Option<u32>,
+    cluster: Option<u32>,
+    in_use: bool,
+}
+
+/// What a server of a size needs: of one node, perhaps of a second one, and of a storage.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    node: u64,
+    second: Option<u64>,
+    storage: u64,
+}
+
+fn trees() -> impl Strategy<Value = Vec<Tree>> {
+    let tree = (
+        prop::collection::vec(0_u64..4, 1..4),
+        prop::option::weighted(0.7, 0_u64..5),
+        prop::option::weighted(0.5, 0_usize..2),
+        prop::option::weighted(0.8, 0_u32..3),
+        prop::option::weighted(0.8, 0_u32..2),
+        any::<bool>(),
+    );
+    let tree = tree.prop_map(|(nodes, storage, shared, rack, cluster, in_use)| Tree {
+        nodes,
+        storage,
+        shared,
+        rack,
+        cluster,
+        in_use,
+    });
+    // Few sorts of hosts, so that many are alike.
+    let sorts = prop::collection::vec(tree, 1..4);
+    (sorts, prop::collection::vec((0_usize..3, 0_u32..3), 1..5)).prop_map(|(sorts, hosts)| {
+        let host = |(sort, rack): (usize, u32)| {
+            let mut tree = sorts[sort % sorts.len()].clone();
+            tree.rack = tree.rack.map(|_| rack);
+            tree
+        };
+        hosts.into_iter().map(host).collect()
+    })
+}
+
+fn sizes() -> impl Strategy<Value = Vec<Size>> {
+    let size = (0_u64..3, prop::option::weighted(0.3, 0_u64..3), 0_u64..3);
+    let size = size.prop_map(|(node, second, storage)| Size { node, second, storage });
+    prop::collection::vec(size, 1..4)
+}
+
+/// The pools, the first two of which are shared, and for each size the ways on each host.
+fn pools_and_ways(trees: &[Tree], sizes: &[Size], shared: [u64; 2]) -> (Vec<Pool>, Vec<Ways>) {
+    let mut pools: Vec<Pool> = shared.map(|free| Pool { class: 1, free }).to_vec();
+    let mut ways: Vec<Ways> = vec![Vec::new(); sizes.len()];
+    for tree in trees {
+        let from = pools.len();
+        pools.extend(tree.nodes.iter().map(|free| Pool { class: 0, free: *free }));
+        let nodes: Vec<usize> = (from..pools.len()).collect();
+        let own = tree.storage.map(|free| {
+            pools.push(Pool { class: 1, free });
+            pools.len() - 1
+        });
+        let storages: Vec<usize> = own.into_iter().chain(tree.shared).collect();
+        for (size, ways) in sizes.iter().zip(&mut ways) {
+            let mut here = Vec::new();
+            for storage in &storages {
+                for first in &nodes {
+                    let draws = vec![(*first, size.node), (*storage, size.storage)];
+                    let Some(amount) = size.second else {
+                        here.push(Way(draws));
+                        continue;
+                    };
+                    for second in &nodes {
+                        here.push(Way([draws.clone(), vec![(*second, amount)]].concat()));
+                    }
+                }
+            }
+            ways.push(here);
+        }
+    }
+    (pools, ways)
+}
+
+fn rules(count: usize) -> impl Strategy<Value = Vec<Rule>> {
+    let level = prop::sample::select(vec![Level::Host, Level::Rack, Level::Cluster]);
+    let some = prop::sample::subsequence((0..count).collect::<Vec<_>>(), 1..=count);
+    let rule =
+        (level, some, 0..3_usize, 1..=2_usize).prop_map(
+            |(level, members, kind, size)| match kind {
+                0 => Rule::Together(level, members),
+                1 => Rule::Apart(level, members.chunks(size).map(<[usize]>::to_vec).collect()),
+                _ => Rule::Alone(level, members),
+            },
+        );
+    prop::collection::vec(rule, 0..4)
+}
+
+fn problems() -> impl Strategy<Value = Problem> {
+    let world = (trees(), sizes(), [0_u64..6, 0_u64..6], 1_usize..6);
+    world.prop_flat_map(|(trees, sizes, shared, count)| {
+        let hosts = trees.len();
+        let (pools, ways) = pools_and_ways(&trees, &sizes, shared);
+        let ways: Vec<Arc<Ways>> = ways.into_iter().map(Arc::new).collect();
+        let server = (
+            prop::sample::select(ways),
+            // Most may be anywhere, so that many are alike.
+            prop::option::weighted(0.3, prop::collection::vec(prop::bool::weighted(0.7), hosts)),
+            prop::option::weighted(0.3, 0..hosts),
+            prop::bool::weighted(0.1),
+        );
+        let server = server.prop_map(move |(ways, may_be_on, is_on, is_pinned)| {
+            let Some(at) = is_on.filter(|_| is_pinned) else {
+                let may_be_on = may_be_on.unwrap_or_else(|| vec![true; hosts]);
+                return Server { ways, may_be_on, is_on };
+            };
+            let here = |host: usize| if host == at { vec![Way::default()] } else { Vec::new() };
+            Server {
+                ways: Arc::new((0..hosts).map(here).collect()),
+                may_be_on: (0..hosts).map(|host| host == at).collect(),
+                is_on,
+            }
+        });
+        let host = |tree: &Tree| Host {
+            free: vec![tree.nodes.iter().sum(), tree.storage.unwrap_or(0)],
+            rack: tree.rack,
+            cluster: tree.cluster,
+            in_use: tree.in_use,
+        };
+        let hosts: Vec<Host> = trees.iter().map(host).collect();
+        (prop::collection::vec(server, count), rules(count), any::<bool>()).prop_map(
+            move |(servers, rules, spread)| {
+                let (hosts, pools) = (hosts.clone(), pools.clone());
+                Problem { hosts, pools, servers, rules, spread }
+            },
+        )
+    })
+}
+
+/// A part of a problem.
+fn part(problem: &Problem, rules: &[usize], servers: &[usize]) -> Problem {
+    let kept = |list: &[usize]| -> Vec<usize> {
+        list.iter().filter_map(|it| servers.iter().position(|known| known == it)).collect()
+    };
+    let rule = |number: &usize| match &problem.rules[*number] {
+        Rule::Together(level, list) => Rule::Together(*level, kept(list)),
+        Rule::Alone(level, list) => Rule::Alone(*level, kept(list)),
+        Rule::Apart(level, parts) => {
+            Rule::Apart(*level, parts.iter().map(|part| kept(part)).collect())
+        }
+    };
+    Problem {
+        servers: servers.iter().map(|it| problem.servers[*it].clone()).collect(),
+        rules: rules.iter().map(rule).collect(),
+        ..problem.clone()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn it_is_the_best_of_all_placements(problem in problems()) {
+        let found = placed(&problem);
+        prop_assert_eq!(found.as_ref().map(|it| it.cost), exhaustive(&problem));
+        prop_assert_eq!(found, placed(&problem));
+    }
+
+    #[test]
+    fn a_conflict_is_one_and_is_the_smallest(problem in problems()) {
+        if placed(&problem).is_some() {
+            return Ok(());
+        }
+        let Conflict { rules, servers, .. } = explain(&problem, never);
+        let with = |rules: &[usize], servers: &[usize]| {
+            placed(&part(&problem, rules, servers)).is_some()
+        };
+        prop_assert!(!with(&rules, &servers));
+        let without = |list: &[usize], it: usize| -> Vec<usize> {
+            list.iter().copied().filter(|other| *other != it).collect()
+        };
+        for rule in &rules {
+            prop_assert!(with(&without(&rules, *rule), &servers), "rule {}", rule);
+        }
+        for server in &servers {
+            prop_assert!(with(&rules, &without(&servers, *server)), "server {}", server);
+        }
+    }
+}
