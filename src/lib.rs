@@ -15,6 +15,7 @@ pub mod import;
 pub mod keystone;
 pub mod model;
 pub mod plan;
+pub mod planner;
 pub mod policy;
 pub mod search;
 pub mod serve;

@@ -7,9 +7,10 @@
 use uuid::Uuid;
 
 use super::plans::PlanRow;
-use super::units::{self, UnitHost};
+use super::units;
 use crate::model::claim::{Books, Claim, Request, judge};
 use crate::model::{ProviderId, Refusal};
+use crate::planner::stack::KeptHost;
 use crate::store::allocations::ConsumerClaim;
 use crate::store::change::{Change, Tx};
 use crate::store::claims::{self, Moves, Needs};
@@ -34,7 +35,7 @@ pub struct Booking {
     /// What is held for placements, by their ids.
     pub claims: Vec<ConsumerClaim>,
     /// Units that groups are to have to themselves.
-    pub units: Vec<UnitHost>,
+    pub units: Vec<KeptHost>,
     /// Every provider of the hosts in those units.
     pub unit_providers: Vec<Uuid>,
 }

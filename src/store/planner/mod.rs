@@ -7,4 +7,3 @@ pub mod plans;
 mod units;
 
 pub(super) use self::arrivals::Arrivals;
-pub use self::units::UnitHost;

@@ -2,8 +2,10 @@
 
 use uuid::Uuid;
 
-use super::UnitHost;
 use crate::model::{ClassId, ProviderId};
+use crate::plan::Level;
+use crate::planner::group::level_named;
+use crate::planner::stack::KeptHost;
 use crate::store::{Result, Store};
 
 /// A plan.
@@ -89,11 +91,11 @@ pub struct Wanted {
 pub struct Standing {
     /// Generations of the groups that were asked about.
     pub generations: Vec<(Uuid, i64)>,
-    /// Where servers of other plans are that are in those groups: the roots of all providers that
-    /// they hold something of.
-    pub occupied: Vec<(Uuid, ProviderId)>,
+    /// What servers of other plans draw on that are in those groups: group, the providers of one
+    /// server.
+    pub occupied: Vec<(Uuid, Vec<ProviderId>)>,
     /// Hosts that groups have to themselves.
-    pub kept: Vec<UnitHost>,
+    pub kept: Vec<KeptHost>,
 }
 
 impl Store {
@@ -195,16 +197,17 @@ impl Store {
     /// The database cannot be asked.
     pub async fn standing(&self, plan: Option<Uuid>, groups: &[Uuid]) -> Result<Standing> {
         let rows = sqlx::query!(
-            r#"select g.id, g.generation, held.root_id as "root?"
+            r#"select g.id, g.generation, held.providers as "providers?"
                from planner_groups g left join (
-                   select distinct pg.group_id, pr.root_id
+                   select pg.group_id, array_agg(distinct a.provider_id order by a.provider_id)
+                              as providers
                    from placement_groups pg join placements p on p.id = pg.placement_id
                    join consumers c on c.uuid = p.consumer
                    join allocations a on a.consumer_id = c.id
-                   join providers pr on pr.id = a.provider_id
                    where pg.group_id = any($1) and p.plan_id is distinct from $2
+                   group by pg.group_id, p.id
                ) held on held.group_id = g.id
-               where g.id = any($1) order by g.id, held.root_id"#,
+               where g.id = any($1) order by g.id, held.providers"#,
             groups,
             plan
         )
@@ -213,29 +216,27 @@ impl Store {
         let mut standing = Standing::default();
         for row in rows {
             standing.generations.push((row.id, row.generation));
-            standing.occupied.extend(row.root.map(|root| (row.id, ProviderId(root))));
+            if let Some(providers) = row.providers {
+                let providers = providers.into_iter().map(ProviderId).collect();
+                standing.occupied.push((row.id, providers));
+            }
         }
         standing.generations.dedup();
         standing.kept = self.kept().await?;
         Ok(standing)
     }
 
-    async fn kept(&self) -> Result<Vec<UnitHost>> {
+    async fn kept(&self) -> Result<Vec<KeptHost>> {
         let rows = sqlx::query!(
             "select root_id, level, unit, group_id from exclusive_units order by root_id, level"
         )
         .fetch_all(self.pool())
         .await?;
-        let host = |row: &str| match row {
-            "rack" => "rack",
-            "cluster" => "cluster",
-            _ => "host",
-        };
         Ok(rows
             .into_iter()
-            .map(|row| UnitHost {
+            .map(|row| KeptHost {
                 root: ProviderId(row.root_id),
-                level: host(&row.level),
+                level: level_named(&row.level).unwrap_or(Level::Host),
                 unit: row.unit,
                 group: row.group_id,
             })

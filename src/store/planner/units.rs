@@ -5,21 +5,10 @@ use uuid::Uuid;
 
 use crate::model::exclusive::EXCLUSIVE_TRAIT;
 use crate::model::{ProviderId, Refusal};
+use crate::planner::group::level_word;
+use crate::planner::stack::KeptHost;
 use crate::store::change::Tx;
 use crate::store::error::{Error, Result};
-
-/// A host, by the root of its tree, that is in a unit of a group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnitHost {
-    /// The root.
-    pub root: ProviderId,
-    /// `host`, `rack` or `cluster`.
-    pub level: &'static str,
-    /// The name of the unit.
-    pub unit: String,
-    /// The group.
-    pub group: Uuid,
-}
 
 /// The stored groups that consumers are in by their placements.
 pub(in crate::store) async fn groups_of_consumers(
@@ -42,12 +31,12 @@ pub(in crate::store) async fn groups_of_consumers(
 ///
 /// # Errors
 /// `UnitTaken`.
-pub(in crate::store) async fn take(tx: &mut Tx<'_>, hosts: &[UnitHost]) -> Result<()> {
+pub(in crate::store) async fn take(tx: &mut Tx<'_>, hosts: &[KeptHost]) -> Result<()> {
     if hosts.is_empty() {
         return Ok(());
     }
     let roots: Vec<i32> = hosts.iter().map(|it| it.root.0).collect();
-    let levels: Vec<&str> = hosts.iter().map(|it| it.level).collect();
+    let levels: Vec<&str> = hosts.iter().map(|it| level_word(it.level)).collect();
     let units: Vec<&str> = hosts.iter().map(|it| it.unit.as_str()).collect();
     let groups: Vec<Uuid> = hosts.iter().map(|it| it.group).collect();
     let taken = sqlx::query_scalar!(

@@ -1,0 +1,195 @@
+//! A plan as it is to be, before it has places: its servers with what is known of them, which of them
+//! may move, and what goes.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::document::{Document, asks_the_same};
+use super::problem::Problem;
+use super::resolve;
+use super::template::{ServerEntry, Template};
+use crate::planner::group::StoredGroup;
+use crate::planner::ids::canonical;
+use crate::planner::location;
+use crate::planner::stack::{Present, Stack};
+use crate::planner::topology::Topology;
+use crate::store::planner::plans::{PlacementRow, PlanRow};
+use crate::world::World;
+
+/// A plan as it stands, and what it stands on.
+#[derive(Debug)]
+pub(super) struct Current {
+    pub(super) plan: PlanRow,
+    pub(super) document: Document,
+    pub(super) template: Template,
+    /// Those that are part of the plan.
+    pub(super) placements: Vec<PlacementRow>,
+    /// Those that are not any more.
+    pub(super) leaving: Vec<PlacementRow>,
+    pub(super) stored: Vec<StoredGroup>,
+    pub(super) world: Arc<World>,
+    /// Whether racks may be read from names of hosts.
+    pub(super) host_names: bool,
+}
+
+impl Current {
+    /// The host that a placement is on.
+    pub(super) fn location(&self, placement: &PlacementRow) -> Option<String> {
+        let topology = Topology::of(&self.world, self.host_names);
+        location(&self.world, &topology, &placement.holds).map(str::to_owned)
+    }
+
+    /// The plan as it is, in which nobody moves.
+    pub(super) fn draft(&self) -> Result<Draft, Problem> {
+        let stack = resolve::stack(&self.document, &self.template, &self.stored, None)?;
+        Ok(Draft::of(self, self.document.clone(), &self.template, stack))
+    }
+
+    /// The plan with less in it; `template` is what the document says.
+    pub(super) fn reduced(
+        &self,
+        document: Document,
+        template: &Template,
+    ) -> Result<Draft, Problem> {
+        let stack = resolve::stack(&document, template, &self.stored, None)?;
+        Ok(Draft::of(self, document, template, stack))
+    }
+
+    /// The plan with another document, whose groups its project has to be allowed to use.
+    pub(super) fn changed(
+        &self,
+        document: Document,
+        template: &Template,
+    ) -> Result<Draft, Problem> {
+        let project = Some(self.plan.project.as_str());
+        let stack = resolve::stack(&document, template, &self.stored, project)?;
+        Ok(Draft::of(self, document, template, stack))
+    }
+}
+
+/// A plan as it is to be.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    pub(super) plan: PlanRow,
+    /// Whether it is stored.
+    pub(super) exists: bool,
+    pub(super) document: Document,
+    pub(super) stack: Stack,
+    /// One for each server of the stack.
+    pub(super) slots: Vec<Slot>,
+    /// Placements that go, with what is held for them.
+    pub(super) removed: Vec<PlacementRow>,
+    /// Placements that are to be no part of the plan any more, but stay.
+    pub(super) leaving: Vec<PlacementRow>,
+    /// Whether the plan gets another name.
+    pub(super) renamed: bool,
+    /// Whether, if it cannot be done otherwise, servers that nobody has reserved may move, too.
+    pub(super) may_give_way: bool,
+}
+
+/// A server of a plan as it is to be.
+#[derive(Clone, Debug)]
+pub(super) struct Slot {
+    pub(super) entry: ServerEntry,
+    /// Its placement, if it has one.
+    pub(super) row: Option<PlacementRow>,
+    /// Whether it is to be reserved.
+    pub(super) reserve: bool,
+    /// Whether it has to be reserved again if it moves.
+    pub(super) unlock: bool,
+    /// The instance, if the request says.
+    pub(super) resource_id: Option<String>,
+}
+
+impl Slot {
+    /// Whether somebody has reserved it.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.row.as_ref().is_some_and(|row| row.reserved == Some(true))
+    }
+}
+
+impl Draft {
+    /// A plan that does not exist yet.
+    pub(super) fn new(plan: PlanRow, document: Document, template: &Template, stack: Stack) -> Self {
+        let slots = template.servers.iter().map(|entry| slot(entry.clone(), None)).collect();
+        Self {
+            plan,
+            exists: false,
+            document,
+            stack,
+            slots,
+            removed: Vec::new(),
+            leaving: Vec::new(),
+            renamed: false,
+            may_give_way: false,
+        }
+    }
+
+    fn of(current: &Current, document: Document, template: &Template, mut stack: Stack) -> Self {
+        // Who comes back has the place that was kept.
+        let all = || current.placements.iter().chain(&current.leaving);
+        let row = |key: &str| all().find(|it| it.orchestration_key == key);
+        let mut slots = Vec::with_capacity(template.servers.len());
+        for (entry, server) in template.servers.iter().zip(&mut stack.servers) {
+            let row = row(&entry.key).cloned();
+            if let Some(row) = &row {
+                let before = current.template.servers.iter().find(|it| it.key == entry.key);
+                let same = before.is_some_and(|before| asks_the_same(before, entry));
+                let stays = before.is_some_and(|before| {
+                    (&before.zone, &before.locations) == (&entry.zone, &entry.locations)
+                });
+                let ours = row.is_hold();
+                server.present = Some(Present { holds: row.holds.clone(), ours });
+                server.resized = !same;
+                server.fixed = same && stays;
+            }
+            slots.push(slot(entry.clone(), row));
+        }
+        let kept = |it: &&PlacementRow| {
+            template.servers.iter().any(|entry| entry.key == it.orchestration_key)
+        };
+        let gone: Vec<PlacementRow> =
+            current.placements.iter().filter(|it| !kept(it)).cloned().collect();
+        // What is reserved may be all that is known of a server that runs.
+        let leaves = |it: &PlacementRow| it.is_hold() && it.reserved == Some(true);
+        let (leaving, removed) = gone.into_iter().partition(leaves);
+        Self {
+            plan: current.plan.clone(),
+            exists: true,
+            document,
+            stack,
+            slots,
+            removed,
+            leaving,
+            renamed: false,
+            may_give_way: false,
+        }
+    }
+
+    /// The position of a server, by the id of its instance, or else by the orchestrator's.
+    pub(super) fn find(&self, id: &str) -> Option<usize> {
+        let key = canonical(id);
+        let row = |slot: &Slot| slot.row.as_ref().and_then(|row| row.resource_key.clone());
+        let by_resource = self.slots.iter().position(|slot| row(slot).as_deref() == Some(&key));
+        by_resource.or_else(|| self.slots.iter().position(|slot| slot.entry.key == key))
+    }
+
+    /// The position of a server, by the id of its placement.
+    pub(super) fn find_placement(&self, id: Uuid) -> Option<usize> {
+        let is_it = |slot: &Slot| slot.row.as_ref().is_some_and(|row| row.id == id);
+        self.slots.iter().position(is_it)
+    }
+
+    /// Whether anybody needs a place.
+    pub(super) fn is_open(&self) -> bool {
+        self.stack.servers.iter().any(|server| {
+            !server.fixed || server.present.as_ref().is_none_or(|it| it.holds.is_empty())
+        })
+    }
+}
+
+fn slot(entry: ServerEntry, row: Option<PlacementRow>) -> Slot {
+    let resource_id = entry.resource_id.clone();
+    Slot { entry, row, reserve: false, unlock: false, resource_id }
+}

@@ -1,0 +1,222 @@
+//! Placements: the places of single servers.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::call::Call;
+use super::plans::{list_of, terms, text, texts};
+use super::problem::Problem;
+use super::reply::Reply;
+use super::schema::{self, Check, Key, NAME_MAX, Object, optional, required};
+use super::settle::{self, Terms};
+use super::views;
+use super::wishes::Wish;
+use crate::planner::ids::{canonical, same};
+use crate::planner::topology::Topology;
+use crate::planner::{location, stack};
+use crate::store::planner::plans::{PlacementRow, Wanted};
+
+const RESERVE: [Key; 3] = [
+    optional("action", Check::Text(NAME_MAX)),
+    optional("locations", Check::Custom("array", texts)),
+    optional("resource_id", Check::Custom("string", name_or_null)),
+];
+const RECOMMEND: [Key; 3] = [
+    optional("excluded_hosts", Check::Custom("array", texts)),
+    optional("locations", Check::Custom("array", texts)),
+    required("resource_id", Check::Name(NAME_MAX)),
+];
+
+/// `GET /v1/placements`
+pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
+    let wanted =
+        Wanted { project: call.only_project().map(str::to_owned), ..Wanted::default() };
+    let rows = call.app.store.placements(&wanted).await?;
+    let world = call.app.store.world().await?;
+    let topology = Topology::of(&world, call.app.options.planner.host_names);
+    let mut found = Vec::new();
+    for row in rows {
+        let view = views::placement(&row, location(&world, &topology, &row.holds));
+        if matches(&call.query, &view, &row) {
+            found.push(view);
+        }
+    }
+    Ok(Reply::json(&found))
+}
+
+/// Whether a placement has what a query asks for. A name that is asked for twice nothing has.
+fn matches(query: &[(String, String)], view: &Value, row: &PlacementRow) -> bool {
+    let metadata: Object = serde_json::from_str(&row.metadata).unwrap_or_default();
+    query.iter().all(|(name, asked)| {
+        let once = query.iter().filter(|(other, _)| other == name).count() == 1;
+        let is_id = ["id", "orchestration_id", "plan_id", "resource_id"].contains(&name.as_str());
+        let is_field = is_id || ["location", "name", "reserved"].contains(&name.as_str());
+        let has = if is_field { view.get(name) } else { metadata.get(name) };
+        let has = has.unwrap_or(&Value::Null);
+        let json: Option<Value> = serde_json::from_str(asked).ok();
+        let equal = match has.as_str() {
+            Some(text) if is_id => same(text, asked),
+            Some(text) => text == asked || json.as_ref().and_then(Value::as_str) == Some(text),
+            None => json.as_ref() == Some(has) && (is_field || metadata.contains_key(name)),
+        };
+        once && equal
+    })
+}
+
+/// `GET /v1/placements/{placement}`
+pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
+    let row = found(&call, call.part("placement")).await?;
+    Ok(Reply::json(&shown(&call, &row).await?))
+}
+
+/// Whether there is the placement that the path names.
+pub(super) async fn exists(call: Call) -> Result<(), Problem> {
+    found(&call, call.part("placement")).await.map(|_| ())
+}
+
+/// `POST /v1/placements/{placement}`: reserves it, on one of the locations.
+pub(super) async fn reserve(call: Call) -> Result<Reply, Problem> {
+    if !call.body.is_empty() {
+        schema::check(&call.body, &RESERVE)?;
+    }
+    let replan = match text(&call.body, "action").as_deref() {
+        None | Some("reserve") => false,
+        Some("replan") => true,
+        Some(other) => {
+            return Err(Problem::bad_request(format!(
+                "Invalid action: {other}. Must be one of (reserve, replan)"
+            )));
+        }
+    };
+    let row = found(&call, call.part("placement")).await?;
+    let wish = Wish::Reserve {
+        placement: row.id,
+        resource_id: text(&call.body, "resource_id").filter(|id| !id.is_empty()),
+        locations: list_of(&call.body, "locations"),
+        replan,
+    };
+    let terms = Terms { dry_run: false, ..terms(&call)? };
+    let plan = row.plan.to_string();
+    settle::change(&call.app, &plan, call.only_project(), &wish, terms).await?;
+    let row = found(&call, &row.id.to_string()).await?;
+    Ok(Reply::created(&shown(&call, &row).await?))
+}
+
+/// `DELETE /v1/placements/{placement}`
+pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
+    let row = found(&call, call.part("placement")).await?;
+    let plan = row.plan.to_string();
+    let terms = terms(&call)?;
+    let wish = Wish::Drop(row.id);
+    settle::change(&call.app, &plan, call.only_project(), &wish, terms).await?;
+    Ok(Reply::no_content())
+}
+
+/// `POST /v1/placements`: another host for something that is there. Nothing changes.
+pub(super) async fn recommend(call: Call) -> Result<Reply, Problem> {
+    schema::check(&call.body, &RECOMMEND)?;
+    let id = text(&call.body, "resource_id").unwrap_or_default();
+    let terms = Terms { dry_run: true, ..terms(&call)? };
+    let excluded = list_of(&call.body, "excluded_hosts").unwrap_or_default();
+    let locations = list_of(&call.body, "locations");
+    let Some(row) = known(&call, &id).await? else {
+        return stranger(&call, &id, excluded, locations, terms).await;
+    };
+    let server = row.orchestration_id.clone();
+    let wish = Wish::Migrate { server, excluded, locations, with_mates: false };
+    let plan = row.plan.to_string();
+    let settled = settle::change(&call.app, &plan, call.only_project(), &wish, terms).await?;
+    let at = settled.draft.find_placement(row.id);
+    let host = at.and_then(|at| settled.hosts.get(at)).and_then(Option::as_deref);
+    let mut view = views::placement(&row, host);
+    let current = shown(&call, &row).await?;
+    if let Some(view) = view.as_object_mut() {
+        let location = current.get("location").cloned().unwrap_or_default();
+        view.insert("current_location".to_owned(), location);
+    }
+    Ok(Reply::json(&view))
+}
+
+/// The same for a consumer that no plan knows.
+async fn stranger(
+    call: &Call,
+    id: &str,
+    excluded: Vec<String>,
+    locations: Option<Vec<String>>,
+    terms: Terms,
+) -> Result<Reply, Problem> {
+    let missing = || Problem::not_found(format!("Resource '{id}' not found"));
+    let consumer = Uuid::parse_str(&canonical(id)).map_err(|_| missing())?;
+    let held = call.app.store.consumer_allocations(consumer).await?.ok_or_else(missing)?;
+    if call.only_project().is_some_and(|project| project != held.project) {
+        return Err(missing());
+    }
+    let world = call.app.store.world().await?;
+    let topology = Topology::of(&world, call.app.options.planner.host_names);
+    let providers = held.providers.iter().filter_map(|it| world.provider(it.provider));
+    let home = topology.host(providers).map(|host| host.name().to_owned());
+    let mut server = stack::Server::of_amounts(
+        id,
+        held.providers.iter().flat_map(|it| it.resources.iter().cloned()),
+    );
+    server.excluded = excluded.into_iter().chain(home.clone()).collect();
+    server.locations = locations.into_iter().collect();
+    let host = settle::recommend(&call.app, server, terms).await?;
+    Ok(Reply::json(&json!({
+        "id": null,
+        "plan_id": null,
+        "name": null,
+        "orchestration_id": null,
+        "resource_id": id,
+        "location": host,
+        "current_location": home,
+        "reserved": null,
+    })))
+}
+
+async fn shown(call: &Call, row: &PlacementRow) -> Result<Value, Problem> {
+    let world = call.app.store.world().await?;
+    let topology = Topology::of(&world, call.app.options.planner.host_names);
+    Ok(views::placement(row, location(&world, &topology, &row.holds)))
+}
+
+/// A placement by its id, or else by the orchestrator's.
+async fn found(call: &Call, id: &str) -> Result<PlacementRow, Problem> {
+    let key = canonical(id);
+    let by_id = Wanted { id: Uuid::parse_str(&key).ok(), ..only(call) };
+    if by_id.id.is_some()
+        && let Some(row) = call.app.store.placements(&by_id).await?.pop()
+    {
+        return Ok(row);
+    }
+    let by_orchestration = Wanted { orchestration_key: Some(key), ..only(call) };
+    let rows = call.app.store.placements(&by_orchestration).await?;
+    let newest = rows.into_iter().max_by_key(|row| !row.leaving);
+    newest.ok_or_else(|| Problem::not_found("Placement not found"))
+}
+
+/// A placement by the id of its instance, or by one of its own.
+async fn known(call: &Call, id: &str) -> Result<Option<PlacementRow>, Problem> {
+    let by_resource = Wanted { resource_key: Some(canonical(id)), ..only(call) };
+    let rows = call.app.store.placements(&by_resource).await?;
+    if let Some(row) = rows.into_iter().filter(|row| !row.leaving).next_back() {
+        return Ok(Some(row));
+    }
+    match found(call, id).await {
+        Ok(row) if row.leaving => Ok(None),
+        Ok(row) => Ok(Some(row)),
+        Err(problem) if problem.is_not_found() => Ok(None),
+        Err(problem) => Err(problem),
+    }
+}
+
+fn only(call: &Call) -> Wanted {
+    Wanted { project: call.only_project().map(str::to_owned), ..Wanted::default() }
+}
+
+fn name_or_null(value: &Value) -> Result<(), String> {
+    if value.is_null() {
+        return Ok(());
+    }
+    schema::text_fault(value, NAME_MAX).map_or(Ok(()), Err)
+}

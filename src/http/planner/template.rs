@@ -1,0 +1,373 @@
+//! The resources of a request: servers to be placed, groups that bind them, and all else, which is
+//! accepted and means nothing here.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value};
+
+use super::problem::Problem;
+use super::schema::{NAME_MAX, Object, text_fault};
+use crate::plan::Level;
+use crate::plan::groups::Kind;
+use crate::planner::group::{kind_named, level_named};
+use crate::planner::ids::canonical;
+
+/// Resources in a request at the most.
+const RESOURCES_MAX: usize = 10_000;
+
+const SERVER: &str = "OS::Nova::Server";
+/// The types by which groups are assigned, of all times.
+const ASSIGNMENTS: [&str; 4] = [
+    "ATT::Valet::GroupAssignment",
+    "OS::Valet::GroupAssignment",
+    "ATT::CloudQoS::ResourceGroup",
+    "ATT::QoS::ResourceGroup",
+];
+
+/// What a request asks for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Template {
+    /// In the order of the request.
+    pub(super) servers: Vec<ServerEntry>,
+    /// In the order of the request.
+    pub(super) groups: Vec<GroupEntry>,
+}
+
+/// A server.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ServerEntry {
+    /// Its orchestration id, as it was written.
+    pub(super) id: String,
+    /// The same as it is compared.
+    pub(super) key: String,
+    /// Its name; its id if it has none.
+    pub(super) name: String,
+    /// How large it is.
+    pub(super) sizing: Sizing,
+    /// Traits it requires.
+    pub(super) required: Vec<String>,
+    /// Traits it forbids.
+    pub(super) forbidden: Vec<String>,
+    /// The availability zone.
+    pub(super) zone: Option<String>,
+    /// Hosts it may be on.
+    pub(super) locations: Option<Vec<String>>,
+    /// Stored groups, by id or name.
+    pub(super) groups: Vec<String>,
+    /// What is kept with it for searching.
+    pub(super) metadata: Object,
+    /// The instance, if it is there already.
+    pub(super) resource_id: Option<String>,
+}
+
+/// How large a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sizing {
+    /// As a flavor, by name or id.
+    Flavor(String),
+    /// These amounts by resource class.
+    Resources(BTreeMap<String, i64>),
+}
+
+/// A group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct GroupEntry {
+    /// What it is called in answers.
+    pub(super) name: String,
+    /// What it is.
+    pub(super) which: Which,
+    /// Servers by position, and groups by position.
+    pub(super) servers: Vec<usize>,
+    /// Groups inside of it.
+    pub(super) groups: Vec<usize>,
+}
+
+/// Which group it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    /// Of this request only.
+    Here(Kind, Level),
+    /// A stored one by its name, which is to be of this kind, and at this level if it has none itself.
+    Named(Kind, Option<Level>, String),
+    /// A stored one, by id or name.
+    Stored(String),
+}
+
+/// Reads the resources of a request.
+///
+/// # Errors
+/// 400, with the resource that is wrong.
+pub(super) fn read(resources: &Object) -> Result<Template, Problem> {
+    if resources.len() > RESOURCES_MAX {
+        return Err(invalid(format!("more than {RESOURCES_MAX} resources")));
+    }
+    let mut template = Template::default();
+    let mut assignments = Vec::new();
+    let mut names = Names::default();
+    for (id, entry) in resources {
+        let entry = Entry::of(id, entry)?;
+        match entry.kind.as_str() {
+            SERVER => {
+                names.add(&entry, Target::Server(template.servers.len()))?;
+                template.servers.push(entry.server()?);
+            }
+            kind if ASSIGNMENTS.contains(&kind) => {
+                names.add(&entry, Target::Group(assignments.len()))?;
+                assignments.push(entry);
+            }
+            _ => names.add(&entry, Target::Nothing)?,
+        }
+    }
+    for assignment in assignments {
+        template.groups.push(assignment.group(&names)?);
+    }
+    Ok(template)
+}
+
+fn invalid(why: impl std::fmt::Display) -> Problem {
+    Problem::bad_request(format!("Valet error: {why}"))
+}
+
+/// What a reference may mean.
+#[derive(Clone, Copy, Debug)]
+enum Target {
+    Server(usize),
+    Group(usize),
+    /// Something that is not placed, such as a volume.
+    Nothing,
+}
+
+/// Ids and names of the request.
+#[derive(Debug, Default)]
+struct Names {
+    ids: HashMap<String, Target>,
+    names: HashMap<String, Target>,
+}
+
+impl Names {
+    fn add(&mut self, entry: &Entry<'_>, target: Target) -> Result<(), Problem> {
+        if self.ids.insert(canonical(entry.id), target).is_some() {
+            return Err(invalid(format!("resource '{}' is there twice", entry.id)));
+        }
+        if let Some(name) = entry.name() {
+            self.names.entry(name.to_owned()).or_insert(target);
+        }
+        Ok(())
+    }
+
+    fn find(&self, reference: &str) -> Option<Target> {
+        self.ids.get(&canonical(reference)).or_else(|| self.names.get(reference)).copied()
+    }
+}
+
+/// One resource, with the keys that may be in capitals.
+struct Entry<'r> {
+    id: &'r str,
+    kind: String,
+    members: HashMap<String, &'r Value>,
+}
+
+impl<'r> Entry<'r> {
+    fn of(id: &'r str, value: &'r Value) -> Result<Self, Problem> {
+        if id.is_empty() || id.chars().nth(NAME_MAX).is_some() {
+            return Err(invalid(format!(
+                "the id of a resource must have 1 to {NAME_MAX} characters"
+            )));
+        }
+        let value = value.as_object().ok_or_else(|| wrong(id, "is not a dictionary"))?;
+        let members: HashMap<String, &Value> =
+            value.iter().map(|(key, value)| (key.to_lowercase(), value)).collect();
+        let kind = members.get("type").and_then(|kind| kind.as_str());
+        let kind = kind.ok_or_else(|| wrong(id, "has no type"))?.to_owned();
+        let entry = Self { id, kind, members };
+        for key in ["name", "resource_id"] {
+            if let Some(value) = entry.members.get(key).filter(|value| !value.is_null())
+                && let Some(fault) = text_fault(value, NAME_MAX)
+            {
+                return Err(wrong(id, &format!("{key}: {fault}")));
+            }
+        }
+        Ok(entry)
+    }
+
+    fn name(&self) -> Option<&'r str> {
+        self.members.get("name").and_then(|name| name.as_str()).filter(|name| !name.is_empty())
+    }
+
+    fn properties(&self) -> Result<Map<String, Value>, Problem> {
+        match self.members.get("properties") {
+            None | Some(Value::Null) => Ok(Map::new()),
+            Some(Value::Object(properties)) => Ok(properties.clone()),
+            Some(_) => Err(wrong(self.id, "properties: not a dictionary")),
+        }
+    }
+
+    fn server(&self) -> Result<ServerEntry, Problem> {
+        let properties = Properties { id: self.id, properties: self.properties()? };
+        let metadata = match self.members.get("metadata") {
+            None | Some(Value::Null) => Object::new(),
+            Some(Value::Object(metadata)) => metadata.clone(),
+            Some(_) => return Err(wrong(self.id, "metadata: not a dictionary")),
+        };
+        let locations = self.members.get("locations").filter(|value| !value.is_null());
+        let locations = locations.map(|list| texts(self.id, "locations", list)).transpose()?;
+        let zone = properties.text("availability_zone")?;
+        // After a colon stands a host that the orchestrator would pin; the planner decides.
+        let zone = zone.and_then(|zone| zone.split(':').next().map(str::to_owned));
+        let resource_id = self.members.get("resource_id").and_then(|id| id.as_str());
+        Ok(ServerEntry {
+            id: self.id.to_owned(),
+            key: canonical(self.id),
+            name: self.name().unwrap_or(self.id).to_owned(),
+            sizing: properties.sizing()?,
+            required: properties.texts("required")?,
+            forbidden: properties.texts("forbidden")?,
+            zone: zone.filter(|zone| !zone.is_empty()),
+            locations,
+            groups: properties.stored_groups()?,
+            metadata,
+            resource_id: resource_id.map(str::to_owned),
+        })
+    }
+
+    fn group(&self, names: &Names) -> Result<GroupEntry, Problem> {
+        let properties = Properties { id: self.id, properties: self.properties()? };
+        let which = properties.which()?;
+        let name = match &which {
+            Which::Named(_, _, name) | Which::Stored(name) => name.clone(),
+            Which::Here(..) => self.name().unwrap_or(self.id).to_owned(),
+        };
+        let (mut servers, mut groups) = (Vec::new(), Vec::new());
+        let list = properties.properties.get("resources");
+        let list = list.ok_or_else(|| wrong(self.id, "has no resources"))?;
+        for reference in references(self.id, list)? {
+            match names.find(&reference) {
+                Some(Target::Server(server)) => servers.push(server),
+                Some(Target::Group(group)) => groups.push(group),
+                Some(Target::Nothing) => {}
+                None => return Err(invalid(format!("invalid resource = {reference}"))),
+            }
+        }
+        Ok(GroupEntry { name, which, servers, groups })
+    }
+}
+
+fn wrong(id: &str, why: &str) -> Problem {
+    invalid(format!("resource '{id}': {why}"))
+}
+
+/// The properties of a resource.
+struct Properties<'r> {
+    id: &'r str,
+    properties: Map<String, Value>,
+}
+
+impl Properties<'_> {
+    fn text(&self, key: &str) -> Result<Option<String>, Problem> {
+        match self.properties.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match (value.as_str(), text_fault(value, NAME_MAX)) {
+                (Some(text), None) => Ok(Some(text.to_owned())),
+                (_, fault) => {
+                    Err(wrong(self.id, &format!("{key}: {}", fault.unwrap_or_default())))
+                }
+            },
+        }
+    }
+
+    fn texts(&self, key: &str) -> Result<Vec<String>, Problem> {
+        let list = self.properties.get(key).filter(|value| !value.is_null());
+        list.map_or(Ok(Vec::new()), |list| texts(self.id, key, list))
+    }
+
+    fn sizing(&self) -> Result<Sizing, Problem> {
+        match self.properties.get("resources") {
+            Some(Value::Object(amounts)) if !amounts.is_empty() => {
+                let amount = |(class, amount): (&String, &Value)| {
+                    let whole = amount.as_i64().filter(|it| (1..=i64::from(i32::MAX)).contains(it));
+                    let whole = whole.ok_or_else(|| {
+                        wrong(self.id, &format!("resources: {class}: not an amount from 1 to 2147483647"))
+                    })?;
+                    Ok((class.clone(), whole))
+                };
+                let amounts = amounts.iter().map(amount).collect::<Result<_, Problem>>()?;
+                return Ok(Sizing::Resources(amounts));
+            }
+            None | Some(Value::Null) => {}
+            Some(_) => {
+                return Err(wrong(self.id, "resources: not a dictionary of amounts by class"));
+            }
+        }
+        // Numbers are ids as people write them.
+        if let Some(Value::Number(id)) = self.properties.get("flavor") {
+            return Ok(Sizing::Flavor(id.to_string()));
+        }
+        let flavor = self.text("flavor")?;
+        flavor.map(Sizing::Flavor).ok_or_else(|| wrong(self.id, "has neither flavor nor resources"))
+    }
+
+    /// `metadata: {"valet": {"groups": [...]}}`
+    fn stored_groups(&self) -> Result<Vec<String>, Problem> {
+        let valet = self.properties.get("metadata").and_then(|metadata| metadata.get("valet"));
+        let Some(list) = valet.and_then(|valet| valet.get("groups")) else { return Ok(Vec::new()) };
+        match list {
+            // Metadata of servers are texts, so lists come as one, too.
+            Value::String(text) => match serde_json::from_str(text) {
+                Ok(list @ Value::Array(_)) => texts(self.id, "metadata: valet: groups", &list),
+                _ => Ok(text.split(',').map(|name| name.trim().to_owned()).collect()),
+            },
+            list => texts(self.id, "metadata: valet: groups", list),
+        }
+    }
+
+    fn which(&self) -> Result<Which, Problem> {
+        if let Some(group) = self.text("group")? {
+            return Ok(Which::Stored(group));
+        }
+        let kind = match self.text("group_type")? {
+            Some(kind) => Some(kind),
+            None => self.text("relationship")?,
+        };
+        let kind = kind.ok_or_else(|| wrong(self.id, "Property 'group_type' must be specified."))?;
+        let kind = kind_named(&kind)
+            .ok_or_else(|| invalid(format!("group_type '{kind}' is invalid.")))?;
+        let level = self.text("level")?;
+        let level = level.map(|level| {
+            level_named(&level).ok_or_else(|| {
+                wrong(self.id, &format!("level '{level}' is invalid: must be host, rack or cluster"))
+            })
+        });
+        let level = level.transpose()?;
+        let name = match self.text("group_name")? {
+            Some(name) => Some(name),
+            None => self.text("name")?,
+        };
+        match (kind, name.filter(|name| !name.is_empty())) {
+            (kind, Some(name)) => Ok(Which::Named(kind, level, name)),
+            (Kind::Exclusivity, None) => {
+                Err(wrong(self.id, "group_name must be used when group_type is 'exclusivity'."))
+            }
+            (kind, None) => Ok(Which::Here(kind, level.unwrap_or(Level::Host))),
+        }
+    }
+}
+
+fn texts(id: &str, key: &str, list: &Value) -> Result<Vec<String>, Problem> {
+    let list = list.as_array().ok_or_else(|| wrong(id, &format!("{key}: not of type array")))?;
+    let text = |value: &Value| match (value.as_str(), text_fault(value, NAME_MAX)) {
+        (Some(text), None) => Ok(text.to_owned()),
+        (_, fault) => Err(wrong(id, &format!("{key}: {}", fault.unwrap_or_default()))),
+    };
+    list.iter().map(text).collect()
+}
+
+/// The resources of a group: ids or names, also as a template refers to them.
+fn references(id: &str, list: &Value) -> Result<Vec<String>, Problem> {
+    let list = list.as_array().ok_or_else(|| wrong(id, "resources: not of type array"))?;
+    let reference = |value: &Value| {
+        let inner = value.get("get_resource").unwrap_or(value);
+        let text = inner.as_str().map(str::to_owned);
+        text.ok_or_else(|| wrong(id, "resources: must be ids or names of resources"))
+    };
+    list.iter().map(reference).collect()
+}

@@ -1,0 +1,244 @@
+//! What requests want of a plan: each makes a draft of the plan as it stands.
+
+use std::collections::BTreeSet;
+
+use super::document::Document;
+use super::draft::{Current, Draft};
+use super::problem::Problem;
+use super::schema::Object;
+use crate::plan::groups;
+use crate::plan::Rule;
+use crate::planner::flavor::Flavor;
+use crate::planner::ids::canonical;
+
+/// What a request wants of a plan that exists.
+#[derive(Clone, Debug)]
+pub(super) enum Wish {
+    /// The same plan once more: it is as good as new if it is within these locations.
+    Repeat {
+        /// As the request names them.
+        locations: Option<Vec<String>>,
+    },
+    /// These resources beside those there are.
+    Add {
+        /// What the client thinks is there.
+        resources: Object,
+        /// What is to come, or to change.
+        update: Object,
+    },
+    /// These resources and no others.
+    Replace(Object),
+    /// Another host for one server.
+    Migrate {
+        /// The instance, or the orchestrator's id.
+        server: String,
+        /// Hosts that it must not go to.
+        excluded: Vec<String>,
+        /// Hosts that it may go to.
+        locations: Option<Vec<String>>,
+        /// Whether those go along that must be with it.
+        with_mates: bool,
+    },
+    /// A reservation.
+    Reserve {
+        /// The placement.
+        placement: uuid::Uuid,
+        /// The instance.
+        resource_id: Option<String>,
+        /// Hosts that it may be on.
+        locations: Option<Vec<String>>,
+        /// Whether it is planned anew in any case.
+        replan: bool,
+    },
+    /// One placement less.
+    Drop(uuid::Uuid),
+}
+
+impl Wish {
+    /// The plan as it is to be.
+    pub(super) fn draft(&self, current: &Current, flavors: &[Flavor]) -> Result<Draft, Problem> {
+        match self {
+            Self::Repeat { locations } => repeat(current, locations.as_ref()),
+            Self::Add { resources, update } => {
+                let mut document = current.document.clone();
+                // What the plan has is as the plan has it.
+                let known = |id: &str| {
+                    document.resources.keys().any(|known| canonical(known) == canonical(id))
+                };
+                let new = resources.iter().filter(|(id, _)| !known(id));
+                let new: Object = new.map(|(id, it)| (id.clone(), it.clone())).collect();
+                document.put(&new);
+                document.put(update);
+                change(current, document, flavors)
+            }
+            Self::Replace(resources) => {
+                let document =
+                    Document { resources: resources.clone(), ..current.document.clone() };
+                change(current, document, flavors)
+            }
+            Self::Migrate { server, excluded, locations, with_mates } => {
+                let mut draft = migrate(current, server, excluded, *with_mates)?;
+                if let (Some(at), Some(list)) = (draft.find(server), locations) {
+                    limit(&mut draft, at, list);
+                }
+                Ok(draft)
+            }
+            Self::Reserve { placement, resource_id, locations, replan } => {
+                let mut draft = current.draft()?;
+                let missing = || Problem::not_found("Placement not found");
+                let at = draft.find_placement(*placement).ok_or_else(missing)?;
+                reserve(&mut draft, current, at, locations.as_ref(), *replan);
+                if let (Some(slot), Some(_)) = (draft.slots.get_mut(at), resource_id) {
+                    slot.resource_id.clone_from(resource_id);
+                }
+                Ok(draft)
+            }
+            Self::Drop(placement) => drop_one(current, *placement),
+        }
+    }
+
+    /// The resources whose flavors have to be looked up.
+    pub(super) fn resources(&self) -> Option<&Object> {
+        match self {
+            Self::Add { update, .. } => Some(update),
+            Self::Replace(resources) => Some(resources),
+            Self::Repeat { .. } | Self::Migrate { .. } | Self::Reserve { .. } | Self::Drop(_) => None,
+        }
+    }
+}
+
+fn repeat(current: &Current, locations: Option<&Vec<String>>) -> Result<Draft, Problem> {
+    let document = match locations {
+        Some(_) => Document { locations: locations.cloned(), ..current.document.clone() },
+        None => current.document.clone(),
+    };
+    let mut draft = current.reduced(document, &current.template)?;
+    let Some(locations) = locations else { return Ok(draft) };
+    let is_within = |slot: &super::draft::Slot| {
+        let at = slot.row.as_ref().and_then(|row| current.location(row));
+        at.is_some_and(|at| locations.contains(&at))
+    };
+    if draft.slots.iter().all(is_within) {
+        return Ok(draft);
+    }
+    for (server, slot) in draft.stack.servers.iter_mut().zip(&draft.slots) {
+        server.fixed = slot.is_reserved();
+    }
+    Ok(draft)
+}
+
+/// The plan with other resources. Who is there already stays, unless it is to be another size or
+/// elsewhere; only if there is no other way do those give way that nobody has reserved.
+fn change(
+    current: &Current,
+    mut document: Document,
+    flavors: &[Flavor],
+) -> Result<Draft, Problem> {
+    let template = document.template()?;
+    document.measure(&template, &current.template, flavors)?;
+    let draft = current.changed(document, &template)?;
+    Ok(Draft { may_give_way: true, ..draft })
+}
+
+fn migrate(
+    current: &Current,
+    server: &str,
+    excluded: &[String],
+    with_mates: bool,
+) -> Result<Draft, Problem> {
+    let mut draft = current.draft()?;
+    let at = draft.find(server).ok_or_else(|| {
+        Problem::bad_request(format!("Valet error: Unknown resource or orchestration id: {server}"))
+    })?;
+    let movers = if with_mates { mates(&draft, at) } else { BTreeSet::from([at]) };
+    let home = draft.slots.get(at).and_then(|slot| slot.row.as_ref());
+    let home = home.and_then(|row| current.location(row));
+    for mover in movers {
+        let (Some(server), Some(slot)) =
+            (draft.stack.servers.get_mut(mover), draft.slots.get_mut(mover))
+        else {
+            continue;
+        };
+        server.fixed = false;
+        server.excluded = excluded.to_vec();
+        if mover == at {
+            server.excluded.extend(home.clone());
+        }
+        slot.unlock = true;
+    }
+    Ok(draft)
+}
+
+/// A server and those that are in affinity groups with it, directly or by way of others.
+fn mates(draft: &Draft, server: usize) -> BTreeSet<usize> {
+    let groups: Vec<groups::Group> = draft
+        .stack
+        .groups
+        .iter()
+        .map(|it| groups::Group { kind: it.kind, level: it.level, members: it.members.clone() })
+        .collect();
+    let rules = groups::rules(&groups, draft.stack.servers.len()).unwrap_or_default();
+    let mut found = BTreeSet::from([server]);
+    loop {
+        let before = found.len();
+        for (_, rule) in &rules {
+            if let Rule::Together(_, servers) = rule
+                && servers.iter().any(|it| found.contains(it))
+            {
+                found.extend(servers);
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+fn reserve(
+    draft: &mut Draft,
+    current: &Current,
+    at: usize,
+    locations: Option<&Vec<String>>,
+    replan: bool,
+) {
+    let Some(slot) = draft.slots.get_mut(at) else { return };
+    slot.reserve = true;
+    let place = slot.row.as_ref().and_then(|row| current.location(row));
+    let fits = |place: &String| locations.is_none_or(|list| list.contains(place));
+    if !replan && place.as_ref().is_some_and(fits) {
+        return;
+    }
+    for (nth, server) in draft.stack.servers.iter_mut().enumerate() {
+        let reserved = draft.slots.get(nth).is_some_and(super::draft::Slot::is_reserved);
+        server.fixed = server.fixed && (reserved && nth != at);
+    }
+    if let Some(list) = locations {
+        limit(draft, at, list);
+    }
+}
+
+/// A server may be on these hosts and no others. They are those that are left when all other filters
+/// have spoken, so what the plan was once told does not count any more.
+fn limit(draft: &mut Draft, at: usize, locations: &[String]) {
+    if let Some(server) = draft.stack.servers.get_mut(at) {
+        server.locations = vec![locations.to_vec()];
+    }
+}
+
+fn drop_one(current: &Current, placement: uuid::Uuid) -> Result<Draft, Problem> {
+    if let Some(row) = current.leaving.iter().find(|it| it.id == placement) {
+        let draft = current.draft()?;
+        return Ok(Draft { removed: vec![row.clone()], ..draft });
+    }
+    let row = current.placements.iter().find(|it| it.id == placement);
+    let row = row.ok_or_else(|| Problem::not_found("Placement not found"))?;
+    let mut document = current.document.clone();
+    let entry = current.template.servers.iter().find(|it| it.key == row.orchestration_key);
+    if let Some(entry) = entry {
+        document.remove(entry);
+    }
+    let template = document.template()?;
+    let draft = current.reduced(document, &template)?;
+    // Whoever takes a placement away means it, reserved or not.
+    Ok(Draft { removed: vec![row.clone()], leaving: Vec::new(), ..draft })
+}

@@ -1,0 +1,98 @@
+//! Rules that servers break which have to stay where they are: instances go where their cloud puts
+//! them, and a plan that has drifted must still be able to grow. What is broken already is not asked
+//! for again; everybody else keeps the rest of the rule.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::plan::Rule;
+
+/// The unit that a server which stays is in, by server; those that may move are not in it.
+pub(super) type Stays = HashMap<usize, Option<usize>>;
+
+/// A rule as far as servers that stay do not break it.
+pub(super) fn without_broken(rule: Rule, stays: &Stays) -> Rule {
+    match rule {
+        Rule::Together(level, servers) => Rule::Together(level, together(servers, stays)),
+        Rule::Apart(level, parts) => Rule::Apart(level, apart(parts, stays)),
+        Rule::Alone(level, servers) => Rule::Alone(level, alone(servers, stays)),
+    }
+}
+
+/// Those who stay count only where most of them are.
+fn together(servers: Vec<usize>, stays: &Stays) -> Vec<usize> {
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    for unit in servers.iter().filter_map(|server| *stays.get(server)?) {
+        *counts.entry(unit).or_insert(0) += 1;
+    }
+    let most = counts.iter().max_by_key(|(unit, count)| (**count, usize::MAX - **unit));
+    let most = most.map(|(unit, _)| *unit);
+    let keeps =
+        |server: &usize| stays.get(server).is_none_or(|unit| unit.is_some() && *unit == most);
+    servers.into_iter().filter(keeps).collect()
+}
+
+/// Of those who stay, the first in each unit counts.
+fn apart(parts: Vec<Vec<usize>>, stays: &Stays) -> Vec<Vec<usize>> {
+    let mut first: HashMap<usize, usize> = HashMap::new();
+    let mut kept = Vec::with_capacity(parts.len());
+    for (number, part) in parts.into_iter().enumerate() {
+        let keeps = |server: &usize| match stays.get(server) {
+            None => true,
+            Some(None) => false,
+            Some(Some(unit)) => *first.entry(*unit).or_insert(number) == number,
+        };
+        kept.push(part.into_iter().filter(keeps).collect());
+    }
+    kept
+}
+
+/// Those do not count who stay in a unit with somebody else who stays.
+fn alone(servers: Vec<usize>, stays: &Stays) -> Vec<usize> {
+    let members: HashSet<usize> = servers.iter().copied().collect();
+    let others = stays.iter().filter(|(server, _)| !members.contains(server));
+    let shared: HashSet<usize> = others.filter_map(|(_, unit)| *unit).collect();
+    let keeps = |server: &usize| match stays.get(server) {
+        None => true,
+        Some(unit) => unit.is_some_and(|unit| !shared.contains(&unit)),
+    };
+    servers.into_iter().filter(keeps).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Level;
+
+    const HOST: Level = Level::Host;
+
+    fn stays(at: &[(usize, usize)]) -> Stays {
+        at.iter().map(|(server, unit)| (*server, Some(*unit))).collect()
+    }
+
+    #[test]
+    fn what_nobody_breaks_stays_as_it_is() {
+        let stays = stays(&[(0, 5), (1, 5), (2, 6)]);
+        for rule in [
+            Rule::Together(HOST, vec![0, 1, 9]),
+            Rule::Apart(HOST, vec![vec![0], vec![2], vec![9]]),
+            Rule::Alone(HOST, vec![2, 9]),
+        ] {
+            assert_eq!(without_broken(rule.clone(), &stays), rule);
+        }
+    }
+
+    #[test]
+    fn who_has_gone_elsewhere_does_not_count() {
+        let stays = stays(&[(0, 5), (1, 5), (2, 6)]);
+        let left = |rule| without_broken(rule, &stays);
+        assert_eq!(
+            left(Rule::Together(HOST, vec![0, 1, 2, 9])),
+            Rule::Together(HOST, vec![0, 1, 9])
+        );
+        assert_eq!(
+            left(Rule::Apart(HOST, vec![vec![0], vec![1], vec![9]])),
+            Rule::Apart(HOST, vec![vec![0], vec![], vec![9]])
+        );
+        assert_eq!(left(Rule::Alone(HOST, vec![0, 2])), Rule::Alone(HOST, vec![2]));
+    }
+}

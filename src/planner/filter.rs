@@ -1,0 +1,205 @@
+//! Which hosts a server may be on for reasons other than what is free there: its zone, what the
+//! client allows, where the groups are that it is in, and who has units to themselves.
+
+#![expect(clippy::indexing_slicing, reason = "hosts and servers are numbered densely")]
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use uuid::Uuid;
+
+use super::compose::{HostEntry, is_in_use};
+use super::stack::{Stack, Surroundings};
+use super::topology::{Topology, zone_name};
+use crate::model::ProviderId;
+use crate::plan::groups::Kind;
+use crate::plan::{Level, Ways};
+use crate::world::World;
+
+/// Why a server may not be on a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// There is too little room, or a trait is missing: no allocation candidate.
+    Room,
+    /// It is not in the availability zone.
+    Zone,
+    /// The client did not name it among the locations.
+    Location,
+    /// The client excluded it.
+    Excluded,
+    /// Other members of the group are elsewhere (affinity) or there (diversity).
+    Group,
+    /// The exclusivity group cannot have the unit to itself.
+    Exclusivity,
+    /// Others have the unit to themselves.
+    Kept,
+}
+
+impl Reason {
+    /// What the constraint is called in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Room => "capacity",
+            Self::Zone => "availability-zone",
+            Self::Location => "locations",
+            Self::Excluded => "excluded-hosts",
+            Self::Group => "named-group",
+            Self::Exclusivity => "exclusivity",
+            Self::Kept => "no-exclusivity",
+        }
+    }
+}
+
+/// What decides, looked up once for all servers.
+pub(super) struct Filter<'s> {
+    stack: &'s Stack,
+    hosts: &'s [HostEntry],
+    /// The stored groups of each server.
+    groups_of: Vec<BTreeSet<Uuid>>,
+    /// For each host the groups that have it to themselves.
+    kept: Vec<BTreeSet<Uuid>>,
+    /// What each stored group allows of each host.
+    verdicts: HashMap<Uuid, Vec<Option<Reason>>>,
+}
+
+impl<'s> Filter<'s> {
+    pub(super) fn new(
+        world: &World,
+        topology: &Topology,
+        around: &Surroundings,
+        stack: &'s Stack,
+        groups_of: Vec<BTreeSet<Uuid>>,
+        hosts: &'s [HostEntry],
+    ) -> Self {
+        let kept = |host: &HostEntry| {
+            let here = around.kept.iter().filter(|it| it.root == host.root);
+            here.map(|it| it.group).collect()
+        };
+        let looker = Looker { world, topology, around, hosts };
+        let mut verdicts = HashMap::new();
+        for group in &stack.groups {
+            if let Some(stored) = group.stored {
+                verdicts.insert(stored, looker.verdicts(stored, group.kind, group.level));
+            }
+        }
+        Self { stack, hosts, groups_of, kept: hosts.iter().map(kept).collect(), verdicts }
+    }
+
+    /// For each host whether a server may be there, and how many hosts are ruled out why: each host
+    /// counts for the first reason there is.
+    pub(super) fn open_to(
+        &self,
+        server: usize,
+        ways: &Ways,
+    ) -> (Vec<bool>, BTreeMap<Reason, usize>) {
+        let mut reasons = BTreeMap::new();
+        let it = &self.stack.servers[server];
+        let zone = it.zone.as_deref().map(zone_name);
+        let lists: Vec<HashSet<&str>> =
+            it.locations.iter().map(|list| list.iter().map(String::as_str).collect()).collect();
+        let groups = &self.groups_of[server];
+        let mut open = Vec::with_capacity(self.hosts.len());
+        for (nth, host) in self.hosts.iter().enumerate() {
+            let name = host.name.as_str();
+            let by_groups = || {
+                let verdicts = groups.iter().filter_map(|group| self.verdicts.get(group));
+                verdicts.filter_map(|verdicts| verdicts[nth]).min()
+            };
+            let why = if zone.as_ref().is_some_and(|zone| !host.spot.zones.contains(zone)) {
+                Some(Reason::Zone)
+            } else if lists.iter().any(|list| !list.contains(name)) {
+                Some(Reason::Location)
+            } else if it.excluded.iter().any(|excluded| excluded == name) {
+                Some(Reason::Excluded)
+            } else if !self.kept[nth].is_subset(groups) {
+                Some(Reason::Kept)
+            } else if let Some(why) = by_groups() {
+                Some(why)
+            } else if ways.get(nth).is_none_or(Vec::is_empty) {
+                Some(Reason::Room)
+            } else {
+                None
+            };
+            if let Some(why) = why {
+                *reasons.entry(why).or_insert(0) += 1;
+            }
+            open.push(why.is_none());
+        }
+        (open, reasons)
+    }
+}
+
+/// Looks at the surroundings of one group.
+struct Looker<'l> {
+    world: &'l World,
+    topology: &'l Topology,
+    around: &'l Surroundings,
+    hosts: &'l [HostEntry],
+}
+
+impl Looker<'_> {
+    /// For each host why the group cannot be there.
+    fn verdicts(&self, group: Uuid, kind: Kind, level: Level) -> Vec<Option<Reason>> {
+        let unit = |host: &HostEntry| host.spot.unit(level, &host.name).map(str::to_owned);
+        let taken = self.occupied(group, level);
+        match kind {
+            Kind::Affinity if self.is_nowhere(group) => vec![None; self.hosts.len()],
+            Kind::Affinity => {
+                let there = |host| unit(host).is_some_and(|unit| taken.contains(&unit));
+                self.hosts.iter().map(|host| (!there(host)).then_some(Reason::Group)).collect()
+            }
+            Kind::Diversity => {
+                let free = |host| unit(host).is_some_and(|unit| !taken.contains(&unit));
+                self.hosts.iter().map(|host| (!free(host)).then_some(Reason::Group)).collect()
+            }
+            Kind::Exclusivity => {
+                let closed = self.closed(group, level);
+                let open = |host| unit(host).is_some_and(|unit| !closed.contains(&unit));
+                self.hosts.iter().map(|host| (!open(host)).then_some(Reason::Exclusivity)).collect()
+            }
+        }
+    }
+
+    /// The units that members of other stacks are in.
+    fn occupied(&self, group: Uuid, level: Level) -> HashSet<String> {
+        let servers = self.around.occupied.get(&group).into_iter().flatten();
+        servers
+            .filter_map(|providers| {
+                let providers = providers.iter().filter_map(|id| self.world.provider_by_id(*id));
+                let root = self.topology.host(providers)?;
+                let spot = self.topology.spot(&root);
+                spot.unit(level, root.name()).map(str::to_owned)
+            })
+            .collect()
+    }
+
+    fn is_nowhere(&self, group: Uuid) -> bool {
+        self.around.occupied.get(&group).is_none_or(Vec::is_empty)
+    }
+
+    /// The units that a group can not have to itself: others are there, and it does not have them
+    /// already.
+    fn closed(&self, group: Uuid, level: Level) -> HashSet<String> {
+        let own: HashSet<ProviderId> = self
+            .around
+            .kept
+            .iter()
+            .filter(|it| it.group == group && it.level == level)
+            .map(|it| it.root)
+            .collect();
+        let others = |id: &ProviderId| {
+            self.around
+                .kept
+                .iter()
+                .any(|it| it.root == *id && it.group != group && it.level == level)
+        };
+        let mut closed = HashSet::new();
+        let roots = self.world.providers().filter(|it| it.parent().is_none());
+        for root in
+            roots.filter(|it| others(&it.id()) || (!own.contains(&it.id()) && is_in_use(it)))
+        {
+            let spot = self.topology.spot(&root);
+            closed.extend(spot.unit(level, root.name()).map(str::to_owned));
+        }
+        closed
+    }
+}

@@ -1,0 +1,176 @@
+//! The planner: from a stack and the world to places for all servers of the stack, or to the reason
+//! why there are none. Pure functions over plain data.
+//!
+//! [`stack`] is what is asked for, [`topology`] says where hosts stand, [`compose`] makes it a
+//! problem for the [solver](crate::plan), with [`filter`] for what is not a matter of room, and
+//! [`words`] say what was in the way.
+
+mod compose;
+mod drift;
+mod filter;
+pub mod flavor;
+pub mod group;
+pub mod ids;
+pub mod stack;
+pub mod topology;
+mod words;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use self::compose::{Composed, compose, is_fixed};
+pub use self::filter::Reason;
+use self::stack::{KeptHost, Stack, Surroundings};
+use self::topology::Topology;
+pub use self::words::{Demand, Explanation};
+use crate::model::ProviderId;
+use crate::plan::groups::Kind;
+use crate::plan::{Cost, Outcome, explain, solve};
+use crate::world::{Provider, World};
+
+/// Places for all servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// One for each server of the stack.
+    pub places: Vec<Placed>,
+    /// The stored groups of each server.
+    pub groups: Vec<BTreeSet<Uuid>>,
+    /// Hosts that groups get to themselves which they do not have yet.
+    pub units: Vec<KeptHost>,
+    /// What it costs.
+    pub cost: Cost,
+    /// What it costs at the least: the same, if nothing better is possible.
+    pub bound: Cost,
+}
+
+/// The place of one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The name of its host.
+    pub host: String,
+    /// What is to be held for it: provider, class, amount. `None`: it stays, and so does what is held.
+    pub wants: Option<Vec<(Uuid, String, i64)>>,
+    /// Whether it was elsewhere before.
+    pub moved: bool,
+}
+
+/// Why there are no places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// There are none; why.
+    NoPlaces(Explanation),
+    /// The time was up before it was known whether there are.
+    OutOfTime,
+    /// What is asked makes no sense, whatever the hosts are.
+    Senseless(String),
+    /// Something is named that does not exist.
+    Unknown(String),
+}
+
+/// Finds places for all servers of a stack.
+///
+/// `is_time_up` is asked now and then; after it has said yes, the best that was found counts. To
+/// explain why there is nothing, as much time is taken again at the most: `is_time_over` says when.
+///
+/// # Errors
+/// There is no way, or none was found in time.
+pub fn places(
+    world: &Arc<World>,
+    stack: &Stack,
+    around: &Surroundings,
+    is_time_up: &mut dyn FnMut() -> bool,
+    is_time_over: &mut dyn FnMut() -> bool,
+) -> Result<Answer, Failure> {
+    let composed = compose(world, stack, around, is_time_up)?;
+    match solve(&composed.problem, &mut *is_time_up) {
+        Outcome::Placed(solution) => Ok(answer(&composed, stack, around, &solution)),
+        Outcome::OutOfTime => Err(Failure::OutOfTime),
+        Outcome::Impossible => {
+            let conflict = explain(&composed.problem, is_time_over);
+            Err(Failure::NoPlaces(words::explanation(&composed, stack, &conflict)))
+        }
+    }
+}
+
+fn answer(
+    composed: &Composed,
+    stack: &Stack,
+    around: &Surroundings,
+    solution: &crate::plan::Solution,
+) -> Answer {
+    let Composed { problem, world, hosts, .. } = composed;
+    let mut places = Vec::with_capacity(stack.servers.len());
+    for (nth, (server, place)) in stack.servers.iter().zip(&solution.places).enumerate() {
+        let was_on = problem.servers.get(nth).and_then(|it| it.is_on);
+        let ways = problem.servers.get(nth).and_then(|it| it.ways.get(place.host)?.get(place.way));
+        places.push(Placed {
+            host: hosts.get(place.host).map(|host| host.name.clone()).unwrap_or_default(),
+            wants: ways.filter(|_| !is_fixed(server)).map(|way| wants(composed, world, &way.0)),
+            moved: was_on.is_some_and(|home| home != place.host),
+        });
+    }
+    let groups = composed.memberships.clone();
+    let units = units(world, stack, around, &places, &groups);
+    Answer { places, groups, units, cost: solution.cost, bound: solution.bound }
+}
+
+fn wants(composed: &Composed, world: &World, draws: &[(usize, u64)]) -> Vec<(Uuid, String, i64)> {
+    let want = |(pool, amount): &(usize, u64)| {
+        let (provider, class) = composed.pools.get(*pool)?;
+        let uuid = world.provider_by_id(*provider)?.uuid();
+        Some((uuid, world.class_name(*class)?.to_owned(), i64::try_from(*amount).ok()?))
+    };
+    draws.iter().filter_map(want).collect()
+}
+
+/// The hosts of the units in which the servers of exclusivity groups are, that are not theirs yet.
+fn units(
+    world: &World,
+    stack: &Stack,
+    around: &Surroundings,
+    places: &[Placed],
+    groups: &[BTreeSet<Uuid>],
+) -> Vec<KeptHost> {
+    let topology = Topology::of(world, around.racks_by_names);
+    let mut taken: Vec<KeptHost> = Vec::new();
+    for group in stack.groups.iter().filter(|group| group.kind == Kind::Exclusivity) {
+        let Some(stored) = group.stored else { continue };
+        // Where an instance has gone by itself there may be others, who stay.
+        let is_placed = |placed: &Placed| placed.wants.as_ref().is_some_and(|it| !it.is_empty());
+        let members = places.iter().zip(groups);
+        let members =
+            members.filter(|(placed, groups)| is_placed(placed) && groups.contains(&stored));
+        let hosts: BTreeSet<&str> = members.map(|(placed, _)| placed.host.as_str()).collect();
+        for (unit, roots) in topology.units(world, group.level) {
+            if !roots.iter().any(|root| hosts.contains(root.name())) {
+                continue;
+            }
+            for root in roots {
+                let root = root.id();
+                let host = KeptHost { root, level: group.level, unit: unit.clone(), group: stored };
+                if !around.kept.contains(&host) && !taken.contains(&host) {
+                    taken.push(host);
+                }
+            }
+        }
+    }
+    taken
+}
+
+/// Every provider of the trees of these hosts.
+pub fn providers_of(world: &World, hosts: &[KeptHost]) -> Vec<Uuid> {
+    let roots: BTreeSet<ProviderId> = hosts.iter().map(|host| host.root).collect();
+    let trees = roots.into_iter().filter_map(|root| world.provider_by_id(root));
+    trees.flat_map(|root| root.tree().map(|it| it.uuid()).collect::<Vec<_>>()).collect()
+}
+
+/// The name of the host on which something is held.
+pub fn location<'w>(
+    world: &'w World,
+    topology: &Topology,
+    holds: &[(ProviderId, crate::model::ClassId, i64)],
+) -> Option<&'w str> {
+    topology.host_of(world, holds).as_ref().map(Provider::name)
+}

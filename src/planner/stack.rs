@@ -1,0 +1,114 @@
+//! What is to be planned: a stack of servers, the groups that bind them, and what surrounds them.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use super::flavor::Size;
+use crate::model::{ClassId, ProviderId};
+use crate::plan::Level;
+use crate::plan::groups::{Kind, Member};
+
+/// A stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stack {
+    /// Its servers.
+    pub servers: Vec<Server>,
+    /// The groups that bind them.
+    pub groups: Vec<Group>,
+    /// Whether servers are spread over hosts instead of packed.
+    pub spread: bool,
+}
+
+/// A server to be placed, or one that has its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// What the orchestrator calls it, as it was written.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// What it needs.
+    pub size: Size,
+    /// The availability zone it has to be in.
+    pub zone: Option<String>,
+    /// Names of hosts it has to be on one of: in each of the lists.
+    pub locations: Vec<Vec<String>>,
+    /// Names of hosts it must not be on.
+    pub excluded: Vec<String>,
+    /// Where it is.
+    pub present: Option<Present>,
+    /// Whether it has to stay there.
+    pub fixed: bool,
+    /// Whether what is held for it is not what it needs any more.
+    pub resized: bool,
+}
+
+impl Server {
+    /// A server that nothing is known of but what it needs: amounts by class, which may be named
+    /// several times.
+    pub fn of_amounts(id: &str, amounts: impl Iterator<Item = (String, i64)>) -> Self {
+        let mut size = Size::default();
+        for (class, amount) in amounts {
+            *size.needs.entry(class).or_insert(0) += amount;
+        }
+        Self {
+            id: id.to_owned(),
+            name: id.to_owned(),
+            size,
+            zone: None,
+            locations: Vec::new(),
+            excluded: Vec::new(),
+            present: None,
+            fixed: false,
+            resized: false,
+        }
+    }
+}
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Present {
+    /// What is held for it.
+    pub holds: Vec<(ProviderId, ClassId, i64)>,
+    /// Whether that is given back when it moves. What an instance holds is not the planner's.
+    pub ours: bool,
+}
+
+/// A group of servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// What it is called in answers.
+    pub name: String,
+    /// What it asks.
+    pub kind: Kind,
+    /// Of which units.
+    pub level: Level,
+    /// The stored group that it is, if it holds beyond the stack.
+    pub stored: Option<Uuid>,
+    /// Of whom.
+    pub members: Vec<Member>,
+}
+
+/// What others have done that a stack has to respect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// What servers of other stacks draw on, one list for each, by the stored group they are in.
+    pub occupied: HashMap<Uuid, Vec<Vec<ProviderId>>>,
+    /// Hosts that groups have to themselves.
+    pub kept: Vec<KeptHost>,
+    /// Whether hosts without a trait for their rack are in the one that their name says.
+    pub racks_by_names: bool,
+}
+
+/// A host that is in a unit that a group has to itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptHost {
+    /// The root of its tree.
+    pub root: ProviderId,
+    /// The level of the unit.
+    pub level: Level,
+    /// The unit.
+    pub unit: String,
+    /// The stored group.
+    pub group: Uuid,
+}

@@ -1,0 +1,191 @@
+//! Where hosts stand: their racks, clusters and availability zones, as the traits of their roots say,
+//! or, if that is wanted, as their names do.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::model::{ProviderId, TraitId};
+use crate::plan::Level;
+use crate::world::{Provider, World};
+
+/// What the traits begin with that say where a host stands.
+const RACK: &str = "CUSTOM_RACK_";
+const CLUSTER: &str = "CUSTOM_CLUSTER_";
+const ZONE: &str = "CUSTOM_AZ_";
+
+/// The trait of providers that others draw on, which are no hosts on that account.
+const SHARES: &str = "MISC_SHARES_VIA_AGGREGATE";
+
+/// Letters that stand for kinds of nodes in the names of hosts.
+const NODE_LETTERS: &str = "acufops";
+/// Characters of a region's name that a host's name begins with.
+const REGION_LEN: usize = 3;
+
+/// Where a host stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spot {
+    /// Its rack, if it is in exactly one that is known.
+    pub rack: Option<String>,
+    /// Its cluster, if it is in exactly one that is known.
+    pub cluster: Option<String>,
+    /// The availability zones it is in, as traits name them.
+    pub zones: Vec<String>,
+}
+
+impl Spot {
+    /// The name of the unit it is in at a level; `host` is its own.
+    pub fn unit<'s>(&'s self, level: Level, host: &'s str) -> Option<&'s str> {
+        match level {
+            Level::Host => Some(host),
+            Level::Rack => self.rack.as_deref(),
+            Level::Cluster => self.cluster.as_deref(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Rack,
+    Cluster,
+    Zone,
+}
+
+/// What the traits of a world say of where hosts stand.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    traits: HashMap<TraitId, (Kind, String)>,
+    shares: Option<TraitId>,
+    by_names: bool,
+}
+
+impl Topology {
+    /// Of a world; with `by_names`, where no trait names a rack the name of the host does.
+    pub fn of(world: &World, by_names: bool) -> Self {
+        let said = |name: &str| {
+            let kinds = [(RACK, Kind::Rack), (CLUSTER, Kind::Cluster), (ZONE, Kind::Zone)];
+            kinds.into_iter().find_map(|(prefix, kind)| {
+                let rest = name.strip_prefix(prefix).filter(|rest| !rest.is_empty())?;
+                Some((kind, rest.to_lowercase()))
+            })
+        };
+        let traits = &world.catalogue().traits;
+        let traits = traits.iter().filter_map(|(id, entry)| Some((*id, said(&entry.name)?)));
+        Self { traits: traits.collect(), shares: world.trait_id(SHARES), by_names }
+    }
+
+    /// Where a host stands, by the root of its tree.
+    pub fn spot(&self, root: &Provider<'_>) -> Spot {
+        let mut spot = Spot::default();
+        let (mut racks, mut clusters) = (Vec::new(), Vec::new());
+        for (kind, name) in root.traits().iter().filter_map(|id| self.traits.get(id)) {
+            match kind {
+                Kind::Rack => racks.push(name.clone()),
+                Kind::Cluster => clusters.push(name.clone()),
+                Kind::Zone => spot.zones.push(name.clone()),
+            }
+        }
+        if racks.is_empty() && self.by_names {
+            racks.extend(rack_by_name(root.name()));
+        }
+        spot.rack = only(racks);
+        spot.cluster = only(clusters);
+        spot
+    }
+
+    /// The host that draws on these providers: the root of the tree they are in, those that share
+    /// what they have left aside.
+    pub fn host<'w>(
+        &self,
+        providers: impl Iterator<Item = Provider<'w>> + Clone,
+    ) -> Option<Provider<'w>> {
+        let shares = |it: &Provider<'_>| self.shares.is_some_and(|id| it.traits().contains(&id));
+        let own = providers.clone().find(|it| !shares(it));
+        if let Some(own) = own {
+            return Some(own.root());
+        }
+        // A host may share what it has, and use it itself.
+        let mut roots = providers.map(|it| it.root());
+        let first = roots.next()?;
+        roots.all(|root| root == first).then_some(first)
+    }
+
+    /// The host on which something is held.
+    pub fn host_of<'w>(
+        &self,
+        world: &'w World,
+        holds: &[(ProviderId, crate::model::ClassId, i64)],
+    ) -> Option<Provider<'w>> {
+        self.host(holds.iter().filter_map(|(id, ..)| world.provider_by_id(*id)))
+    }
+
+    /// The roots of every tree, by the unit they are in at a level.
+    pub fn units<'w>(&self, world: &'w World, level: Level) -> BTreeMap<String, Vec<Provider<'w>>> {
+        let mut units: BTreeMap<String, Vec<Provider<'w>>> = BTreeMap::new();
+        for root in world.providers().filter(|it| it.parent().is_none()) {
+            let spot = self.spot(&root);
+            if let Some(unit) = spot.unit(level, root.name()) {
+                units.entry(unit.to_owned()).or_default().push(root);
+            }
+        }
+        units
+    }
+}
+
+/// The name of an availability zone as its trait has it, in lower case.
+pub fn zone_name(zone: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    zone.chars().map(letter).collect()
+}
+
+fn only(mut names: Vec<String>) -> Option<String> {
+    names.pop().filter(|_| names.is_empty())
+}
+
+/// The rack in a name such as `pdk15r05c001`: a region of letters with a number, `r` with a number,
+/// and a letter with a number for the node.
+fn rack_by_name(host: &str) -> Option<String> {
+    let host = host.to_lowercase();
+    let region: String = host.chars().take(REGION_LEN).collect();
+    let rest = host.strip_prefix(region.as_str()).filter(|_| region.len() == REGION_LEN)?;
+    let rest = digits(rest)?.strip_prefix('r')?;
+    let rest = digits(rest)?;
+    let rack = host.strip_suffix(rest)?;
+    let mut node = rest.chars();
+    let letter = node.next().filter(|letter| NODE_LETTERS.contains(*letter));
+    letter.and(digits(node.as_str()))?;
+    Some(rack.to_owned())
+}
+
+/// What follows the digits that a text begins with, of which there is at least one.
+fn digits(text: &str) -> Option<&str> {
+    let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    (rest.len() < text.len()).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{rack_by_name, zone_name};
+
+    #[test]
+    fn racks_are_read_from_names_that_follow_the_pattern() {
+        for (host, rack) in [
+            ("pdk15r05c001", Some("pdk15r05")),
+            ("PDK15R05C001", Some("pdk15r05")),
+            ("abc1r2o3", Some("abc1r2")),
+            ("abc1r2o3.example.org", Some("abc1r2")),
+            ("qos101", None),
+            ("pdk15r05x001", None),
+            ("pdk15r05", None),
+            ("pdk15r05c", None),
+            ("pdkr05c001", None),
+            ("", None),
+            ("é1r2c3", None),
+        ] {
+            assert_eq!(rack_by_name(host).as_deref(), rack, "{host}");
+        }
+    }
+
+    #[test]
+    fn zones_are_compared_as_traits_can_name_them() {
+        assert_eq!(zone_name("Nova-East.1"), "nova_east_1");
+    }
+}

@@ -1,0 +1,229 @@
+//! Why nothing fits, in words: one sentence that names the smallest set of demands found that
+//! contradict each other, and the counts behind it.
+
+use std::collections::BTreeMap;
+
+use super::compose::Composed;
+use super::filter::Reason;
+use super::group::{kind_word, level_word};
+use super::stack::Stack;
+use crate::plan::{Conflict, Level};
+
+/// Units and servers that a sentence names at the most; the rest are counted.
+const NAMED_MAX: usize = 5;
+
+/// Why nothing fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// For people.
+    pub sentence: String,
+    /// For programs: the demands that contradict each other.
+    pub demands: Vec<Demand>,
+}
+
+/// A demand that is part of a contradiction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// `affinity`, `diversity`, `exclusivity`, or `capacity` for what servers need by themselves.
+    pub constraint: &'static str,
+    /// The group, if it is one's demand.
+    pub group: Option<String>,
+    /// `host`, `rack` or `cluster`.
+    pub level: &'static str,
+    /// The servers, as the orchestrator calls them.
+    pub servers: Vec<String>,
+    /// Units that are needed.
+    pub needed: usize,
+    /// Units in which one of the servers could be.
+    pub available: usize,
+    /// Their names.
+    pub units: Vec<String>,
+    /// For how many hosts one of the servers was ruled out, by the reason, summed over them.
+    pub hosts_eliminated: BTreeMap<&'static str, usize>,
+}
+
+/// Says what a conflict is.
+pub(super) fn explanation(composed: &Composed, stack: &Stack, conflict: &Conflict) -> Explanation {
+    let sayer = Sayer { composed, stack, conflict };
+    let mut demands: Vec<Demand> = sayer.of_rules();
+    if demands.is_empty() {
+        demands.push(sayer.of_room());
+    }
+    let mut sentences: Vec<String> = demands.iter().map(|demand| sayer.sentence(demand)).collect();
+    sentences.extend(sayer.hosts_without_unit(&demands));
+    Explanation { sentence: sentences.join("; "), demands }
+}
+
+struct Sayer<'s> {
+    composed: &'s Composed,
+    stack: &'s Stack,
+    conflict: &'s Conflict,
+}
+
+impl Sayer<'_> {
+    fn of_rules(&self) -> Vec<Demand> {
+        let demand = |rule: &usize| {
+            let it = self.composed.problem.rules.get(*rule)?;
+            let group = self.stack.groups.get(*self.composed.groups.get(*rule)?)?;
+            let bound = it.servers();
+            let servers = self.conflict.servers.iter().copied();
+            let servers: Vec<usize> = servers.filter(|server| bound.contains(server)).collect();
+            let count = self.conflict.counts.iter().find(|count| count.rule == *rule);
+            let hosts = count.map(|count| count.units.as_slice()).unwrap_or_default();
+            Some(Demand {
+                constraint: kind_word(group.kind),
+                group: Some(group.name.clone()),
+                level: level_word(group.level),
+                servers: self.ids(&servers),
+                needed: count.map_or(1, |count| count.needed),
+                available: count.map_or(0, |count| count.available),
+                units: self.units(group.level, hosts),
+                hosts_eliminated: self.eliminated(&servers),
+            })
+        };
+        self.conflict.rules.iter().filter_map(demand).collect()
+    }
+
+    /// What servers need by themselves.
+    fn of_room(&self) -> Demand {
+        let servers = &self.conflict.servers;
+        let open: Vec<usize> = (0..self.composed.hosts.len())
+            .filter(|host| servers.iter().any(|server| self.may_be_on(*server, *host)))
+            .collect();
+        Demand {
+            constraint: self.main_reason(servers).name(),
+            group: None,
+            level: level_word(Level::Host),
+            servers: self.ids(servers),
+            needed: servers.len(),
+            available: open.len(),
+            units: self.units(Level::Host, &open),
+            hosts_eliminated: self.eliminated(servers),
+        }
+    }
+
+    fn may_be_on(&self, server: usize, host: usize) -> bool {
+        let server = self.composed.problem.servers.get(server);
+        server.is_some_and(|it| it.may_be_on.get(host).copied().unwrap_or(false))
+    }
+
+    /// What rules most hosts out for these servers.
+    fn main_reason(&self, servers: &[usize]) -> Reason {
+        let mut sums: BTreeMap<Reason, usize> = BTreeMap::new();
+        for (reason, count) in
+            servers.iter().filter_map(|it| self.composed.ruled_out.get(*it)).flatten()
+        {
+            *sums.entry(*reason).or_insert(0) += count;
+        }
+        let most = sums.into_iter().max_by_key(|(reason, count)| (*count, *reason));
+        most.map_or(Reason::Room, |(reason, _)| reason)
+    }
+
+    fn eliminated(&self, servers: &[usize]) -> BTreeMap<&'static str, usize> {
+        let mut sums = BTreeMap::new();
+        for (reason, count) in
+            servers.iter().filter_map(|it| self.composed.ruled_out.get(*it)).flatten()
+        {
+            *sums.entry(reason.name()).or_insert(0) += count;
+        }
+        sums
+    }
+
+    fn ids(&self, servers: &[usize]) -> Vec<String> {
+        let id = |server: &usize| self.stack.servers.get(*server).map(|it| it.id.clone());
+        servers.iter().filter_map(id).collect()
+    }
+
+    /// The names of the units that hosts are in.
+    fn units(&self, level: Level, hosts: &[usize]) -> Vec<String> {
+        let unit = |host: &usize| {
+            let host = self.composed.hosts.get(*host)?;
+            host.spot.unit(level, &host.name).map(str::to_owned)
+        };
+        let mut units: Vec<String> = hosts.iter().filter_map(unit).collect();
+        units.sort_unstable();
+        units.dedup();
+        units
+    }
+
+    fn sentence(&self, demand: &Demand) -> String {
+        let names = self.names(demand);
+        let one = demand.level;
+        let fit = match demand.available {
+            0 => format!("fit in no {one}"),
+            _ => format!("fit in {}: {}", demand.available, listed(&demand.units)),
+        };
+        let why = reasons(&demand.hosts_eliminated);
+        let Some(group) = &demand.group else {
+            return match demand.servers.len() {
+                1 => format!("server {names} fits on none of {}{why}", self.hosts()),
+                count if demand.available == 0 => {
+                    format!("{count} servers ({names}) fit on none of {}{why}", self.hosts())
+                }
+                count => format!(
+                    "{count} servers ({names}) do not fit together on the {} hosts that one of them \
+                     fits on: {}",
+                    demand.available,
+                    listed(&demand.units)
+                ),
+            };
+        };
+        let needs = match demand.needed {
+            1 => format!("1 {one}"),
+            many => format!("{many} {one}s"),
+        };
+        match demand.constraint {
+            "diversity" => {
+                format!("diversity group {group} needs {needs}; servers of this size {fit}{why}")
+            }
+            "affinity" => format!(
+                "affinity group {group} needs 1 {one} for {names} together; each alone would {fit}{why}"
+            ),
+            _ => {
+                format!("exclusivity group {group} needs {needs} to itself; its servers {fit}{why}")
+            }
+        }
+    }
+
+    fn hosts(&self) -> String {
+        match self.composed.hosts.len() {
+            1 => "1 host".to_owned(),
+            count => format!("{count} hosts"),
+        }
+    }
+
+    fn names(&self, demand: &Demand) -> String {
+        let name = |id: &String| {
+            let server = self.stack.servers.iter().find(|it| it.id == *id);
+            server.map_or_else(|| id.clone(), |it| it.name.clone())
+        };
+        listed(&demand.servers.iter().map(name).collect::<Vec<_>>())
+    }
+
+    /// Hosts of which it is not known in which rack or cluster they are, if that matters.
+    fn hosts_without_unit(&self, demands: &[Demand]) -> Option<String> {
+        let level = [Level::Rack, Level::Cluster]
+            .into_iter()
+            .find(|level| demands.iter().any(|demand| demand.level == level_word(*level)))?;
+        let lost = self.composed.hosts.iter();
+        let lost = lost.filter(|host| host.spot.unit(level, &host.name).is_none());
+        let lost: Vec<String> = lost.map(|host| host.name.clone()).collect();
+        let level = level_word(level);
+        (!lost.is_empty()).then(|| format!("hosts without a known {level}: {}", listed(&lost)))
+    }
+}
+
+/// What else rules hosts out, in brackets.
+fn reasons(eliminated: &BTreeMap<&'static str, usize>) -> String {
+    let told: Vec<String> =
+        eliminated.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    if told.is_empty() { String::new() } else { format!(" (ruled out: {})", told.join(", ")) }
+}
+
+fn listed(names: &[String]) -> String {
+    let named = names.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(NAMED_MAX) {
+        None | Some(0) => named,
+        Some(more) => format!("{named} and {more} more"),
+    }
+}
