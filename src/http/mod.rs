@@ -11,10 +11,15 @@ pub mod app;
 pub mod cors;
 mod edge;
 pub mod identity;
+mod intake;
 pub mod listener;
+mod path;
 mod placement;
 pub mod proxy;
+mod python;
 pub mod server;
+mod site;
+mod status;
 pub mod tls;
 mod unreadable;
 
