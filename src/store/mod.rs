@@ -18,6 +18,7 @@ pub mod error;
 mod feed;
 pub mod inventories;
 mod owners;
+pub mod planner;
 mod plans;
 pub mod providers;
 pub mod reads;

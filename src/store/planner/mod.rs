@@ -1,0 +1,4 @@
+//! What the planner keeps.
+
+pub mod groups;
+pub mod status;
