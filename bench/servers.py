@@ -61,7 +61,7 @@ class Service:
 def berth(cluster: Cluster, database: str, replicas: int = 1):
     """Berth, as `berth serve` is without further options."""
     command = [BERTH, "serve", "--auth", "noauth2", "--enforce-new-defaults", "false"]
-    command += ["--database-url", cluster.url(database)]
+    command += ["--planner-listen", "none", "--database-url", cluster.url(database)]
     with contextlib.ExitStack() as all_of_them:
         servers = [
             all_of_them.enter_context(

@@ -4,6 +4,7 @@
 
 mod front;
 mod keystone;
+mod planner;
 mod policy;
 
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use clap::{Args, ValueEnum};
 
 pub use self::front::FrontOptions;
 pub use self::keystone::KeystoneOptions;
+pub use self::planner::{Exclusivity, PlannerAddress, PlannerOptions};
 pub use self::policy::PolicyOptions;
 use crate::http::listener::Endpoint;
 
@@ -188,6 +190,10 @@ pub struct Config {
     #[command(flatten)]
     pub front: FrontOptions,
 
+    /// The planner.
+    #[command(flatten)]
+    pub planner: PlannerOptions,
+
     /// Who may do what.
     #[command(flatten)]
     pub policy: PolicyOptions,
@@ -220,7 +226,9 @@ impl Config {
             ));
         }
         self.front.tls()?;
-        let open = self.listen.iter().find(|endpoint| !endpoint.is_local());
+        self.planner.check()?;
+        let all = self.listen.iter().chain(self.planner.endpoints()?);
+        let open = all.into_iter().find(|endpoint| !endpoint.is_local());
         let everybody = self.auth == Auth::Noauth2 && !self.allow_noauth;
         if let (true, Some(open)) = (everybody, open) {
             return Err(format!(

@@ -4,8 +4,8 @@
 //! [`http`] answers requests, [`store`] keeps the truth in PostgreSQL, [`world`] and [`search`]
 //! hold all providers in memory and find where things fit, [`model`] is the vocabulary and the
 //! rules. Beside them, [`keystone`] knows whose a token is, [`policy`] what they may do,
-//! [`import`] reads the configuration of the reference, and [`plan`] finds places for many things
-//! at once.
+//! [`import`] reads the configuration of the reference, [`plan`] finds places for many things at
+//! once, and [`planner`] has the rules of what is kept of that.
 
 pub mod cli;
 pub mod config;

@@ -16,7 +16,7 @@ use crate::http::listener::Listener;
 use crate::http::proxy::Trusted;
 use crate::http::server::{Bounds, Front};
 use crate::http::tls::Tls;
-use crate::http::{self, App, Options};
+use crate::http::{self, Api, App, Options};
 use crate::keystone::Keystone;
 use crate::policy::{Policy, Reload};
 use crate::search::Strategy;
@@ -173,27 +173,41 @@ fn identity(config: &Config) -> Result<Identity, String> {
 /// Something that is needed could not be had.
 pub async fn serve(config: &Config) -> Result<(), Failure> {
     let parts = Parts::read(config)?;
-    let mut listeners = Vec::new();
-    for endpoint in &config.listen {
-        let told = |error| Failure(format!("cannot listen on {endpoint}: {error}"));
-        listeners.push(Listener::bind(endpoint).await.map_err(told)?);
-    }
+    let listeners = listeners(config).await?;
     let database = Database::open(&config.database).await?;
     let served = serve_on(listeners, parts, config, &database).await;
     database.close().await;
     served
 }
 
+/// Listens on every address of both APIs.
+async fn listeners(config: &Config) -> Result<Vec<(Api, Listener)>, Failure> {
+    let placement = config.listen.iter().map(|endpoint| (Api::Placement, endpoint));
+    let planner = config.planner.endpoints().map_err(Failure)?;
+    let planner = planner.into_iter().map(|endpoint| (Api::Planner, endpoint));
+    let mut listeners = Vec::new();
+    for (api, endpoint) in placement.chain(planner) {
+        let option = match api {
+            Api::Placement => "--listen",
+            Api::Planner => "--planner-listen",
+        };
+        let told = |error| Failure(format!("cannot listen on {endpoint} ({option}): {error}"));
+        listeners.push((api, Listener::bind(endpoint).await.map_err(told)?));
+    }
+    Ok(listeners)
+}
+
 async fn serve_on(
-    listeners: Vec<Listener>,
+    listeners: Vec<(Api, Listener)>,
     parts: Parts,
     config: &Config,
     database: &Database,
 ) -> Result<(), Failure> {
     settle_schema(database).await?;
-    let store = Store::open(database.options(), config.database_connections)
-        .await
-        .map_err(|error| Failure(error.to_string()))?;
+    let report_only = config.planner.settings().report_only;
+    let store =
+        Store::open_keeping(database.options(), config.database_connections, report_only).await;
+    let store = store.map_err(|error| Failure(error.to_string()))?;
     let Parts { policy, warnings, trusted, cors, tls, identity } = parts;
     let policy = Arc::new(policy);
     for warning in warnings {
@@ -208,9 +222,13 @@ async fn serve_on(
         write_timeout: config.body_timeout,
         shutdown_grace: config.shutdown_grace,
     };
-    for listener in &listeners {
+    for (api, listener) in &listeners {
         let address = listener.endpoint().map_err(|error| Failure(error.to_string()))?;
-        tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "serving the Placement API");
+        let what = match api {
+            Api::Placement => "the Placement API",
+            Api::Planner => "the planner",
+        };
+        tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "serving {what}");
     }
     let stop = keep_current(tls.clone(), told_to_stop());
     http::server::serve(Front { listeners, tls }, app, bounds, stop).await;
@@ -272,6 +290,7 @@ fn options(config: &Config, cors: Option<Cors>) -> Options {
         search_timeout: config.search_timeout,
         path_prefix: config.path_prefix.clone().unwrap_or_default(),
         cors,
+        planner: config.planner.settings(),
         ..Options::default()
     }
 }

@@ -18,7 +18,7 @@ struct Layer {
     never: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 9] = [
+const LAYERS: [Layer; 10] = [
     Layer {
         folder: "import",
         may_use: &["import"],
@@ -45,8 +45,13 @@ const LAYERS: [Layer; 9] = [
         never: &["async ", "serde", "sqlx", "axum", "hyper", "tokio", "SystemTime", "Instant"],
     },
     Layer {
+        folder: "planner",
+        may_use: &["model", "world", "search", "plan", "planner"],
+        never: &["async ", "serde", "sqlx", "axum", "hyper", "tokio", "SystemTime", "Instant"],
+    },
+    Layer {
         folder: "store",
-        may_use: &["model", "world", "store"],
+        may_use: &["model", "world", "planner", "store"],
         never: &["axum", "hyper", "serde", "Microversion", "microversion::"],
     },
     Layer { folder: "policy", may_use: &["policy"], never: &["sqlx", "axum", "hyper"] },
@@ -57,7 +62,7 @@ const LAYERS: [Layer; 9] = [
     },
     Layer {
         folder: "http",
-        may_use: &["model", "world", "search", "store", "policy", "keystone", "http"],
+        may_use: &["model", "world", "search", "planner", "store", "policy", "keystone", "http"],
         never: &["sqlx", "PgConnection"],
     },
 ];

@@ -109,6 +109,32 @@ pub struct Options {
     pub path_prefix: String,
     /// What pages of other origins may ask; `None`: nothing is said to them.
     pub cors: Option<Cors>,
+    /// How the planner plans.
+    pub planner: PlannerSettings,
+}
+
+/// What an operator may choose about planning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannerSettings {
+    /// The time a plan may take that names none.
+    pub timeout: Duration,
+    /// The most a plan may take, whatever it asks for.
+    pub timeout_max: Duration,
+    /// Whether strangers in the units of exclusivity groups are logged and let be, not refused.
+    pub report_only: bool,
+    /// Whether racks are read from the names of hosts that no trait says a rack of.
+    pub host_names: bool,
+}
+
+impl Default for PlannerSettings {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(2),
+            timeout_max: Duration::from_secs(4),
+            report_only: false,
+            host_names: false,
+        }
+    }
 }
 
 impl Default for Options {
@@ -127,6 +153,7 @@ impl Default for Options {
             max_uri_bytes: 64 * 1024,
             path_prefix: String::new(),
             cors: None,
+            planner: PlannerSettings::default(),
         }
     }
 }

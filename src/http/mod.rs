@@ -2,19 +2,26 @@
 //!
 //! A connection comes by a [`listener`] and is kept by the [`server`]. A request passes, from the
 //! outside in: the edge (an id, a line in the log, panics caught, what a [`proxy`] says), the rules
-//! for pages of other origins ([`cors`]), then the API it is for. There is one so far, Placement: it
+//! for pages of other origins ([`cors`]), then the API that its connection is for. [`placement`]
 //! finds out who asks ([`identity`]) and for which version, chooses a row of its route table, asks
 //! the [policy](crate::policy), and calls a handler, which works on the store and the options it
-//! finds in the [`app`].
+//! finds in the [`app`]. The [`planner`] does the same by a table and rules of its own. What both
+//! take in of a request is bounded by the [`intake`].
 
 pub mod app;
 pub mod cors;
 mod edge;
 pub mod identity;
+mod intake;
 pub mod listener;
+mod path;
 mod placement;
+mod planner;
 pub mod proxy;
+mod python;
 pub mod server;
+mod site;
+mod status;
 pub mod tls;
 mod unreadable;
 
@@ -28,9 +35,20 @@ pub use app::{App, Options};
 use listener::Peer;
 pub use placement::write_candidates;
 
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// The Placement API.
+    Placement,
+    /// The planner's API.
+    Planner,
+}
+
 /// The connection that a request comes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
+    /// What it is for.
+    pub api: Api,
     /// Who is at its other end.
     pub peer: Peer,
     /// Whether it is encrypted.
@@ -40,13 +58,14 @@ pub struct Connection {
 /// Answers a request: the whole service, as the server and the tests use it.
 pub async fn answer(connection: Connection, app: App, request: Request) -> Response {
     let trusted = Arc::clone(&app.trusted);
-    edge::observe(connection, &trusted, request, |request| share(app, request)).await
+    let api = connection.api;
+    edge::observe(connection, &trusted, request, |request| share(api, app, request)).await
 }
 
 /// Answers a request, and says to a browser what a page of another origin may do with the answer.
-async fn share(app: App, request: Request) -> Response {
+async fn share(api: Api, app: App, request: Request) -> Response {
     if app.options.cors.is_none() {
-        return placement::answer(app, request).await;
+        return ask(api, app, request).await;
     }
     let options = Arc::clone(&app.options);
     let cors = options.cors.as_ref();
@@ -56,9 +75,16 @@ async fn share(app: App, request: Request) -> Response {
         return response;
     }
     let origin = request.headers().get(ORIGIN).cloned();
-    let mut response = placement::answer(app, request).await;
+    let mut response = ask(api, app, request).await;
     if let Some(cors) = cors {
         cors.share(origin.as_ref(), response.headers_mut());
     }
     response
+}
+
+async fn ask(api: Api, app: App, request: Request) -> Response {
+    match api {
+        Api::Placement => placement::answer(app, request).await,
+        Api::Planner => planner::answer(app, request).await,
+    }
 }

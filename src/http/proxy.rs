@@ -88,7 +88,7 @@ pub(super) struct Approach {
 impl Approach {
     /// From the other end of the connection and, if its word counts, the headers.
     pub(super) fn of(connection: Connection, headers: &HeaderMap, trusted: &Trusted) -> Self {
-        let Connection { peer, secure } = connection;
+        let Connection { api: _, peer, secure } = connection;
         let direct = Self { tls: secure, remote: Remote(peer.ip()), ..Self::default() };
         if !trusted.trusts(peer) {
             return direct;
@@ -196,8 +196,8 @@ mod tests {
     use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
     use super::{Approach, Remote, Trusted};
-    use crate::http::Connection;
     use crate::http::listener::Peer;
+    use crate::http::{Api, Connection};
 
     fn approach(peer: &str, headers: &[(&'static str, &'static str)]) -> Approach {
         let trusted = ["10.0.0.0/8".to_owned(), "::1".to_owned(), "unix:".to_owned()];
@@ -206,7 +206,8 @@ mod tests {
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
             .collect();
         let address = peer.parse().map(|ip: IpAddr| Peer::Tcp((ip, 4711).into()));
-        let connection = Connection { peer: address.unwrap_or(Peer::Unix), secure: false };
+        let peer = address.unwrap_or(Peer::Unix);
+        let connection = Connection { api: Api::Placement, peer, secure: false };
         Approach::of(connection, &headers, &Trusted::parse(&trusted).unwrap())
     }
 

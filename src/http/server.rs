@@ -25,7 +25,7 @@ use tokio_io_timeout::TimeoutStream;
 use super::listener::{Accepted, Listener, Peer};
 use super::tls::{self, Tls};
 use super::unreadable::Explained;
-use super::{App, Connection};
+use super::{Api, App, Connection};
 
 /// The longest request head: room for URLs of 64 KiB and the headers beside them.
 const HEAD_BYTES_MAX: usize = 128 * 1024;
@@ -49,8 +49,8 @@ pub struct Bounds {
 /// Where requests come from.
 #[derive(Debug)]
 pub struct Front {
-    /// What is listened on.
-    pub listeners: Vec<Listener>,
+    /// What is listened on, and for which API.
+    pub listeners: Vec<(Api, Listener)>,
     /// TLS of the connections that come by TCP, if they have it.
     pub tls: Option<Arc<Tls>>,
 }
@@ -68,9 +68,10 @@ pub async fn serve(front: Front, app: App, bounds: Bounds, stop: impl Future<Out
             accepted = accept(&listeners, &mut next, &room) => accepted,
             () = &mut stop => break,
         };
-        let Some((accepted, permit)) = accepted else { continue };
+        let Some(Visitor { api, accepted, permit }) = accepted else { continue };
         let peer = peer(&accepted);
-        let connection = Connection { peer, secure: tls.is_some() && matches!(peer, Peer::Tcp(_)) };
+        let secure = tls.is_some() && matches!(peer, Peer::Tcp(_));
+        let connection = Connection { api, peer, secure };
         let keeper = Keeper { app: app.clone(), bounds, connection, watcher: graceful.watcher() };
         let (tls, is_closing) = (tls.clone(), is_closing.clone());
         tokio::spawn(async move {
@@ -156,22 +157,30 @@ fn peer(accepted: &Accepted) -> Peer {
     }
 }
 
+/// A connection that has come.
+struct Visitor {
+    api: Api,
+    accepted: Accepted,
+    /// Its place among those that are open.
+    permit: OwnedSemaphorePermit,
+}
+
 /// The next connection, once there is room for it.
 async fn accept(
-    listeners: &[Listener],
+    listeners: &[(Api, Listener)],
     next: &mut usize,
     room: &Arc<Semaphore>,
-) -> Option<(Accepted, OwnedSemaphorePermit)> {
+) -> Option<Visitor> {
     let permit = Arc::clone(room).acquire_owned().await.ok()?;
     match poll_fn(|cx| poll_any(listeners, next, cx)).await {
-        Ok(accepted) => {
+        Ok((api, accepted)) => {
             if let Accepted::Tcp(stream, _) = &accepted
                 // Answers are written whole; waiting for more to send only delays them.
                 && let Err(error) = stream.set_nodelay(true)
             {
                 tracing::debug!(%error, "no TCP_NODELAY");
             }
-            Some((accepted, permit))
+            Some(Visitor { api, accepted, permit })
         }
         Err(error) => {
             tracing::warn!(%error, "accepting a connection failed");
@@ -183,15 +192,15 @@ async fn accept(
 
 /// Asks all listeners, and first the one after that which had the last connection: none starves.
 fn poll_any(
-    listeners: &[Listener],
+    listeners: &[(Api, Listener)],
     next: &mut usize,
     cx: &mut Context<'_>,
-) -> Poll<io::Result<Accepted>> {
+) -> Poll<io::Result<(Api, Accepted)>> {
     let (before, from) = listeners.split_at_checked(*next).unwrap_or((&[], listeners));
-    for (nth, listener) in from.iter().chain(before).enumerate() {
+    for (nth, (api, listener)) in from.iter().chain(before).enumerate() {
         if let Poll::Ready(accepted) = listener.poll_accept(cx) {
             *next = (*next + nth + 1) % listeners.len().max(1);
-            return Poll::Ready(accepted);
+            return Poll::Ready(accepted.map(|accepted| (*api, accepted)));
         }
     }
     Poll::Pending

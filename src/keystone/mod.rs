@@ -134,6 +134,22 @@ impl Keystone {
         Ok(entry.token.filter(|token| allow_expired || token.expires > now))
     }
 
+    /// Whether there is a project with this id. Nothing is remembered of the answer.
+    ///
+    /// # Errors
+    /// Keystone does not say within the time.
+    pub async fn has_project(&self, id: &str) -> Result<bool, Unavailable> {
+        let question = async {
+            // The semaphore is never closed.
+            let turn = self.turns.acquire().await;
+            let _turn = turn.map_err(|error| Unavailable(error.to_string()))?;
+            self.session.has_project(id).await
+        };
+        timeout(self.timeout, question)
+            .await
+            .unwrap_or_else(|_| Err(Unavailable(format!("no answer in {:?}", self.timeout))))
+    }
+
     async fn ask(&self, token: &str, allow_expired: bool) -> Result<Entry, Unavailable> {
         // The semaphore is never closed.
         let _turn = self.turns.acquire().await.map_err(|error| Unavailable(error.to_string()))?;

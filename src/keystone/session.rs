@@ -77,14 +77,14 @@ impl Session {
         allow_expired: bool,
     ) -> Result<Option<Token>, Unavailable> {
         let Some(subject) = secret(token) else { return Ok(None) };
-        let mut own = self.own_token(None).await?;
-        let mut answer = self.ask(&own, subject.clone(), allow_expired).await?;
-        if answer.status() == StatusCode::UNAUTHORIZED {
-            // Revoked, or Keystone has forgotten it.
-            tracing::info!("Keystone does not know our own token any more; getting a new one");
-            own = self.own_token(Some(&own)).await?;
-            answer = self.ask(&own, subject, allow_expired).await?;
-        }
+        let question = |own: &OwnToken| {
+            let mut url = own.tokens_url.clone();
+            let query = if allow_expired { "nocatalog&allow_expired=1" } else { "nocatalog" };
+            url.set_query(Some(query));
+            let subject = (SUBJECT_TOKEN, subject.clone());
+            (url, HeaderMap::from_iter([subject, (ACCESS_RULES, ACCESS_RULES_VERSION)]))
+        };
+        let answer = self.ask(question).await?;
         match answer.status() {
             StatusCode::OK => Token::parse(&body(answer).await?).map(Some).map_err(Unavailable),
             StatusCode::NOT_FOUND => Ok(None),
@@ -92,19 +92,46 @@ impl Session {
         }
     }
 
+    /// Whether there is a project with this id.
+    pub(super) async fn has_project(&self, id: &str) -> Result<bool, Unavailable> {
+        let answer = self.ask(|own| (project_url(&own.tokens_url, id), HeaderMap::new())).await?;
+        match answer.status() {
+            StatusCode::OK => Ok(true),
+            StatusCode::NOT_FOUND => Ok(false),
+            StatusCode::FORBIDDEN => Err(Unavailable(
+                "it does not tell Berth about projects (403): Berth's user needs the role reader \
+                 in their domain, or admin"
+                    .to_owned(),
+            )),
+            other => {
+                Err(Unavailable(format!("it answered a question about a project with {other}")))
+            }
+        }
+    }
+
+    /// Asks with Berth's own token, and once more with a new one if Keystone refuses it.
     async fn ask(
         &self,
-        own: &OwnToken,
-        subject: HeaderValue,
-        allow_expired: bool,
+        question: impl Fn(&OwnToken) -> (Url, HeaderMap),
     ) -> Result<Response, Unavailable> {
-        let mut url = own.tokens_url.clone();
-        url.set_query(Some(if allow_expired { "nocatalog&allow_expired=1" } else { "nocatalog" }));
-        let headers = HeaderMap::from_iter([
-            (AUTH_TOKEN, own.header.clone()),
-            (SUBJECT_TOKEN, subject),
-            (ACCESS_RULES, ACCESS_RULES_VERSION),
-        ]);
+        let own = self.own_token(None).await?;
+        let answer = self.ask_with(&own, &question).await?;
+        if answer.status() != StatusCode::UNAUTHORIZED {
+            return Ok(answer);
+        }
+        // Revoked, or Keystone has forgotten it.
+        tracing::info!("Keystone does not know our own token any more; getting a new one");
+        let own = self.own_token(Some(&own)).await?;
+        self.ask_with(&own, &question).await
+    }
+
+    async fn ask_with(
+        &self,
+        own: &OwnToken,
+        question: impl Fn(&OwnToken) -> (Url, HeaderMap),
+    ) -> Result<Response, Unavailable> {
+        let (url, mut headers) = question(own);
+        headers.insert(AUTH_TOKEN, own.header.clone());
         self.send(Method::GET, url, headers, None).await
     }
 
@@ -228,6 +255,15 @@ fn tokens_url(base: &str) -> Result<Url, String> {
     Ok(url)
 }
 
+/// Where a project is, on the Keystone where tokens are.
+fn project_url(tokens_url: &Url, id: &str) -> Url {
+    let mut url = tokens_url.clone();
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.pop().pop().extend(["projects", id]);
+    }
+    url
+}
+
 /// A token as a header; `None` if it cannot be one, and so is none.
 fn secret(token: &str) -> Option<HeaderValue> {
     let mut header = HeaderValue::from_str(token).ok()?;
@@ -303,7 +339,14 @@ fn words(error: reqwest::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::tokens_url;
+    use super::{project_url, tokens_url};
+
+    #[test]
+    fn projects_are_where_tokens_are() {
+        let url = |id| project_url(&tokens_url("https://k/identity").unwrap(), id).to_string();
+        assert_eq!(url("b7d0"), "https://k/identity/v3/projects/b7d0");
+        assert_eq!(url("../x?y"), "https://k/identity/v3/projects/..%2Fx%3Fy");
+    }
 
     #[test]
     fn the_version_of_the_api_is_ours() {

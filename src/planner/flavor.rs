@@ -12,3 +12,24 @@ pub struct Size {
     /// Traits it forbids.
     pub forbidden: Vec<String>,
 }
+
+/// A flavor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flavor {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub id: String,
+    /// vcpus, MB, GB
+    pub amounts: (i64, i64, i64),
+}
+
+impl Flavor {
+    /// What a server of this flavor needs.
+    pub fn size(&self) -> Result<Size, String> {
+        let (vcpus, ram, disk) = self.amounts;
+        let needs = [("VCPU", vcpus), ("MEMORY_MB", ram), ("DISK_GB", disk)];
+        let needs = needs.into_iter().filter(|(_, n)| *n > 0).map(|(c, n)| (c.to_owned(), n));
+        Ok(Size { needs: needs.collect(), ..Size::default() })
+    }
+}

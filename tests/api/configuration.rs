@@ -8,6 +8,9 @@ fn what_is_wrong_is_named() {
     let file = folder.path().join("berth.toml");
     for (flags, text, named) in [
         (&["--listen", "0.0.0.0:8778"][..], "", "--allow-noauth"),
+        (&["--planner-listen", "0.0.0.0:8090"], "", "--allow-noauth"),
+        (&["--planner-listen", "none,127.0.0.1:1"], "", "--planner-listen"),
+        (&["--planner-timeout", "9"], "", "--planner-timeout-max"),
         (&["--database-connections", "151"], "", "has room for 150"),
         (&["--max-connections", "0"], "", "--max-connections"),
         (&["--max-requests", "0"], "", "--max-requests"),

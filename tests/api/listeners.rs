@@ -91,3 +91,19 @@ async fn the_health_check_knows_the_servers_file() {
     assert!(String::from_utf8_lossy(&one_is_closed.stderr).contains(&closed));
     served.stop().await;
 }
+
+/// Half a service would look like a whole one.
+#[test]
+fn a_server_whose_planner_finds_its_port_busy_does_not_start() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let told = Command::new(env!("CARGO_BIN_EXE_berth"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--planner-listen", &address])
+        .args(["--database-url", "postgres://127.0.0.1:1/none"])
+        .env_clear()
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&told.stderr);
+    assert!(!told.status.success());
+    assert!(words.contains(&format!("cannot listen on {address} (--planner-listen)")), "{words}");
+}

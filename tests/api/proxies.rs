@@ -1,5 +1,6 @@
 //! What proxies say of their clients, and from whom it is believed.
 
+use berth::http::Api;
 use berth::http::listener::{Endpoint, Listener};
 use berth::http::proxy::Trusted;
 use berth::http::server::Front;
@@ -14,7 +15,7 @@ async fn locations(berth: &Berth, trusted: &[&str], said: &str) -> [Option<Strin
     let unix = Endpoint::Unix(directory.path().join("berth.sock"));
     let mut listeners = Vec::new();
     for endpoint in [&"127.0.0.1:0".parse().unwrap(), &unix] {
-        listeners.push(Listener::bind(endpoint).await.unwrap());
+        listeners.push((Api::Placement, Listener::bind(endpoint).await.unwrap()));
     }
     let trusted: Vec<String> = trusted.iter().map(ToString::to_string).collect();
     let app = berth.app().behind(Trusted::parse(&trusted).unwrap());

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use berth::cli::Command;
 use berth::health::health;
+use berth::http::Api;
 use berth::http::listener::Listener;
 use berth::http::server::{Bounds, Front};
 use berth::http::tls::{Files, Tls};
@@ -63,7 +64,7 @@ fn write(directory: &Path, signed: &Signed) -> Files {
 async fn serve(berth: &Berth, files: Files, bounds: Bounds) -> (Served, Arc<Tls>) {
     let tls = Arc::new(Tls::new(files).unwrap());
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let front = Front { listeners: vec![listener], tls: Some(Arc::clone(&tls)) };
+    let front = Front { listeners: vec![(Api::Placement, listener)], tls: Some(Arc::clone(&tls)) };
     (Served::on(berth, front, bounds), tls)
 }
 

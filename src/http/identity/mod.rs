@@ -8,6 +8,7 @@ use std::sync::Arc;
 use axum::http::request::Parts;
 
 pub use self::token::ByToken;
+use crate::keystone::Unavailable;
 pub use crate::policy::Caller;
 
 /// How callers are known.
@@ -43,6 +44,17 @@ impl Identity {
             }
             // Boxed, so that requests which ask nobody do not carry the room for it.
             Self::Keystone(known) => Box::pin(known.caller(request)).await,
+        }
+    }
+
+    /// Whether there is a project with this id. Where callers are believed, so are projects.
+    ///
+    /// # Errors
+    /// Nobody can say at present.
+    pub async fn knows_project(&self, id: &str) -> Result<bool, Unavailable> {
+        match self {
+            Self::NoAuth => Ok(true),
+            Self::Keystone(known) => known.knows_project(id).await,
         }
     }
 }

@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 
 use super::{Caller, Stranger};
-use crate::keystone::{AuthOptions, Keystone, Token};
+use crate::keystone::{AuthOptions, Keystone, Token, Unavailable};
 
 /// The longest token that is looked at, in bytes. Keystone's have a few hundred.
 const TOKEN_BYTES_MAX: usize = 8192;
@@ -56,6 +56,14 @@ impl ByToken {
                 ..token.caller.as_ref().clone()
             }),
         })
+    }
+
+    /// Whether there is a project with this id.
+    ///
+    /// # Errors
+    /// Keystone does not say.
+    pub(super) async fn knows_project(&self, id: &str) -> Result<bool, Unavailable> {
+        self.keystone.has_project(id).await
     }
 
     /// The service that a service token is of.

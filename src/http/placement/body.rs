@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::problem::Problem;
-use super::python::repr;
 use super::schema::Schema;
+use crate::http::python::repr;
 
 /// The body of a request.
 #[derive(Clone, Debug, Default)]

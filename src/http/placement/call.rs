@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
-use axum::http::header;
-use axum::http::request::Parts;
-use axum::http::uri::Authority;
 use uuid::Uuid;
 
 use super::body::Body;
 use super::microversion::Microversion;
 use super::problem::Problem;
 use super::query::Query;
-use super::routes::Captured;
 use super::spelling::dashed_uuid;
 use crate::http::app::App;
 use crate::http::identity::Caller;
-use crate::http::proxy::Approach;
+use crate::http::path::Captured;
+use crate::http::site::Site;
 use crate::model::Generation;
 use crate::policy::Rule;
 use crate::world::{Provider, World};
@@ -89,43 +86,4 @@ pub(super) struct Target {
 /// What is said of a provider that does not exist.
 pub(super) fn no_provider(uuid: &str) -> String {
     format!("No resource provider with uuid {uuid} found")
-}
-
-/// Where a client found us: what links and locations begin with.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Site {
-    /// Whether by https.
-    secure: bool,
-    /// The host, with its port if it is not the usual one.
-    host: Option<String>,
-    /// The prefix by which the request came.
-    prefix: String,
-}
-
-impl Site {
-    /// From what the request itself says, and how it came.
-    pub(super) fn of(request: &Parts, prefix: &str) -> Self {
-        let plain = Approach::default();
-        let approach = request.extensions.get::<Approach>().unwrap_or(&plain);
-        let host = approach.host.as_deref();
-        let said = || request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let host = host.or_else(said).or_else(|| request.uri.authority().map(Authority::as_str));
-        let usual = if approach.tls { ":443" } else { ":80" };
-        let host = host.map(|host| host.strip_suffix(usual).unwrap_or(host).to_owned());
-        Self { secure: approach.tls, host, prefix: format!("{}{prefix}", approach.prefix) }
-    }
-
-    /// The path of something of ours.
-    pub(super) fn href(&self, path: &str) -> String {
-        format!("{}{path}", self.prefix)
-    }
-
-    /// The absolute URI of something of ours.
-    pub(super) fn location(&self, path: &str) -> String {
-        let scheme = if self.secure { "https" } else { "http" };
-        match &self.host {
-            Some(host) => format!("{scheme}://{host}{}{path}", self.prefix),
-            None => self.href(path),
-        }
-    }
 }

@@ -8,12 +8,13 @@ use axum::http::{HeaderMap, Method};
 use super::accept::{Accept, JSON};
 use super::microversion::Microversion;
 use super::problem::Problem;
-use super::routes::{Captured, Elsewhere, Media, Route, Row};
+use super::routes::{Elsewhere, Media, Route, Row};
+use crate::http::path::{self, Captured};
 
 /// The route of a path (decoded), and the values of its variable parts.
-pub(super) fn find<'t>(table: &'t [Route], path: &str) -> Result<(&'t Route, Captured), Problem> {
-    let parts: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
-    let found = table.iter().find_map(|route| Some((route, route.capture(&parts)?)));
+pub(super) fn find<'t>(table: &'t [Route], asked: &str) -> Result<(&'t Route, Captured), Problem> {
+    let parts: Vec<&str> = asked.strip_prefix('/').unwrap_or(asked).split('/').collect();
+    let found = table.iter().find_map(|route| Some((route, path::capture(route.path, &parts)?)));
     found.ok_or_else(|| Problem::not_found(""))
 }
 

@@ -21,7 +21,6 @@ mod inventories;
 mod microversion;
 mod names;
 mod problem;
-mod python;
 mod query;
 mod reply;
 mod reshaper;
@@ -42,13 +41,10 @@ use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use percent_encoding::percent_decode_str;
-use tokio::sync::SemaphorePermit;
 
 pub use self::allocation_candidates::write_candidates;
 use self::body::Body;
-use self::call::{Call, Site};
+use self::call::Call;
 use self::dispatch::Offered;
 use self::microversion::{HEADER, Microversion, SERVICE, Unacceptable};
 use self::problem::{Problem, Recipient};
@@ -57,6 +53,8 @@ use self::routes::{Media, TABLE};
 use super::app::App;
 use super::edge::{self, Account, Ids};
 use super::identity::Caller;
+use super::site::Site;
+use super::{intake, path};
 
 /// Answers a request, whatever it is.
 pub(super) async fn answer(app: App, request: Request) -> Response {
@@ -104,10 +102,7 @@ async fn serve(
     offered: &Offered,
     known: &mut Known,
 ) -> Result<Reply, Problem> {
-    let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
-    if target.len() > app.options.max_uri_bytes {
-        return Err(Problem::uri_too_long(app.options.max_uri_bytes));
-    }
+    intake::check_uri(&parts.uri, &app.options)?;
     let (prefix, path) = split_prefix(&app.options.path_prefix, parts.uri.path());
     let is_root = matches!(path, "/" | "");
     if !is_root {
@@ -115,11 +110,12 @@ async fn serve(
     }
     // Strangers take nobody's place, and whoever asks whether the server answers is told so however
     // busy it is.
-    let _permit = if is_root { None } else { Some(begin(app)?) };
+    let _permit = if is_root { None } else { Some(intake::begin(app)?) };
     let asked = Microversion::from_headers(&parts.headers).map_err(unacceptable)?;
     known.asked = Some(asked);
     check_content_type(&parts.headers)?;
-    let (route, captured) = dispatch::find(&TABLE, &decode_path(path)?)?;
+    let decoded = path::decode(path).map_err(Problem::bad_request)?;
+    let (route, captured) = dispatch::find(&TABLE, &decoded)?;
     let row = dispatch::choose(route, &parts.method, asked, offered)?;
     let mut call = Call {
         app: app.clone(),
@@ -134,18 +130,9 @@ async fn serve(
         call.permit(rule, None)?;
     }
     if row.media == Media::JsonIn {
-        call.body = read(body, app).await?;
+        call.body = Body(intake::read(body, &app.options).await?);
     }
     (row.handler)(call).await
-}
-
-/// Leave to work on one more request, as long as it is held.
-fn begin(app: &App) -> Result<SemaphorePermit<'_>, Problem> {
-    app.requests.try_acquire().map_err(|_| {
-        let most = app.options.max_requests;
-        let cause = format!("{most} requests are worked on already (--max-requests)");
-        Problem::unavailable(cause)
-    })
 }
 
 /// The configured prefix and what follows it, if the path has it.
@@ -181,27 +168,6 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
         return Err(Problem::bad_request(detail));
     }
     Ok(())
-}
-
-fn decode_path(path: &str) -> Result<String, Problem> {
-    let decoded = percent_decode_str(path).decode_utf8();
-    let decoded =
-        decoded.map_err(|error| Problem::bad_request(format!("Invalid path: {error}")))?;
-    if decoded.contains('\0') {
-        return Err(Problem::bad_request("Invalid path: a NUL character is not allowed"));
-    }
-    Ok(decoded.into_owned())
-}
-
-async fn read(body: HttpBody, app: &App) -> Result<Body, Problem> {
-    let bound = app.options.max_body_bytes;
-    let arriving = Limited::new(body, bound).collect();
-    match tokio::time::timeout(app.options.body_timeout, arriving).await {
-        Ok(Ok(body)) => Ok(Body(body.to_bytes())),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::body_too_large(bound)),
-        Ok(Err(error)) => Err(Problem::bad_request(format!("The body did not arrive: {error}"))),
-        Err(_) => Err(Problem::request_timeout()),
-    }
 }
 
 /// Which version the answer is of, and that it depends on that.

@@ -13,6 +13,8 @@ use serde::Serialize;
 use super::accept::{self, Accept};
 use super::microversion::{self, Microversion};
 use crate::http::identity::Stranger;
+use crate::http::intake::Unfit;
+use crate::http::status::{explanation, title};
 use crate::model::Refusal;
 use crate::store;
 
@@ -274,6 +276,18 @@ impl From<Stranger> for Problem {
     }
 }
 
+impl From<Unfit> for Problem {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Busy(cause) => Self::unavailable(cause),
+            Unfit::LongUri(bytes) => Self::uri_too_long(bytes),
+            Unfit::LongBody(bytes) => Self::body_too_large(bytes),
+            Unfit::LateBody => Self::request_timeout(),
+            Unfit::LostBody(why) => Self::bad_request(why),
+        }
+    }
+}
+
 impl From<store::Error> for Problem {
     /// What a failure of the store means wherever a resource does not say otherwise.
     fn from(error: store::Error) -> Self {
@@ -327,43 +341,6 @@ struct ErrorView<'a> {
     max_version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     min_version: Option<String>,
-}
-
-fn title(status: StatusCode) -> &'static str {
-    match status {
-        StatusCode::PAYLOAD_TOO_LARGE => "Request Entity Too Large",
-        StatusCode::URI_TOO_LONG => "Request-URI Too Long",
-        other => other.canonical_reason().unwrap_or("Error"),
-    }
-}
-
-fn explanation(status: StatusCode) -> &'static str {
-    match status {
-        StatusCode::BAD_REQUEST => {
-            "The server could not comply with the request since it is either malformed or otherwise \
-             incorrect."
-        }
-        StatusCode::UNAUTHORIZED => {
-            "This server could not verify that you are authorized to access the document you \
-             requested. Either you supplied the wrong credentials (e.g., bad password), or your \
-             browser does not understand how to supply the credentials required."
-        }
-        StatusCode::FORBIDDEN => "Access was denied to this resource.",
-        StatusCode::NOT_FOUND => "The resource could not be found.",
-        StatusCode::REQUEST_TIMEOUT => {
-            "The server has waited too long for the request to be sent by the client."
-        }
-        StatusCode::CONFLICT => "There was a conflict when trying to complete your request.",
-        StatusCode::PAYLOAD_TOO_LARGE => "The body of your request was too large for this server.",
-        StatusCode::URI_TOO_LONG => "The request URI was too long for this server.",
-        StatusCode::INTERNAL_SERVER_ERROR => {
-            "The server has either erred or is incapable of performing the requested operation."
-        }
-        StatusCode::SERVICE_UNAVAILABLE => {
-            "The server is currently unavailable. Please try again at a later time."
-        }
-        _ => "",
-    }
 }
 
 /// Text without its markup: line breaks become blanks, `<br>` becomes a line break, other tags go.

@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::body;
-use super::call::{Call, Site};
+use super::call::Call;
 use super::names::{CUSTOM, LONGEST};
 use super::problem::Problem;
 use super::reply::Reply;
 use super::schema::{Schema, object, string};
+use crate::http::site::Site;
 use crate::model::Refusal;
 use crate::store::Error;
 use crate::store::resource_classes::{CreateClass, DeleteClass, EnsureClass, RenameClass};

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::call::{Call, Site, no_provider};
+use super::call::{Call, no_provider};
 use super::microversion::{
     AGGREGATES, ALLOCATIONS_LINK, CREATED_PROVIDER_SHOWN, Ladder, MEMBER_OF, Microversion,
     NESTED_PROVIDERS, PROVIDERS_REQUIRED, REPARENTING, RESOURCES_QUERY, TRAITS,
@@ -16,6 +16,7 @@ use super::query::{self, Grammar, Query};
 use super::reply::Reply;
 use super::schema::{Schema, Shape, any_of, null, object, string, uuid};
 use super::spelling::{any_uuid, dashed_uuid};
+use crate::http::site::Site;
 use crate::model::{Generation, Refusal};
 use crate::search::Unknown;
 use crate::search::listing::{self, Filter};

@@ -180,9 +180,6 @@ pub(super) enum Media {
     Any,
 }
 
-/// The values of a path's variable parts, by name.
-pub(super) type Captured = Vec<(&'static str, String)>;
-
 /// A handler.
 pub(super) type Handler = Box<dyn Fn(Call) -> Answer + Send + Sync>;
 
@@ -242,23 +239,6 @@ where
 }
 
 impl Route {
-    /// The values of the variable parts, if the path is of this form.
-    pub(super) fn capture(&self, parts: &[&str]) -> Option<Captured> {
-        let pattern = self.path.trim_start_matches('/').split('/');
-        if pattern.clone().count() != parts.len() {
-            return None;
-        }
-        let mut captured = Vec::new();
-        for (pattern, part) in pattern.zip(parts) {
-            match pattern.strip_prefix('{').and_then(|it| it.strip_suffix('}')) {
-                Some(name) if !part.is_empty() => captured.push((name, (*part).to_owned())),
-                None if pattern == *part => {}
-                Some(_) | None => return None,
-            }
-        }
-        Some(captured)
-    }
-
     /// The methods there are but for one that a client tried in vain, in the order of the table.
     pub(super) fn allow_but(&self, tried: &Method) -> String {
         let methods = self.rows.iter().map(|row| &row.method).filter(|method| *method != tried);

@@ -11,7 +11,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::{Location, LocationSegment};
 use serde_json::Value;
 
-use super::python::{pretty, repr, text_repr};
+use crate::http::python::{pretty, repr, text_repr};
 
 /// The violation that is told, of all there are.
 pub(super) fn violation<'e>(

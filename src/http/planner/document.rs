@@ -27,9 +27,7 @@ pub(super) struct Document {
 impl Document {
     /// As it is stored.
     pub(super) fn text(&self) -> String {
-        let size = |size: &Size| {
-            json!({"needs": size.needs, "required": size.required, "forbidden": size.forbidden})
-        };
+        let size = |size: &Size| json!({"needs": size.needs, "required": size.required, "forbidden": size.forbidden});
         let sizes: BTreeMap<&String, Value> =
             self.sizes.iter().map(|(key, it)| (key, size(it))).collect();
         json!({

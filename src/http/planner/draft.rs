@@ -111,7 +111,12 @@ impl Slot {
 
 impl Draft {
     /// A plan that does not exist yet.
-    pub(super) fn new(plan: PlanRow, document: Document, template: &Template, stack: Stack) -> Self {
+    pub(super) fn new(
+        plan: PlanRow,
+        document: Document,
+        template: &Template,
+        stack: Stack,
+    ) -> Self {
         let slots = template.servers.iter().map(|entry| slot(entry.clone(), None)).collect();
         Self {
             plan,

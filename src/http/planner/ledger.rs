@@ -158,12 +158,12 @@ impl<'l> Ledger<'l> {
             change.resource_id.clone_from(&slot.resource_id);
             change.resource_key = slot.resource_id.as_deref().map(canonical);
         }
-        let wants = placed.and_then(|placed| placed.wants.clone()).filter(|wants| !wants.is_empty());
+        let wants =
+            placed.and_then(|placed| placed.wants.clone()).filter(|wants| !wants.is_empty());
         let moved = placed.is_some_and(|placed| placed.moved);
         let resized = self.draft.stack.servers.get(nth).is_some_and(|server| server.resized);
-        let new = wants.filter(|wants| {
-            moved || resized || row.holds.is_empty() || *wants != self.held(row)
-        });
+        let new = wants
+            .filter(|wants| moved || resized || row.holds.is_empty() || *wants != self.held(row));
         if let Some(wants) = new {
             self.claim(row.id, wants);
             change.consumer = row.id;
@@ -211,9 +211,8 @@ impl<'l> Ledger<'l> {
     fn close(self, standing: &Standing, units: Vec<KeptHost>) -> Option<Booking> {
         let document = self.draft.document.text();
         let plan = PlanRow { document, ..self.draft.plan.clone() };
-        let same = self.draft.exists
-            && !self.draft.renamed
-            && plan.document == self.draft.plan.document;
+        let same =
+            self.draft.exists && !self.draft.renamed && plan.document == self.draft.plan.document;
         if same && self.placements.is_empty() && self.removed.is_empty() {
             return None;
         }

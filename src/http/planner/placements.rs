@@ -29,8 +29,7 @@ const RECOMMEND: [Key; 3] = [
 
 /// `GET /v1/placements`
 pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
-    let wanted =
-        Wanted { project: call.only_project().map(str::to_owned), ..Wanted::default() };
+    let wanted = Wanted { project: call.only_project().map(str::to_owned), ..Wanted::default() };
     let rows = call.app.store.placements(&wanted).await?;
     let world = call.app.store.world().await?;
     let topology = Topology::of(&world, call.app.options.planner.host_names);

@@ -268,9 +268,7 @@ impl Properties<'_> {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match (value.as_str(), text_fault(value, NAME_MAX)) {
                 (Some(text), None) => Ok(Some(text.to_owned())),
-                (_, fault) => {
-                    Err(wrong(self.id, &format!("{key}: {}", fault.unwrap_or_default())))
-                }
+                (_, fault) => Err(wrong(self.id, &format!("{key}: {}", fault.unwrap_or_default()))),
             },
         }
     }
@@ -286,7 +284,10 @@ impl Properties<'_> {
                 let amount = |(class, amount): (&String, &Value)| {
                     let whole = amount.as_i64().filter(|it| (1..=i64::from(i32::MAX)).contains(it));
                     let whole = whole.ok_or_else(|| {
-                        wrong(self.id, &format!("resources: {class}: not an amount from 1 to 2147483647"))
+                        wrong(
+                            self.id,
+                            &format!("resources: {class}: not an amount from 1 to 2147483647"),
+                        )
                     })?;
                     Ok((class.clone(), whole))
                 };
@@ -328,13 +329,17 @@ impl Properties<'_> {
             Some(kind) => Some(kind),
             None => self.text("relationship")?,
         };
-        let kind = kind.ok_or_else(|| wrong(self.id, "Property 'group_type' must be specified."))?;
-        let kind = kind_named(&kind)
-            .ok_or_else(|| invalid(format!("group_type '{kind}' is invalid.")))?;
+        let kind =
+            kind.ok_or_else(|| wrong(self.id, "Property 'group_type' must be specified."))?;
+        let kind =
+            kind_named(&kind).ok_or_else(|| invalid(format!("group_type '{kind}' is invalid.")))?;
         let level = self.text("level")?;
         let level = level.map(|level| {
             level_named(&level).ok_or_else(|| {
-                wrong(self.id, &format!("level '{level}' is invalid: must be host, rack or cluster"))
+                wrong(
+                    self.id,
+                    &format!("level '{level}' is invalid: must be host, rack or cluster"),
+                )
             })
         });
         let level = level.transpose()?;

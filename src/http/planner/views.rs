@@ -26,9 +26,8 @@ pub(super) fn plan<'p>(
 /// A plan that has just been settled.
 pub(super) fn settled(it: &Settled) -> Value {
     let slots = it.draft.slots.iter().zip(&it.hosts);
-    let placements = slots.map(|(slot, host)| {
-        (slot.entry.id.as_str(), slot.entry.name.as_str(), host.as_deref())
-    });
+    let placements = slots
+        .map(|(slot, host)| (slot.entry.id.as_str(), slot.entry.name.as_str(), host.as_deref()));
     plan(&it.draft.plan, placements)
 }
 

@@ -6,8 +6,8 @@ use super::document::Document;
 use super::draft::{Current, Draft};
 use super::problem::Problem;
 use super::schema::Object;
-use crate::plan::groups;
 use crate::plan::Rule;
+use crate::plan::groups;
 use crate::planner::flavor::Flavor;
 use crate::planner::ids::canonical;
 
@@ -102,7 +102,9 @@ impl Wish {
         match self {
             Self::Add { update, .. } => Some(update),
             Self::Replace(resources) => Some(resources),
-            Self::Repeat { .. } | Self::Migrate { .. } | Self::Reserve { .. } | Self::Drop(_) => None,
+            Self::Repeat { .. } | Self::Migrate { .. } | Self::Reserve { .. } | Self::Drop(_) => {
+                None
+            }
         }
     }
 }
@@ -129,11 +131,7 @@ fn repeat(current: &Current, locations: Option<&Vec<String>>) -> Result<Draft, P
 
 /// The plan with other resources. Who is there already stays, unless it is to be another size or
 /// elsewhere; only if there is no other way do those give way that nobody has reserved.
-fn change(
-    current: &Current,
-    mut document: Document,
-    flavors: &[Flavor],
-) -> Result<Draft, Problem> {
+fn change(current: &Current, mut document: Document, flavors: &[Flavor]) -> Result<Draft, Problem> {
     let template = document.template()?;
     document.measure(&template, &current.template, flavors)?;
     let draft = current.changed(document, &template)?;

@@ -3,7 +3,10 @@
 
 mod arrivals;
 pub mod booking;
+pub mod flavors;
+pub mod groups;
 pub mod plans;
+pub mod status;
 mod units;
 
 pub(super) use self::arrivals::Arrivals;

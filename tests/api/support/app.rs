@@ -2,9 +2,9 @@
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, Response};
-use berth::http;
 use berth::http::app::{App, Options};
 use berth::http::listener::Peer;
+use berth::http::{self, Api};
 use berth::store::Store;
 use serde_json::Value;
 use sqlx::postgres::PgConnectOptions;
@@ -80,8 +80,8 @@ impl Berth {
 
     /// Answers a request as it is.
     pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
-        http::answer(http::Connection { peer: Peer::Unix, secure: false }, self.app(), request)
-            .await
+        let connection = http::Connection { api: Api::Placement, peer: Peer::Unix, secure: false };
+        http::answer(connection, self.app(), request).await
     }
 
     pub async fn get(&self, path: &str) -> Answer {

@@ -25,15 +25,14 @@ impl Server {
 
     /// The same with more options.
     pub async fn start_with(directory: &Path, options: &[&str]) -> Self {
-        let port = free_port();
-        let address = format!("127.0.0.1:{port}");
+        let address = format!("127.0.0.1:{}", free_port());
         let log = std::fs::File::options()
             .create(true)
             .append(true)
             .open(directory.join("berth.log"))
             .unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_berth"))
-            .args(["serve", "--listen", &address, "--data-dir"])
+            .args(["serve", "--listen", &address, "--planner-listen", "none", "--data-dir"])
             .arg(directory.join("data"))
             .args(options)
             .stdin(Stdio::null())

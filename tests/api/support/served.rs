@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use berth::http::App;
 use berth::http::listener::{Endpoint, Listener};
 use berth::http::server::{self, Bounds, Front};
+use berth::http::{Api, App};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -42,7 +42,7 @@ impl Served {
     pub async fn at(berth: &Berth, endpoints: &[Endpoint], bounds: Bounds) -> Self {
         let mut listeners = Vec::new();
         for endpoint in endpoints {
-            listeners.push(Listener::bind(endpoint).await.unwrap());
+            listeners.push((Api::Placement, Listener::bind(endpoint).await.unwrap()));
         }
         Self::on(berth, Front { listeners, tls: None }, bounds)
     }
@@ -52,7 +52,7 @@ impl Served {
     }
 
     pub fn with(app: App, front: Front, bounds: Bounds) -> Self {
-        let endpoints = front.listeners.iter().map(|it| it.endpoint().unwrap()).collect();
+        let endpoints = front.listeners.iter().map(|(_, it)| it.endpoint().unwrap()).collect();
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { drop(stopped.await) };
         let task = tokio::spawn(server::serve(front, app, bounds, stopped));

@@ -110,7 +110,7 @@ class Berth:
         """The same, with these options of `berth serve`."""
         self._cluster.create(name, TEMPLATE)
         try:
-            command = [self._program, "serve", *options]
+            command = [self._program, "serve", "--planner-listen", "none", *options]
             command += ["--database-url", self._cluster.url(name)]
             listen = lambda port: ["--listen", f"127.0.0.1:{port}"]  # noqa: E731
             with running(name, command, listen, scheme=scheme) as server:

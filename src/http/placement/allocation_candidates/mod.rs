@@ -19,6 +19,7 @@ use super::microversion::{LATEST, Microversion};
 use super::problem::Problem;
 use super::reply::Reply;
 use crate::model::Refusal;
+use crate::model::exclusive::EXCLUSIVE_TRAIT;
 use crate::search::{self, Request, Unknown};
 use crate::world::World;
 
@@ -29,8 +30,11 @@ const CANDIDATE: usize = 640;
 
 /// `GET /allocation_candidates`
 pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
-    let request = request::request(&call.query()?, call.asked, &call.app.options)?;
+    let mut request = request::request(&call.query()?, call.asked, &call.app.options)?;
     let world = call.app.store.world().await?;
+    if !call.app.options.planner.report_only {
+        keep_out(&mut request, &world);
+    }
     let mut writing = begin(call.asked, &request, &world).map_err(unknown)?;
     let pace = Pace::of(&call.app);
     let goes_on;
@@ -48,6 +52,17 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
         Reply::bytes(writing.take(0))
     };
     Ok(reply.modified(call.now()))
+}
+
+/// Leaves hosts out that a group has to itself, unless the request names their trait: then it is
+/// known what is asked for.
+fn keep_out(request: &mut Request, world: &World) {
+    let kept = world.trait_id(EXCLUSIVE_TRAIT).is_some_and(|id| world.trait_in_use(id));
+    let required = request.groups.iter().flat_map(|group| group.required.iter().flatten());
+    let mut named = required.chain(&request.root_required);
+    if kept && !named.any(|name| name == EXCLUSIVE_TRAIT) {
+        request.root_forbidden.push(EXCLUSIVE_TRAIT.to_owned());
+    }
 }
 
 /// An answer of which nothing is written yet.

@@ -15,9 +15,9 @@ use crate::http::placement::microversion::{
 };
 use crate::http::placement::names::{NAMED_GROUP, NUMBERED_GROUP};
 use crate::http::placement::problem::{Code, Problem};
-use crate::http::placement::python::repr;
 use crate::http::placement::query::{self, Grammar, Query};
 use crate::http::placement::schema::{Schema, Shape, any_type, object, string};
+use crate::http::python::repr;
 use crate::search::{Group, Policy, Request};
 
 /// What the limit looks like.

@@ -1,0 +1,178 @@
+//! Options of the planner.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::http::app::PlannerSettings;
+use crate::http::listener::Endpoint;
+
+/// The word for no address at all.
+const NONE: &str = "none";
+
+/// An address to serve the planner's API on, or the word for none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlannerAddress {
+    /// The planner's API is not served.
+    None,
+    /// It is served here.
+    At(Endpoint),
+}
+
+impl FromStr for PlannerAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim() == NONE {
+            return Ok(Self::None);
+        }
+        text.parse().map(Self::At).map_err(|why| format!("{why} nor the word {NONE}"))
+    }
+}
+
+/// What happens to strangers in units that an exclusivity group has to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Exclusivity {
+    /// They are refused.
+    Enforce,
+    /// They are logged, and let be.
+    Report,
+}
+
+/// How servers are planned.
+#[derive(Args, Clone, Debug)]
+pub struct PlannerOptions {
+    /// Addresses to serve the planner's API on, as those of --listen; the word none: nowhere.
+    #[arg(
+        long,
+        env = "BERTH_PLANNER_LISTEN",
+        default_value = "127.0.0.1:8090",
+        value_name = "ADDRESS",
+        value_delimiter = ','
+    )]
+    pub planner_listen: Vec<PlannerAddress>,
+
+    /// Seconds that a plan may take which does not say how long it may take. The best that was found
+    /// by then is taken.
+    #[arg(long, env = "BERTH_PLANNER_TIMEOUT", default_value = "2", value_name = "SECONDS",
+          value_parser = super::seconds)]
+    pub planner_timeout: Duration,
+
+    /// Seconds that a plan may take at the most, whatever it says. Clients of this API wait for 5
+    /// seconds.
+    #[arg(long, env = "BERTH_PLANNER_TIMEOUT_MAX", default_value = "4", value_name = "SECONDS",
+          value_parser = super::seconds)]
+    pub planner_timeout_max: Duration,
+
+    /// What happens to strangers in hosts, racks and clusters that an exclusivity group has to
+    /// itself: they are refused, or only logged.
+    #[arg(long, env = "BERTH_PLANNER_EXCLUSIVITY", default_value = "enforce", value_name = "WHAT")]
+    pub planner_exclusivity: Exclusivity,
+
+    /// Seconds after which the capacity that is held for a placement is given back, unless somebody
+    /// has reserved it; 0: never.
+    #[arg(long, env = "BERTH_PLANNER_HOLD_TTL", default_value = "0", value_name = "SECONDS")]
+    pub planner_hold_ttl: u32,
+
+    /// Read the rack of a host from its name, such as pdk15r05c001 in the rack pdk15r05, where no
+    /// trait says one.
+    #[arg(long, env = "BERTH_PLANNER_HOST_NAMES", default_value = "false", num_args = 0..=1,
+          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub planner_host_names: bool,
+
+    /// A file with flavors that are set at each start, in TOML (see samples/flavors.toml).
+    #[arg(long, env = "BERTH_PLANNER_FLAVORS", value_name = "FILE")]
+    pub planner_flavors: Option<PathBuf>,
+}
+
+impl PlannerOptions {
+    /// Where the planner's API is served; nowhere if this is empty.
+    ///
+    /// # Errors
+    /// A sentence for the operator: addresses and none of them, or neither.
+    pub fn endpoints(&self) -> Result<Vec<&Endpoint>, String> {
+        let endpoints = self.planner_listen.iter().filter_map(|address| match address {
+            PlannerAddress::None => None,
+            PlannerAddress::At(endpoint) => Some(endpoint),
+        });
+        let endpoints: Vec<&Endpoint> = endpoints.collect();
+        match (endpoints.len(), self.planner_listen.len()) {
+            (0, 0) => Err(format!("--planner-listen: an address is wanted, or the word {NONE}")),
+            (0, _) => Ok(endpoints),
+            (some, all) if some == all => Ok(endpoints),
+            _ => Err(format!("--planner-listen: {NONE} stands alone")),
+        }
+    }
+
+    /// What is wrong with the options together.
+    ///
+    /// # Errors
+    /// A sentence for the operator.
+    pub fn check(&self) -> Result<(), String> {
+        if self.planner_timeout > self.planner_timeout_max {
+            return Err("--planner-timeout: at most --planner-timeout-max".to_owned());
+        }
+        self.endpoints().map(drop)
+    }
+
+    /// How plans are made.
+    pub fn settings(&self) -> PlannerSettings {
+        PlannerSettings {
+            timeout: self.planner_timeout,
+            timeout_max: self.planner_timeout_max,
+            report_only: self.planner_exclusivity == Exclusivity::Report,
+            host_names: self.planner_host_names,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::{Exclusivity, PlannerOptions};
+    use crate::http::app::PlannerSettings;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        options: PlannerOptions,
+    }
+
+    fn options(flags: &[&str]) -> PlannerOptions {
+        let flags = flags.iter().map(|flag| format!("--planner-{flag}"));
+        Cli::try_parse_from(std::iter::once("berth".to_owned()).chain(flags)).unwrap().options
+    }
+
+    fn endpoints(listen: &str) -> Result<Vec<String>, String> {
+        let options = options(&[&format!("listen={listen}")]);
+        options.endpoints().map(|found| found.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_application() {
+        let options = options(&[]);
+        assert_eq!(options.settings(), PlannerSettings::default());
+        assert_eq!(options.planner_exclusivity, Exclusivity::Enforce);
+        assert!(options.check().is_ok());
+    }
+
+    #[test]
+    fn it_is_served_somewhere_or_nowhere() {
+        assert_eq!(endpoints("none").unwrap(), [""; 0]);
+        assert_eq!(
+            endpoints("127.0.0.1:1,unix:/run/planner.sock").unwrap(),
+            ["127.0.0.1:1", "unix:/run/planner.sock"]
+        );
+        assert!(endpoints("none,127.0.0.1:1").unwrap_err().contains("alone"));
+        assert!(Cli::try_parse_from(["berth", "--planner-listen", "nowhere"]).is_err());
+    }
+
+    #[test]
+    fn no_plan_may_take_longer_than_the_most() {
+        assert!(options(&["timeout=5"]).check().is_err());
+        assert!(options(&["timeout=5", "timeout-max=5"]).check().is_ok());
+    }
+}

@@ -1,0 +1,51 @@
+//! What a request may take, whichever API it is for: a place among those that are worked on, and so
+//! much of a URI and a body.
+
+use axum::body::{Body, Bytes};
+use axum::http::Uri;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::sync::SemaphorePermit;
+
+use super::app::{App, Options};
+
+/// Why a request is not taken in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// There is no place for it now; the words are for the log.
+    Busy(String),
+    /// Its URI is longer than so many bytes.
+    LongUri(usize),
+    /// Its body is longer than so many bytes.
+    LongBody(usize),
+    /// Its body did not arrive in time.
+    LateBody,
+    /// Its body broke off, as the words say.
+    LostBody(String),
+}
+
+/// Refuses a path and query that are longer than is looked at.
+pub(super) fn check_uri(uri: &Uri, options: &Options) -> Result<(), Unfit> {
+    let bytes = uri.path_and_query().map_or(0, |target| target.as_str().len());
+    let most = options.max_uri_bytes;
+    if bytes > most { Err(Unfit::LongUri(most)) } else { Ok(()) }
+}
+
+/// Leave to work on one more request, as long as it is held.
+pub(super) fn begin(app: &App) -> Result<SemaphorePermit<'_>, Unfit> {
+    app.requests.try_acquire().map_err(|_| {
+        let most = app.options.max_requests;
+        Unfit::Busy(format!("{most} requests are worked on already (--max-requests)"))
+    })
+}
+
+/// The whole body.
+pub(super) async fn read(body: Body, options: &Options) -> Result<Bytes, Unfit> {
+    let most = options.max_body_bytes;
+    let arriving = Limited::new(body, most).collect();
+    match tokio::time::timeout(options.body_timeout, arriving).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Unfit::LongBody(most)),
+        Ok(Err(error)) => Err(Unfit::LostBody(format!("The body did not arrive: {error}"))),
+        Err(_) => Err(Unfit::LateBody),
+    }
+}

@@ -1,0 +1,206 @@
+//! Groups and their members.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::call::Call;
+use super::problem::Problem;
+use super::reply::Reply;
+use super::schema::{self, Check, DESCRIPTION_MAX, Key, NAME_MAX, Object, optional, required};
+use crate::planner::group::{self, Refusal, StoredGroup};
+use crate::store::planner::groups::{
+    AddMembers, CreateGroup, DeleteGroup, DescribeGroup, RemoveMembers,
+};
+
+/// Members that a request may name.
+const MEMBERS_MAX: usize = 1000;
+
+const CREATE: [Key; 4] = [
+    optional("description", Check::TextOrNull(DESCRIPTION_MAX)),
+    optional("level", Check::Custom("group_level", level)),
+    required("name", Check::Custom("group_name_type", name)),
+    required("type", Check::Custom("group_type", kind)),
+];
+const UPDATE: [Key; 1] = [required("description", Check::TextOrNull(DESCRIPTION_MAX))];
+const MEMBERS: [Key; 1] = [required("members", Check::Custom("array", members))];
+
+/// `GET /v1/groups`
+pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
+    let groups = call.app.store.groups().await?;
+    Ok(Reply::json(&json!({"groups": groups.iter().map(view).collect::<Vec<_>>()})))
+}
+
+/// `POST /v1/groups`
+pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
+    schema::check(&call.body, &CREATE)?;
+    let text = |key| text(&call.body, key);
+    let level = text("level").and_then(|word| group::level_named(&word));
+    let word = text("type").unwrap_or_default();
+    let kind = group::kind_named(&word).filter(|kind| {
+        // Who says no level knows no other kind.
+        level.is_some() || group::kind_word(*kind) == "exclusivity"
+    });
+    let kind = kind.ok_or_else(|| {
+        Problem::bad_request(format!(
+            "-> type -> {word} did not pass validation against callable: group_type (must be \
+             exclusivity unless a level is given)"
+        ))
+    })?;
+    let group = StoredGroup {
+        id: Uuid::new_v4(),
+        name: text("name").unwrap_or_default(),
+        kind,
+        level,
+        description: text("description"),
+        members: Vec::new(),
+    };
+    let created = call.app.store.commit(CreateGroup(group)).await?;
+    Ok(Reply::created(&view(&created?)))
+}
+
+/// `GET /v1/groups/{group}`
+pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
+    Ok(Reply::json(&json!({"group": view(&found(&call).await?)})))
+}
+
+/// `PUT /v1/groups/{group}`
+pub(super) async fn update(call: Call) -> Result<Reply, Problem> {
+    found(&call).await?;
+    schema::check(&call.body, &UPDATE)?;
+    let group = call.part("group").to_owned();
+    let description = text(&call.body, "description");
+    let updated = call.app.store.commit(DescribeGroup { group, description }).await?;
+    Ok(Reply::created(&view(&updated?)))
+}
+
+/// `DELETE /v1/groups/{group}`
+pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
+    let group = call.part("group").to_owned();
+    call.app.store.commit(DeleteGroup { group }).await??;
+    Ok(Reply::no_content())
+}
+
+/// `PUT /v1/groups/{group}/members`
+pub(super) async fn add_members(call: Call) -> Result<Reply, Problem> {
+    let known = found(&call).await?;
+    schema::check(&call.body, &MEMBERS)?;
+    let listed = call.body.get("members").and_then(Value::as_array).into_iter().flatten();
+    let members: Vec<String> =
+        listed.map(|member| member.as_str().unwrap_or_default().to_owned()).collect();
+    for member in group::new_members(&known.members, &members) {
+        if !is_project(&call, &member).await? {
+            return Err(Problem::conflict("Member list contains invalid tenant IDs"));
+        }
+    }
+    let group = call.part("group").to_owned();
+    let updated = call.app.store.commit(AddMembers { group, members }).await?;
+    Ok(Reply::created(&view(&updated?)))
+}
+
+/// `DELETE /v1/groups/{group}/members`
+pub(super) async fn remove_members(call: Call) -> Result<Reply, Problem> {
+    let group = call.part("group").to_owned();
+    call.app.store.commit(RemoveMembers { group, member: None }).await??;
+    Ok(Reply::no_content())
+}
+
+/// `GET /v1/groups/{group}/members/{member}`
+pub(super) async fn show_member(call: Call) -> Result<Reply, Problem> {
+    member_exists(call).await.map(|()| Reply::no_content())
+}
+
+/// `DELETE /v1/groups/{group}/members/{member}`
+pub(super) async fn remove_member(call: Call) -> Result<Reply, Problem> {
+    let (group, member) = (call.part("group").to_owned(), call.part("member").to_owned());
+    call.app.store.commit(RemoveMembers { group, member: Some(member) }).await??;
+    Ok(Reply::no_content())
+}
+
+/// Whether the group of the path exists.
+pub(super) async fn exists(call: Call) -> Result<(), Problem> {
+    found(&call).await.map(drop)
+}
+
+/// Whether the member of the path does.
+pub(super) async fn member_exists(call: Call) -> Result<(), Problem> {
+    let is_member = found(&call).await?.has_member(call.part("member"));
+    if is_member { Ok(()) } else { Err(Refusal::MemberNotFound.into()) }
+}
+
+async fn found(call: &Call) -> Result<StoredGroup, Problem> {
+    let group = call.app.store.group(call.part("group")).await?;
+    group.ok_or_else(|| Refusal::NotFound.into())
+}
+
+/// Whether an id is that of a project: a UUID, and where Keystone is asked, one that it knows.
+async fn is_project(call: &Call, id: &str) -> Result<bool, Problem> {
+    if !is_uuid(id) {
+        return Ok(false);
+    }
+    Ok(call.app.identity.knows_project(id).await?)
+}
+
+/// With dashes or without.
+fn is_uuid(id: &str) -> bool {
+    [32, 36].contains(&id.len()) && Uuid::try_parse(id).is_ok()
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let words = refusal.to_string();
+        match refusal {
+            Refusal::NotFound | Refusal::MemberNotFound => Self::not_found(words),
+            Refusal::NameTaken(_) => Self::bad_request(words),
+            Refusal::HasMembers | Refusal::HasServers(_) | Refusal::MemberHasServers { .. } => {
+                Self::conflict(words)
+            }
+        }
+    }
+}
+
+fn view(group: &StoredGroup) -> Value {
+    let mut view = json!({
+        "description": group.description,
+        "type": group::kind_word(group.kind),
+        "id": group.id,
+        "members": group.members,
+        "name": group.name,
+    });
+    if let (Some(level), Some(view)) = (group.level, view.as_object_mut()) {
+        view.insert("level".to_owned(), group::level_word(level).into());
+    }
+    view
+}
+
+fn text(body: &Object, key: &str) -> Option<String> {
+    body.get(key).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn name(value: &Value) -> Result<(), String> {
+    let is_name = value.as_str().is_some_and(group::is_name);
+    let why = if is_name { schema::text_fault(value, NAME_MAX) } else { Some(rule()) };
+    why.map_or(Ok(()), Err)
+}
+
+fn rule() -> String {
+    group::NAME_RULE.to_owned()
+}
+
+fn kind(value: &Value) -> Result<(), String> {
+    let known = value.as_str().and_then(group::kind_named);
+    known.map(drop).ok_or_else(|| "must be affinity, diversity or exclusivity".to_owned())
+}
+
+fn level(value: &Value) -> Result<(), String> {
+    let known = value.as_str().and_then(group::level_named);
+    known.map(drop).ok_or_else(|| "must be host, rack or cluster".to_owned())
+}
+
+fn members(value: &Value) -> Result<(), String> {
+    let members = value.as_array().ok_or("not of type array")?;
+    if members.len() > MEMBERS_MAX {
+        return Err(format!("more than {MEMBERS_MAX} members"));
+    }
+    let fault = members.iter().find_map(|member| schema::text_fault(member, NAME_MAX));
+    fault.map_or(Ok(()), |fault| Err(format!("a member is {fault}")))
+}

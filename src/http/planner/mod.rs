@@ -1,0 +1,124 @@
+//! The planner's API: places for many servers at once, groups of them, and what state all is in.
+//!
+//! [`routes`] is the API as a table; one file per resource says what may be asked and what is shown.
+//! Callers are known before their path is looked at, so strangers learn nothing. What a client
+//! accepts and how it calls its body does not matter: bodies are read as JSON ([`schema`]), and so
+//! are all answers written but that to strangers ([`problem`]).
+//!
+//! A request for places becomes a [`template`] and, with the groups it names, a stack ([`resolve`]);
+//! what it wants of a plan that is there ([`wishes`]) makes a [`draft`] of it; [`settle`] finds places
+//! and books what the [`ledger`] says, from the start when others were faster. A plan remembers what
+//! it was asked for in its [`document`].
+
+mod call;
+mod document;
+mod draft;
+mod groups;
+mod ledger;
+mod placements;
+mod plans;
+mod problem;
+mod reply;
+mod resolve;
+mod routes;
+mod schema;
+mod settle;
+mod status;
+mod template;
+mod versions;
+mod views;
+mod wishes;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::Method;
+use axum::http::request::Parts;
+use axum::response::Response;
+
+use self::call::Call;
+use self::problem::Problem;
+use self::reply::Reply;
+use self::routes::{Access, Route, TABLE};
+use super::app::App;
+use super::edge::{self, Account};
+use super::identity::Caller;
+use super::path::Captured;
+use super::site::Site;
+use super::{intake, path};
+
+/// Answers a request, whatever it is.
+pub(super) async fn answer(app: App, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let mut caller = Arc::default();
+    let outcome = edge::guard(&app, serve(&app, &parts, body, &mut caller)).await;
+    let outcome = outcome.unwrap_or_else(|panic| Err(Problem::internal(panic)));
+    let cause = outcome.as_ref().err().and_then(|problem| problem.cause.clone());
+    let mut response = outcome.map_or_else(Problem::render, Reply::render);
+    response.extensions_mut().insert(Account {
+        version: None,
+        user: caller.user.clone(),
+        project: caller.project.clone(),
+        cause,
+    });
+    response
+}
+
+/// Asks who asks, then for what, then the handler.
+async fn serve(
+    app: &App,
+    parts: &Parts,
+    body: Body,
+    caller: &mut Arc<Caller>,
+) -> Result<Reply, Problem> {
+    intake::check_uri(&parts.uri, &app.options)?;
+    let path = parts.uri.path();
+    let is_root = matches!(path, "/" | "");
+    if !is_root {
+        *caller = app.identity.caller(parts).await?;
+    }
+    let _permit = if is_root { None } else { Some(intake::begin(app)?) };
+    let (route, captured) = find(path)?;
+    let mut call = Call {
+        app: app.clone(),
+        caller: Arc::clone(caller),
+        captured,
+        query: call::query(parts.uri.query().unwrap_or_default())?,
+        body: schema::Object::new(),
+        site: Site::of(parts, ""),
+    };
+    match route.access {
+        Access::Anybody => {}
+        Access::Project => call.need_project()?,
+        Access::Admin => call.need_admin()?,
+    }
+    let Some(row) = route.rows.iter().find(|row| row.method == parts.method) else {
+        return without_row(route, &parts.method, call).await;
+    };
+    if row.takes_body {
+        call.body = schema::read(&intake::read(body, &app.options).await?)?;
+    }
+    (row.handler)(call).await
+}
+
+/// The route of a path, and the values of its variable parts. A slash at the end says nothing.
+fn find(path: &str) -> Result<(&'static Route, Captured), Problem> {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let parts = path.strip_prefix('/').unwrap_or(path).split('/').map(path::decode);
+    let parts = parts.collect::<Result<Vec<_>, _>>().map_err(Problem::bad_request)?;
+    let table: &'static [Route] = &TABLE;
+    let found = table.iter().find_map(|route| Some((route, path::capture(route.path, &parts)?)));
+    found.ok_or_else(|| Problem::not_found(""))
+}
+
+/// `OPTIONS`, which every path has, and methods that it does not have.
+async fn without_row(route: &Route, method: &Method, call: Call) -> Result<Reply, Problem> {
+    if method != Method::OPTIONS {
+        return Err(Problem::method_not_allowed(method, route.allow()));
+    }
+    if let Some(exists) = &route.exists {
+        exists(call).await?;
+    }
+    Ok(Reply::no_content().allow(route.allow()))
+}

@@ -1,0 +1,18 @@
+//! The planner's API from outside: a server of both APIs over a real PostgreSQL.
+
+#![expect(unreachable_pub, reason = "tests speak for themselves")]
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that finds something else than it expects panics, also in its helpers"
+)]
+
+mod bad_input;
+mod contract;
+mod groups;
+mod membership;
+mod site;
+mod status;
+#[expect(dead_code, reason = "the tests of the other API need more of it")]
+#[path = "../api/support/mod.rs"]
+mod support;

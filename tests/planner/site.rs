@@ -1,0 +1,251 @@
+//! A server of both APIs over a database of its own, and short ways to ask either.
+
+use berth::http::Api;
+use berth::http::app::{App, Options};
+use berth::http::listener::{Endpoint, Listener};
+use berth::http::server::Front;
+use berth::store::Store;
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection};
+use uuid::Uuid;
+
+use crate::support::postgres;
+use crate::support::served::{PATIENCE, Served, wide};
+
+/// A server of both APIs.
+pub struct Site {
+    pub database: PgConnectOptions,
+    pub app: App,
+    client: reqwest::Client,
+    /// Serves as long as the site lives.
+    served: Served,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+}
+
+/// One of the APIs as somebody asks it.
+#[derive(Clone)]
+pub struct Asker {
+    client: reqwest::Client,
+    base: String,
+    headers: Vec<(String, String)>,
+}
+
+/// A host to be: its name, how much of `VCPU`, `MEMORY_MB` and `DISK_GB` it has, and its traits.
+#[derive(Clone, Copy, Debug)]
+pub struct Host<'a> {
+    pub name: &'a str,
+    pub size: [i64; 3],
+    pub traits: &'a [&'a str],
+}
+
+impl Site {
+    /// Over a fresh database.
+    pub async fn new() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    /// The same with other options.
+    pub async fn with(options: Options) -> Self {
+        Self::over(&postgres::database().await, options).await
+    }
+
+    /// A further server over a database that is there.
+    pub async fn over(database: &PgConnectOptions, options: Options) -> Self {
+        let store = Store::open(database.clone(), 5).await.unwrap();
+        Self::serving(App::new(store, options), database).await
+    }
+
+    /// Serving as this application does.
+    pub async fn serving(app: App, database: &PgConnectOptions) -> Self {
+        let local: Endpoint = "127.0.0.1:0".parse().unwrap();
+        let mut listeners = Vec::new();
+        for api in [Api::Placement, Api::Planner] {
+            listeners.push((api, Listener::bind(&local).await.unwrap()));
+        }
+        let served = Served::with(app.clone(), Front { listeners, tls: None }, wide());
+        // Installed already, if this is not the first site.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let client = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();
+        Self { database: database.clone(), app, client, served }
+    }
+
+    fn asker(&self, nth: usize) -> Asker {
+        let base = format!("http://{}", self.served.endpoints[nth]);
+        Asker { client: self.client.clone(), base, headers: Vec::new() }
+    }
+
+    /// The Placement API as an administrator asks it, at its newest version.
+    pub fn placement(&self) -> Asker {
+        let version = ("openstack-api-version", "placement 1.39");
+        self.asker(0).header(version.0, version.1).header("x-auth-token", "admin")
+    }
+
+    /// The planner as nobody in particular asks it.
+    pub fn stranger(&self) -> Asker {
+        self.asker(1)
+    }
+
+    /// The planner as an administrator of the project `admin` asks it.
+    pub fn admin(&self) -> Asker {
+        self.stranger().header("x-auth-token", "admin")
+    }
+
+    /// The planner as an administrator of a project asks it.
+    pub fn admin_of(&self, project: &str) -> Asker {
+        self.stranger().header("x-auth-token", &format!("admin:{project}"))
+    }
+
+    /// The planner as an ordinary user of a project asks it.
+    pub fn tenant(&self, project: &str) -> Asker {
+        self.stranger().header("x-auth-token", &format!("user:{project}"))
+    }
+
+    /// Adds hosts by the Placement API, and gives their ids.
+    pub async fn hosts(&self, hosts: &[Host<'_>]) -> Vec<Uuid> {
+        let placement = self.placement();
+        let mut ids = Vec::new();
+        for host in hosts {
+            let id = Uuid::new_v4();
+            let body = json!({"name": host.name, "uuid": id});
+            placement.post("/resource_providers", body).await.expect(200);
+            let [vcpu, memory_mb, disk_gb] = host.size.map(|total| json!({"total": total}));
+            let inventories = json!({"VCPU": vcpu, "MEMORY_MB": memory_mb, "DISK_GB": disk_gb});
+            let path = format!("/resource_providers/{id}/inventories");
+            let body = json!({"resource_provider_generation": 0, "inventories": inventories});
+            placement.put(&path, body).await.expect(200);
+            for name in host.traits {
+                let custom = name.starts_with("CUSTOM_");
+                if custom {
+                    let answer = placement.put(&format!("/traits/{name}"), json!({})).await;
+                    assert!([201, 204].contains(&answer.status), "{}", answer.text());
+                }
+            }
+            let path = format!("/resource_providers/{id}/traits");
+            let body = json!({"resource_provider_generation": 1, "traits": host.traits});
+            placement.put(&path, body).await.expect(200);
+            ids.push(id);
+        }
+        ids
+    }
+
+    #[expect(dead_code, reason = "plans are made in them")]
+    /// Racks `CUSTOM_RACK_R01`, ... of so many equal hosts `r01h01`, ..., each with these amounts of
+    /// `VCPU`, `MEMORY_MB` and `DISK_GB`.
+    pub async fn racks(&self, racks: usize, hosts: usize, size: [i64; 3]) -> Vec<Uuid> {
+        let mut ids = Vec::new();
+        for rack in 1..=racks {
+            let traits = [format!("CUSTOM_RACK_R{rack:02}")];
+            let traits = [traits[0].as_str()];
+            for nth in 1..=hosts {
+                let name = format!("r{rack:02}h{nth:02}");
+                ids.extend(self.hosts(&[Host { name: &name, size, traits: &traits }]).await);
+            }
+        }
+        ids
+    }
+
+    /// A session of one's own with the database.
+    pub async fn session(&self) -> PgConnection {
+        PgConnection::connect_with(&self.database).await.unwrap()
+    }
+
+    /// Runs a statement beside the server.
+    pub async fn execute(&self, statement: &str) {
+        let statement = sqlx::AssertSqlSafe(statement.to_owned());
+        sqlx::raw_sql(statement).execute(&mut self.session().await).await.unwrap();
+    }
+
+    #[expect(dead_code, reason = "plans keep it true")]
+    /// Fails unless recorded usage is the sum of the allocations and no consumer is empty.
+    pub async fn audit(&self) {
+        let faults = berth::store::audit::audit(&mut self.session().await).await.unwrap();
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
+}
+
+impl Asker {
+    /// The same with one more header.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.retain(|(other, _)| other != name);
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, None).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.ask("DELETE", path, None).await
+    }
+
+    pub async fn put(&self, path: &str, body: Value) -> Answer {
+        self.ask("PUT", path, Some(body.to_string().into_bytes())).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
+        self.ask("POST", path, Some(body.to_string().into_bytes())).await
+    }
+
+    /// Asks with exactly these bytes as the body.
+    pub async fn ask(&self, method: &str, path: &str, body: Option<Vec<u8>>) -> Answer {
+        let method = method.parse().unwrap();
+        let mut request = self.client.request(method, format!("{}{path}", self.base));
+        if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let answer = request.body(body.unwrap_or_default()).send().await.unwrap();
+        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+        Answer { status, headers, body: answer.bytes().await.unwrap().to_vec() }
+    }
+}
+
+impl Answer {
+    /// Fails unless the status is this one.
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}", self.text());
+        self
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))
+    }
+
+    /// A header as text; empty if it is not there.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// What an error says, once it has been seen to be a whole one of this status.
+    #[track_caller]
+    pub fn explanation(&self, status: u16) -> String {
+        assert_eq!(self.status, status, "{}", self.text());
+        assert_eq!(self.header("content-type"), "application/json");
+        let body = self.json();
+        assert_eq!(body["code"], status);
+        assert!(body["error"]["message"].is_string(), "{body}");
+        assert!(body["error"]["type"].is_string(), "{body}");
+        assert_eq!(body["error"].get("traceback"), Some(&Value::Null), "{body}");
+        assert!(body["title"].is_string(), "{body}");
+        body["explanation"].as_str().unwrap().to_owned()
+    }
+}
