@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::Failure;
 use super::drift::{Stays, without_broken};
-use super::filter::{Filter, Reason};
+use super::filter::{Filter, Reason, Scene};
 use super::flavor::Size;
 use super::stack::{Server, Stack, Surroundings};
 use super::topology::{Spot, Topology};
@@ -39,6 +39,8 @@ pub(super) struct Composed {
     pub(super) groups: Vec<usize>,
     /// The stored groups of each server.
     pub(super) memberships: Vec<BTreeSet<Uuid>>,
+    /// Hosts that no server comes into question for, for want of room.
+    pub(super) too_small: usize,
     /// For each server, why it may not be on how many hosts.
     pub(super) ruled_out: Vec<BTreeMap<Reason, usize>>,
 }
@@ -88,7 +90,8 @@ pub(super) fn compose(
     let number: HashMap<ProviderId, usize> =
         hosts.iter().enumerate().map(|(nth, host)| (host.root, nth)).collect();
     let memberships = stored_groups(stack, &groups, &all_rules);
-    let filter = Filter::new(&world, &topology, around, stack, memberships.clone(), &hosts);
+    let scene = Scene { world: &world, topology: &topology, around, hosts: &hosts };
+    let filter = Filter::new(&scene, stack, memberships.clone());
     let mut servers = Vec::new();
     let mut ruled_out = Vec::new();
     for (nth, server) in stack.servers.iter().enumerate() {
@@ -117,7 +120,17 @@ pub(super) fn compose(
     });
     let problem = composer.problem(servers, rules.collect(), stack.spread);
     let pools = composer.pools;
-    Ok(Composed { problem, world, hosts, pools, groups, memberships, ruled_out })
+    let too_small = hosts_in_all(&world, &topology).saturating_sub(hosts.len());
+    Ok(Composed { problem, world, hosts, pools, groups, memberships, too_small, ruled_out })
+}
+
+/// Trees that have something of their own to give.
+fn hosts_in_all(world: &World, topology: &Topology) -> usize {
+    let roots = world.providers().filter(|it| it.parent().is_none());
+    let has_own = |root: &Provider<'_>| {
+        root.tree().any(|it| !topology.is_shared(&it) && it.inventories().next().is_some())
+    };
+    roots.filter(has_own).count()
 }
 
 /// Where those are who have to stay, at a level.

@@ -62,26 +62,20 @@ pub(super) struct Filter<'s> {
 }
 
 impl<'s> Filter<'s> {
-    pub(super) fn new(
-        world: &World,
-        topology: &Topology,
-        around: &Surroundings,
-        stack: &'s Stack,
-        groups_of: Vec<BTreeSet<Uuid>>,
-        hosts: &'s [HostEntry],
-    ) -> Self {
+    /// For a stack in its surroundings; `groups_of` are the stored groups of each server.
+    pub(super) fn new(scene: &Scene<'s>, stack: &'s Stack, groups_of: Vec<BTreeSet<Uuid>>) -> Self {
         let kept = |host: &HostEntry| {
-            let here = around.kept.iter().filter(|it| it.root == host.root);
+            let here = scene.around.kept.iter().filter(|it| it.root == host.root);
             here.map(|it| it.group).collect()
         };
-        let looker = Looker { world, topology, around, hosts };
         let mut verdicts = HashMap::new();
         for group in &stack.groups {
             if let Some(stored) = group.stored {
-                verdicts.insert(stored, looker.verdicts(stored, group.kind, group.level));
+                verdicts.insert(stored, scene.verdicts(stored, group.kind, group.level));
             }
         }
-        Self { stack, hosts, groups_of, kept: hosts.iter().map(kept).collect(), verdicts }
+        let kept = scene.hosts.iter().map(kept).collect();
+        Self { stack, hosts: scene.hosts, groups_of, kept, verdicts }
     }
 
     /// For each host whether a server may be there, and how many hosts are ruled out why: each host
@@ -128,15 +122,16 @@ impl<'s> Filter<'s> {
     }
 }
 
-/// Looks at the surroundings of one group.
-struct Looker<'l> {
-    world: &'l World,
-    topology: &'l Topology,
-    around: &'l Surroundings,
-    hosts: &'l [HostEntry],
+/// The hosts and what surrounds them.
+#[derive(Clone, Copy)]
+pub(super) struct Scene<'s> {
+    pub(super) world: &'s World,
+    pub(super) topology: &'s Topology,
+    pub(super) around: &'s Surroundings,
+    pub(super) hosts: &'s [HostEntry],
 }
 
-impl Looker<'_> {
+impl Scene<'_> {
     /// For each host why the group cannot be there.
     fn verdicts(&self, group: Uuid, kind: Kind, level: Level) -> Vec<Option<Reason>> {
         let unit = |host: &HostEntry| host.spot.unit(level, &host.name).map(str::to_owned);

@@ -97,8 +97,7 @@ impl Topology {
         &self,
         providers: impl Iterator<Item = Provider<'w>> + Clone,
     ) -> Option<Provider<'w>> {
-        let shares = |it: &Provider<'_>| self.shares.is_some_and(|id| it.traits().contains(&id));
-        let own = providers.clone().find(|it| !shares(it));
+        let own = providers.clone().find(|it| !self.is_shared(it));
         if let Some(own) = own {
             return Some(own.root());
         }
@@ -106,6 +105,11 @@ impl Topology {
         let mut roots = providers.map(|it| it.root());
         let first = roots.next()?;
         roots.all(|root| root == first).then_some(first)
+    }
+
+    /// Whether a provider shares what it has.
+    pub fn is_shared(&self, provider: &Provider<'_>) -> bool {
+        self.shares.is_some_and(|id| provider.traits().contains(&id))
     }
 
     /// The host on which something is held.

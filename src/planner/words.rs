@@ -109,22 +109,26 @@ impl Sayer<'_> {
 
     /// What rules most hosts out for these servers.
     fn main_reason(&self, servers: &[usize]) -> Reason {
-        let mut sums: BTreeMap<Reason, usize> = BTreeMap::new();
-        for (reason, count) in
-            servers.iter().filter_map(|it| self.composed.ruled_out.get(*it)).flatten()
-        {
-            *sums.entry(*reason).or_insert(0) += count;
-        }
-        let most = sums.into_iter().max_by_key(|(reason, count)| (*count, *reason));
+        let most =
+            self.reasons(servers).into_iter().max_by_key(|(reason, count)| (*count, *reason));
         most.map_or(Reason::Room, |(reason, _)| reason)
     }
 
     fn eliminated(&self, servers: &[usize]) -> BTreeMap<&'static str, usize> {
-        let mut sums = BTreeMap::new();
-        for (reason, count) in
-            servers.iter().filter_map(|it| self.composed.ruled_out.get(*it)).flatten()
-        {
-            *sums.entry(reason.name()).or_insert(0) += count;
+        let reasons = self.reasons(servers).into_iter();
+        reasons.map(|(reason, count)| (reason.name(), count)).collect()
+    }
+
+    /// For how many hosts one of the servers is ruled out, by the reason.
+    fn reasons(&self, servers: &[usize]) -> BTreeMap<Reason, usize> {
+        let mut sums: BTreeMap<Reason, usize> = BTreeMap::new();
+        for by_server in servers.iter().filter_map(|it| self.composed.ruled_out.get(*it)) {
+            for (reason, count) in by_server {
+                *sums.entry(*reason).or_insert(0) += count;
+            }
+            if self.composed.too_small > 0 {
+                *sums.entry(Reason::Room).or_insert(0) += self.composed.too_small;
+            }
         }
         sums
     }
@@ -186,7 +190,7 @@ impl Sayer<'_> {
     }
 
     fn hosts(&self) -> String {
-        match self.composed.hosts.len() {
+        match self.composed.hosts.len() + self.composed.too_small {
             1 => "1 host".to_owned(),
             count => format!("{count} hosts"),
         }
@@ -221,9 +225,9 @@ fn reasons(eliminated: &BTreeMap<&'static str, usize>) -> String {
 }
 
 fn listed(names: &[String]) -> String {
-    let named = names.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let first = names.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().checked_sub(NAMED_MAX) {
-        None | Some(0) => named,
-        Some(more) => format!("{named} and {more} more"),
+        None | Some(0) => first,
+        Some(more) => format!("{first} and {more} more"),
     }
 }

@@ -94,7 +94,7 @@ impl Change for Batch {
             Request::Replace(claims) if !arrivals.is_empty() => {
                 judge(&mut locked.books, &Request::Replace(arrivals.with_holds(claims)))
             }
-            request => judge(&mut locked.books, request),
+            Request::Replace(_) | Request::Release(_) => judge(&mut locked.books, request),
         };
         let verdicts = self.requests.iter().map(judged).collect();
         let moved = before.since(&locked.books);

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::problem::Problem;
 use super::schema::Object;
@@ -12,11 +13,12 @@ use crate::planner::flavor::{Flavor, Size};
 use crate::planner::ids::{canonical, same};
 
 /// What a plan was asked for.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(super) struct Document {
     /// The resources, by the ids of the orchestrator.
     pub(super) resources: Object,
     /// The size of each server, by its id as it is compared.
+    #[serde(with = "sizes")]
     pub(super) sizes: BTreeMap<String, Size>,
     /// Hosts that all servers may be on.
     pub(super) locations: Option<Vec<String>>,
@@ -27,43 +29,14 @@ pub(super) struct Document {
 impl Document {
     /// As it is stored.
     pub(super) fn text(&self) -> String {
-        let size = |size: &Size| json!({"needs": size.needs, "required": size.required, "forbidden": size.forbidden});
-        let sizes: BTreeMap<&String, Value> =
-            self.sizes.iter().map(|(key, it)| (key, size(it))).collect();
-        json!({
-            "resources": self.resources,
-            "sizes": sizes,
-            "locations": self.locations,
-            "spread": self.spread,
-        })
-        .to_string()
+        // Texts and numbers with text keys can always be written.
+        serde_json::to_string(self).unwrap_or_default()
     }
 
     /// From what is stored.
     pub(super) fn read(text: &str) -> Result<Self, Problem> {
-        let value: Value = serde_json::from_str(text)
-            .map_err(|error| Problem::internal(format!("a stored plan cannot be read: {error}")))?;
-        let texts = |value: &Value| -> Vec<String> {
-            let list = value.as_array().into_iter().flatten();
-            list.filter_map(Value::as_str).map(str::to_owned).collect()
-        };
-        let size = |value: &Value| Size {
-            needs: value["needs"]
-                .as_object()
-                .into_iter()
-                .flatten()
-                .filter_map(|(class, amount)| Some((class.clone(), amount.as_i64()?)))
-                .collect(),
-            required: texts(&value["required"]),
-            forbidden: texts(&value["forbidden"]),
-        };
-        let sizes = value["sizes"].as_object().into_iter().flatten();
-        Ok(Self {
-            resources: value["resources"].as_object().cloned().unwrap_or_default(),
-            sizes: sizes.map(|(key, value)| (key.clone(), size(value))).collect(),
-            locations: value["locations"].is_array().then(|| texts(&value["locations"])),
-            spread: value["spread"].as_bool().unwrap_or(false),
-        })
+        serde_json::from_str(text)
+            .map_err(|error| Problem::internal(format!("a stored plan cannot be read: {error}")))
     }
 
     /// The resources, understood.
@@ -153,4 +126,42 @@ fn size(server: &ServerEntry, flavors: &[Flavor]) -> Result<Size, Problem> {
         list.dedup();
     }
     Ok(size)
+}
+
+/// How sizes are written.
+mod sizes {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::planner::flavor::Size;
+
+    #[derive(Deserialize, Serialize)]
+    struct Written {
+        needs: BTreeMap<String, i64>,
+        required: Vec<String>,
+        forbidden: Vec<String>,
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        sizes: &BTreeMap<String, Size>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let written = |(key, size): (&String, &Size)| {
+            let Size { needs, required, forbidden } = size.clone();
+            (key.clone(), Written { needs, required, forbidden })
+        };
+        sizes.iter().map(written).collect::<BTreeMap<_, _>>().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<String, Size>, D::Error> {
+        let written = BTreeMap::<String, Written>::deserialize(deserializer)?;
+        let size = |(key, it): (String, Written)| {
+            let Written { needs, required, forbidden } = it;
+            (key, Size { needs, required, forbidden })
+        };
+        Ok(written.into_iter().map(size).collect())
+    }
 }

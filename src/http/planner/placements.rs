@@ -198,7 +198,7 @@ async fn found(call: &Call, id: &str) -> Result<PlacementRow, Problem> {
 async fn known(call: &Call, id: &str) -> Result<Option<PlacementRow>, Problem> {
     let by_resource = Wanted { resource_key: Some(canonical(id)), ..only(call) };
     let rows = call.app.store.placements(&by_resource).await?;
-    if let Some(row) = rows.into_iter().filter(|row| !row.leaving).next_back() {
+    if let Some(row) = rows.into_iter().rfind(|row| !row.leaving) {
         return Ok(Some(row));
     }
     match found(call, id).await {

@@ -311,13 +311,13 @@ impl Properties<'_> {
     fn stored_groups(&self) -> Result<Vec<String>, Problem> {
         let valet = self.properties.get("metadata").and_then(|metadata| metadata.get("valet"));
         let Some(list) = valet.and_then(|valet| valet.get("groups")) else { return Ok(Vec::new()) };
-        match list {
-            // Metadata of servers are texts, so lists come as one, too.
-            Value::String(text) => match serde_json::from_str(text) {
-                Ok(list @ Value::Array(_)) => texts(self.id, "metadata: valet: groups", &list),
-                _ => Ok(text.split(',').map(|name| name.trim().to_owned()).collect()),
-            },
-            list => texts(self.id, "metadata: valet: groups", list),
+        // Metadata of servers are texts, so lists come as one, too.
+        let Some(text) = list.as_str() else {
+            return texts(self.id, "metadata: valet: groups", list);
+        };
+        match serde_json::from_str(text) {
+            Ok(list @ Value::Array(_)) => texts(self.id, "metadata: valet: groups", &list),
+            _ => Ok(text.split(',').map(|name| name.trim().to_owned()).collect()),
         }
     }
 

@@ -244,13 +244,13 @@ fn given_up(consumer: Uuid, owner: crate::model::claim::Owner) -> Claim {
 /// The instance that a placement is reserved for, if it is where the hold is already.
 fn arrived(books: &Books, placement: &PlacementChange) -> Option<Uuid> {
     let instance = placement.ticket?;
-    let held = |consumer: Uuid| -> Vec<ProviderId> {
+    let draws_on = |consumer: Uuid| -> Vec<ProviderId> {
         let account = books.consumers.get(&consumer);
         let before = account.and_then(|account| account.before.as_ref());
         before.iter().flat_map(|it| it.holds.keys()).map(|(provider, _)| *provider).collect()
     };
-    let (hold, there) = (held(placement.id), held(instance));
-    hold.iter().any(|provider| there.contains(provider)).then_some(instance)
+    let (planned, there) = (draws_on(placement.id), draws_on(instance));
+    planned.iter().any(|provider| there.contains(provider)).then_some(instance)
 }
 
 fn expect_one(rows: u64) -> Result<()> {
