@@ -22,6 +22,7 @@ use crate::policy::{Policy, Reload};
 use crate::search::Strategy;
 use crate::store::Store;
 use crate::store::embedded::Embedded;
+use crate::store::planner::expiry::ExpireHolds;
 use crate::store::schema::{self, Status};
 
 /// Why a command could not be carried out: a sentence for the operator.
@@ -214,6 +215,9 @@ async fn serve_on(
         tracing::warn!("policy: {warning}");
     }
     tokio::spawn(follow(Arc::clone(&policy)));
+    if config.planner.planner_hold_ttl > 0 {
+        tokio::spawn(expire(store.clone(), config.planner.planner_hold_ttl));
+    }
     let app = App::new(store, options(config, cors)).known_by(identity);
     let app = app.ruled_by(policy).behind(trusted);
     let bounds = Bounds {
@@ -235,6 +239,30 @@ async fn serve_on(
     tracing::info!("stopped");
     Ok(())
 }
+
+/// Ends holds that nobody has reserved, `ttl` seconds after their plan last changed. Every replica
+/// does, and none minds if another was faster.
+async fn expire(store: Store, ttl: u32) {
+    let period = Duration::from_secs(u64::from(ttl / 4)).clamp(EXPIRY_MIN, EXPIRY_MAX);
+    loop {
+        match store.commit(ExpireHolds { ttl }).await {
+            Ok(expired) if expired.is_empty() => tokio::time::sleep(period).await,
+            Ok(expired) => {
+                for placement in expired {
+                    tracing::info!(%placement, ttl, "the hold of a placement has expired");
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "ending holds failed");
+                tokio::time::sleep(period).await;
+            }
+        }
+    }
+}
+
+/// How often holds are looked at that expire.
+const EXPIRY_MIN: Duration = Duration::from_secs(1);
+const EXPIRY_MAX: Duration = Duration::from_mins(1);
 
 /// How often policy files are looked at.
 const POLICY_PERIOD: Duration = Duration::from_secs(2);

@@ -3,6 +3,7 @@
 
 mod arrivals;
 pub mod booking;
+pub mod expiry;
 pub mod flavors;
 pub mod groups;
 pub mod plans;
