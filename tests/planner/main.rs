@@ -12,6 +12,7 @@ mod contract;
 mod groups;
 mod membership;
 mod site;
+mod stacks;
 mod status;
 #[expect(dead_code, reason = "the tests of the other API need more of it")]
 #[path = "../api/support/mod.rs"]

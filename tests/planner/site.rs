@@ -137,7 +137,6 @@ impl Site {
         ids
     }
 
-    #[expect(dead_code, reason = "plans are made in them")]
     /// Racks `CUSTOM_RACK_R01`, ... of so many equal hosts `r01h01`, ..., each with these amounts of
     /// `VCPU`, `MEMORY_MB` and `DISK_GB`.
     pub async fn racks(&self, racks: usize, hosts: usize, size: [i64; 3]) -> Vec<Uuid> {
