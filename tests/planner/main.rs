@@ -11,6 +11,7 @@ mod bad_input;
 mod contract;
 mod groups;
 mod membership;
+mod regressions;
 mod site;
 mod stacks;
 mod status;

@@ -163,7 +163,6 @@ impl Site {
         sqlx::raw_sql(statement).execute(&mut self.session().await).await.unwrap();
     }
 
-    #[expect(dead_code, reason = "plans keep it true")]
     /// Fails unless recorded usage is the sum of the allocations and no consumer is empty.
     pub async fn audit(&self) {
         let faults = berth::store::audit::audit(&mut self.session().await).await.unwrap();

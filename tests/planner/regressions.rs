@@ -1,0 +1,310 @@
+//! What the first engine got wrong, each as it was observed: its plans failed where there was a way,
+//! booked twice, lost bookings, and let groups be broken.
+
+use serde_json::{Value, json};
+
+use crate::site::{Answer, Asker, Host, Site};
+
+const HOST: [i64; 3] = [16, 16_000, 1_000];
+
+/// A server of so many VCPU, with further properties.
+fn server(name: &str, vcpu: i64, properties: Value) -> Value {
+    let mut server = json!({
+        "type": "OS::Nova::Server",
+        "name": name,
+        "properties": {"resources": {"VCPU": vcpu, "MEMORY_MB": vcpu * 1000, "DISK_GB": vcpu * 10}},
+    });
+    for (key, value) in properties.as_object().unwrap() {
+        server["properties"][key] = value.clone();
+    }
+    server
+}
+
+fn assignment(kind: &str, level: &str, members: &[&str]) -> Value {
+    let properties = json!({"group_type": kind, "level": level, "resources": members});
+    json!({"type": "ATT::Valet::GroupAssignment", "properties": properties})
+}
+
+async fn create(asker: &Asker, stack: &str, resources: Value) -> Answer {
+    let body = json!({"plan_name": stack, "stack_id": stack, "resources": resources});
+    asker.post("/v1/plans", body).await
+}
+
+fn location(plan: &Value, server: &str) -> String {
+    plan["placements"][server]["location"].as_str().unwrap().to_owned()
+}
+
+async fn usages(site: &Site) -> Value {
+    site.placement().get("/usages?project_id=admin").await.expect(200).json()["usages"].clone()
+}
+
+/// The bigger server, placed first, took the only place that the smaller one can have.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_end_is_left_again() {
+    let site = Site::new().await;
+    let (size, small) = ([16, 16_000, 1_000], [4, 4_000, 1_000]);
+    site.hosts(&[
+        Host { name: "x", size: small, traits: &["CUSTOM_AZ_NARROW", "CUSTOM_AZ_WIDE"] },
+        Host { name: "y", size, traits: &["CUSTOM_AZ_WIDE"] },
+    ])
+    .await;
+    let resources = json!({
+        "big": server("big", 4, json!({"availability_zone": "wide"})),
+        "small": server("small", 1, json!({"availability_zone": "narrow:pinned"})),
+    });
+    let plan = create(&site.admin(), "s", resources).await.expect(201).json();
+    assert_eq!((location(&plan, "big"), location(&plan, "small")), ("y".into(), "x".into()));
+}
+
+/// A replan that failed gave back the capacity of the whole stack.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replan_that_fails_changes_nothing() {
+    let site = Site::new().await;
+    site.racks(1, 2, HOST).await;
+    let admin = site.admin();
+    let resources = json!({
+        "a": server("a", 2, json!({})),
+        "b": server("b", 2, json!({})),
+        "g": assignment("diversity", "host", &["a", "b"]),
+    });
+    let before = create(&admin, "s", resources).await.expect(201).json();
+    let (used, placements) = (usages(&site).await, admin.get("/v1/placements").await.json());
+    let taken = location(&before, "b");
+    admin.post("/v1/placements/b", json!({"locations": [taken]})).await.expect(201);
+    let reserved = admin.get("/v1/placements").await.json();
+    for locations in [json!([taken]), json!(["nowhere"]), json!([])] {
+        let answer = admin.post("/v1/placements/a", json!({"locations": locations})).await;
+        let why = answer.explanation(409);
+        assert!(why.starts_with("Ostro error: "), "{why}");
+        assert_eq!(usages(&site).await, used);
+        assert_eq!(admin.get("/v1/placements").await.json(), reserved);
+    }
+    assert_ne!(placements, reserved);
+    site.audit().await;
+}
+
+/// A repeated create made a second plan, and booked twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_is_asked_for_twice_is_one_plan() {
+    let site = Site::new().await;
+    site.racks(1, 2, HOST).await;
+    let admin = site.admin();
+    let resources = || json!({"a": server("a", 2, json!({})), "b": server("b", 2, json!({}))});
+    let first = create(&admin, "s", resources()).await.expect(201).json();
+    let used = usages(&site).await;
+    let second = create(&admin, "s", resources()).await.expect(201).json();
+    assert_eq!(first, second);
+    assert_eq!(usages(&site).await, used);
+    assert_eq!(admin.get("/v1/plans").await.json(), json!(["s"]));
+    let other = create(&admin, "s", json!({"c": server("c", 1, json!({}))})).await;
+    assert!(other.explanation(409).contains("PUT"));
+}
+
+/// With every host excluded, a migration succeeded, on the present host.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_that_has_nowhere_to_go_fails() {
+    let site = Site::new().await;
+    site.racks(1, 2, HOST).await;
+    let admin = site.admin();
+    create(&admin, "s", json!({"a": server("a", 2, json!({}))})).await.expect(201);
+    let before = admin.get("/v1/placements").await.json();
+    let body = json!({
+        "action": "migrate", "resources": ["a"], "excluded_hosts": ["r01h01", "r01h02"],
+    });
+    let why = admin.put("/v1/plans/s", body).await.explanation(409);
+    assert!(why.starts_with("Ostro error: server a fits on none of 2 hosts"), "{why}");
+    assert_eq!(admin.get("/v1/placements").await.json(), before);
+}
+
+/// A pair that is to be together moved, the server beside it stayed: this was right.
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_belong_together_migrate_together() {
+    let site = Site::new().await;
+    site.racks(1, 2, HOST).await;
+    let admin = site.admin();
+    let resources = json!({
+        "a": server("a", 2, json!({})),
+        "b": server("b", 2, json!({})),
+        "c": server("c", 2, json!({})),
+        "g": assignment("affinity", "host", &["a", "b"]),
+    });
+    let before = create(&admin, "s", resources).await.expect(201).json();
+    let body = json!({"action": "migrate", "resources": ["a"]});
+    let after = admin.put("/v1/plans/s", body).await.expect(201).json();
+    assert_ne!(location(&before, "a"), location(&after, "a"));
+    assert_eq!(location(&after, "a"), location(&after, "b"));
+    assert_eq!(location(&before, "c"), location(&after, "c"));
+}
+
+/// Replanning one of a pair failed when its partner was reserved elsewhere; a partner that nobody has
+/// reserved comes along.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partner_comes_along_unless_it_is_reserved() {
+    let site = Site::new().await;
+    site.racks(1, 2, HOST).await;
+    let admin = site.admin();
+    let resources = json!({
+        "a": server("a", 2, json!({})),
+        "b": server("b", 2, json!({})),
+        "g": assignment("affinity", "host", &["a", "b"]),
+    });
+    let plan = create(&admin, "s", resources).await.expect(201).json();
+    let (here, there) = match location(&plan, "a").as_str() {
+        "r01h01" => ("r01h01", "r01h02"),
+        _ => ("r01h02", "r01h01"),
+    };
+    admin.post("/v1/placements/a", json!({"locations": [there]})).await.expect(201);
+    let plan = admin.get("/v1/plans/s").await.json();
+    assert_eq!((location(&plan, "a").as_str(), location(&plan, "b").as_str()), (there, there));
+    let why = admin.post("/v1/placements/b", json!({"locations": [here]})).await.explanation(409);
+    assert!(why.contains("affinity group g"), "{why}");
+}
+
+/// A contradiction ended in "no available hosts".
+#[tokio::test(flavor = "multi_thread")]
+async fn a_contradiction_is_named() {
+    let site = Site::new().await;
+    site.racks(2, 2, HOST).await;
+    let resources = json!({
+        "a": server("a", 2, json!({})),
+        "b": server("b", 2, json!({})),
+        "c": server("c", 2, json!({})),
+        "near": assignment("affinity", "host", &["a", "b"]),
+        "far": assignment("diversity", "host", &["a", "b"]),
+    });
+    let answer = create(&site.admin(), "s", resources).await;
+    let why = answer.explanation(409);
+    assert!(why.contains("affinity group near") && why.contains("diversity group far"), "{why}");
+    let detail = answer.json()["detail"].clone();
+    assert_eq!(detail.as_array().unwrap().len(), 2);
+    for demand in detail.as_array().unwrap() {
+        assert_eq!(demand["servers"], json!(["a", "b"]), "{demand}");
+        assert_eq!(demand["level"], "host");
+    }
+}
+
+/// The counts behind it are told, and hosts of which the rack is not known.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_missing_is_counted() {
+    let site = Site::new().await;
+    site.racks(2, 1, HOST).await;
+    site.hosts(&[Host { name: "lost", size: HOST, traits: &[] }]).await;
+    let servers = ["a", "b", "c"].map(|name| (name.to_owned(), server(name, 2, json!({}))));
+    let mut resources: serde_json::Map<String, Value> = servers.into_iter().collect();
+    resources.insert("web".to_owned(), assignment("diversity", "rack", &["a", "b", "c"]));
+    let answer = create(&site.admin(), "s", Value::Object(resources)).await;
+    assert_eq!(
+        answer.explanation(409),
+        "Ostro error: diversity group web needs 3 racks; servers of this size fit in 2: r01, r02; \
+         hosts without a known rack: lost"
+    );
+    let demand = &answer.json()["detail"][0];
+    assert_eq!((&demand["needed"], &demand["available"]), (&json!(3), &json!(2)));
+    assert_eq!(demand["units"], json!(["r01", "r02"]));
+    let big = json!({"a": server("a", 99, json!({}))});
+    let why = create(&site.admin(), "t", big).await.explanation(409);
+    assert_eq!(why, "Ostro error: server a fits on none of 3 hosts (ruled out: capacity 3)");
+    let zone = json!({"a": server("a", 1, json!({"availability_zone": "east"}))});
+    let why = create(&site.admin(), "t", zone).await.explanation(409);
+    assert_eq!(
+        why,
+        "Ostro error: server a fits on none of 3 hosts (ruled out: availability-zone 3)"
+    );
+}
+
+/// What templates have beside servers is accepted, and means nothing: pipes crashed the first engine,
+/// attachments of volumes made it fail.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_resources_are_accepted() {
+    let site = Site::new().await;
+    site.racks(1, 1, HOST).await;
+    let resources = json!({
+        "a": server("a", 2, json!({"image": "a", "networks": [{"port": {"get_resource": "port"}}]})),
+        "b": server("b", 2, json!({})),
+        "volume": {"Type": "OS::Cinder::Volume", "Properties": {"size": 10}, "name": "disk"},
+        "at": {
+            "type": "OS::Cinder::VolumeAttachment",
+            "properties": {"instance_uuid": "a", "volume_id": "volume"},
+        },
+        "pipe": {
+            "type": "ATT::Valet::Pipe",
+            "properties": {"resources": ["a", "b"], "bandwidth": {"min": 10, "units": "Mbps"}},
+        },
+        "port": {"type": "OS::Neutron::Port", "properties": {"network": "net"}},
+        "net": {"type": "OS::Neutron::Net"},
+        "g": assignment("affinity", "host", &["a", "disk", "volume"]),
+    });
+    let plan = create(&site.admin(), "s", resources).await.expect(201).json();
+    let placements = plan["placements"].as_object().unwrap();
+    assert_eq!(placements.keys().collect::<Vec<_>>(), ["a", "b"]);
+}
+
+/// What orchestrators change in stacks without groups: every update is accepted, and whoever is not
+/// concerned stays where it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn updates_never_stand_in_the_way() {
+    let site = Site::new().await;
+    site.racks(2, 2, HOST).await;
+    let admin = site.admin();
+    let server_of = |name: &str, flavor: &str| json!({"type": "OS::Nova::Server", "name": name, "properties": {"flavor": flavor}});
+    let with = |server: &str, key: &str, value: Value| {
+        let mut it = server_of(server, "m1.small");
+        it["properties"][key] = value;
+        it
+    };
+    let policy = |policy: &str| json!({"type": "OS::Nova::ServerGroup", "properties": {"policies": [policy]}});
+    let hint = || json!({"group": {"get_resource": "sg"}});
+    let base = || json!({"a": server_of("a", "m1.small"), "b": server_of("b", "m1.small")});
+    let and = |more: &[(&str, Value)]| {
+        let mut resources = base();
+        for (id, it) in more {
+            resources[id] = it.clone();
+        }
+        resources
+    };
+    let updates = [
+        base(),
+        and(&[("a", with("a", "user_data", json!("#!/bin/sh")))]),
+        and(&[("a", server_of("renamed", "m1.small"))]),
+        and(&[("a", server_of("a", "m1.medium"))]),
+        and(&[("a", server_of("a", "m1.tiny"))]),
+        and(&[("c", server_of("c", "m1.large"))]),
+        and(&[("c", server_of("c", "m1.large")), ("d", server_of("d", "m1.large"))]),
+        json!({"b": server_of("b", "m1.small")}),
+        base(),
+        and(&[("sg", policy("affinity")), ("a", with("a", "scheduler_hints", hint()))]),
+        and(&[("sg", policy("anti-affinity")), ("a", with("a", "scheduler_hints", hint()))]),
+        and(&[("sg", policy("anti-affinity")), ("b", with("b", "scheduler_hints", hint()))]),
+        base(),
+        and(&[("port", json!({"type": "OS::Neutron::Port", "properties": {"network": "n"}}))]),
+        and(&[("net", json!({"type": "OS::Neutron::Net"}))]),
+        and(&[("nested", json!({"type": "nested.yaml", "properties": {"count": 2}}))]),
+        and(&[("nested", json!({"type": "nested.yaml", "properties": {"count": 3}}))]),
+        and(&[("many", json!({"type": "OS::Heat::ResourceGroup", "properties": {"count": 3}}))]),
+        and(&[("a", with("a", "metadata", json!({"role": "web"})))]),
+        and(&[("a", with("a", "image", json!("other")))]),
+        json!({"x": server_of("x", "m1.small"), "y": server_of("y", "m1.small")}),
+        json!({}),
+        base(),
+    ];
+    create(&admin, "s", base()).await.expect(201);
+    for (nth, resources) in updates.into_iter().enumerate() {
+        let before = admin.get("/v1/plans/s").await.expect(200).json();
+        let body = json!({
+            "action": "update", "plan_name": "s", "resources": resources,
+            "original_resources": base(),
+        });
+        let after = admin.put("/v1/plans/s", body).await.expect(201).json();
+        for (id, placement) in before["placements"].as_object().unwrap() {
+            let now = &after["placements"][id];
+            assert!(
+                now.is_null() || now["location"] == placement["location"],
+                "update {nth}: {before} {after}"
+            );
+        }
+        assert_eq!(admin.get("/v1/plans/s").await.json(), after, "update {nth}");
+        site.audit().await;
+    }
+    admin.delete("/v1/plans/s").await.expect(204);
+    assert_eq!(usages(&site).await, json!({}));
+}
