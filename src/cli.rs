@@ -1,5 +1,6 @@
 //! The commands of `berth`, and how their arguments are put together.
 
+mod flavor;
 mod policy;
 
 use std::ffi::{OsStr, OsString};
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub use self::flavor::{FlavorCommand, run as flavor};
 pub use self::policy::{PolicyCommand, check as policy_check, list as policy_list};
 use crate::config::{self, Config, DatabaseOptions, LogOptions};
 use crate::http::listener::Endpoint;
@@ -47,6 +49,12 @@ pub enum Command {
     /// Look after who may do what.
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Look after the sizes of servers that plans name.
+    ///
+    /// May be done while servers are serving, but not those of the private PostgreSQL, which is in
+    /// use then: stop the server, or give it a file by --planner-flavors.
+    #[command(subcommand)]
+    Flavor(FlavorCommand),
     /// Ask a running server whether it answers; for health checks of containers.
     ///
     /// Exits with 0 if it does, with 1 if not.
@@ -264,4 +272,9 @@ fn sources(
 pub fn sample() -> String {
     let command = Cli::command();
     command.find_subcommand("serve").map(config::sample).unwrap_or_default()
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("NAME=VALUE is wanted")?;
+    Ok((name.to_owned(), value.to_owned()))
 }

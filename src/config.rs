@@ -2,6 +2,7 @@
 //! `samples/berth.toml` say). Values come from flags, the environment, a file and the defaults, in
 //! this order.
 
+pub mod flavors;
 mod front;
 mod keystone;
 mod planner;

@@ -23,6 +23,7 @@ use crate::search::Strategy;
 use crate::store::Store;
 use crate::store::embedded::Embedded;
 use crate::store::planner::expiry::ExpireHolds;
+use crate::store::planner::flavors::SetFlavors;
 use crate::store::schema::{self, Status};
 
 /// Why a command could not be carried out: a sentence for the operator.
@@ -136,6 +137,7 @@ pub struct Parts {
     cors: Option<Cors>,
     tls: Option<Arc<Tls>>,
     identity: Identity,
+    flavors: SetFlavors,
 }
 
 impl Parts {
@@ -154,6 +156,7 @@ impl Parts {
             cors: config.front.cors().map_err(Failure)?,
             tls: tls.transpose().map_err(Failure)?.map(Arc::new),
             identity: identity(config).map_err(Failure)?,
+            flavors: flavors(config).map_err(Failure)?,
         })
     }
 }
@@ -168,7 +171,15 @@ fn identity(config: &Config) -> Result<Identity, String> {
     Ok(Identity::Keystone(Arc::new(by_token)))
 }
 
-/// Serves the API until told to stop.
+/// The flavors that are set at the start.
+fn flavors(config: &Config) -> Result<SetFlavors, String> {
+    let file = config.planner.planner_flavors.as_deref();
+    let read = file.map(crate::config::flavors::read).transpose();
+    let flavors = read.map_err(|why| format!("--planner-flavors {why}"))?;
+    Ok(SetFlavors(flavors.unwrap_or_default()))
+}
+
+/// Serves both APIs until told to stop.
 ///
 /// # Errors
 /// Something that is needed could not be had.
@@ -209,7 +220,12 @@ async fn serve_on(
     let store =
         Store::open_keeping(database.options(), config.database_connections, report_only).await;
     let store = store.map_err(|error| Failure(error.to_string()))?;
-    let Parts { policy, warnings, trusted, cors, tls, identity } = parts;
+    let Parts { policy, warnings, trusted, cors, tls, identity, flavors } = parts;
+    if !flavors.0.is_empty() {
+        let told = |why: &dyn std::fmt::Display| Failure(format!("--planner-flavors: {why}"));
+        let set = store.commit(flavors).await.map_err(|error| told(&error))?;
+        set.map_err(|refusal| told(&refusal))?;
+    }
     let policy = Arc::new(policy);
     for warning in warnings {
         tracing::warn!("policy: {warning}");

@@ -84,7 +84,7 @@ pub struct PolicyCheckOptions {
 
     /// What the request is about, as `project_id=ID`; the caller's own project and user unless it is
     /// given.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = super::pair)]
     pub target: Vec<(String, String)>,
 
     /// Where the rules are from.
@@ -213,9 +213,4 @@ fn credentials(text: &str) -> Result<Caller, String> {
         }
     }
     Ok(caller)
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("NAME=VALUE is wanted")?;
-    Ok((name.to_owned(), value.to_owned()))
 }

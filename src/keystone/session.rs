@@ -99,8 +99,8 @@ impl Session {
             StatusCode::OK => Ok(true),
             StatusCode::NOT_FOUND => Ok(false),
             StatusCode::FORBIDDEN => Err(Unavailable(
-                "it does not tell Berth about projects (403): Berth's user needs the role reader \
-                 in their domain, or admin"
+                "it does not tell Berth about projects (403): Berth's user needs the role admin, \
+                 or reader with --keystone-system-scope all"
                     .to_owned(),
             )),
             other => {

@@ -1,35 +1,275 @@
-//! Flavors: the sizes that servers have, by name.
+//! Flavors: sizes of servers by name, and what a server of a size needs.
 
 use std::collections::BTreeMap;
 
-/// What a server needs.
+use thiserror::Error;
+
+/// The longest name, id, key or value, in characters.
+const TEXT_MAX: usize = 255;
+/// The most extra specs of one flavor.
+const EXTRA_SPECS_MAX: usize = 128;
+/// The most of anything that one server can have.
+const AMOUNT_MAX: i64 = i32::MAX as i64;
+
+/// A size of servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flavor {
+    /// Its name, which no other flavor has.
+    pub name: String,
+    /// Its id, which no other flavor has.
+    pub id: String,
+    /// Virtual processors, at least one.
+    pub vcpus: i32,
+    /// Memory in MiB, at least one.
+    pub ram_mb: i32,
+    /// The root disk in GiB.
+    pub root_gb: i32,
+    /// Further local disk in GiB.
+    pub ephemeral_gb: i32,
+    /// Swap in MiB.
+    pub swap_mb: i32,
+    /// What else is asked of a host, in the words of Nova.
+    pub extra_specs: BTreeMap<String, String>,
+}
+
+/// What a server needs of its host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Size {
-    /// Amounts by resource class, each at least 1.
+    /// How much, by the name of the resource class, in the units of inventories. None is zero.
     pub needs: BTreeMap<String, i64>,
-    /// Traits it requires.
+    /// Names of traits that the host must have, in ascending order.
     pub required: Vec<String>,
-    /// Traits it forbids.
+    /// Names of traits that it must not have, in ascending order.
     pub forbidden: Vec<String>,
 }
 
-/// A flavor.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Flavor {
-    /// Its name.
-    pub name: String,
-    /// Its id.
-    pub id: String,
-    /// vcpus, MB, GB
-    pub amounts: (i64, i64, i64),
+/// Why flavors are not changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// There is no flavor of this name.
+    #[error("there is no flavor {0}")]
+    NotFound(String),
+    /// Another flavor has the id.
+    #[error("flavor {name}: the id {id} is that of the flavor {other}")]
+    IdTaken {
+        /// The flavor that was to have it.
+        name: String,
+        /// The id.
+        id: String,
+        /// The flavor that has it.
+        other: String,
+    },
+}
+
+/// What an extra spec asks for.
+enum Asked<'s> {
+    /// So much of a resource class.
+    Amount(&'s str, i64),
+    /// A trait.
+    Required(&'s str),
+    /// Its absence.
+    Forbidden(&'s str),
+    /// Nothing that the planner knows.
+    Other,
 }
 
 impl Flavor {
-    /// What a server of this flavor needs.
+    /// What a server of this size needs.
+    ///
+    /// # Errors
+    /// Which extra spec makes no sense.
     pub fn size(&self) -> Result<Size, String> {
-        let (vcpus, ram, disk) = self.amounts;
-        let needs = [("VCPU", vcpus), ("MEMORY_MB", ram), ("DISK_GB", disk)];
-        let needs = needs.into_iter().filter(|(_, n)| *n > 0).map(|(c, n)| (c.to_owned(), n));
-        Ok(Size { needs: needs.collect(), ..Size::default() })
+        let [root, ephemeral, swap] =
+            [self.root_gb, self.ephemeral_gb, self.swap_mb].map(i64::from);
+        let disk = root + ephemeral + (swap + 1023) / 1024;
+        let (vcpus, ram) = (i64::from(self.vcpus), i64::from(self.ram_mb));
+        let amounts = [("VCPU", vcpus), ("MEMORY_MB", ram), ("DISK_GB", disk)];
+        let mut size = Size {
+            needs: amounts.map(|(class, amount)| (class.to_owned(), amount)).into(),
+            ..Size::default()
+        };
+        for (key, value) in &self.extra_specs {
+            match asked(key, value).map_err(|why| format!("{key}={value}: {why}"))? {
+                Asked::Amount(class, amount) => {
+                    size.needs.insert(class.to_owned(), amount);
+                }
+                Asked::Required(name) => size.required.push(name.to_owned()),
+                Asked::Forbidden(name) => size.forbidden.push(name.to_owned()),
+                Asked::Other => {}
+            }
+        }
+        size.needs.retain(|_, amount| *amount > 0);
+        Ok(size)
+    }
+
+    /// What keeps it from being a flavor.
+    ///
+    /// # Errors
+    /// A sentence that names the flavor and what is wrong with it.
+    pub fn check(&self) -> Result<(), String> {
+        self.fault().map_or(Ok(()), |why| Err(format!("flavor {:?}: {why}", self.name)))
+    }
+
+    fn fault(&self) -> Option<String> {
+        let texts = [("the name", &self.name), ("the id", &self.id)];
+        let amounts = [
+            ("vcpus", self.vcpus, 1),
+            ("ram", self.ram_mb, 1),
+            ("disk", self.root_gb, 0),
+            ("ephemeral", self.ephemeral_gb, 0),
+            ("swap", self.swap_mb, 0),
+        ];
+        let low = |(what, amount, least): &(&str, i32, i32)| {
+            (amount < least).then(|| format!("{what}: at least {least} is wanted"))
+        };
+        let specs = || self.extra_specs.iter().flat_map(|(key, value)| [key, value]);
+        let many = self.extra_specs.len() > EXTRA_SPECS_MAX;
+        texts
+            .iter()
+            .find_map(|(what, text)| text_fault(text).map(|why| format!("{what} {why}")))
+            .or_else(|| amounts.iter().find_map(low))
+            .or_else(|| many.then(|| format!("at most {EXTRA_SPECS_MAX} properties are kept")))
+            .or_else(|| {
+                let fault = specs().filter(|text| !text.is_empty()).find_map(|it| text_fault(it));
+                fault.map(|why| format!("a property {why}"))
+            })
+            .or_else(|| self.size().err())
+    }
+}
+
+/// What is wrong with a text.
+fn text_fault(text: &str) -> Option<String> {
+    if text.trim().is_empty() {
+        return Some("is empty".to_owned());
+    }
+    if text.chars().nth(TEXT_MAX).is_some() {
+        return Some(format!("is longer than {TEXT_MAX} characters"));
+    }
+    text.chars().any(char::is_control).then(|| "has control characters".to_owned())
+}
+
+/// What an extra spec asks for.
+fn asked<'s>(key: &'s str, value: &str) -> Result<Asked<'s>, String> {
+    let Some((kind, name)) = key.split_once(':') else { return Ok(Asked::Other) };
+    match kind {
+        "resources" => Ok(Asked::Amount(symbol(name)?, amount(value)?)),
+        "trait" => match value {
+            "required" => Ok(Asked::Required(symbol(name)?)),
+            "forbidden" => Ok(Asked::Forbidden(symbol(name)?)),
+            _ => Err("a trait is required or forbidden".to_owned()),
+        },
+        _ if kind.starts_with("resources") || kind.starts_with("trait") => {
+            Err("numbered groups of resources are not planned".to_owned())
+        }
+        _ => Ok(Asked::Other),
+    }
+}
+
+/// The name of a resource class or a trait.
+fn symbol(name: &str) -> Result<&str, String> {
+    let fits = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    if !name.is_empty() && name.bytes().all(fits) {
+        return Ok(name);
+    }
+    Err("a name has upper-case letters, digits and underscores".to_owned())
+}
+
+fn amount(value: &str) -> Result<i64, String> {
+    let amount = value.trim().parse().ok().filter(|amount| (0..=AMOUNT_MAX).contains(amount));
+    amount.ok_or_else(|| format!("an amount from 0 to {AMOUNT_MAX} is wanted"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Flavor, Size};
+
+    fn flavor(extra_specs: &[(&str, &str)]) -> Flavor {
+        let spec = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        Flavor {
+            name: "m1.small".to_owned(),
+            id: "2".to_owned(),
+            vcpus: 1,
+            ram_mb: 2048,
+            root_gb: 20,
+            extra_specs: extra_specs.iter().map(spec).collect(),
+            ..Flavor::default()
+        }
+    }
+
+    fn needs(size: &Size) -> Vec<(&str, i64)> {
+        size.needs.iter().map(|(class, amount)| (class.as_str(), *amount)).collect()
+    }
+
+    #[test]
+    fn a_size_is_processors_memory_and_all_disks_together() {
+        let small = flavor(&[]);
+        let size = small.size().unwrap();
+        assert_eq!(needs(&size), [("DISK_GB", 20), ("MEMORY_MB", 2048), ("VCPU", 1)]);
+        let disk = |root_gb, ephemeral_gb, swap_mb| {
+            let flavor = Flavor { root_gb, ephemeral_gb, swap_mb, ..small.clone() };
+            flavor.size().unwrap().needs.get("DISK_GB").copied()
+        };
+        assert_eq!(disk(0, 0, 0), None);
+        assert_eq!(disk(1, 2, 1), Some(4));
+        assert_eq!(disk(0, 0, 1024), Some(1));
+        assert_eq!(disk(0, 0, 1025), Some(2));
+        assert_eq!(disk(i32::MAX, i32::MAX, i32::MAX), Some(4_297_064_446));
+    }
+
+    #[test]
+    fn extra_specs_replace_amounts_and_ask_for_traits() {
+        let size = flavor(&[
+            ("resources:VCPU", "0"),
+            ("resources:PCPU", "4"),
+            ("resources:CUSTOM_GOLD", "1"),
+            ("trait:HW_CPU_X86_AVX2", "required"),
+            ("trait:CUSTOM_SLOW", "forbidden"),
+            ("hw:cpu_policy", "dedicated"),
+            ("valet", "anything"),
+        ]);
+        let size = size.size().unwrap();
+        let expected = [("CUSTOM_GOLD", 1), ("DISK_GB", 20), ("MEMORY_MB", 2048), ("PCPU", 4)];
+        assert_eq!(needs(&size), expected);
+        assert_eq!(
+            (size.required, size.forbidden),
+            (vec!["HW_CPU_X86_AVX2".to_owned()], vec!["CUSTOM_SLOW".to_owned()],)
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_planned_is_refused_with_words() {
+        for (key, value, words) in [
+            ("resources1:VCPU", "1", "numbered groups"),
+            ("resources_GPU:VGPU", "1", "numbered groups"),
+            ("trait1:CUSTOM_A", "required", "numbered groups"),
+            ("resources:VCPU", "many", "an amount"),
+            ("resources:VCPU", "-1", "an amount"),
+            ("resources:VCPU", "99999999999", "an amount"),
+            ("resources:vcpu", "1", "upper-case"),
+            ("resources:", "1", "upper-case"),
+            ("trait:CUSTOM_A", "maybe", "required or forbidden"),
+        ] {
+            let why = flavor(&[(key, value)]).size().unwrap_err();
+            assert!(why.contains(words) && why.contains(key), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_flavor_has_a_name_and_sensible_amounts() {
+        let small = flavor(&[("quota:cpu", "")]);
+        assert_eq!(small.check(), Ok(()));
+        for (bad, words) in [
+            (Flavor { name: String::new(), ..small.clone() }, "the name is empty"),
+            (Flavor { name: "a\0b".to_owned(), ..small.clone() }, "control characters"),
+            (Flavor { id: "x".repeat(256), ..small.clone() }, "the id is longer"),
+            (Flavor { vcpus: 0, ..small.clone() }, "vcpus: at least 1"),
+            (Flavor { ram_mb: -1, ..small.clone() }, "ram: at least 1"),
+            (Flavor { swap_mb: -1, ..small.clone() }, "swap: at least 0"),
+            (flavor(&[("resources1:VCPU", "1")]), "numbered groups"),
+            (flavor(&[("a", "b\n")]), "a property has control"),
+        ] {
+            let why = bad.check().unwrap_err();
+            assert!(why.contains(words), "{why}");
+        }
     }
 }

@@ -57,6 +57,7 @@ class Berth(servers.Berth):
     def start(self, name: str, **options):
         """A server with these options, `_` for `-` in their names."""
         options = {"auth": "keystone", "log": "trace"} | options
+        planner = options.pop("planner_listen", "none")
         with tempfile.TemporaryDirectory(prefix="berth-") as folder:
             # In a file: what is on the command line, everyone can see.
             file = pathlib.Path(folder) / "berth.toml"
@@ -64,7 +65,7 @@ class Berth(servers.Berth):
             lines = (f"{key.replace('_', '-')} = {json.dumps(value)}\n" for key, value in options.items())
             file.write_text("".join(lines))
             scheme = "https" if "tls_cert" in options else "http"
-            with self.serve(name, ["--config", file], scheme) as server:
+            with self.serve(name, ["--config", file, "--planner-listen", planner], scheme) as server:
                 self.logs.append(server.log)
                 yield server
 

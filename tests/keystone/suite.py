@@ -19,6 +19,7 @@ import credentials
 import leaks
 import outages
 import placements
+import planner
 import tokens
 from harness import cases, report
 from identity import keystone
@@ -30,6 +31,7 @@ PARTS = {
     "tokens": tokens,
     "outages": outages,
     "credentials": credentials,
+    "planner": planner,
     "clients": clients,
     "leaks": leaks,
 }

@@ -9,6 +9,7 @@
 
 mod bad_input;
 mod contract;
+mod flavors;
 mod groups;
 mod membership;
 mod regressions;

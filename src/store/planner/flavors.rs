@@ -1,7 +1,194 @@
-//! Flavors as they are stored.
+//! Flavors. They are changed under a lock of all of them, as names and ids must be unique in the
+//! end and not on the way there.
 
-use crate::planner::flavor::Flavor;
+use std::collections::{BTreeMap, HashMap};
+
+use sqlx::{PgConnection, PgExecutor};
+
+use crate::planner::flavor::{Flavor, Refusal};
+use crate::store::change::{self, Change, Tx};
 use crate::store::{Result, Store};
+
+/// Flavors as they are from now on; others stay as they are. Refusals: `IdTaken`.
+#[derive(Clone, Debug)]
+pub struct SetFlavors(pub Vec<SetFlavor>);
+
+/// A flavor as it is from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetFlavor {
+    /// The flavor.
+    pub flavor: Flavor,
+    /// Whether a flavor that is there keeps its own id.
+    keeps_id: bool,
+}
+
+/// No flavor of this name any more. Refusals: `NotFound`.
+#[derive(Clone, Debug)]
+pub struct UnsetFlavor(pub String);
+
+/// What becomes of flavors, or why nothing does.
+pub type Outcome = std::result::Result<(), Refusal>;
+
+impl Change for SetFlavors {
+    const NAME: &'static str = "set_flavors";
+    type Outcome = Outcome;
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<Outcome> {
+        sqlx::query!("lock table flavors in share row exclusive mode")
+            .execute(&mut *tx.conn)
+            .await?;
+        let rows =
+            sqlx::query!("select name, flavor_id from flavors").fetch_all(&mut *tx.conn).await?;
+        let known: HashMap<String, String> =
+            rows.into_iter().map(|row| (row.name, row.flavor_id)).collect();
+        let flavors: Vec<Flavor> = self.0.iter().map(|wanted| wanted.with_id(&known)).collect();
+        if let Some(refusal) = id_taken(&known, &flavors) {
+            return Ok(Err(refusal));
+        }
+        let names: Vec<String> = flavors.iter().map(|flavor| flavor.name.clone()).collect();
+        sqlx::query!("delete from flavors where name = any($1)", &names)
+            .execute(&mut *tx.conn)
+            .await?;
+        for flavor in &flavors {
+            insert(tx, flavor).await?;
+        }
+        Ok(Ok(()))
+    }
+}
+
+impl SetFlavor {
+    /// A flavor with an id. Without one, a flavor that is there keeps its own, and a new one gets
+    /// its name for one.
+    ///
+    /// # Errors
+    /// What keeps it from being a flavor.
+    pub fn new(flavor: Flavor, id: Option<String>) -> std::result::Result<Self, String> {
+        let keeps_id = id.is_none();
+        let flavor = Flavor { id: id.unwrap_or_else(|| flavor.name.clone()), ..flavor };
+        flavor.check()?;
+        Ok(Self { flavor, keeps_id })
+    }
+
+    fn with_id(&self, known: &HashMap<String, String>) -> Flavor {
+        let kept = known.get(&self.flavor.name).filter(|_| self.keeps_id).cloned();
+        let id = kept.unwrap_or_else(|| self.flavor.id.clone());
+        Flavor { id, ..self.flavor.clone() }
+    }
+}
+
+impl Change for UnsetFlavor {
+    const NAME: &'static str = "unset_flavor";
+    type Outcome = Outcome;
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<Outcome> {
+        let gone = sqlx::query!("delete from flavors where name = $1", self.0)
+            .execute(&mut *tx.conn)
+            .await?
+            .rows_affected();
+        Ok(if gone == 0 { Err(Refusal::NotFound(self.0.clone())) } else { Ok(()) })
+    }
+}
+
+/// The first of these flavors with the id of another, be it one of them or one that stays.
+fn id_taken(known: &HashMap<String, String>, flavors: &[Flavor]) -> Option<Refusal> {
+    let staying = known.iter().filter(|(name, _)| flavors.iter().all(|it| it.name != **name));
+    let mut owners: HashMap<&str, &str> =
+        staying.map(|(name, id)| (id.as_str(), name.as_str())).collect();
+    flavors.iter().find_map(|flavor| {
+        let other = owners.insert(&flavor.id, &flavor.name)?;
+        let (name, id) = (flavor.name.clone(), flavor.id.clone());
+        Some(Refusal::IdTaken { name, id, other: other.to_owned() })
+    })
+}
+
+async fn insert(tx: &mut Tx<'_>, flavor: &Flavor) -> Result<()> {
+    let keys: Vec<String> = flavor.extra_specs.keys().cloned().collect();
+    let values: Vec<String> = flavor.extra_specs.values().cloned().collect();
+    sqlx::query!(
+        "insert into flavors (name, flavor_id, vcpus, ram_mb, root_gb, ephemeral_gb, swap_mb, \
+                              extra_specs) \
+         select $1, $2, $3, $4, $5, $6, $7, coalesce(jsonb_object_agg(key, value), '{}')::text \
+         from unnest($8::text[], $9::text[]) as spec (key, value)",
+        flavor.name,
+        flavor.id,
+        flavor.vcpus,
+        flavor.ram_mb,
+        flavor.root_gb,
+        flavor.ephemeral_gb,
+        flavor.swap_mb,
+        &keys,
+        &values
+    )
+    .execute(&mut *tx.conn)
+    .await?;
+    Ok(())
+}
+
+struct Row {
+    name: String,
+    flavor_id: String,
+    vcpus: i32,
+    ram_mb: i32,
+    root_gb: i32,
+    ephemeral_gb: i32,
+    swap_mb: i32,
+    keys: Vec<String>,
+    values: Vec<String>,
+}
+
+impl From<Row> for Flavor {
+    fn from(row: Row) -> Self {
+        let extra_specs: BTreeMap<String, String> = row.keys.into_iter().zip(row.values).collect();
+        Self {
+            name: row.name,
+            id: row.flavor_id,
+            vcpus: row.vcpus,
+            ram_mb: row.ram_mb,
+            root_gb: row.root_gb,
+            ephemeral_gb: row.ephemeral_gb,
+            swap_mb: row.swap_mb,
+            extra_specs,
+        }
+    }
+}
+
+/// Flavors by name or id, or all of them; in the order of their names.
+async fn select(asked: Option<&[String]>, by: impl PgExecutor<'_>) -> Result<Vec<Flavor>> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"select name, flavor_id, vcpus, ram_mb, root_gb, ephemeral_gb, swap_mb,
+                  array(select key from jsonb_each_text(extra_specs::jsonb) order by key) as "keys!",
+                  array(select coalesce(value, '') from jsonb_each_text(extra_specs::jsonb)
+                        order by key) as "values!"
+           from flavors
+           where $1::text[] is null or name = any($1) or flavor_id = any($1)
+           order by name"#,
+        asked
+    )
+    .fetch_all(by)
+    .await?;
+    Ok(rows.into_iter().map(Flavor::from).collect())
+}
+
+/// All flavors, in the order of their names.
+///
+/// # Errors
+/// The database cannot be asked.
+pub async fn list(conn: &mut PgConnection) -> Result<Vec<Flavor>> {
+    select(None, conn).await
+}
+
+/// Changes flavors, without a store.
+///
+/// # Errors
+/// The database cannot be asked.
+pub async fn change<C: Change<Outcome = Outcome>>(
+    conn: &mut PgConnection,
+    change: &C,
+) -> Result<Outcome> {
+    // Nobody comes into an exclusive unit by this.
+    change::transact(conn, change, false).await
+}
 
 impl Store {
     /// Flavors that have one of these names or ids.
@@ -9,20 +196,6 @@ impl Store {
     /// # Errors
     /// The database cannot be asked.
     pub async fn flavors_named(&self, names: &[String]) -> Result<Vec<Flavor>> {
-        let rows = sqlx::query!(
-            "select name, flavor_id, vcpus, ram_mb, root_gb from flavors
-             where name = any($1) or flavor_id = any($1)",
-            names
-        )
-        .fetch_all(self.pool())
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| Flavor {
-                name: row.name,
-                id: row.flavor_id,
-                amounts: (row.vcpus.into(), row.ram_mb.into(), row.root_gb.into()),
-            })
-            .collect())
+        select(Some(names), self.pool()).await
     }
 }

@@ -110,7 +110,10 @@ class Berth:
         """The same, with these options of `berth serve`."""
         self._cluster.create(name, TEMPLATE)
         try:
-            command = [self._program, "serve", "--planner-listen", "none", *options]
+            command = [self._program, "serve", *options]
+            if "--planner-listen" not in options:
+                # Several run at once.
+                command += ["--planner-listen", "none"]
             command += ["--database-url", self._cluster.url(name)]
             listen = lambda port: ["--listen", f"127.0.0.1:{port}"]  # noqa: E731
             with running(name, command, listen, scheme=scheme) as server:

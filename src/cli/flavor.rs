@@ -1,0 +1,274 @@
+//! `berth flavor`: the sizes of servers that plans name.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+
+use super::DbOptions;
+use crate::config::flavors;
+use crate::planner::flavor::Flavor;
+use crate::serve::{Database, Failure, settle_schema};
+use crate::store::planner::flavors::{Outcome, SetFlavor, SetFlavors, UnsetFlavor, change, list};
+
+/// Look after the flavors that plans name.
+#[derive(Debug, Subcommand)]
+pub enum FlavorCommand {
+    /// Set a flavor: make it, or make it another one.
+    ///
+    /// Plans that are made already keep the sizes they were made with.
+    Set(Box<FlavorSetOptions>),
+    /// Print all flavors.
+    List(FlavorListOptions),
+    /// Take a flavor away.
+    Unset(FlavorUnsetOptions),
+    /// Set all flavors of a file, or none of them if one is wrong.
+    ///
+    /// The file is in TOML; see samples/flavors.toml. Flavors that are not in it stay.
+    Load(FlavorLoadOptions),
+}
+
+/// Options of `flavor set`.
+#[derive(Args, Clone, Debug)]
+pub struct FlavorSetOptions {
+    /// Name of the flavor.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+
+    /// Virtual processors.
+    #[arg(long, value_name = "COUNT")]
+    pub vcpus: i32,
+
+    /// Memory, in MiB.
+    #[arg(long, value_name = "MIB")]
+    pub ram: i32,
+
+    /// The root disk, in GiB.
+    #[arg(long, value_name = "GIB", default_value = "0")]
+    pub disk: i32,
+
+    /// Further local disk, in GiB.
+    #[arg(long, value_name = "GIB", default_value = "0")]
+    pub ephemeral: i32,
+
+    /// Swap, in MiB.
+    #[arg(long, value_name = "MIB", default_value = "0")]
+    pub swap: i32,
+
+    /// Id of the flavor. Unless it is given, a flavor keeps the one it has, and a new one gets its
+    /// name for one.
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+
+    /// A property, such as `trait:STORAGE_DISK_SSD=required` or
+    /// `resources:PCPU=2`; may be repeated.
+    #[arg(long = "property", value_name = "KEY=VALUE", value_parser = super::pair)]
+    pub properties: Vec<(String, String)>,
+
+    /// The database.
+    #[command(flatten)]
+    pub db: DbOptions,
+}
+
+/// Options of `flavor list`.
+#[derive(Args, Clone, Debug)]
+pub struct FlavorListOptions {
+    /// How they are printed.
+    #[arg(long, default_value = "table", value_name = "FORMAT")]
+    pub format: FlavorFormat,
+
+    /// The database.
+    #[command(flatten)]
+    pub db: DbOptions,
+}
+
+/// How flavors are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FlavorFormat {
+    /// In columns, for people.
+    Table,
+    /// As a JSON array of objects.
+    Json,
+}
+
+/// Options of `flavor unset`.
+#[derive(Args, Clone, Debug)]
+pub struct FlavorUnsetOptions {
+    /// Name of the flavor.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+
+    /// The database.
+    #[command(flatten)]
+    pub db: DbOptions,
+}
+
+/// Options of `flavor load`.
+#[derive(Args, Clone, Debug)]
+pub struct FlavorLoadOptions {
+    /// The file.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// The database.
+    #[command(flatten)]
+    pub db: DbOptions,
+}
+
+impl FlavorCommand {
+    /// The options of the database, whichever the command is.
+    pub fn db(&self) -> &DbOptions {
+        match self {
+            Self::Set(options) => &options.db,
+            Self::List(options) => &options.db,
+            Self::Unset(options) => &options.db,
+            Self::Load(options) => &options.db,
+        }
+    }
+}
+
+/// Does what `berth flavor` is told, and gives the text it prints.
+///
+/// # Errors
+/// What is wrong with the flavors, or why the database cannot be asked.
+pub async fn run(command: &FlavorCommand) -> Result<String, Failure> {
+    // What is wrong is told before a database is started.
+    let task = Task::of(command).map_err(Failure)?;
+    let database = Database::open(&command.db().database).await?;
+    let outcome = task.carry_out(&database).await;
+    database.close().await;
+    outcome
+}
+
+/// What is to be done.
+enum Task {
+    Set(SetFlavors),
+    Unset(UnsetFlavor),
+    List(FlavorFormat),
+}
+
+impl Task {
+    fn of(command: &FlavorCommand) -> Result<Self, String> {
+        match command {
+            FlavorCommand::Set(options) => {
+                options.wanted().map(|it| Self::Set(SetFlavors(vec![it])))
+            }
+            FlavorCommand::Load(options) => {
+                flavors::read(&options.file).map(|wanted| Self::Set(SetFlavors(wanted)))
+            }
+            FlavorCommand::Unset(options) => Ok(Self::Unset(UnsetFlavor(options.name.clone()))),
+            FlavorCommand::List(options) => Ok(Self::List(options.format)),
+        }
+    }
+
+    async fn carry_out(&self, database: &Database) -> Result<String, Failure> {
+        settle_schema(database).await?;
+        let mut conn = database.connect().await?;
+        let told = |error: crate::store::Error| Failure(error.to_string());
+        match self {
+            Self::Set(wanted) => settled(change(&mut conn, wanted).await.map_err(told)?),
+            Self::Unset(unset) => settled(change(&mut conn, unset).await.map_err(told)?),
+            Self::List(format) => {
+                let flavors = list(&mut conn).await.map_err(told)?;
+                Ok(match format {
+                    FlavorFormat::Table => table(&flavors),
+                    FlavorFormat::Json => {
+                        format!("{:#}", flavors.iter().map(view).collect::<Value>())
+                    }
+                })
+            }
+        }
+    }
+}
+
+fn settled(outcome: Outcome) -> Result<String, Failure> {
+    outcome.map(|()| String::new()).map_err(|refusal| Failure(refusal.to_string()))
+}
+
+impl FlavorSetOptions {
+    fn wanted(&self) -> Result<SetFlavor, String> {
+        let flavor = Flavor {
+            name: self.name.clone(),
+            vcpus: self.vcpus,
+            ram_mb: self.ram,
+            root_gb: self.disk,
+            ephemeral_gb: self.ephemeral,
+            swap_mb: self.swap,
+            extra_specs: self.properties.iter().cloned().collect(),
+            ..Flavor::default()
+        };
+        SetFlavor::new(flavor, self.id.clone())
+    }
+}
+
+/// A flavor in the words of its options.
+fn view(flavor: &Flavor) -> Value {
+    json!({
+        "name": flavor.name,
+        "id": flavor.id,
+        "vcpus": flavor.vcpus,
+        "ram": flavor.ram_mb,
+        "disk": flavor.root_gb,
+        "ephemeral": flavor.ephemeral_gb,
+        "swap": flavor.swap_mb,
+        "properties": flavor.extra_specs,
+    })
+}
+
+/// Flavors in columns as wide as what is in them.
+fn table(flavors: &[Flavor]) -> String {
+    let heads = ["name", "id", "vcpus", "ram", "disk", "ephemeral", "swap", "properties"];
+    let mut lines = vec![heads.map(str::to_owned)];
+    lines.extend(flavors.iter().map(|flavor| {
+        let pairs = flavor.extra_specs.iter().map(|(key, value)| format!("{key}={value}"));
+        [
+            flavor.name.clone(),
+            flavor.id.clone(),
+            flavor.vcpus.to_string(),
+            flavor.ram_mb.to_string(),
+            flavor.root_gb.to_string(),
+            flavor.ephemeral_gb.to_string(),
+            flavor.swap_mb.to_string(),
+            pairs.collect::<Vec<_>>().join(" "),
+        ]
+    }));
+    let width = |nth: usize| {
+        let cells = lines.iter().filter_map(|line| line.get(nth));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let mut text = String::new();
+    for line in &lines {
+        let mut row = String::new();
+        for (cell, width) in line.iter().zip(&widths) {
+            // Writing to a string cannot fail.
+            let _ = write!(row, "{cell:width$}  ");
+        }
+        text.push_str(row.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Flavor, table};
+
+    #[test]
+    fn columns_are_as_wide_as_what_is_in_them() {
+        let flavor = Flavor {
+            name: "m1.small".to_owned(),
+            id: "2".to_owned(),
+            vcpus: 1,
+            ram_mb: 2048,
+            extra_specs: [("a".to_owned(), "b".to_owned()), ("c".to_owned(), "d".to_owned())]
+                .into(),
+            ..Flavor::default()
+        };
+        insta::assert_snapshot!(table(&[flavor]), @"
+        name      id  vcpus  ram   disk  ephemeral  swap  properties
+        m1.small  2   1      2048  0     0          0     a=b c=d
+        ");
+    }
+}
