@@ -1,10 +1,11 @@
-//! Plans of whole stacks: 50 servers on 2,000 hosts in 50 racks, some hosts in use.
+//! Plans of whole stacks: 50 servers on 2,000 hosts in 50 racks, some hosts in use; how good they are
+//! when the time is up, and how long it takes to say why there is none.
 
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth::plan::{Host, Level, Outcome, Pool, Problem, Rule, Server, Way, Ways, solve};
+use berth::plan::{Host, Level, Outcome, Pool, Problem, Rule, Server, Way, Ways, explain, solve};
 use criterion::Criterion;
 
 /// How long a plan may take, as by default.
@@ -12,11 +13,26 @@ const BUDGET: Duration = Duration::from_secs(2);
 
 pub(crate) fn measure(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("plan");
-    // 41 hosts are needed: on 40 there is no way.
-    for (name, problem) in [("first of 2,000 hosts", stack(2_000)), ("no way on 40", stack(40))] {
+    for (name, problem) in [
+        ("first of 2,000 hosts", stack(2_000, Room::Mixed)),
+        ("first of 10,000 hosts", stack(10_000, Room::Mixed)),
+        ("first of 2,000 hosts with two nodes", nodes(stack(2_000, Room::Mixed))),
+        ("first of 2,000 hosts with room for few", stack(2_000, Room::Little)),
+        // 41 hosts are needed.
+        ("no way on 40", stack(40, Room::Mixed)),
+    ] {
         report(name, &problem);
-        group.bench_function(name, |bencher| bencher.iter(|| first(&problem)));
+        let looks = looks_for_first(&problem);
+        group.bench_function(name, |bencher| bencher.iter(|| limited(&problem, looks)));
     }
+    report("few servers on like hosts", &few());
+    let mut tight = stack(2_000, Room::Mixed);
+    tight.rules.push(Rule::Apart(Level::Rack, (0..50).map(|server| vec![server]).collect()));
+    tight.rules.push(Rule::Together(Level::Cluster, (0..50).collect()));
+    tight.hosts.iter_mut().filter(|host| host.rack > Some(47)).for_each(|host| host.rack = None);
+    group.bench_function("why there is no way on 2,000 hosts", |bencher| {
+        bencher.iter(|| explain(&tight, || false));
+    });
     group.finish();
 }
 
@@ -33,33 +49,45 @@ fn report(name: &str, problem: &Problem) {
     drop(writeln!(std::io::stdout(), "{name}: after {took:.1?}: {words}"));
 }
 
-/// The first plan that is found, as when there is no time for more.
-fn first(problem: &Problem) -> Outcome {
+/// How often the time is looked at until there is a plan, or it is known that there is none.
+fn looks_for_first(problem: &Problem) -> u64 {
+    let is_known = |looks: &u64| limited(problem, *looks) != Outcome::OutOfTime;
+    let most = (0..30).map(|power| 1 << power).find(is_known).unwrap_or(u64::MAX);
+    (most / 2..=most).find(is_known).unwrap_or(most)
+}
+
+fn limited(problem: &Problem, looks_max: u64) -> Outcome {
     let mut looks = 0;
     solve(problem, || {
         looks += 1;
-        looks > 4
+        looks > looks_max
     })
+}
+
+/// How much room there is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// From hosts that are full to those that are empty.
+    Mixed,
+    /// On most hosts for the smallest servers only, and more on a few that are not in use.
+    Little,
 }
 
 /// Fifty servers: forty apart from each other and from five that are together, and five more that
 /// are together.
-fn stack(hosts: usize) -> Problem {
+fn stack(hosts: usize, room: Room) -> Problem {
     let host = |nth: usize| {
-        let taken = u64::try_from(nth * 7 % 24).unwrap_or(0);
+        let in_use = !nth.is_multiple_of(3);
+        let taken = match room {
+            Room::Little if in_use => 30,
+            Room::Little | Room::Mixed => u64::try_from(nth * 7 % 24).unwrap_or(0),
+        };
         Host {
             free: vec![32 - taken, 131_072 - taken * 4096, 2_000 - taken * 40],
             rack: u32::try_from(nth / 40).ok(),
             cluster: Some(0),
-            in_use: !nth.is_multiple_of(3),
+            in_use,
         }
-    };
-    let hosts: Vec<Host> = (0..hosts).map(host).collect();
-    let sizes: Vec<Arc<Ways>> = (1..4).map(|size| Arc::new(ways(size, hosts.len()))).collect();
-    let server = |nth: usize| Server {
-        ways: sizes.get(nth % sizes.len()).cloned().unwrap_or_default(),
-        may_be_on: vec![true; hosts.len()],
-        is_on: None,
     };
     let mut parts: Vec<Vec<usize>> = (0..40).map(|server| vec![server]).collect();
     parts.push((40..45).collect());
@@ -68,10 +96,39 @@ fn stack(hosts: usize) -> Problem {
         Rule::Together(Level::Host, (45..50).collect()),
         Rule::Apart(Level::Host, parts),
     ];
+    problem((0..hosts).map(host).collect(), 50, rules)
+}
+
+/// Twelve servers in three tiers, on 200 hosts of two sorts in ten racks.
+fn few() -> Problem {
+    let host = |nth: usize| Host {
+        free: if nth.is_multiple_of(2) { vec![8, 32_768, 500] } else { vec![12, 49_152, 500] },
+        rack: u32::try_from(nth / 20).ok(),
+        cluster: Some(0),
+        in_use: nth % 20 < 6,
+    };
+    let tier = |from: usize| (from..from + 4).map(|server| vec![server]).collect::<Vec<_>>();
+    let rules = vec![
+        Rule::Apart(Level::Host, tier(0)),
+        Rule::Apart(Level::Rack, tier(4)),
+        Rule::Together(Level::Rack, (8..12).collect()),
+        Rule::Alone(Level::Host, vec![8, 9]),
+    ];
+    problem((0..200).map(host).collect(), 12, rules)
+}
+
+/// Servers of three sizes by turns, on hosts with a pool of each class.
+fn problem(hosts: Vec<Host>, servers: usize, rules: Vec<Rule>) -> Problem {
+    let sizes: Vec<Arc<Ways>> = (1..4).map(|size| Arc::new(ways(size, hosts.len()))).collect();
+    let server = |nth: usize| Server {
+        ways: sizes.get(nth % sizes.len()).cloned().unwrap_or_default(),
+        may_be_on: vec![true; hosts.len()],
+        is_on: None,
+    };
     let pool = |(class, free): (usize, &u64)| Pool { class, free: *free };
     Problem {
         pools: hosts.iter().flat_map(|host| host.free.iter().enumerate().map(pool)).collect(),
-        servers: (0..50).map(server).collect(),
+        servers: (0..servers).map(server).collect(),
         hosts,
         rules,
         spread: false,
@@ -83,4 +140,29 @@ fn ways(size: u64, hosts: usize) -> Ways {
     let needs = [size, size * 2048, size * 20];
     let draws = |host: usize| needs.iter().enumerate().map(move |(nth, it)| (host * 3 + nth, *it));
     (0..hosts).map(|host| vec![Way(draws(host).collect())]).collect()
+}
+
+/// The same with each host's first two classes on two nodes, and the third of a storage that its rack
+/// shares.
+fn nodes(mut problem: Problem) -> Problem {
+    let (hosts, servers) = (problem.hosts.len(), problem.servers.len());
+    let racks = hosts.div_ceil(40);
+    let half = |host: &Host, class: usize| host.free.get(class).map_or(0, |free| free / 2);
+    let node = |host: &Host| [0, 1, 0, 1].map(|class| Pool { class, free: half(host, class) });
+    problem.pools = problem.hosts.iter().flat_map(node).collect();
+    problem.pools.extend((0..racks).map(|_| Pool { class: 2, free: 3_000 }));
+    let ways = |size: u64| -> Arc<Ways> {
+        let on = |host: usize| {
+            [0, 2].map(|node| {
+                let (cpu, storage) = (host * 4 + node, hosts * 4 + host / 40);
+                Way(vec![(cpu, size), (cpu + 1, size * 2048), (storage, size * 20)])
+            })
+        };
+        Arc::new((0..hosts).map(|host| on(host).to_vec()).collect())
+    };
+    let sizes = [1, 2, 3].map(ways);
+    for (nth, server) in (0..servers).zip(&mut problem.servers) {
+        server.ways = sizes.get(nth % 3).cloned().unwrap_or_default();
+    }
+    problem
 }

@@ -26,6 +26,12 @@ impl<'t> Clock<'t> {
         self.is_up
     }
 
+    /// Looks at the time.
+    pub(super) fn is_up_now(&mut self) -> bool {
+        self.is_up = self.is_up || (self.is_time_up)();
+        self.is_up
+    }
+
     /// Whether the time was up when it was last looked at.
     pub(super) fn is_up(&self) -> bool {
         self.is_up

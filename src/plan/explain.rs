@@ -1,7 +1,15 @@
 //! Why nothing can be placed: the smallest set of demands found that contradict each other.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::clock::Clock;
+use super::search::{Aim, search};
 use super::units::Units;
-use super::{Level, Outcome, Problem, Rule, solve};
+use super::{Level, Outcome, Problem, Rule, Ways};
+
+/// How long one set of demands is tried, in looks at the time.
+const LOOKS_MAX: u32 = 500;
 
 /// Demands that cannot be met together; without any one of them the rest can be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,8 +18,8 @@ pub struct Conflict {
     pub rules: Vec<usize>,
     /// Servers that are needed for the contradiction, by their position.
     pub servers: Vec<usize>,
-    /// For each of these rules that keeps servers apart or together: its level, how many units it
-    /// needs, and in how many of those one of its servers alone could be.
+    /// For each of these rules: its level, how many units these servers need for it, and in how many
+    /// one of them alone could be.
     pub counts: Vec<Count>,
 }
 
@@ -22,7 +30,7 @@ pub struct Count {
     pub rule: usize,
     /// What it is about.
     pub level: Level,
-    /// Units it needs.
+    /// Units it needs at the least: one for each part that is to be apart, or one.
     pub needed: usize,
     /// Units in which one of its servers could be.
     pub available: usize,
@@ -32,78 +40,228 @@ pub struct Count {
 
 /// The demands of an impossible problem that contradict each other. What is taken away stays away
 /// if the rest is still impossible; what cannot be decided in time is kept.
+///
+/// Small sets come first: one server that fits nowhere, the servers without rules, one rule alone. Of
+/// those the smallest is the answer, and if there is none what is left of the whole.
 pub fn explain(problem: &Problem, mut is_time_up: impl FnMut() -> bool) -> Conflict {
-    let mut rules: Vec<usize> = (0..problem.rules.len()).collect();
-    let mut servers: Vec<usize> = (0..problem.servers.len()).collect();
-    for rule in 0..problem.rules.len() {
-        let fewer: Vec<usize> = rules.iter().copied().filter(|it| *it != rule).collect();
-        if is_impossible(problem, &fewer, &servers, &mut is_time_up) {
-            rules = fewer;
+    let mut clock = Clock::new(&mut is_time_up);
+    if let Some(server) = without_place(problem, &mut clock) {
+        return Conflict { servers: vec![server], ..Conflict::default() };
+    }
+    let all: Vec<usize> = (0..problem.servers.len()).collect();
+    let mut case = Case::new(problem, &mut clock);
+    let mut sets: Vec<(Vec<usize>, Vec<usize>)> = vec![(Vec::new(), all.clone())];
+    for (number, rule) in problem.rules.iter().enumerate() {
+        let mut servers = rule.servers();
+        servers.sort_unstable();
+        servers.dedup();
+        sets.push((vec![number], servers));
+    }
+    let mut found: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+    for (rules, servers) in sets {
+        if case.is_impossible(&rules, &servers) {
+            let servers = case.fewest_servers(&rules, &servers);
+            found.push((rules, servers));
         }
     }
-    for server in 0..problem.servers.len() {
-        let fewer: Vec<usize> = servers.iter().copied().filter(|it| *it != server).collect();
-        if is_impossible(problem, &rules, &fewer, &mut is_time_up) {
-            servers = fewer;
-        }
-    }
-    let counts = rules.iter().filter_map(|rule| counted(problem, *rule)).collect();
+    let smallest = found.into_iter().min_by_key(|(rules, servers)| rules.len() + servers.len());
+    let (rules, servers) = smallest.unwrap_or_else(|| {
+        let rules = (0..problem.rules.len()).collect();
+        let rules = fewest(&[], true, rules, &mut |rules| case.is_impossible(rules, &all));
+        let servers = case.fewest_servers(&rules, &all);
+        (rules, servers)
+    });
+    let units = Units::of(&problem.hosts);
+    let counts = rules.iter().filter_map(|it| counted(problem, &units, *it, &servers, &mut clock));
+    let counts = counts.collect();
     Conflict { rules, servers, counts }
 }
 
-fn is_impossible(
-    problem: &Problem,
-    rules: &[usize],
-    servers: &[usize],
-    is_time_up: &mut impl FnMut() -> bool,
-) -> bool {
-    let position = |server: &usize| servers.iter().position(|it| it == server);
-    let kept = |list: &Vec<usize>| list.iter().filter_map(position).collect::<Vec<_>>();
-    let rule = |rule: &Rule| match rule {
-        Rule::Together(level, list) => Rule::Together(*level, kept(list)),
-        Rule::Alone(level, list) => Rule::Alone(*level, kept(list)),
-        Rule::Apart(level, parts) => Rule::Apart(*level, parts.iter().map(kept).collect()),
-    };
-    let part = Problem {
-        hosts: problem.hosts.clone(),
-        pools: problem.pools.clone(),
-        servers: servers.iter().filter_map(|it| problem.servers.get(*it)).cloned().collect(),
-        rules: rules.iter().filter_map(|it| problem.rules.get(*it)).map(rule).collect(),
-        spread: problem.spread,
-    };
-    // Whether there is any way is the question, not which is best: the first one found ends it.
-    let mut looks = 0_u32;
-    let outcome = solve(&part, || {
-        looks += 1;
-        looks > LOOKS_MAX || is_time_up()
-    });
-    outcome == Outcome::Impossible
+/// A server that fits nowhere, even alone.
+fn without_place(problem: &Problem, clock: &mut Clock<'_>) -> Option<usize> {
+    let hosts = 0..problem.hosts.len();
+    (0..problem.servers.len()).find(|server| {
+        let fits = hosts.clone().any(|host| can_be(problem, *server, host, clock));
+        !fits && !clock.is_up()
+    })
 }
 
-/// How long one set of demands is tried, in looks at the time.
-const LOOKS_MAX: u32 = 500;
+/// Whether a server alone finds a way on a host.
+fn can_be(problem: &Problem, server: usize, host: usize, clock: &mut Clock<'_>) -> bool {
+    let Some(it) = problem.servers.get(server) else { return false };
+    let ways = it.ways.get(host).map(Vec::as_slice).unwrap_or_default();
+    clock.is_up_after(1 + 4 * ways.len());
+    it.may_be_on.get(host).is_some_and(|may| *may)
+        && ways.iter().any(|way| way.fits_in(&problem.pools))
+}
 
-fn counted(problem: &Problem, number: usize) -> Option<Count> {
+/// Parts of a problem, one after the other.
+struct Case<'p, 'c, 't> {
+    problem: &'p Problem,
+    part: Problem,
+    clock: &'c mut Clock<'t>,
+}
+
+impl<'p, 'c, 't> Case<'p, 'c, 't> {
+    fn new(problem: &'p Problem, clock: &'c mut Clock<'t>) -> Self {
+        let (hosts, pools) = (problem.hosts.clone(), problem.pools.clone());
+        Self { problem, part: Problem { hosts, pools, ..Problem::default() }, clock }
+    }
+
+    /// Whether it is known that these servers cannot be placed under these rules.
+    fn is_impossible(&mut self, rules: &[usize], servers: &[usize]) -> bool {
+        let mut position = vec![None; self.problem.servers.len()];
+        for (nth, server) in servers.iter().enumerate() {
+            if let Some(position) = position.get_mut(*server) {
+                *position = Some(nth);
+            }
+        }
+        let kept = |list: &Vec<usize>| -> Vec<usize> {
+            list.iter().filter_map(|it| position.get(*it).copied().flatten()).collect()
+        };
+        let rule = |rule: &Rule| match rule {
+            Rule::Together(level, list) => Rule::Together(*level, kept(list)),
+            Rule::Alone(level, list) => Rule::Alone(*level, kept(list)),
+            Rule::Apart(level, parts) => Rule::Apart(*level, parts.iter().map(kept).collect()),
+        };
+        self.part.rules =
+            rules.iter().filter_map(|it| self.problem.rules.get(*it)).map(rule).collect();
+        let servers = servers.iter().filter_map(|it| self.problem.servers.get(*it));
+        self.part.servers = servers.cloned().collect();
+        let (clock, mut looks) = (&mut *self.clock, 0_u32);
+        let mut is_time_up = || {
+            looks += 1;
+            looks > LOOKS_MAX || clock.is_up_now()
+        };
+        let outcome = search(&self.part, &mut Clock::new(&mut is_time_up), Aim::Any);
+        outcome == Outcome::Impossible
+    }
+
+    /// The fewest of these servers that still cannot be placed.
+    fn fewest_servers(&mut self, rules: &[usize], servers: &[usize]) -> Vec<usize> {
+        let groups = self.groups(rules, servers);
+        let servers_of = |numbers: &[usize]| -> Vec<usize> {
+            let mut servers: Vec<usize> =
+                numbers.iter().filter_map(|it| groups.get(*it)).flatten().copied().collect();
+            servers.sort_unstable();
+            servers
+        };
+        let kept = fewest(&[], true, (0..groups.len()).collect(), &mut |numbers| {
+            self.is_impossible(rules, &servers_of(numbers))
+        });
+        let mut fewest = servers_of(&kept);
+        for group in kept.iter().filter_map(|it| groups.get(*it)) {
+            let others: Vec<usize> =
+                fewest.iter().copied().filter(|server| !group.contains(server)).collect();
+            // One is needed at the least, or the group would not be.
+            let (mut too_few, mut enough) = (0, group.len());
+            while enough - too_few > 1 {
+                let some = usize::midpoint(too_few, enough);
+                let mut servers: Vec<usize> = group.iter().take(some).copied().collect();
+                servers.extend(&others);
+                servers.sort_unstable();
+                if self.is_impossible(rules, &servers) {
+                    (enough, fewest) = (some, servers);
+                } else {
+                    too_few = some;
+                }
+            }
+        }
+        fewest
+    }
+
+    /// The servers in groups of those that can be exchanged.
+    fn groups(&self, rules: &[usize], servers: &[usize]) -> Vec<Vec<usize>> {
+        type Likeness<'l> = (*const Ways, &'l [bool], Option<usize>, Vec<(usize, Option<usize>)>);
+        let mut bound: Vec<Vec<(usize, Option<usize>)>> =
+            vec![Vec::new(); self.problem.servers.len()];
+        for number in rules {
+            let parts = match self.problem.rules.get(*number) {
+                Some(Rule::Apart(_, parts)) => parts.clone(),
+                Some(Rule::Together(_, servers) | Rule::Alone(_, servers)) => vec![servers.clone()],
+                None => Vec::new(),
+            };
+            let is_apart = matches!(self.problem.rules.get(*number), Some(Rule::Apart(..)));
+            for (part, servers) in parts.iter().enumerate() {
+                let role = if is_apart && servers.len() == 1 { None } else { Some(part) };
+                for server in servers {
+                    if let Some(bound) = bound.get_mut(*server) {
+                        bound.push((*number, role));
+                    }
+                }
+            }
+        }
+        let mut known: HashMap<Likeness<'_>, usize> = HashMap::new();
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for server in servers {
+            let Some(it) = self.problem.servers.get(*server) else { continue };
+            let bound = bound.get_mut(*server).map(std::mem::take).unwrap_or_default();
+            let likeness = (Arc::as_ptr(&it.ways), it.may_be_on.as_slice(), it.is_on, bound);
+            let next = groups.len();
+            let group = *known.entry(likeness).or_insert(next);
+            if group == next {
+                groups.push(Vec::new());
+            }
+            if let Some(group) = groups.get_mut(group) {
+                group.push(*server);
+            }
+        }
+        groups
+    }
+}
+
+/// The fewest of some demands that are impossible together with those that are given, by halves: those
+/// of one half that are needed beside the other, and of that those needed beside them. What is given is
+/// looked at if more is given than when it was last.
+fn fewest(
+    given: &[usize],
+    is_more_given: bool,
+    demands: Vec<usize>,
+    is_impossible: &mut dyn FnMut(&[usize]) -> bool,
+) -> Vec<usize> {
+    if demands.is_empty() || is_more_given && is_impossible(given) {
+        return Vec::new();
+    }
+    if demands.len() == 1 {
+        return demands;
+    }
+    let (first, second) = demands.split_at(demands.len() / 2);
+    let with = |more: &[usize]| [given, more].concat();
+    let needed = fewest(&with(first), true, second.to_vec(), is_impossible);
+    let mut others = fewest(&with(&needed), !needed.is_empty(), first.to_vec(), is_impossible);
+    others.extend(needed);
+    others.sort_unstable();
+    others
+}
+
+/// What a rule needs for some of its servers, and what there is for them.
+fn counted(
+    problem: &Problem,
+    units: &Units,
+    number: usize,
+    servers: &[usize],
+    clock: &mut Clock<'_>,
+) -> Option<Count> {
     let rule = problem.rules.get(number)?;
     let needed = match rule {
-        Rule::Together(..) => 1,
-        Rule::Apart(_, parts) => parts.iter().filter(|part| !part.is_empty()).count(),
-        Rule::Alone(..) => return None,
+        Rule::Together(..) | Rule::Alone(..) => 1,
+        Rule::Apart(_, parts) => {
+            parts.iter().filter(|part| part.iter().any(|it| servers.contains(it))).count()
+        }
     };
-    let (units, level) = (Units::of(&problem.hosts), rule.level());
+    let level = rule.level();
     let mut open: Vec<Option<usize>> = vec![None; units.count(level)];
-    for server in rule.servers().iter().filter_map(|server| problem.servers.get(*server)) {
+    for server in rule.servers().into_iter().filter(|server| servers.contains(server)) {
         for host in 0..problem.hosts.len() {
-            let fits = server
-                .ways
-                .get(host)
-                .is_some_and(|ways| ways.iter().any(|way| way.fits_in(&problem.pools)));
-            let may = server.may_be_on.get(host).copied().unwrap_or(false);
-            if let (true, Some(unit)) = (fits && may, units.unit(level, host))
-                && let Some(open) = open.get_mut(unit)
-            {
-                *open = Some(open.map_or(host, |first| first.min(host)));
+            let Some(open) = units.unit(level, host).and_then(|unit| open.get_mut(unit)) else {
+                continue;
+            };
+            if open.is_none_or(|first| host < first) && can_be(problem, server, host, clock) {
+                *open = Some(host);
             }
+        }
+        if clock.is_up() {
+            break;
         }
     }
     let units: Vec<usize> = open.into_iter().flatten().collect();

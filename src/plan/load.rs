@@ -20,6 +20,8 @@ pub(super) struct Load {
     at: Vec<Fit>,
     /// The least that is drawn of each class, whatever the host.
     pub(super) least: Vec<u64>,
+    /// The same of pools of the host alone.
+    pub(super) least_own: Vec<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -65,6 +67,19 @@ impl Load {
         }
     }
 
+    /// Raises what is drawn at the most on each shared pool to what this draws.
+    pub(super) fn most(&self, shared: &[bool], most: &mut [u64]) {
+        let choices = self.at.iter().filter_map(|fit| match fit {
+            Fit::Choice(variants) => Some(variants.iter().flat_map(|variant| &variant.shared)),
+            Fit::Never | Fit::Plain(_) => None,
+        });
+        for (pool, amount) in self.plain.iter().chain(choices.flatten()) {
+            if shared[*pool] {
+                most[*pool] = most[*pool].max(*amount);
+            }
+        }
+    }
+
     /// In how many ways it can be on a host that the search must tell apart.
     pub(super) fn variants(&self, host: usize) -> usize {
         match self.at(host) {
@@ -84,8 +99,12 @@ pub(super) struct Sizes<'p> {
     /// A server of each size.
     first: Vec<usize>,
     /// For each pool, whether more than one host draws on it.
-    shared: Vec<bool>,
-    classes: usize,
+    pub(super) shared: Vec<bool>,
+    /// For each host, whether there are sizes that can be there in several ways. Whoever is there
+    /// then counts as having a choice, so that others make way for it.
+    has_choice: Vec<bool>,
+    /// How many classes there are.
+    pub(super) classes: usize,
 }
 
 impl<'p> Sizes<'p> {
@@ -113,8 +132,10 @@ impl<'p> Sizes<'p> {
         }
         let classes = problem.pools.iter().map(|pool| pool.class + 1).max().unwrap_or(0);
         let shared = vec![false; problem.pools.len()];
-        let mut sizes = Self { problem, of, first, shared, classes };
+        let has_choice = vec![false; problem.hosts.len()];
+        let mut sizes = Self { problem, of, first, shared, has_choice, classes };
         sizes.find_shared(clock);
+        sizes.find_choice(clock);
         sizes
     }
 
@@ -133,30 +154,77 @@ impl<'p> Sizes<'p> {
         }
     }
 
-    /// The ways of every size on a host, with numbers of their own for the pools that no other host
-    /// draws on, and what is free there. Of hosts with the same form, one is like the other.
-    pub(super) fn form(&self, host: usize) -> (Vec<(usize, u64)>, Vec<Vec<Way>>) {
+    /// The ways of every size on a host in one row of numbers, with numbers of their own for the pools
+    /// that no other host draws on, and what is free there. Of hosts with the same form, one is like
+    /// the other.
+    pub(super) fn form(&self, host: usize) -> Vec<u64> {
         let mut own: Vec<usize> = Vec::new();
-        let mut number = |pool: usize| {
-            if self.shared.get(pool).is_none_or(|shared| *shared) {
-                return pool;
-            }
-            let known = own.iter().position(|it| *it == pool).unwrap_or_else(|| {
-                own.push(pool);
-                own.len() - 1
-            });
-            self.shared.len() + known
-        };
-        let mut ways = Vec::new();
+        let mut form = Vec::new();
         for server in &self.first {
-            let at = self.problem.servers[*server].ways.get(host);
-            let mut renamed = |Way(draws): &Way| {
-                Way(draws.iter().map(|(pool, amount)| (number(*pool), *amount)).collect())
-            };
-            ways.push(at.into_iter().flatten().map(&mut renamed).collect());
+            let ways = self.problem.servers[*server].ways.get(host).map(Vec::as_slice);
+            let ways = ways.unwrap_or_default();
+            form.push(ways.len() as u64);
+            for Way(draws) in ways {
+                form.push(draws.len() as u64);
+                for (pool, amount) in draws {
+                    form.extend([self.renamed(*pool, &mut own), *amount]);
+                }
+            }
         }
-        let pools = own.iter().filter_map(|pool| self.problem.pools.get(*pool));
-        (pools.map(|pool| (pool.class, pool.free)).collect(), ways)
+        for pool in own.iter().filter_map(|pool| self.problem.pools.get(*pool)) {
+            form.extend([pool.class as u64, pool.free]);
+        }
+        form
+    }
+
+    fn renamed(&self, pool: usize, own: &mut Vec<usize>) -> u64 {
+        if self.shared.get(pool).is_none_or(|shared| *shared) {
+            return pool as u64;
+        }
+        let known = own.iter().position(|it| *it == pool).unwrap_or_else(|| {
+            own.push(pool);
+            own.len() - 1
+        });
+        (self.shared.len() + known) as u64
+    }
+
+    /// For each pool that more than one host draws on, those hosts; none for the others.
+    pub(super) fn sharing(&self, clock: &mut Clock<'_>) -> Vec<Vec<usize>> {
+        let mut sharing = vec![Vec::new(); self.shared.len()];
+        for server in &self.first {
+            for (host, ways) in self.problem.servers[*server].ways.iter().enumerate() {
+                clock.is_up_after(1 + ways.len());
+                for (pool, _) in ways.iter().flat_map(|Way(draws)| draws) {
+                    if self.shared.get(*pool).is_some_and(|shared| *shared) {
+                        sharing[*pool].push(host);
+                    }
+                }
+            }
+        }
+        for hosts in &mut sharing {
+            hosts.sort_unstable();
+            hosts.dedup();
+        }
+        sharing
+    }
+
+    /// What is free on each host of each class, on pools that no other host draws on.
+    pub(super) fn own_free(&self, clock: &mut Clock<'_>) -> Vec<Vec<u128>> {
+        let mut counted = vec![false; self.shared.len()];
+        let mut free = vec![vec![0; self.classes]; self.problem.hosts.len()];
+        for server in &self.first {
+            let at = self.problem.servers[*server].ways.iter().zip(&mut free);
+            for (ways, free) in at {
+                clock.is_up_after(1 + 2 * ways.len());
+                for (pool, _) in ways.iter().flat_map(|Way(draws)| draws) {
+                    let Some(it) = self.problem.pools.get(*pool) else { continue };
+                    if !self.shared[*pool] && !std::mem::replace(&mut counted[*pool], true) {
+                        free[it.class] += u128::from(it.free);
+                    }
+                }
+            }
+        }
+        free
     }
 
     /// The first way in which a server of a size can be on a host alone.
@@ -164,26 +232,45 @@ impl<'p> Sizes<'p> {
         self.options(size, host).first().map_or(0, |(way, _)| *way)
     }
 
+    fn find_choice(&mut self, clock: &mut Clock<'_>) {
+        for size in 0..self.first.len() {
+            for host in 0..self.has_choice.len() {
+                let ways =
+                    self.problem.servers[self.first[size]].ways.get(host).map_or(0, Vec::len);
+                clock.is_up_after(1 + 4 * ways);
+                if ways > 1 && !self.has_choice[host] {
+                    self.has_choice[host] = self.options(size, host).len() > 1;
+                }
+            }
+        }
+    }
+
     /// What servers of these sizes draw together. Its servers are in the order of the sizes.
     pub(super) fn load(&self, sizes: &[usize], clock: &mut Clock<'_>) -> Load {
-        let mut load = Load { plain: Vec::new(), at: Vec::new(), least: Vec::new() };
-        let mut least = vec![u64::MAX; self.classes];
+        let mut load =
+            Load { plain: Vec::new(), at: Vec::new(), least: Vec::new(), least_own: Vec::new() };
+        let (mut least, mut own) = (None, None);
         for host in 0..self.problem.hosts.len() {
             if clock.is_up_after(4 * sizes.len()) {
                 break;
             }
             let fit = self.fit(sizes, host, &mut load.plain);
             load.at.push(fit);
-            let at = match load.at(host) {
-                Demand::Never => continue,
-                Demand::Plain(draws) => self.by_class(draws),
-                Demand::Choice(variants) => self.least_of(variants),
-            };
-            for (least, at) in least.iter_mut().zip(at) {
-                *least = at.min(*least);
+            match load.at(host) {
+                Demand::Never => {}
+                Demand::Plain(draws) => {
+                    lower(&mut least, self.by_class(draws));
+                    let is_own = |(pool, _): &&(usize, u64)| !self.shared[*pool];
+                    lower(&mut own, self.by_class(draws.iter().filter(is_own)));
+                }
+                Demand::Choice(variants) => {
+                    lower(&mut least, self.least_of(variants, true));
+                    lower(&mut own, self.least_of(variants, false));
+                }
             }
         }
-        load.least = least.into_iter().map(|it| if it == u64::MAX { 0 } else { it }).collect();
+        load.least = least.unwrap_or_else(|| vec![0; self.classes]);
+        load.least_own = own.unwrap_or_else(|| vec![0; self.classes]);
         load
     }
 
@@ -192,7 +279,7 @@ impl<'p> Sizes<'p> {
         if options.iter().any(Vec::is_empty) {
             return Fit::Never;
         }
-        if options.iter().all(|ways| ways.len() == 1) {
+        if !self.has_choice[host] {
             let from = plain.len();
             let all = options.iter().flatten().flat_map(|(_, draws)| draws).copied();
             let draws = merged(all);
@@ -258,7 +345,8 @@ impl<'p> Sizes<'p> {
         draws.iter().all(|(pool, amount)| *amount <= free(*pool))
     }
 
-    fn by_class(&self, draws: &[(usize, u64)]) -> Vec<u64> {
+    /// The sums of what is drawn, by class.
+    fn by_class<'d>(&self, draws: impl IntoIterator<Item = &'d (usize, u64)>) -> Vec<u64> {
         let mut sums = vec![0_u64; self.classes];
         for (pool, amount) in draws {
             let sum = &mut sums[self.problem.pools[*pool].class];
@@ -267,21 +355,36 @@ impl<'p> Sizes<'p> {
         sums
     }
 
-    /// The least of each class that one of the variants draws.
-    fn least_of(&self, variants: &[Variant]) -> Vec<u64> {
-        let least = |all: &mut dyn Iterator<Item = Vec<u64>>| {
-            all.reduce(|one, other| one.iter().zip(other).map(|(a, b)| (*a).min(b)).collect())
-                .unwrap_or_else(|| vec![0; self.classes])
-        };
-        let added = |one: Vec<u64>, other: Vec<u64>| {
-            one.iter().zip(other).map(|(a, b)| a.saturating_add(b)).collect::<Vec<_>>()
-        };
-        least(&mut variants.iter().map(|variant| {
-            let members = variant.members.iter();
-            let ways =
-                |it: &Member| least(&mut it.ways.iter().map(|(_, draws)| self.by_class(draws)));
-            members.map(ways).fold(self.by_class(&variant.shared), added)
-        }))
+    /// The least of each class that one of the variants draws, with or without shared pools.
+    fn least_of(&self, variants: &[Variant], with_shared: bool) -> Vec<u64> {
+        let mut least = None;
+        for variant in variants {
+            let shared = if with_shared { variant.shared.as_slice() } else { &[] };
+            let mut sums = self.by_class(shared);
+            for member in &variant.members {
+                let mut of_member = None;
+                for (_, draws) in &member.ways {
+                    lower(&mut of_member, self.by_class(draws));
+                }
+                for (sum, it) in sums.iter_mut().zip(of_member.unwrap_or_default()) {
+                    *sum = sum.saturating_add(it);
+                }
+            }
+            lower(&mut least, sums);
+        }
+        least.unwrap_or_else(|| vec![0; self.classes])
+    }
+}
+
+/// Takes the less of each.
+fn lower(least: &mut Option<Vec<u64>>, other: Vec<u64>) {
+    match least {
+        None => *least = Some(other),
+        Some(least) => {
+            for (least, other) in least.iter_mut().zip(other) {
+                *least = other.min(*least);
+            }
+        }
     }
 }
 

@@ -9,15 +9,25 @@
 //! making, and [`search`] goes through them. [`explain`](mod@explain) says which demands contradict
 //! each other. [`groups`] are what clients say, and come to rules.
 
+mod alike;
+mod bound;
 mod bundle;
 mod clock;
 mod cost;
+mod dive;
+mod domain;
 mod explain;
+mod filter;
 pub mod groups;
+mod improve;
+mod kind;
+mod limits;
 mod load;
 mod packing;
 mod precheck;
+mod room;
 mod search;
+mod setting;
 mod state;
 mod stock;
 mod units;

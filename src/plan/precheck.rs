@@ -1,86 +1,154 @@
-//! Proofs that nothing can be placed, found without searching.
+//! What can be seen before the search: units that are too small, and parts that cannot all have one.
 
-#![expect(clippy::indexing_slicing, reason = "bundles, hosts and units are numbered densely")]
+#![expect(clippy::indexing_slicing, reason = "kinds, rules and units are numbered densely")]
 
-use super::bundle::Bundle;
+use std::collections::VecDeque;
+
 use super::clock::Clock;
-use super::load::Load;
-use super::units::Units;
-use super::{Problem, Rule};
+use super::state::State;
+use super::{Level, Rule};
 
-/// Whether it can be seen at once that the bundles cannot all be placed. It is of no use once the
-/// time is up.
-pub(super) fn is_hopeless(
-    problem: &Problem,
-    units: &Units,
-    bundles: &[Bundle],
-    loads: &[Load],
-    clock: &mut Clock<'_>,
-) -> bool {
-    bundles.iter().any(|bundle| !bundle.may_be_on.contains(&true))
-        || lacks_room(problem, bundles, loads)
-        || problem.rules.iter().enumerate().any(|(number, rule)| match rule {
-            Rule::Apart(_, parts) => {
-                clock.is_up_after(parts.len() * problem.hosts.len());
-                !can_be_apart(problem, units, bundles, number, parts.len())
+/// Rules out units for those that have to be in one, where there is no room for all of them.
+pub(super) fn rule_out_units(state: &mut State<'_>, clock: &mut Clock<'_>) {
+    let setting = state.setting;
+    for (number, rule) in setting.problem.rules.iter().enumerate() {
+        let Rule::Together(level, _) = rule else { continue };
+        if *level == Level::Host {
+            continue;
+        }
+        for unit in 0..setting.units.count(*level) {
+            let hosts = setting.units.hosts(*level, unit);
+            if clock.is_up_after(2 * hosts.len() * setting.bound[number].len()) {
+                return;
             }
-            Rule::Together(..) | Rule::Alone(..) => false,
+            if !can_hold(state, number, *level, hosts) {
+                for (kind, _) in &setting.bound[number] {
+                    state.rule_out(*kind, hosts, true);
+                }
+            }
+        }
+    }
+}
+
+/// Whether there is room on the hosts of a unit for all that have to be in one, as far as can be
+/// seen.
+fn can_hold(state: &State<'_>, rule: usize, level: Level, hosts: &[usize]) -> bool {
+    let setting = state.setting;
+    let bound = &setting.bound[rule];
+    let is_open = |kind: usize, host: usize| state.domains.is_open(kind, host);
+    let has_slots = bound.iter().all(|(kind, _)| {
+        let count = setting.kinds[*kind].bundles.len();
+        let open = hosts.iter().filter(|host| is_open(*kind, **host));
+        let slots: usize = open.map(|host| state.domains.slots(*kind, *host)).sum();
+        slots >= count && (count == 1 || !setting.kinds[*kind].is_apart(level))
+    });
+    let has_room = (0..setting.sizes.classes).all(|class| {
+        let needed = bound.iter().map(|(kind, _)| {
+            let kind = &setting.kinds[*kind];
+            u128::from(setting.loads[kind.load].least_own[class]) * kind.bundles.len() as u128
+        });
+        needed.sum::<u128>() <= hosts.iter().map(|host| state.own_left[*host][class]).sum()
+    });
+    has_slots
+        && has_room
+        && setting.problem.rules.iter().enumerate().all(|(apart, rule)| {
+            if !matches!(rule, Rule::Apart(Level::Host, _)) {
+                return true;
+            }
+            let both = bound.iter().filter(|(kind, _)| {
+                setting.kinds[*kind].rules.iter().any(|(other, _)| *other == apart)
+            });
+            let kinds: Vec<usize> = both.map(|(kind, _)| *kind).collect();
+            let bundles = kinds.iter().flat_map(|kind| &setting.kinds[*kind].bundles);
+            let rules = bundles.flat_map(|bundle| &setting.bundles[*bundle].rules);
+            let mut parts: Vec<usize> =
+                rules.filter(|(other, _)| *other == apart).map(|(_, part)| *part).collect();
+            parts.sort_unstable();
+            parts.dedup();
+            let open = hosts.iter().filter(|host| kinds.iter().any(|kind| is_open(*kind, **host)));
+            parts.len() <= open.count()
         })
 }
 
-/// Whether all bundles need more of something than there is.
-fn lacks_room(problem: &Problem, bundles: &[Bundle], loads: &[Load]) -> bool {
-    let classes = problem.pools.iter().map(|pool| pool.class + 1).max().unwrap_or(0);
-    (0..classes).any(|class| {
-        let least = |bundle: &Bundle| u128::from(loads[bundle.load].least[class]);
-        let pools = problem.pools.iter().filter(|pool| pool.class == class);
-        bundles.iter().map(least).sum::<u128>() > pools.map(|pool| u128::from(pool.free)).sum()
-    })
+/// Whether the parts of every rule that keeps them apart can have a unit each.
+pub(super) fn can_be_apart(state: &State<'_>, clock: &mut Clock<'_>) -> bool {
+    let rules = state.setting.problem.rules.iter().enumerate();
+    let mut apart = rules.filter(|(_, rule)| matches!(rule, Rule::Apart(..)));
+    apart.all(|(number, rule)| match_units(state, number, rule.level(), clock))
 }
 
-/// Whether the parts of a rule can have a unit each: a matching, by augmenting paths.
-fn can_be_apart(
-    problem: &Problem,
-    units: &Units,
-    bundles: &[Bundle],
-    number: usize,
-    parts: usize,
-) -> bool {
-    let Some(rule) = problem.rules.get(number) else { return true };
-    let level = rule.level();
-    // One bundle of a part stands for it: where that cannot be, the part cannot be either.
-    let units_of = |part: usize| -> Option<Vec<bool>> {
-        let bundle = bundles.iter().find(|it| it.rules.contains(&(number, part)))?;
-        let mut open = vec![false; units.count(level)];
-        for (host, may) in bundle.may_be_on.iter().enumerate() {
-            if let (true, Some(unit)) = (*may, units.unit(level, host)) {
-                open[unit] = true;
-            }
-        }
-        Some(open)
-    };
-    let open: Vec<Vec<bool>> = (0..parts).filter_map(units_of).collect();
-    let mut taken: Vec<Option<usize>> = vec![None; units.count(level)];
-    (0..open.len())
-        .all(|part| find_unit(part, &open, &mut taken, &mut vec![false; units.count(level)]))
-}
-
-fn find_unit(
-    part: usize,
-    open: &[Vec<bool>],
-    taken: &mut Vec<Option<usize>>,
-    tried: &mut Vec<bool>,
-) -> bool {
-    for unit in 0..taken.len() {
-        if !open[part][unit] || tried[unit] {
+/// Whether the parts of a rule can have a unit each: a matching, by augmenting paths. Parts of one
+/// kind are one node.
+fn match_units(state: &State<'_>, rule: usize, level: Level, clock: &mut Clock<'_>) -> bool {
+    let setting = state.setting;
+    let mut named = Vec::new();
+    let mut matching = Matching { open: Vec::new(), taken: vec![None; setting.units.count(level)] };
+    for (kind, part) in &setting.bound[rule] {
+        // One kind of a part stands for it: where that cannot be, the part cannot be either.
+        if part.is_some_and(|part| named.contains(&part)) {
             continue;
         }
-        tried[unit] = true;
-        let holder = taken[unit];
-        if holder.is_none_or(|holder| find_unit(holder, open, taken, tried)) {
-            taken[unit] = Some(part);
-            return true;
+        named.extend(*part);
+        let mut open = vec![false; matching.taken.len()];
+        for host in 0..setting.problem.hosts.len() {
+            if let Some(unit) = setting.units.unit(level, host) {
+                open[unit] |= state.domains.is_open(*kind, host);
+            }
+        }
+        matching.open.push(open);
+        let parts = if part.is_some() { 1 } else { setting.kinds[*kind].bundles.len() };
+        for _ in 0..parts {
+            if !matching.augment(matching.open.len() - 1, clock) {
+                return clock.is_up();
+            }
         }
     }
-    false
+    true
+}
+
+struct Matching {
+    /// For each kind the units where it can be.
+    open: Vec<Vec<bool>>,
+    /// The kind that has each unit.
+    taken: Vec<Option<usize>>,
+}
+
+impl Matching {
+    /// Finds another unit for a kind; others may have to change theirs.
+    fn augment(&mut self, kind: usize, clock: &mut Clock<'_>) -> bool {
+        let mut from: Vec<Option<(usize, usize)>> = vec![None; self.open.len()];
+        let mut queue = VecDeque::from([kind]);
+        while let Some(next) = queue.pop_front() {
+            if clock.is_up_after(self.taken.len()) {
+                return false;
+            }
+            for unit in 0..self.taken.len() {
+                if !self.open[next][unit] {
+                    continue;
+                }
+                match self.taken[unit] {
+                    None => {
+                        self.shift(next, unit, &from);
+                        return true;
+                    }
+                    Some(holder) if holder != kind && from[holder].is_none() => {
+                        from[holder] = Some((next, unit));
+                        queue.push_back(holder);
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        false
+    }
+
+    /// Gives a unit to a kind, and what it had to the one that asked for it, and so on.
+    fn shift(&mut self, kind: usize, unit: usize, from: &[Option<(usize, usize)>]) {
+        let (mut kind, mut unit) = (kind, unit);
+        loop {
+            self.taken[unit] = Some(kind);
+            let Some(before) = from[kind] else { return };
+            (kind, unit) = before;
+        }
+    }
 }

@@ -2,11 +2,10 @@
 
 #![expect(clippy::indexing_slicing, reason = "bundles, hosts and pools are numbered densely")]
 
-use super::Problem;
-use super::bundle::Bundle;
 use super::clock::Clock;
-use super::load::{Demand, Load, Member, Sizes, Variant};
+use super::load::{Demand, Member, Variant};
 use super::packing::{give, is_left, pack, take};
+use super::setting::Setting;
 
 /// What is left in the pools.
 ///
@@ -15,10 +14,12 @@ use super::packing::{give, is_left, pack, take};
 /// on pools of several hosts does not change behind a bundle's back: that is its variant.
 #[derive(Debug)]
 pub(super) struct Stock<'p> {
-    sizes: &'p Sizes<'p>,
-    loads: &'p [Load],
-    bundles: &'p [Bundle],
+    setting: &'p Setting<'p>,
     left: Vec<u64>,
+    /// How much one bundle draws at the most on each pool that hosts share.
+    most: Vec<u64>,
+    /// Shared pools of which there was, before or after the last change, less than that.
+    pub(super) tight: Vec<usize>,
     /// The bundles on each host that have a choice.
     guests: Vec<Vec<usize>>,
     chosen: Vec<Chosen>,
@@ -33,29 +34,39 @@ struct Chosen {
 }
 
 impl<'p> Stock<'p> {
-    pub(super) fn new(
-        problem: &Problem,
-        sizes: &'p Sizes<'p>,
-        loads: &'p [Load],
-        bundles: &'p [Bundle],
-    ) -> Self {
+    pub(super) fn new(setting: &'p Setting<'p>) -> Self {
+        let pools = &setting.problem.pools;
+        let mut most = vec![0; pools.len()];
+        for load in &setting.loads {
+            load.most(&setting.sizes.shared, &mut most);
+        }
         Self {
-            sizes,
-            loads,
-            bundles,
-            left: problem.pools.iter().map(|pool| pool.free).collect(),
-            guests: vec![Vec::new(); problem.hosts.len()],
-            chosen: vec![Chosen::default(); bundles.len()],
+            setting,
+            left: pools.iter().map(|pool| pool.free).collect(),
+            most,
+            tight: Vec::new(),
+            guests: vec![Vec::new(); setting.problem.hosts.len()],
+            chosen: vec![Chosen::default(); setting.bundles.len()],
         }
     }
 
-    /// Whether there is room for a load on a host beside those that are there.
-    pub(super) fn has_room(&mut self, load: usize, host: usize, clock: &mut Clock<'_>) -> bool {
-        match self.loads[load].at(host) {
-            Demand::Never => false,
-            Demand::Plain(draws) => is_left(&self.left, draws),
+    /// How many of a load there is room for on a host, as far as can be said: none only if there is
+    /// no room for one, and never too few.
+    pub(super) fn slots(&mut self, load: usize, host: usize, clock: &mut Clock<'_>) -> u16 {
+        match self.setting.loads[load].at(host) {
+            Demand::Never => 0,
+            Demand::Plain(draws) => {
+                if !is_left(&self.left, draws) {
+                    return 0;
+                }
+                // Of a shared pool it changes too often.
+                let own = draws.iter().filter(|(pool, _)| !self.setting.sizes.shared[*pool]);
+                let slots = own.map(|(pool, amount)| self.left[*pool] / amount).min();
+                u16::try_from(slots.unwrap_or(u64::MAX)).unwrap_or(u16::MAX)
+            }
             Demand::Choice(variants) => {
-                variants.iter().any(|it| self.ways_beside(it, host, clock).is_some())
+                let is_room = variants.iter().any(|it| self.ways_beside(it, host, clock).is_some());
+                if is_room { u16::MAX } else { 0 }
             }
         }
     }
@@ -68,12 +79,14 @@ impl<'p> Stock<'p> {
         variant: usize,
         clock: &mut Clock<'_>,
     ) -> bool {
-        match self.loads[self.bundles[bundle].load].at(host) {
+        self.tight.clear();
+        match self.demand(bundle, host) {
             Demand::Never => false,
             Demand::Plain(draws) => {
                 let fits = is_left(&self.left, draws);
                 if fits {
                     take(&mut self.left, draws);
+                    self.find_tight(draws);
                 }
                 fits
             }
@@ -83,6 +96,7 @@ impl<'p> Stock<'p> {
                 let (own, others) = ways.split_at(it.members.len());
                 self.choose_anew(host, others);
                 take(&mut self.left, &it.shared);
+                self.find_tight(&it.shared);
                 take_all(&mut self.left, &it.members, own);
                 self.guests[host].push(bundle);
                 self.chosen[bundle] = Chosen { variant, ways: own.to_vec() };
@@ -93,13 +107,18 @@ impl<'p> Stock<'p> {
 
     /// Gives back what a bundle drew.
     pub(super) fn give_back(&mut self, bundle: usize, host: usize) {
-        match self.loads[self.bundles[bundle].load].at(host) {
+        self.tight.clear();
+        match self.demand(bundle, host) {
             Demand::Never => {}
-            Demand::Plain(draws) => give(&mut self.left, draws),
+            Demand::Plain(draws) => {
+                self.find_tight(draws);
+                give(&mut self.left, draws);
+            }
             Demand::Choice(_) => {
                 let variant = self.variant(bundle, host);
                 let chosen = std::mem::take(&mut self.chosen[bundle]);
                 self.guests[host].retain(|guest| *guest != bundle);
+                self.find_tight(&variant.shared);
                 give(&mut self.left, &variant.shared);
                 give_all(&mut self.left, &variant.members, &chosen.ways);
             }
@@ -108,15 +127,16 @@ impl<'p> Stock<'p> {
 
     /// The way of each server of a bundle, by its position in the problem.
     pub(super) fn ways(&self, bundle: usize, host: usize) -> Vec<usize> {
-        match self.loads[self.bundles[bundle].load].at(host) {
+        match self.demand(bundle, host) {
             Demand::Choice(_) => {
                 let members = &self.variant(bundle, host).members;
                 let chosen = members.iter().zip(&self.chosen[bundle].ways);
                 chosen.map(|(member, way)| member.ways[*way].0).collect()
             }
             Demand::Never | Demand::Plain(_) => {
-                let servers = self.bundles[bundle].servers.iter();
-                servers.map(|it| self.sizes.first_way(self.sizes.of[*it], host)).collect()
+                let sizes = &self.setting.sizes;
+                let servers = self.setting.bundles[bundle].servers.iter();
+                servers.map(|it| sizes.first_way(sizes.of[*it], host)).collect()
             }
         }
     }
@@ -139,16 +159,16 @@ impl<'p> Stock<'p> {
         if self.guests[host].is_empty() {
             return None;
         }
-        let (loads, bundles, chosen) = (self.loads, self.bundles, &self.chosen);
+        let (setting, chosen) = (self.setting, &self.chosen);
         let mut all = own;
         for guest in &self.guests[host] {
-            let members = &variant_of(loads, bundles, chosen, *guest, host).members;
+            let members = &variant_of(setting, chosen, *guest, host).members;
             give_all(&mut self.left, members, &chosen[*guest].ways);
             all.extend(members);
         }
         let packed = pack(&all, &mut self.left, clock);
         for guest in &self.guests[host] {
-            let members = &variant_of(loads, bundles, chosen, *guest, host).members;
+            let members = &variant_of(setting, chosen, *guest, host).members;
             take_all(&mut self.left, members, &chosen[*guest].ways);
         }
         packed
@@ -161,30 +181,38 @@ impl<'p> Stock<'p> {
         }
         let mut ways = ways.iter().copied();
         for guest in &self.guests[host] {
-            let members = &variant_of(self.loads, self.bundles, &self.chosen, *guest, host).members;
+            let members = &variant_of(self.setting, &self.chosen, *guest, host).members;
             give_all(&mut self.left, members, &self.chosen[*guest].ways);
         }
         for guest in &self.guests[host] {
-            let members = &variant_of(self.loads, self.bundles, &self.chosen, *guest, host).members;
+            let members = &variant_of(self.setting, &self.chosen, *guest, host).members;
             self.chosen[*guest].ways = ways.by_ref().take(members.len()).collect();
             take_all(&mut self.left, members, &self.chosen[*guest].ways);
         }
     }
 
+    fn demand(&self, bundle: usize, host: usize) -> Demand<'p> {
+        self.setting.loads[self.setting.bundles[bundle].load].at(host)
+    }
+
+    fn find_tight(&mut self, draws: &[(usize, u64)]) {
+        let is_tight = |pool: &usize| self.left[*pool] < self.most[*pool];
+        self.tight.extend(draws.iter().map(|(pool, _)| *pool).filter(is_tight));
+    }
+
     fn variant(&self, bundle: usize, host: usize) -> &'p Variant {
-        variant_of(self.loads, self.bundles, &self.chosen, bundle, host)
+        variant_of(self.setting, &self.chosen, bundle, host)
     }
 }
 
 fn variant_of<'p>(
-    loads: &'p [Load],
-    bundles: &[Bundle],
+    setting: &'p Setting<'p>,
     chosen: &[Chosen],
     bundle: usize,
     host: usize,
 ) -> &'p Variant {
     const NONE: &Variant = &Variant { shared: Vec::new(), members: Vec::new() };
-    match loads[bundles[bundle].load].at(host) {
+    match setting.loads[setting.bundles[bundle].load].at(host) {
         Demand::Choice(variants) => &variants[chosen[bundle].variant],
         Demand::Never | Demand::Plain(_) => NONE,
     }

@@ -1,50 +1,85 @@
 //! Units: the hosts, racks and clusters that rules are about, numbered from 0.
 
+use std::collections::HashMap;
+
 use super::{Host, Level};
 
-/// The unit of each host at each level.
+/// The unit of each host at each level, and the hosts of each unit.
 #[derive(Clone, Debug)]
 pub(super) struct Units {
-    racks: Vec<Option<usize>>,
-    clusters: Vec<Option<usize>>,
-    counts: [usize; 3],
+    hosts: Vec<usize>,
+    racks: Named,
+    clusters: Named,
+}
+
+/// Units that hosts name.
+#[derive(Clone, Debug, Default)]
+struct Named {
+    of: Vec<Option<usize>>,
+    hosts: Vec<Vec<usize>>,
 }
 
 impl Units {
     pub(super) fn of(hosts: &[Host]) -> Self {
-        let (racks, rack_count) = numbered(hosts.iter().map(|host| host.rack));
-        let (clusters, cluster_count) = numbered(hosts.iter().map(|host| host.cluster));
-        Self { racks, clusters, counts: [hosts.len(), rack_count, cluster_count] }
+        Self {
+            hosts: (0..hosts.len()).collect(),
+            racks: Named::of(hosts.iter().map(|host| host.rack)),
+            clusters: Named::of(hosts.iter().map(|host| host.cluster)),
+        }
     }
 
     /// The unit that a host is in; `None` if that is not known.
     pub(super) fn unit(&self, level: Level, host: usize) -> Option<usize> {
         match level {
             Level::Host => Some(host),
-            Level::Rack => self.racks.get(host).copied().flatten(),
-            Level::Cluster => self.clusters.get(host).copied().flatten(),
+            Level::Rack => self.racks.of.get(host).copied().flatten(),
+            Level::Cluster => self.clusters.of.get(host).copied().flatten(),
         }
+    }
+
+    /// The rack of each host.
+    pub(super) fn racks(&self) -> &[Option<usize>] {
+        &self.racks.of
+    }
+
+    /// The hosts of a unit.
+    pub(super) fn hosts(&self, level: Level, unit: usize) -> &[usize] {
+        let hosts = match level {
+            Level::Host => self.hosts.get(unit..=unit),
+            Level::Rack => self.racks.hosts.get(unit).map(Vec::as_slice),
+            Level::Cluster => self.clusters.hosts.get(unit).map(Vec::as_slice),
+        };
+        hosts.unwrap_or_default()
     }
 
     /// How many there are.
     pub(super) fn count(&self, level: Level) -> usize {
-        let [hosts, racks, clusters] = self.counts;
         match level {
-            Level::Host => hosts,
-            Level::Rack => racks,
-            Level::Cluster => clusters,
+            Level::Host => self.hosts.len(),
+            Level::Rack => self.racks.hosts.len(),
+            Level::Cluster => self.clusters.hosts.len(),
         }
     }
 }
 
-fn numbered(names: impl Iterator<Item = Option<u32>>) -> (Vec<Option<usize>>, usize) {
-    let mut known: Vec<u32> = Vec::new();
-    let mut number = |name: u32| {
-        known.iter().position(|it| *it == name).unwrap_or_else(|| {
-            known.push(name);
-            known.len() - 1
-        })
-    };
-    let units: Vec<_> = names.map(|name| name.map(&mut number)).collect();
-    (units, known.len())
+impl Named {
+    fn of(names: impl Iterator<Item = Option<u32>>) -> Self {
+        let mut known: HashMap<u32, usize> = HashMap::new();
+        let mut units = Self::default();
+        for (host, name) in names.enumerate() {
+            let unit = name.map(|name| {
+                let next = known.len();
+                *known.entry(name).or_insert(next)
+            });
+            units.of.push(unit);
+            let Some(unit) = unit else { continue };
+            if unit == units.hosts.len() {
+                units.hosts.push(Vec::new());
+            }
+            if let Some(hosts) = units.hosts.get_mut(unit) {
+                hosts.push(host);
+            }
+        }
+        units
+    }
 }

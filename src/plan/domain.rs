@@ -1,0 +1,174 @@
+//! Where bundles of each kind can still go, with the sums that the bounds go by.
+
+#![expect(clippy::indexing_slicing, reason = "kinds, loads, hosts and units are numbered densely")]
+
+use super::Level;
+use super::setting::Setting;
+
+/// For each kind and host how often it is ruled out, and for each load and host how many fit.
+#[derive(Debug)]
+pub(super) struct Domains<'p> {
+    setting: &'p Setting<'p>,
+    blocked: Vec<u32>,
+    slots: Vec<u16>,
+    at_hand: Vec<bool>,
+    load_of: Vec<usize>,
+    of_kind: Vec<Domain>,
+}
+
+/// Where those of one kind can go.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Domain {
+    /// Hosts.
+    pub(super) hosts: usize,
+    /// Racks with such a host.
+    pub(super) racks: usize,
+    /// Clusters with such a host.
+    pub(super) clusters: usize,
+    /// How many there is room for at the most, one kind alone.
+    pub(super) slots: usize,
+    /// The same for hosts that are in use.
+    pub(super) slots_at_hand: usize,
+    /// Such hosts in each rack, and in each cluster.
+    pub(super) in_rack: Vec<u32>,
+    in_cluster: Vec<u32>,
+}
+
+impl<'p> Domains<'p> {
+    /// Nobody can go anywhere, for want of room, until [`Self::set_slots`] is told more.
+    pub(super) fn new(setting: &'p Setting<'p>) -> Self {
+        let (kinds, hosts) = (setting.kinds.len(), setting.problem.hosts.len());
+        let mut blocked = vec![0; kinds * hosts];
+        for (nth, kind) in setting.kinds.iter().enumerate() {
+            let may = &setting.bundles[kind.bundles[0]].may_be_on;
+            for (blocked, may) in blocked[nth * hosts..].iter_mut().zip(may) {
+                *blocked = u32::from(!may);
+            }
+        }
+        let domain = Domain {
+            in_rack: vec![0; setting.units.count(Level::Rack)],
+            in_cluster: vec![0; setting.units.count(Level::Cluster)],
+            ..Domain::default()
+        };
+        Self {
+            setting,
+            blocked,
+            slots: vec![0; setting.loads.len() * hosts],
+            at_hand: setting.problem.hosts.iter().map(|host| host.in_use).collect(),
+            load_of: setting.kinds.iter().map(|kind| kind.load).collect(),
+            of_kind: vec![domain; kinds],
+        }
+    }
+
+    /// Whether one of a kind can be on a host.
+    pub(super) fn is_open(&self, kind: usize, host: usize) -> bool {
+        self.blocked[self.at(kind, host)] == 0 && self.room(kind, host) > 0
+    }
+
+    /// How many of a kind there is room for on a host where one can be.
+    pub(super) fn slots(&self, kind: usize, host: usize) -> usize {
+        self.room(kind, host).min(self.setting.kinds[kind].most_on_host())
+    }
+
+    pub(super) fn of_kind(&self, kind: usize) -> &Domain {
+        &self.of_kind[kind]
+    }
+
+    /// Whether a host is in use, by others or by those that have been placed.
+    pub(super) fn is_at_hand(&self, host: usize) -> bool {
+        self.at_hand[host]
+    }
+
+    /// Rules a host out for a kind, once more.
+    pub(super) fn block(&mut self, kind: usize, host: usize) {
+        if self.is_open(kind, host) {
+            self.count(kind, host, false);
+        }
+        let at = self.at(kind, host);
+        self.blocked[at] += 1;
+    }
+
+    /// Takes back what [`Self::block`] did.
+    pub(super) fn unblock(&mut self, kind: usize, host: usize) {
+        let at = self.at(kind, host);
+        self.blocked[at] -= 1;
+        if self.is_open(kind, host) {
+            self.count(kind, host, true);
+        }
+    }
+
+    /// How many of a load there is room for on a host at the most, and none only if there is no room
+    /// for one.
+    pub(super) fn set_slots(&mut self, load: usize, host: usize, slots: u16) {
+        let at = load * self.at_hand.len() + host;
+        if self.slots[at] == slots {
+            return;
+        }
+        let setting = self.setting;
+        for kind in &setting.kinds_of_load[load] {
+            if self.is_open(*kind, host) {
+                self.count(*kind, host, false);
+            }
+        }
+        self.slots[at] = slots;
+        for kind in &setting.kinds_of_load[load] {
+            if self.is_open(*kind, host) {
+                self.count(*kind, host, true);
+            }
+        }
+    }
+
+    /// Says whether a host is in use.
+    pub(super) fn set_at_hand(&mut self, host: usize, is_at_hand: bool) {
+        self.at_hand[host] = is_at_hand;
+        for kind in 0..self.of_kind.len() {
+            if self.is_open(kind, host) {
+                let slots = self.slots(kind, host);
+                let sum = &mut self.of_kind[kind].slots_at_hand;
+                *sum = if is_at_hand { *sum + slots } else { *sum - slots };
+            }
+        }
+    }
+
+    fn at(&self, kind: usize, host: usize) -> usize {
+        kind * self.at_hand.len() + host
+    }
+
+    fn room(&self, kind: usize, host: usize) -> usize {
+        usize::from(self.slots[self.load_of[kind] * self.at_hand.len() + host])
+    }
+
+    /// Counts a host in, or out.
+    fn count(&mut self, kind: usize, host: usize, is_in: bool) {
+        let (slots, is_at_hand) = (self.slots(kind, host), self.at_hand[host]);
+        let units = &self.setting.units;
+        let (rack, cluster) = (units.unit(Level::Rack, host), units.unit(Level::Cluster, host));
+        let it = &mut self.of_kind[kind];
+        let at_hand = if is_at_hand { slots } else { 0 };
+        if is_in {
+            it.hosts += 1;
+            it.slots += slots;
+            it.slots_at_hand += at_hand;
+        } else {
+            it.hosts -= 1;
+            it.slots -= slots;
+            it.slots_at_hand -= at_hand;
+        }
+        if let Some(rack) = rack {
+            count_unit(&mut it.in_rack[rack], &mut it.racks, is_in);
+        }
+        if let Some(cluster) = cluster {
+            count_unit(&mut it.in_cluster[cluster], &mut it.clusters, is_in);
+        }
+    }
+}
+
+fn count_unit(hosts: &mut u32, units: &mut usize, is_in: bool) {
+    if is_in {
+        *units += usize::from(*hosts == 0);
+        *hosts += 1;
+    } else {
+        *hosts -= 1;
+        *units -= usize::from(*hosts == 0);
+    }
+}

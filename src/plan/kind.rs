@@ -1,0 +1,111 @@
+//! Kinds of bundles: those of one kind can be exchanged in every placement.
+
+#![expect(clippy::indexing_slicing, reason = "bundles, kinds and rules are numbered densely")]
+
+use super::bundle::Bundle;
+use super::load::Load;
+use super::{Level, Problem, Rule};
+
+/// What bundles of a kind have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Kind {
+    /// The bundles.
+    pub(super) bundles: Vec<usize>,
+    /// What one draws on.
+    pub(super) load: usize,
+    /// How many servers one has.
+    pub(super) servers: u64,
+    /// Servers of one that are somewhere at present.
+    pub(super) settled: u64,
+    /// The hosts where they are, each with how many of them.
+    pub(super) homes: Vec<(usize, u64)>,
+    /// The rules one is bound by, each with the part it is in; none if every bundle of the kind is a
+    /// part by itself.
+    pub(super) rules: Vec<(usize, Option<usize>)>,
+    /// Whether no two can be in one unit, by level.
+    apart: [bool; 3],
+    /// How much one needs, for trying the large ones first.
+    pub(super) weight: u64,
+}
+
+impl Kind {
+    /// How many servers of one are not where they were, on a host.
+    pub(super) fn moves(&self, host: usize) -> u64 {
+        let stay = self.homes.iter().find(|(home, _)| *home == host).map_or(0, |(_, stay)| *stay);
+        self.settled - stay
+    }
+
+    /// Whether no two can be in one unit of a level.
+    pub(super) fn is_apart(&self, level: Level) -> bool {
+        self.apart[level as usize]
+    }
+
+    /// How many can be on one host as far as rules go.
+    pub(super) fn most_on_host(&self) -> usize {
+        if self.apart.contains(&true) { 1 } else { self.bundles.len() }
+    }
+}
+
+/// The kinds of bundles.
+pub(super) fn kinds(problem: &Problem, bundles: &[Bundle], loads: &[Load]) -> Vec<Kind> {
+    let count = bundles.iter().map(|bundle| bundle.kind + 1).max().unwrap_or(0);
+    let mut members = vec![Vec::new(); count];
+    for (nth, bundle) in bundles.iter().enumerate() {
+        members[bundle.kind].push(nth);
+    }
+    let most = most_by_class(loads);
+    members.into_iter().map(|members| kind(problem, bundles, loads, members, &most)).collect()
+}
+
+fn most_by_class(loads: &[Load]) -> Vec<u64> {
+    let classes = loads.iter().map(|load| load.least.len()).max().unwrap_or(0);
+    let most = |class: usize| loads.iter().map(|load| load.least[class]).max().unwrap_or(0).max(1);
+    (0..classes).map(most).collect()
+}
+
+fn kind(
+    problem: &Problem,
+    bundles: &[Bundle],
+    loads: &[Load],
+    members: Vec<usize>,
+    most: &[u64],
+) -> Kind {
+    let first = &bundles[members[0]];
+    let role = |(rule, part): &(usize, usize)| {
+        let is_whole = match &problem.rules[*rule] {
+            Rule::Apart(_, parts) => parts[*part].iter().all(|it| first.servers.contains(it)),
+            Rule::Together(..) | Rule::Alone(..) => false,
+        };
+        (*rule, if is_whole { None } else { Some(*part) })
+    };
+    let rules: Vec<(usize, Option<usize>)> = first.rules.iter().map(role).collect();
+    let mut apart = [false; 3];
+    for (rule, role) in &rules {
+        if let (Rule::Apart(level, _), None) = (&problem.rules[*rule], role) {
+            apart[*level as usize] = true;
+        }
+    }
+    let mut homes: Vec<(usize, u64)> = Vec::new();
+    for home in first.are_on.iter().flatten() {
+        match homes.iter_mut().find(|(known, _)| known == home) {
+            Some((_, stay)) => *stay += 1,
+            None => homes.push((*home, 1)),
+        }
+    }
+    let least = &loads[first.load].least;
+    let weight = least.iter().zip(most).map(|(it, most)| thousandths(*it, *most)).sum();
+    Kind {
+        load: first.load,
+        servers: u64::try_from(first.servers.len()).unwrap_or(u64::MAX),
+        settled: homes.iter().map(|(_, stay)| stay).sum(),
+        homes,
+        rules,
+        apart,
+        weight,
+        bundles: members,
+    }
+}
+
+fn thousandths(part: u64, whole: u64) -> u64 {
+    u64::try_from(u128::from(part) * 1000 / u128::from(whole)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,162 @@
+//! What hosts and racks have at the most, for the bounds: it does not change during the search.
+
+#![expect(clippy::indexing_slicing, reason = "kinds, hosts, racks and rules are numbered densely")]
+
+use super::state::State;
+use super::{Level, Rule};
+
+/// What each rack has at the most, those with the most first.
+pub(super) type ByRack = Vec<(u128, usize)>;
+
+/// What hosts and racks have at the most.
+#[derive(Debug)]
+pub(super) struct Limits {
+    /// By class, what hosts that are not in use have, those with the most first, summed up.
+    pub(super) new_hosts: Vec<Vec<u128>>,
+    /// How many of a kind there is room for on one host that is not in use, by kind.
+    pub(super) most_on_new: Vec<usize>,
+    /// Hosts that are not in use, of those where somebody can be.
+    pub(super) unused: u64,
+    /// Racks where somebody can be.
+    pub(super) with_somebody: u64,
+    /// What racks have on hosts in use.
+    pub(super) in_use: Racks,
+    /// What they have on all hosts.
+    pub(super) all: Racks,
+    /// Hosts whose rack is not known.
+    pub(super) rackless: Vec<usize>,
+    /// How much each rack promises, for choosing the next one.
+    pub(super) promises: Vec<u64>,
+    /// For each kind the diversity that binds the most bundles of those it is bound by.
+    pub(super) crowds: Vec<Option<usize>>,
+}
+
+/// What racks have at the most.
+#[derive(Debug)]
+pub(super) struct Racks {
+    /// By class, what is free.
+    pub(super) free: Vec<ByRack>,
+    /// By kind, how many there is room for.
+    pub(super) slots: Vec<ByRack>,
+    /// By rule, of how many parts there can be one, if it keeps parts apart.
+    pub(super) parts: Vec<ByRack>,
+}
+
+impl Limits {
+    /// The limits of a state in which nothing has been placed.
+    pub(super) fn of(state: &State<'_>) -> Self {
+        let setting = state.setting;
+        let hosts = &setting.problem.hosts;
+        let is_new = |host: &usize| !hosts[*host].in_use;
+        let new = || (0..hosts.len()).filter(is_new);
+        let kinds = || 0..setting.kinds.len();
+        let new_hosts = (0..setting.sizes.classes).map(|class| {
+            let mut free: Vec<u128> = new().map(|host| state.own_left[host][class]).collect();
+            free.sort_unstable_by(|one, other| other.cmp(one));
+            let add = |sum: &mut u128, it: u128| {
+                *sum += it;
+                Some(*sum)
+            };
+            free.into_iter().scan(0, add).collect()
+        });
+        let most_on_new =
+            kinds().map(|kind| new().map(|host| slots(state, kind, host)).max().unwrap_or(0));
+        let is_open = |host: &usize| kinds().any(|kind| state.domains.is_open(kind, *host));
+        let is_rack_open =
+            |rack: &usize| setting.units.hosts(Level::Rack, *rack).iter().any(is_open);
+        let racks = 0..setting.units.count(Level::Rack);
+        let (in_use, all) =
+            (Racks::of(state, |host| hosts[host].in_use), Racks::of(state, |_| true));
+        Self {
+            new_hosts: new_hosts.collect(),
+            most_on_new: most_on_new.collect(),
+            unused: new().filter(is_open).count() as u64,
+            with_somebody: racks.filter(is_rack_open).count() as u64,
+            rackless: (0..hosts.len()).filter(|it| setting.units.racks()[*it].is_none()).collect(),
+            promises: promises(state, &in_use, &all),
+            crowds: kinds().map(|kind| crowd(state, kind)).collect(),
+            in_use,
+            all,
+        }
+    }
+}
+
+impl Racks {
+    fn of(state: &State<'_>, counts: impl Fn(usize) -> bool) -> Self {
+        let setting = state.setting;
+        let free = |class: usize| {
+            by_rack(state, |host| if counts(host) { state.own_left[host][class] } else { 0 })
+        };
+        let of_kind = |kind: usize| {
+            let mut racks =
+                by_rack(
+                    state,
+                    |host| {
+                        if counts(host) { slots(state, kind, host) as u128 } else { 0 }
+                    },
+                );
+            if setting.kinds[kind].is_apart(Level::Rack) {
+                for (slots, _) in &mut racks {
+                    *slots = 1.min(*slots);
+                }
+            }
+            racks
+        };
+        let of_rule = |rule: usize| {
+            let Rule::Apart(level, _) = setting.problem.rules[rule] else { return Vec::new() };
+            let bound = &setting.bound[rule];
+            let can_be = |host: usize| bound.iter().any(|(it, _)| state.domains.is_open(*it, host));
+            let mut racks = by_rack(state, |host| u128::from(counts(host) && can_be(host)));
+            if level == Level::Rack {
+                for (parts, _) in &mut racks {
+                    *parts = 1.min(*parts);
+                }
+            }
+            racks
+        };
+        Self {
+            free: (0..setting.sizes.classes).map(free).collect(),
+            slots: (0..setting.kinds.len()).map(of_kind).collect(),
+            parts: (0..setting.problem.rules.len()).map(of_rule).collect(),
+        }
+    }
+}
+
+fn slots(state: &State<'_>, kind: usize, host: usize) -> usize {
+    if state.domains.is_open(kind, host) { state.domains.slots(kind, host) } else { 0 }
+}
+
+/// What hosts have, summed up by rack, those with the most first.
+fn by_rack(state: &State<'_>, of: impl Fn(usize) -> u128) -> ByRack {
+    let units = &state.setting.units;
+    let racks = 0..units.count(Level::Rack);
+    let sum = |rack| units.hosts(Level::Rack, rack).iter().map(|host| of(*host)).sum();
+    let mut sums: ByRack = racks.map(|rack| (sum(rack), rack)).collect();
+    sums.sort_unstable_by(|one, other| other.cmp(one));
+    sums
+}
+
+/// How many servers each rack could take of each kind, on hosts in use first of all.
+fn promises(state: &State<'_>, in_use: &Racks, all: &Racks) -> Vec<u64> {
+    let mut promises = vec![0_u64; state.setting.units.count(Level::Rack)];
+    for (racks, times) in [(in_use, 1 << 20), (all, 1)] {
+        for (slots, kind) in racks.slots.iter().zip(&state.setting.kinds) {
+            for (slots, rack) in slots {
+                let servers = (*slots).min(kind.bundles.len() as u128) * u128::from(kind.servers);
+                promises[*rack] += u64::try_from(servers).unwrap_or(1 << 20) * times;
+            }
+        }
+    }
+    promises
+}
+
+fn crowd(state: &State<'_>, kind: usize) -> Option<usize> {
+    let setting = state.setting;
+    let bundles = |rule: usize| -> usize {
+        setting.bound[rule].iter().map(|(kind, _)| setting.kinds[*kind].bundles.len()).sum()
+    };
+    let rules = setting.kinds[kind].rules.iter().filter(|(rule, part)| {
+        part.is_none() && matches!(setting.problem.rules[*rule], Rule::Apart(..))
+    });
+    rules.map(|(rule, _)| *rule).max_by_key(|rule| (bundles(*rule), *rule))
+}

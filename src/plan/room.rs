@@ -1,0 +1,150 @@
+//! How little room those that are left can come to, in the sense of [`Cost::room`].
+//!
+//! [`Cost::room`]: super::Cost::room
+
+#![expect(clippy::indexing_slicing, reason = "kinds, hosts and rules are numbered densely")]
+
+use super::bound::{fewest_moves, left};
+use super::limits::Limits;
+use super::state::State;
+
+/// What the hosts cost at the least where those that are left go.
+#[derive(Debug)]
+pub(super) struct LeastRoom {
+    crowds: Vec<Crowd>,
+}
+
+impl LeastRoom {
+    /// All of them.
+    pub(super) fn all(&self) -> u64 {
+        self.crowds.iter().map(Crowd::least).sum()
+    }
+
+    /// All but one of a kind.
+    pub(super) fn without(&self, kind: usize) -> u64 {
+        self.crowds.iter().map(|crowd| crowd.least_without(kind)).sum()
+    }
+}
+
+/// What the hosts cost at the least where those that are left go, if they go to usable hosts and no
+/// more of them are moved than has to be. `None` if they cannot go there.
+pub(super) fn least_room(
+    state: &State<'_>,
+    limits: &Limits,
+    is_usable: impl Fn(usize) -> bool,
+) -> Option<LeastRoom> {
+    let mut crowds = crowds(state, limits);
+    let mut open = crowds.len();
+    for host in &state.setting.by_room {
+        if open == 0 {
+            break;
+        }
+        if is_usable(*host) {
+            let room = state.setting.rooms[*host];
+            for crowd in crowds.iter_mut().filter(|it| it.is_open()) {
+                open -= usize::from(crowd.fill(state, *host, room));
+            }
+        }
+    }
+    (open == 0).then_some(LeastRoom { crowds })
+}
+
+/// Kinds no two bundles of which can be on one host; or one kind of others.
+#[derive(Debug, Default)]
+struct Crowd {
+    rule: Option<usize>,
+    members: Vec<Filling>,
+    /// Rooms of hosts for one bundle each, and how many it takes.
+    rooms: Vec<u64>,
+    hosts: usize,
+}
+
+/// One kind that is put where there is the least room, as if it were alone.
+#[derive(Debug)]
+struct Filling {
+    kind: usize,
+    left: usize,
+    moves: u64,
+    /// Servers of one bundle.
+    servers: u64,
+    bundles: usize,
+    sum: u64,
+    /// The roomiest host it takes.
+    last: u64,
+}
+
+fn crowds(state: &State<'_>, limits: &Limits) -> Vec<Crowd> {
+    let mut crowds: Vec<Crowd> = Vec::new();
+    for (kind, left) in left(state) {
+        let rule = limits.crowds[kind];
+        let known = crowds.iter().position(|it| rule.is_some() && it.rule == rule);
+        let at = known.unwrap_or_else(|| {
+            crowds.push(Crowd { rule, ..Crowd::default() });
+            crowds.len() - 1
+        });
+        let servers = state.setting.kinds[kind].servers;
+        let moves = fewest_moves(state, kind);
+        let it = Filling { kind, left, moves, servers, bundles: left, sum: 0, last: 0 };
+        crowds[at].members.push(it);
+        crowds[at].hosts += if rule.is_some() { left } else { 0 };
+    }
+    crowds
+}
+
+impl Crowd {
+    fn is_open(&self) -> bool {
+        self.rooms.len() < self.hosts || self.members.iter().any(|it| it.left > 0)
+    }
+
+    /// Goes to a host, and says whether that was the last one needed.
+    fn fill(&mut self, state: &State<'_>, host: usize, room: u64) -> bool {
+        let mut can_be = false;
+        for it in &mut self.members {
+            if it.left == 0 && can_be {
+                continue;
+            }
+            let kind = &state.setting.kinds[it.kind];
+            if !state.domains.is_open(it.kind, host)
+                || kind.settled > 0 && kind.moves(host) > it.moves
+            {
+                continue;
+            }
+            can_be = true;
+            let fit = state.domains.slots(it.kind, host).min(it.left);
+            if fit > 0 {
+                it.last = room;
+            }
+            it.left -= fit;
+            it.sum += room * it.servers * fit as u64;
+        }
+        if can_be && self.rooms.len() < self.hosts {
+            self.rooms.push(room);
+        }
+        !self.is_open()
+    }
+
+    /// The more of what the kinds come to alone, and of what they come to with a host for each.
+    fn least(&self) -> u64 {
+        let alone = self.members.iter().map(|it| it.sum).sum();
+        u64::max(alone, self.apart(None))
+    }
+
+    /// The same without one of a kind.
+    fn least_without(&self, kind: usize) -> u64 {
+        let Some(one) = self.members.iter().find(|it| it.kind == kind) else {
+            return self.least();
+        };
+        let alone: u64 = self.members.iter().map(|it| it.sum).sum();
+        u64::max(alone - one.last * one.servers, self.apart(Some(kind)))
+    }
+
+    fn apart(&self, without: Option<usize>) -> u64 {
+        let servers = self.members.iter().map(|it| {
+            let bundles = it.bundles - usize::from(without == Some(it.kind));
+            std::iter::repeat_n(it.servers, bundles)
+        });
+        let mut servers: Vec<u64> = servers.flatten().collect();
+        servers.sort_unstable_by(|one, other| other.cmp(one));
+        self.rooms.iter().zip(servers).map(|(room, servers)| room * servers).sum()
+    }
+}
