@@ -51,7 +51,7 @@ const LAYERS: [Layer; 10] = [
     },
     Layer {
         folder: "store",
-        may_use: &["model", "world", "planner", "store"],
+        may_use: &["model", "world", "plan", "planner", "store"],
         never: &["axum", "hyper", "serde", "Microversion", "microversion::"],
     },
     Layer { folder: "policy", may_use: &["policy"], never: &["sqlx", "axum", "hyper"] },
@@ -62,7 +62,9 @@ const LAYERS: [Layer; 10] = [
     },
     Layer {
         folder: "http",
-        may_use: &["model", "world", "search", "planner", "store", "policy", "keystone", "http"],
+        may_use: &[
+            "model", "world", "search", "plan", "planner", "store", "policy", "keystone", "http",
+        ],
         never: &["sqlx", "PgConnection"],
     },
 ];

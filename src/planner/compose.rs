@@ -63,8 +63,7 @@ pub(super) fn compose(
     around: &Surroundings,
     is_time_up: &mut dyn FnMut() -> bool,
 ) -> Result<Composed, Failure> {
-    let rules = groups::rules(&groups_of(stack), stack.servers.len());
-    let rules = rules.map_err(|why| Failure::Senseless(senseless(stack, why)))?;
+    let rules = stack.rules().map_err(|why| Failure::Senseless(senseless(stack, why)))?;
     let (groups, all_rules): (Vec<usize>, Vec<Rule>) = rules.into_iter().unzip();
     let world = freed(world, stack);
     let topology = Topology::of(&world, around.racks_by_names);
@@ -154,15 +153,6 @@ fn stays(
 /// Whether a server has to stay where it is. One that is nowhere cannot.
 pub(super) fn is_fixed(server: &Server) -> bool {
     server.fixed && server.present.as_ref().is_some_and(|present| !present.holds.is_empty())
-}
-
-fn groups_of(stack: &Stack) -> Vec<groups::Group> {
-    let group = |it: &super::stack::Group| groups::Group {
-        kind: it.kind,
-        level: it.level,
-        members: it.members.clone(),
-    };
-    stack.groups.iter().map(group).collect()
 }
 
 /// Why groups make no sense, with their names.

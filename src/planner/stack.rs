@@ -1,13 +1,13 @@
 //! What is to be planned: a stack of servers, the groups that bind them, and what surrounds them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use uuid::Uuid;
 
 use super::flavor::Size;
 use crate::model::{ClassId, ProviderId};
-use crate::plan::Level;
-use crate::plan::groups::{Kind, Member};
+use crate::plan::groups::{self, Kind, Member, Senseless};
+use crate::plan::{Level, Rule};
 
 /// A stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +18,41 @@ pub struct Stack {
     pub groups: Vec<Group>,
     /// Whether servers are spread over hosts instead of packed.
     pub spread: bool,
+}
+
+impl Stack {
+    /// The rules that the groups come to, each with the position of its group.
+    ///
+    /// # Errors
+    /// What makes no sense.
+    pub fn rules(&self) -> Result<Vec<(usize, Rule)>, Senseless> {
+        let group = |it: &Group| groups::Group {
+            kind: it.kind,
+            level: it.level,
+            members: it.members.clone(),
+        };
+        let groups: Vec<groups::Group> = self.groups.iter().map(group).collect();
+        groups::rules(&groups, self.servers.len())
+    }
+
+    /// A server and those that are in affinity groups with it, directly or by way of others.
+    pub fn mates(&self, server: usize) -> BTreeSet<usize> {
+        let rules = self.rules().unwrap_or_default();
+        let mut found = BTreeSet::from([server]);
+        loop {
+            let before = found.len();
+            for (_, rule) in &rules {
+                if let Rule::Together(_, servers) = rule
+                    && servers.iter().any(|it| found.contains(it))
+                {
+                    found.extend(servers);
+                }
+            }
+            if found.len() == before {
+                return found;
+            }
+        }
+    }
 }
 
 /// A server to be placed, or one that has its place.

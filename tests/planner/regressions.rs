@@ -8,7 +8,7 @@ use crate::site::{Answer, Asker, Host, Site};
 const HOST: [i64; 3] = [16, 16_000, 1_000];
 
 /// A server of so many VCPU, with further properties.
-fn server(name: &str, vcpu: i64, properties: Value) -> Value {
+fn server(name: &str, vcpu: i64, properties: &Value) -> Value {
     let mut server = json!({
         "type": "OS::Nova::Server",
         "name": name,
@@ -42,15 +42,15 @@ async fn usages(site: &Site) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_end_is_left_again() {
     let site = Site::new().await;
-    let (size, small) = ([16, 16_000, 1_000], [4, 4_000, 1_000]);
+    let small = [4, 4_000, 1_000];
     site.hosts(&[
         Host { name: "x", size: small, traits: &["CUSTOM_AZ_NARROW", "CUSTOM_AZ_WIDE"] },
-        Host { name: "y", size, traits: &["CUSTOM_AZ_WIDE"] },
+        Host { name: "y", size: HOST, traits: &["CUSTOM_AZ_WIDE"] },
     ])
     .await;
     let resources = json!({
-        "big": server("big", 4, json!({"availability_zone": "wide"})),
-        "small": server("small", 1, json!({"availability_zone": "narrow:pinned"})),
+        "big": server("big", 4, &json!({"availability_zone": "wide"})),
+        "small": server("small", 1, &json!({"availability_zone": "narrow:pinned"})),
     });
     let plan = create(&site.admin(), "s", resources).await.expect(201).json();
     assert_eq!((location(&plan, "big"), location(&plan, "small")), ("y".into(), "x".into()));
@@ -63,8 +63,8 @@ async fn a_replan_that_fails_changes_nothing() {
     site.racks(1, 2, HOST).await;
     let admin = site.admin();
     let resources = json!({
-        "a": server("a", 2, json!({})),
-        "b": server("b", 2, json!({})),
+        "a": server("a", 2, &json!({})),
+        "b": server("b", 2, &json!({})),
         "g": assignment("diversity", "host", &["a", "b"]),
     });
     let before = create(&admin, "s", resources).await.expect(201).json();
@@ -89,14 +89,14 @@ async fn a_plan_that_is_asked_for_twice_is_one_plan() {
     let site = Site::new().await;
     site.racks(1, 2, HOST).await;
     let admin = site.admin();
-    let resources = || json!({"a": server("a", 2, json!({})), "b": server("b", 2, json!({}))});
+    let resources = || json!({"a": server("a", 2, &json!({})), "b": server("b", 2, &json!({}))});
     let first = create(&admin, "s", resources()).await.expect(201).json();
     let used = usages(&site).await;
     let second = create(&admin, "s", resources()).await.expect(201).json();
     assert_eq!(first, second);
     assert_eq!(usages(&site).await, used);
     assert_eq!(admin.get("/v1/plans").await.json(), json!(["s"]));
-    let other = create(&admin, "s", json!({"c": server("c", 1, json!({}))})).await;
+    let other = create(&admin, "s", json!({"c": server("c", 1, &json!({}))})).await;
     assert!(other.explanation(409).contains("PUT"));
 }
 
@@ -106,7 +106,7 @@ async fn a_migration_that_has_nowhere_to_go_fails() {
     let site = Site::new().await;
     site.racks(1, 2, HOST).await;
     let admin = site.admin();
-    create(&admin, "s", json!({"a": server("a", 2, json!({}))})).await.expect(201);
+    create(&admin, "s", json!({"a": server("a", 2, &json!({}))})).await.expect(201);
     let before = admin.get("/v1/placements").await.json();
     let body = json!({
         "action": "migrate", "resources": ["a"], "excluded_hosts": ["r01h01", "r01h02"],
@@ -123,9 +123,9 @@ async fn those_who_belong_together_migrate_together() {
     site.racks(1, 2, HOST).await;
     let admin = site.admin();
     let resources = json!({
-        "a": server("a", 2, json!({})),
-        "b": server("b", 2, json!({})),
-        "c": server("c", 2, json!({})),
+        "a": server("a", 2, &json!({})),
+        "b": server("b", 2, &json!({})),
+        "c": server("c", 2, &json!({})),
         "g": assignment("affinity", "host", &["a", "b"]),
     });
     let before = create(&admin, "s", resources).await.expect(201).json();
@@ -144,8 +144,8 @@ async fn a_partner_comes_along_unless_it_is_reserved() {
     site.racks(1, 2, HOST).await;
     let admin = site.admin();
     let resources = json!({
-        "a": server("a", 2, json!({})),
-        "b": server("b", 2, json!({})),
+        "a": server("a", 2, &json!({})),
+        "b": server("b", 2, &json!({})),
         "g": assignment("affinity", "host", &["a", "b"]),
     });
     let plan = create(&admin, "s", resources).await.expect(201).json();
@@ -166,9 +166,9 @@ async fn a_contradiction_is_named() {
     let site = Site::new().await;
     site.racks(2, 2, HOST).await;
     let resources = json!({
-        "a": server("a", 2, json!({})),
-        "b": server("b", 2, json!({})),
-        "c": server("c", 2, json!({})),
+        "a": server("a", 2, &json!({})),
+        "b": server("b", 2, &json!({})),
+        "c": server("c", 2, &json!({})),
         "near": assignment("affinity", "host", &["a", "b"]),
         "far": assignment("diversity", "host", &["a", "b"]),
     });
@@ -189,7 +189,7 @@ async fn what_is_missing_is_counted() {
     let site = Site::new().await;
     site.racks(2, 1, HOST).await;
     site.hosts(&[Host { name: "lost", size: HOST, traits: &[] }]).await;
-    let servers = ["a", "b", "c"].map(|name| (name.to_owned(), server(name, 2, json!({}))));
+    let servers = ["a", "b", "c"].map(|name| (name.to_owned(), server(name, 2, &json!({}))));
     let mut resources: serde_json::Map<String, Value> = servers.into_iter().collect();
     resources.insert("web".to_owned(), assignment("diversity", "rack", &["a", "b", "c"]));
     let answer = create(&site.admin(), "s", Value::Object(resources)).await;
@@ -201,10 +201,10 @@ async fn what_is_missing_is_counted() {
     let demand = &answer.json()["detail"][0];
     assert_eq!((&demand["needed"], &demand["available"]), (&json!(3), &json!(2)));
     assert_eq!(demand["units"], json!(["r01", "r02"]));
-    let big = json!({"a": server("a", 99, json!({}))});
+    let big = json!({"a": server("a", 99, &json!({}))});
     let why = create(&site.admin(), "t", big).await.explanation(409);
     assert_eq!(why, "Ostro error: server a fits on none of 3 hosts (ruled out: capacity 3)");
-    let zone = json!({"a": server("a", 1, json!({"availability_zone": "east"}))});
+    let zone = json!({"a": server("a", 1, &json!({"availability_zone": "east"}))});
     let why = create(&site.admin(), "t", zone).await.explanation(409);
     assert_eq!(
         why,
@@ -219,8 +219,8 @@ async fn other_resources_are_accepted() {
     let site = Site::new().await;
     site.racks(1, 1, HOST).await;
     let resources = json!({
-        "a": server("a", 2, json!({"image": "a", "networks": [{"port": {"get_resource": "port"}}]})),
-        "b": server("b", 2, json!({})),
+        "a": server("a", 2, &json!({"image": "a", "networks": [{"port": {"get_resource": "port"}}]})),
+        "b": server("b", 2, &json!({})),
         "volume": {"Type": "OS::Cinder::Volume", "Properties": {"size": 10}, "name": "disk"},
         "at": {
             "type": "OS::Cinder::VolumeAttachment",

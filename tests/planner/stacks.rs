@@ -89,11 +89,11 @@ async fn play(site: &Site, name: &str, stacks: &[Stack]) {
             assert!(!why.is_empty(), "{name}: stack {nth}");
             continue;
         }
-        let places = answer.json()["placements"].as_object().unwrap().clone();
+        let view = answer.json()["placements"].as_object().unwrap().clone();
         let place = |(id, it): (&String, &Value)| {
             (id.clone(), it["location"].as_str().unwrap_or_default().to_owned())
         };
-        placed.insert(nth, places.iter().map(place).collect());
+        placed.insert(nth, view.iter().map(place).collect());
         let servers: BTreeSet<&str> = stack.servers.iter().copied().collect();
         assert_eq!(servers, placed[&nth].keys().map(String::as_str).collect(), "{name}");
         check(name, stacks, &placed);

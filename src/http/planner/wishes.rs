@@ -6,8 +6,6 @@ use super::document::Document;
 use super::draft::{Current, Draft};
 use super::problem::Problem;
 use super::schema::Object;
-use crate::plan::Rule;
-use crate::plan::groups;
 use crate::planner::flavor::Flavor;
 use crate::planner::ids::canonical;
 
@@ -148,7 +146,7 @@ fn migrate(
     let at = draft.find(server).ok_or_else(|| {
         Problem::bad_request(format!("Valet error: Unknown resource or orchestration id: {server}"))
     })?;
-    let movers = if with_mates { mates(&draft, at) } else { BTreeSet::from([at]) };
+    let movers = if with_mates { draft.stack.mates(at) } else { BTreeSet::from([at]) };
     let home = draft.slots.get(at).and_then(|slot| slot.row.as_ref());
     let home = home.and_then(|row| current.location(row));
     for mover in movers {
@@ -165,31 +163,6 @@ fn migrate(
         slot.unlock = true;
     }
     Ok(draft)
-}
-
-/// A server and those that are in affinity groups with it, directly or by way of others.
-fn mates(draft: &Draft, server: usize) -> BTreeSet<usize> {
-    let groups: Vec<groups::Group> = draft
-        .stack
-        .groups
-        .iter()
-        .map(|it| groups::Group { kind: it.kind, level: it.level, members: it.members.clone() })
-        .collect();
-    let rules = groups::rules(&groups, draft.stack.servers.len()).unwrap_or_default();
-    let mut found = BTreeSet::from([server]);
-    loop {
-        let before = found.len();
-        for (_, rule) in &rules {
-            if let Rule::Together(_, servers) = rule
-                && servers.iter().any(|it| found.contains(it))
-            {
-                found.extend(servers);
-            }
-        }
-        if found.len() == before {
-            return found;
-        }
-    }
 }
 
 fn reserve(
