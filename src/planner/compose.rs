@@ -89,7 +89,7 @@ pub(super) fn compose(
     let number: HashMap<ProviderId, usize> =
         hosts.iter().enumerate().map(|(nth, host)| (host.root, nth)).collect();
     let memberships = stored_groups(stack, &groups, &all_rules);
-    let scene = Scene { world: &world, topology: &topology, around, hosts: &hosts };
+    let scene = Scene::new(&world, &topology, around, &hosts);
     let filter = Filter::new(&scene, stack, memberships.clone());
     let mut servers = Vec::new();
     let mut ruled_out = Vec::new();

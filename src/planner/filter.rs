@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use uuid::Uuid;
 
 use super::compose::{HostEntry, is_in_use};
-use super::stack::{Stack, Surroundings};
+use super::stack::{KeptHost, Stack, Surroundings};
 use super::topology::{Topology, zone_name};
 use crate::model::ProviderId;
 use crate::plan::groups::Kind;
 use crate::plan::{Level, Ways};
-use crate::world::World;
+use crate::world::{Provider, World};
 
 /// Why a server may not be on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,10 +64,7 @@ pub(super) struct Filter<'s> {
 impl<'s> Filter<'s> {
     /// For a stack in its surroundings; `groups_of` are the stored groups of each server.
     pub(super) fn new(scene: &Scene<'s>, stack: &'s Stack, groups_of: Vec<BTreeSet<Uuid>>) -> Self {
-        let kept = |host: &HostEntry| {
-            let here = scene.around.kept.iter().filter(|it| it.root == host.root);
-            here.map(|it| it.group).collect()
-        };
+        let kept = |host: &HostEntry| scene.keepers(host.root).map(|it| it.group).collect();
         let mut verdicts = HashMap::new();
         for group in &stack.groups {
             if let Some(stored) = group.stored {
@@ -123,15 +120,33 @@ impl<'s> Filter<'s> {
 }
 
 /// The hosts and what surrounds them.
-#[derive(Clone, Copy)]
 pub(super) struct Scene<'s> {
-    pub(super) world: &'s World,
-    pub(super) topology: &'s Topology,
-    pub(super) around: &'s Surroundings,
-    pub(super) hosts: &'s [HostEntry],
+    world: &'s World,
+    topology: &'s Topology,
+    around: &'s Surroundings,
+    hosts: &'s [HostEntry],
+    kept: HashMap<ProviderId, Vec<&'s KeptHost>>,
 }
 
-impl Scene<'_> {
+impl<'s> Scene<'s> {
+    pub(super) fn new(
+        world: &'s World,
+        topology: &'s Topology,
+        around: &'s Surroundings,
+        hosts: &'s [HostEntry],
+    ) -> Self {
+        let mut kept: HashMap<ProviderId, Vec<&KeptHost>> = HashMap::new();
+        for host in &around.kept {
+            kept.entry(host.root).or_default().push(host);
+        }
+        Self { world, topology, around, hosts, kept }
+    }
+
+    /// Who has a host to itself, by its root.
+    fn keepers(&self, root: ProviderId) -> impl Iterator<Item = &'s KeptHost> {
+        self.kept.get(&root).into_iter().flatten().copied()
+    }
+
     /// For each host why the group cannot be there.
     fn verdicts(&self, group: Uuid, kind: Kind, level: Level) -> Vec<Option<Reason>> {
         let unit = |host: &HostEntry| host.spot.unit(level, &host.name).map(str::to_owned);
@@ -174,27 +189,18 @@ impl Scene<'_> {
     /// The units that a group can not have to itself: others are there, and it does not have them
     /// already.
     fn closed(&self, group: Uuid, level: Level) -> HashSet<String> {
-        let own: HashSet<ProviderId> = self
-            .around
-            .kept
-            .iter()
-            .filter(|it| it.group == group && it.level == level)
-            .map(|it| it.root)
-            .collect();
-        let others = |id: &ProviderId| {
-            self.around
-                .kept
-                .iter()
-                .any(|it| it.root == *id && it.group != group && it.level == level)
+        let is_closed = |root: &Provider<'_>| {
+            let mut keepers = self.keepers(root.id()).filter(|it| it.level == level);
+            match keepers.next() {
+                Some(keeper) => keeper.group != group,
+                None => is_in_use(root),
+            }
         };
-        let mut closed = HashSet::new();
         let roots = self.world.providers().filter(|it| it.parent().is_none());
-        for root in
-            roots.filter(|it| others(&it.id()) || (!own.contains(&it.id()) && is_in_use(it)))
-        {
+        let units = roots.filter(is_closed).filter_map(|root| {
             let spot = self.topology.spot(&root);
-            closed.extend(spot.unit(level, root.name()).map(str::to_owned));
-        }
-        closed
+            spot.unit(level, root.name()).map(str::to_owned)
+        });
+        units.collect()
     }
 }

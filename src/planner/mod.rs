@@ -15,7 +15,7 @@ pub mod stack;
 pub mod topology;
 mod words;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -134,6 +134,7 @@ fn units(
     groups: &[BTreeSet<Uuid>],
 ) -> Vec<KeptHost> {
     let topology = Topology::of(world, around.racks_by_names);
+    let mut known: HashSet<KeptHost> = around.kept.iter().cloned().collect();
     let mut taken: Vec<KeptHost> = Vec::new();
     for group in stack.groups.iter().filter(|group| group.kind == Kind::Exclusivity) {
         let Some(stored) = group.stored else { continue };
@@ -150,7 +151,7 @@ fn units(
             for root in roots {
                 let root = root.id();
                 let host = KeptHost { root, level: group.level, unit: unit.clone(), group: stored };
-                if !around.kept.contains(&host) && !taken.contains(&host) {
+                if known.insert(host.clone()) {
                     taken.push(host);
                 }
             }

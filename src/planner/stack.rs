@@ -136,7 +136,7 @@ pub struct Surroundings {
 }
 
 /// A host that is in a unit that a group has to itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeptHost {
     /// The root of its tree.
     pub root: ProviderId,

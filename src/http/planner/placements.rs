@@ -29,8 +29,7 @@ const RECOMMEND: [Key; 3] = [
 
 /// `GET /v1/placements`
 pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
-    let wanted = Wanted { project: call.only_project().map(str::to_owned), ..Wanted::default() };
-    let rows = call.app.store.placements(&wanted).await?;
+    let rows = call.app.store.placements(&narrowed(&call)).await?;
     let world = call.app.store.world().await?;
     let topology = Topology::of(&world, call.app.options.planner.host_names);
     let mut found = Vec::new();
@@ -41,6 +40,22 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
         }
     }
     Ok(Reply::json(&found))
+}
+
+/// Those that come into question for a query, as far as the database can tell.
+fn narrowed(call: &Call) -> Wanted {
+    let asked = |name: &str| {
+        let pair = call.query.iter().find(|(known, _)| known == name);
+        pair.map(|(_, value)| canonical(value))
+    };
+    let uuid = |name| asked(name).and_then(|key| Uuid::parse_str(&key).ok());
+    Wanted {
+        id: uuid("id"),
+        plan: uuid("plan_id"),
+        orchestration_key: asked("orchestration_id"),
+        resource_key: asked("resource_id"),
+        ..only(call)
+    }
 }
 
 /// Whether a placement has what a query asks for. A name that is asked for twice nothing has.
