@@ -99,7 +99,7 @@ pub struct Config {
     )]
     pub listen: Vec<Endpoint>,
 
-    /// A path below which the API is served too, such as /placement.
+    /// A path below which the Placement API is served too, such as /placement.
     #[arg(long, env = "BERTH_PATH_PREFIX", value_name = "PATH", value_parser = path_prefix)]
     pub path_prefix: Option<String>,
 

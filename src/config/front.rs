@@ -19,8 +19,8 @@ pub struct FrontOptions {
     pub trusted_proxies: Vec<String>,
 
     /// The certificate to serve with over TLS: a file in PEM, the server's own certificate first,
-    /// then those that lead to the authority. With it and --tls-key, every address of --listen that
-    /// is not a Unix socket is served over TLS. The files are read again when they change, and on
+    /// then those that lead to the authority. With it and --tls-key, every address of --listen
+    /// and --planner-listen that is not a Unix socket is served over TLS. The files are read again when they change, and on
     /// SIGHUP.
     #[arg(long, env = "BERTH_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,

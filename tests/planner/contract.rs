@@ -1,8 +1,10 @@
 //! What is the same for all of the API: its documents, methods, errors, and who may ask.
 
+use berth::http::app::Options;
+use berth::http::cors::Cors;
 use serde_json::{Value, json};
 
-use crate::site::{Asker, Site};
+use crate::site::{Asker, Host, Site};
 
 /// Makes a group and gives its id.
 async fn group(admin: &Asker, name: &str) -> String {
@@ -14,7 +16,13 @@ async fn group(admin: &Asker, name: &str) -> String {
 const MEMBER: &str = "b7d0e9b175294b649464caa3411adb3f";
 
 /// Every path, with an item that exists where one is named, and its methods.
-async fn paths(admin: &Asker) -> Vec<(String, &'static str)> {
+async fn paths(site: &Site) -> Vec<(String, &'static str)> {
+    let admin = &site.admin();
+    site.hosts(&[Host { name: "h", size: [1, 512, 1], traits: &[] }]).await;
+    let server = json!({"name": "n", "type": "OS::Nova::Server",
+                        "properties": {"flavor": "m1.tiny"}});
+    let plan = json!({"plan_name": "p", "stack_id": "s", "resources": {"o": server}});
+    admin.post("/v1/plans", plan).await.expect(201);
     let group = group(admin, "g").await;
     let path = format!("/v1/groups/{group}/members");
     admin.put(&path, json!({"members": [MEMBER]})).await.expect(201);
@@ -25,6 +33,10 @@ async fn paths(admin: &Asker) -> Vec<(String, &'static str)> {
         (format!("/v1/groups/{group}"), "GET,PUT,DELETE"),
         (format!("/v1/groups/{group}/members"), "PUT,DELETE"),
         (format!("/v1/groups/{group}/members/{MEMBER}"), "GET,DELETE"),
+        ("/v1/placements".to_owned(), "GET,POST"),
+        ("/v1/placements/o".to_owned(), "GET,POST,DELETE"),
+        ("/v1/plans".to_owned(), "GET,POST"),
+        ("/v1/plans/s".to_owned(), "GET,PUT,DELETE"),
         ("/v1/status".to_owned(), "HEAD,GET"),
     ]
 }
@@ -62,12 +74,19 @@ async fn r02_endpoint_links() {
 async fn r03_options_on_every_path() {
     let site = Site::new().await;
     let admin = site.admin();
-    for (path, allow) in paths(&admin).await {
+    for (path, allow) in paths(&site).await {
         let answer = admin.ask("OPTIONS", &path, None).await.expect(204);
         assert_eq!((answer.header("allow"), answer.body.len()), (allow, 0), "{path}");
     }
     site.stranger().ask("OPTIONS", "/", None).await.expect(204);
-    for missing in ["/v1/groups/no", "/v1/groups/no/members", "/v1/groups/g/members/no", "/v1/no"] {
+    for missing in [
+        "/v1/groups/no",
+        "/v1/groups/no/members",
+        "/v1/groups/g/members/no",
+        "/v1/placements/no",
+        "/v1/plans/no",
+        "/v1/no",
+    ] {
         admin.ask("OPTIONS", missing, None).await.explanation(404);
     }
 }
@@ -76,7 +95,7 @@ async fn r03_options_on_every_path() {
 async fn r04_methods_that_are_not_allowed() {
     let site = Site::new().await;
     let admin = site.admin();
-    for (path, allow) in paths(&admin).await {
+    for (path, allow) in paths(&site).await {
         for method in ["GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "COPY", "TRACE", "get"] {
             if allow.split(',').any(|known| known == method) {
                 continue;
@@ -220,6 +239,20 @@ async fn what_a_proxy_says_is_in_links() {
     assert_eq!(links[0]["href"], "https://cloud/ostro/v1/groups/");
     let root: Value = proxied.get("/").await.expect(200).json();
     assert_eq!(root["versions"][0]["links"][0]["href"], "https://cloud/ostro/v1/");
+}
+
+/// As for the other API, a browser asks whether it may, and is told before anybody asks who it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_allowed_origins_may_ask() {
+    let cors = Cors::new(&["https://page".to_owned()]).unwrap();
+    let cors = Some(cors.with_methods(vec!["GET".to_owned()]));
+    let site = Site::with(Options { cors, ..Options::default() }).await;
+    let page = site.stranger().header("origin", "https://page");
+    let asking = page.clone().header("access-control-request-method", "GET");
+    let answer = asking.ask("OPTIONS", "/v1/groups", None).await.expect(200);
+    assert_eq!(answer.header("access-control-allow-origin"), "https://page");
+    let answer = page.get("/v1/groups").await.expect(401);
+    assert_eq!(answer.header("access-control-allow-origin"), "https://page");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
 //! Groups and their members.
 
+use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -7,6 +8,7 @@ use super::call::Call;
 use super::problem::Problem;
 use super::reply::Reply;
 use super::schema::{self, Check, DESCRIPTION_MAX, Key, NAME_MAX, Object, optional, required};
+use crate::http::identity::Identity;
 use crate::planner::group::{self, Refusal, StoredGroup};
 use crate::store::planner::groups::{
     AddMembers, CreateGroup, DeleteGroup, DescribeGroup, RemoveMembers,
@@ -14,6 +16,8 @@ use crate::store::planner::groups::{
 
 /// Members that a request may name.
 const MEMBERS_MAX: usize = 1000;
+/// Projects that Keystone is asked about at the same time, for one request.
+const QUESTIONS_MAX: usize = 16;
 
 const CREATE: [Key; 4] = [
     optional("description", Check::TextOrNull(DESCRIPTION_MAX)),
@@ -87,10 +91,9 @@ pub(super) async fn add_members(call: Call) -> Result<Reply, Problem> {
     let listed = call.body.get("members").and_then(Value::as_array).into_iter().flatten();
     let members: Vec<String> =
         listed.map(|member| member.as_str().unwrap_or_default().to_owned()).collect();
-    for member in group::new_members(&known.members, &members) {
-        if !is_project(&call, &member).await? {
-            return Err(Problem::conflict("Member list contains invalid tenant IDs"));
-        }
+    let new = group::new_members(&known.members, &members);
+    if !are_projects(&call.app.identity, &new).await? {
+        return Err(Problem::conflict("Member list contains invalid tenant IDs"));
     }
     let group = call.part("group").to_owned();
     let updated = call.app.store.commit(AddMembers { group, members }).await?;
@@ -132,12 +135,18 @@ async fn found(call: &Call) -> Result<StoredGroup, Problem> {
     group.ok_or_else(|| Refusal::NotFound.into())
 }
 
-/// Whether an id is that of a project: a UUID, and where Keystone is asked, one that it knows.
-async fn is_project(call: &Call, id: &str) -> Result<bool, Problem> {
-    if !is_uuid(id) {
+/// Whether all ids are those of projects: UUIDs, and where Keystone is asked, ones that it knows.
+async fn are_projects(identity: &Identity, ids: &[String]) -> Result<bool, Problem> {
+    if !ids.iter().all(|id| is_uuid(id)) {
         return Ok(false);
     }
-    Ok(call.app.identity.knows_project(id).await?)
+    for some in ids.chunks(QUESTIONS_MAX) {
+        let known = try_join_all(some.iter().map(|id| identity.knows_project(id))).await?;
+        if known.contains(&false) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// With dashes or without.
