@@ -37,6 +37,8 @@ pub struct StoredGroup {
     pub level: Option<Level>,
     /// What people say of it.
     pub description: Option<String>,
+    /// Moves with every plan that changes where its servers are, and with every member that leaves.
+    pub generation: i64,
     /// Projects, as they were spelled when they came, in the order in which they came.
     pub members: Vec<String>,
 }
@@ -175,6 +177,7 @@ mod tests {
             kind: Kind::Exclusivity,
             level: None,
             description: None,
+            generation: 0,
             members: texts(&[A, B]),
         }
     }

@@ -1,7 +1,7 @@
 //! The planner: from a stack and the world to places for all servers of the stack, or to the reason
 //! why there are none. Pure functions over plain data.
 //!
-//! [`stack`] is what is asked for, [`topology`] says where hosts stand, [`compose`] makes it a
+//! [`stack`] is what is asked for, [`topology`] says where hosts stand, [`mod@compose`] makes it a
 //! problem for the [solver](crate::plan), with [`filter`] for what is not a matter of room, and
 //! [`words`] say what was in the way.
 

@@ -187,3 +187,32 @@ async fn a_group_from_its_beginning_to_its_end() {
     admin.delete(&members).await.expect(204);
     admin.delete(&path).await.expect(204);
 }
+
+/// Whoever is first, no server is in a group that its project has left.
+#[tokio::test(flavor = "multi_thread")]
+async fn r25_a_plan_and_a_member_that_leaves_do_not_pass_each_other() {
+    let site = Site::new().await;
+    let (admin, tenant) = (site.admin(), site.tenant(A));
+    site.racks(1, 1, [64, 65536, 640]).await;
+    group(&admin, &[A]).await;
+    for nth in 0..20 {
+        let name = format!("s{nth}");
+        let resources = json!({
+            "o": {"name": "n", "type": "OS::Nova::Server", "properties": {"flavor": "m1.tiny"}},
+            "g": {"name": "g", "type": "ATT::Valet::GroupAssignment", "properties": {
+                "group_type": "exclusivity", "level": "host", "group_name": "g",
+                "resources": ["o"]}},
+        });
+        let plan = json!({"plan_name": name, "stack_id": name, "resources": resources});
+        let member = format!("/v1/groups/g/members/{A}");
+        let (planned, left) = tokio::join!(tenant.post("/v1/plans", plan), admin.delete(&member));
+        let outcome = (planned.status, left.status);
+        assert!([(201, 409), (409, 204)].contains(&outcome), "{outcome:?} {}", planned.text());
+        if planned.status == 201 {
+            tenant.delete(&format!("/v1/plans/{name}")).await.expect(204);
+        } else {
+            admin.put("/v1/groups/g/members", json!({"members": [A]})).await.expect(201);
+        }
+    }
+    site.audit().await;
+}

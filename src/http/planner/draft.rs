@@ -74,6 +74,8 @@ pub(super) struct Draft {
     pub(super) plan: PlanRow,
     /// Whether it is stored.
     pub(super) exists: bool,
+    /// Generations of the stored groups as it knows them.
+    pub(super) generations: Vec<(Uuid, i64)>,
     pub(super) document: Document,
     pub(super) stack: Stack,
     /// One for each server of the stack.
@@ -115,12 +117,14 @@ impl Draft {
         plan: PlanRow,
         document: Document,
         template: &Template,
-        stack: Stack,
-    ) -> Self {
+        stored: &[StoredGroup],
+    ) -> Result<Self, Problem> {
+        let stack = resolve::stack(&document, template, stored, Some(&plan.project))?;
         let slots = template.servers.iter().map(|entry| slot(entry.clone(), None)).collect();
-        Self {
+        Ok(Self {
             plan,
             exists: false,
+            generations: generations(stored),
             document,
             stack,
             slots,
@@ -128,7 +132,7 @@ impl Draft {
             leaving: Vec::new(),
             renamed: false,
             may_give_way: false,
-        }
+        })
     }
 
     fn of(current: &Current, document: Document, template: &Template, mut stack: Stack) -> Self {
@@ -162,6 +166,7 @@ impl Draft {
         Self {
             plan: current.plan.clone(),
             exists: true,
+            generations: generations(&current.stored),
             document,
             stack,
             slots,
@@ -192,6 +197,10 @@ impl Draft {
             !server.fixed || server.present.as_ref().is_none_or(|it| it.holds.is_empty())
         })
     }
+}
+
+fn generations(stored: &[StoredGroup]) -> Vec<(Uuid, i64)> {
+    stored.iter().map(|group| (group.id, group.generation)).collect()
 }
 
 fn slot(entry: ServerEntry, row: Option<PlacementRow>) -> Slot {

@@ -56,6 +56,7 @@ pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
         kind,
         level,
         description: text("description"),
+        generation: 0,
         members: Vec::new(),
     };
     let created = call.app.store.commit(CreateGroup(group)).await?;

@@ -7,13 +7,14 @@ use uuid::Uuid;
 
 use super::draft::{Draft, Slot};
 use crate::model::Expected;
+use crate::planner::group::StoredGroup;
 use crate::planner::ids::canonical;
 use crate::planner::stack::KeptHost;
 use crate::planner::topology::Topology;
 use crate::planner::{Answer, Placed, location, providers_of};
 use crate::store::allocations::ConsumerClaim;
 use crate::store::planner::booking::{Booking, CONSUMER_TYPE, PlacementChange, PlanChange};
-use crate::store::planner::plans::{PlacementRow, PlanRow, Standing};
+use crate::store::planner::plans::{PlacementRow, PlanRow};
 use crate::world::World;
 
 /// What a placement holds, in the names clients use.
@@ -47,12 +48,7 @@ pub(super) fn hosts(
 }
 
 /// What has to be written; `None`: nothing.
-pub(super) fn booking(
-    draft: &Draft,
-    answer: Option<&Answer>,
-    standing: &Standing,
-    world: &World,
-) -> Option<Booking> {
+pub(super) fn booking(draft: &Draft, answer: Option<&Answer>, world: &World) -> Option<Booking> {
     let mut ledger = Ledger::new(draft, world);
     for (nth, slot) in draft.slots.iter().enumerate() {
         let placed = answer.and_then(|answer| answer.places.get(nth));
@@ -71,15 +67,18 @@ pub(super) fn booking(
         ledger.placements.push(change);
     }
     let units = answer.map(|answer| answer.units.clone()).unwrap_or_default();
-    ledger.close(standing, units)
+    ledger.close(units)
 }
 
 /// The end of a plan: what it holds is given up, and what instances hold is theirs.
-pub(super) fn end(plan: &PlanRow, placements: &[PlacementRow], standing: &Standing) -> Booking {
+pub(super) fn end(plan: &PlanRow, placements: &[PlacementRow], stored: &[StoredGroup]) -> Booking {
+    let groups: BTreeSet<Uuid> =
+        placements.iter().flat_map(|row| row.groups.iter().copied()).collect();
+    let groups = stored.iter().filter(|group| groups.contains(&group.id));
     let holds = placements.iter().filter(|row| row.is_hold());
     Booking {
         plan: PlanChange::Delete(plan.id, plan.generation),
-        groups: standing.generations.clone(),
+        groups: groups.map(|group| (group.id, group.generation)).collect(),
         placements: Vec::new(),
         removed: Vec::new(),
         claims: holds.map(|row| claim(plan, row.id, Vec::new())).collect(),
@@ -208,7 +207,7 @@ impl<'l> Ledger<'l> {
         row.holds.iter().filter_map(want).collect()
     }
 
-    fn close(self, standing: &Standing, units: Vec<KeptHost>) -> Option<Booking> {
+    fn close(self, units: Vec<KeptHost>) -> Option<Booking> {
         let document = self.draft.document.text();
         let plan = PlanRow { document, ..self.draft.plan.clone() };
         let same =
@@ -216,7 +215,7 @@ impl<'l> Ledger<'l> {
         if same && self.placements.is_empty() && self.removed.is_empty() {
             return None;
         }
-        let generations = standing.generations.iter().copied();
+        let generations = self.draft.generations.iter().copied();
         let groups = generations.filter(|(group, _)| self.groups.contains(group)).collect();
         let units: Vec<KeptHost> =
             units.into_iter().filter(|unit| self.groups.contains(&unit.group)).collect();

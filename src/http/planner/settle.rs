@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use super::document;
+use super::document::{self, Document};
 use super::draft::{Current, Draft};
 use super::ledger;
 use super::problem::Problem;
-use super::template;
+use super::template::{self, Template};
 use super::wishes::Wish;
 use crate::http::app::App;
 use crate::model::Refusal;
@@ -45,16 +45,29 @@ pub(super) struct Terms {
     pub(super) dry_run: bool,
 }
 
+/// A plan that does not exist yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Proposal<'p> {
+    pub(super) plan: &'p PlanRow,
+    pub(super) document: &'p Document,
+    /// What the document says.
+    pub(super) template: &'p Template,
+}
+
 /// Makes a plan that does not exist yet; `None` if somebody else has made it meanwhile.
 pub(super) async fn create(
     app: &App,
-    draft: &Draft,
+    proposal: Proposal<'_>,
     terms: Terms,
 ) -> Result<Option<Settled>, Problem> {
     let deadline = Instant::now() + terms.budget;
+    let Proposal { plan, document, template } = proposal;
     loop {
+        // First, so that whoever changes a group from now on is noticed.
+        let stored = app.store.groups().await?;
+        let draft = Draft::new(plan.clone(), document.clone(), template, &stored)?;
         let world = app.store.world().await?;
-        match attempt(app, draft.clone(), world, deadline, terms).await? {
+        match attempt(app, draft, world, deadline, terms).await? {
             Attempt::Done(settled) => return Ok(Some(*settled)),
             Attempt::Exists => return Ok(None),
             Attempt::Overtaken(why) if Instant::now() >= deadline => return Err(overtaken(&why)),
@@ -118,8 +131,8 @@ pub(super) async fn recommend(
 ) -> Result<Option<String>, Problem> {
     let stack = Stack { servers: vec![server], ..Stack::default() };
     let plan = new_plan("", "", ("", ""));
-    let template = template::Template::default();
-    let draft = Draft::new(plan, document::Document::default(), &template, stack);
+    let draft = Draft::new(plan, Document::default(), &Template::default(), &[])?;
+    let draft = Draft { stack, ..draft };
     let world = app.store.world().await?;
     let standing = app.store.standing(None, &[]).await?;
     let around = surroundings(&standing, app.options.planner.host_names);
@@ -143,7 +156,7 @@ pub(super) async fn current(
     let placements = app.store.placements(&wanted).await?;
     let (leaving, placements) = placements.into_iter().partition(|it| it.leaving);
     let stored = app.store.groups().await?;
-    let document = document::Document::read(&plan.document)?;
+    let document = Document::read(&plan.document)?;
     let template = document.template()?;
     Ok(Current {
         plan,
@@ -190,7 +203,7 @@ async fn attempt(
     let (draft, answer) = solved;
     let hosts = ledger::hosts(&draft, answer.as_ref(), &world, app.options.planner.host_names);
     if !terms.dry_run {
-        let booking = ledger::booking(&draft, answer.as_ref(), &standing, &world);
+        let booking = ledger::booking(&draft, answer.as_ref(), &world);
         let booked = commit(app, booking).await;
         if let Err(store::Error::Refused(Refusal::PlanExists(_))) = booked {
             return Ok(Attempt::Exists);

@@ -162,6 +162,13 @@ impl Change for RemoveMembers {
         )
         .execute(&mut *tx.conn)
         .await?;
+        // Plans that are being made by who was a member when they began are made anew.
+        sqlx::query!(
+            "update planner_groups set generation = generation + 1 where id = $1",
+            found.id
+        )
+        .execute(&mut *tx.conn)
+        .await?;
         Ok(Ok(()))
     }
 }
@@ -180,7 +187,7 @@ async fn lock(tx: &mut Tx<'_>, group: &str) -> Result<Option<StoredGroup>> {
     // Asked once it is locked: who had it locked before may have changed its members.
     let row = sqlx::query_as!(
         Row,
-        r#"select id, name, kind, level, description,
+        r#"select id, name, kind, level, description, generation,
                   array(select project from planner_group_members where group_id = g.id
                         order by position) as "members!"
            from planner_groups g where id = $1"#,
@@ -214,19 +221,20 @@ struct Row {
     kind: String,
     level: Option<String>,
     description: Option<String>,
+    generation: i64,
     members: Vec<String>,
 }
 
 impl Row {
     fn read(self) -> Result<StoredGroup> {
-        let Self { id, name, kind, level, description, members } = self;
+        let Self { id, name, kind, level, description, generation, members } = self;
         let unknown = |word: &str| Error::Bug(format!("group {id}: what is {word:?}?"));
         let level = match level {
             None => None,
             Some(word) => Some(group::level_named(&word).ok_or_else(|| unknown(&word))?),
         };
         let kind = group::kind_named(&kind).ok_or_else(|| unknown(&kind))?;
-        Ok(StoredGroup { id, name, kind, level, description, members })
+        Ok(StoredGroup { id, name, kind, level, description, generation, members })
     }
 }
 
@@ -238,7 +246,7 @@ impl Store {
     pub async fn groups(&self) -> Result<Vec<StoredGroup>> {
         let rows = sqlx::query_as!(
             Row,
-            r#"select id, name, kind, level, description,
+            r#"select id, name, kind, level, description, generation,
                       array(select project from planner_group_members where group_id = g.id
                             order by position) as "members!"
                from planner_groups g order by created_at, id"#
@@ -255,7 +263,7 @@ impl Store {
     pub async fn group(&self, id_or_name: &str) -> Result<Option<StoredGroup>> {
         let row = sqlx::query_as!(
             Row,
-            r#"select id, name, kind, level, description,
+            r#"select id, name, kind, level, description, generation,
                       array(select project from planner_group_members where group_id = g.id
                             order by position) as "members!"
                from planner_groups g where id = $1 or name = $2

@@ -89,8 +89,6 @@ pub struct Wanted {
 /// What others have done that plans have to respect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Generations of the groups that were asked about.
-    pub generations: Vec<(Uuid, i64)>,
     /// What servers of other plans draw on that are in those groups: group, the providers of one
     /// server.
     pub occupied: Vec<(Uuid, Vec<ProviderId>)>,
@@ -197,33 +195,21 @@ impl Store {
     /// The database cannot be asked.
     pub async fn standing(&self, plan: Option<Uuid>, groups: &[Uuid]) -> Result<Standing> {
         let rows = sqlx::query!(
-            r#"select g.id, g.generation, held.providers as "providers?"
-               from planner_groups g left join (
-                   select pg.group_id, array_agg(distinct a.provider_id order by a.provider_id)
-                              as providers
-                   from placement_groups pg join placements p on p.id = pg.placement_id
-                   join consumers c on c.uuid = p.consumer
-                   join allocations a on a.consumer_id = c.id
-                   where pg.group_id = any($1) and p.plan_id is distinct from $2
-                   group by pg.group_id, p.id
-               ) held on held.group_id = g.id
-               where g.id = any($1) order by g.id, held.providers"#,
+            r#"select pg.group_id,
+                      array_agg(distinct a.provider_id order by a.provider_id) as "providers!"
+               from placement_groups pg join placements p on p.id = pg.placement_id
+               join consumers c on c.uuid = p.consumer
+               join allocations a on a.consumer_id = c.id
+               where pg.group_id = any($1) and p.plan_id is distinct from $2
+               group by pg.group_id, p.id order by 1, 2"#,
             groups,
             plan
         )
         .fetch_all(self.pool())
         .await?;
-        let mut standing = Standing::default();
-        for row in rows {
-            standing.generations.push((row.id, row.generation));
-            if let Some(providers) = row.providers {
-                let providers = providers.into_iter().map(ProviderId).collect();
-                standing.occupied.push((row.id, providers));
-            }
-        }
-        standing.generations.dedup();
-        standing.kept = self.kept().await?;
-        Ok(standing)
+        let server = |providers: Vec<i32>| providers.into_iter().map(ProviderId).collect();
+        let occupied = rows.into_iter().map(|row| (row.group_id, server(row.providers))).collect();
+        Ok(Standing { occupied, kept: self.kept().await? })
     }
 
     async fn kept(&self) -> Result<Vec<KeptHost>> {
