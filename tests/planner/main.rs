@@ -12,8 +12,10 @@ mod contract;
 mod flavors;
 mod groups;
 mod membership;
+mod plans;
 mod regressions;
 mod site;
+mod stack;
 mod stacks;
 mod status;
 #[expect(dead_code, reason = "the tests of the other API need more of it")]
