@@ -353,6 +353,17 @@ async fn r86_a_plan_that_is_asked_for_again_is_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn r86_a_plan_that_is_asked_for_again_in_another_spelling_is_the_same() {
+    let site = sample_site().await;
+    let tenant = site.tenant("p");
+    let made = tenant.post("/v1/plans", sample()).await.expect(201).json();
+    let mut again = sample();
+    again["stack_id"] = json!(STACK.to_uppercase());
+    again["resources"] = json!({INSTANCE.replace('-', ""): again["resources"][INSTANCE]});
+    assert_eq!(tenant.post("/v1/plans", again).await.expect(201).json(), made);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn r86_a_plan_that_is_asked_for_many_times_at_once_is_made_once() {
     let site = Site::new().await;
     site.racks(1, 3, [9, 1, 1]).await;
