@@ -14,6 +14,7 @@ mod groups;
 mod membership;
 mod plans;
 mod regressions;
+mod reservations;
 mod site;
 mod stack;
 mod stacks;

@@ -29,6 +29,14 @@ pub fn having(mut resource: Value, key: &str, value: Value) -> Value {
     resource
 }
 
+/// A group of this request only.
+pub fn group(kind: &str, level: &str, members: &[&str]) -> Value {
+    json!({
+        "type": "ATT::Valet::GroupAssignment",
+        "properties": {"group_type": kind, "level": level, "resources": members},
+    })
+}
+
 /// The body that asks for a plan whose name is the id of its stack.
 pub fn plan(stack: &str, resources: Value) -> Value {
     let mut body = json!({"plan_name": stack, "stack_id": stack});
@@ -66,6 +74,12 @@ pub async fn placement(asker: &Asker, id: &str) -> Value {
 /// All placements.
 pub async fn placements(asker: &Asker) -> Value {
     asker.get("/v1/placements").await.expect(200).json()
+}
+
+/// Reserves a placement on one of these hosts.
+pub async fn reserve(asker: &Asker, id: &str, locations: &[&str]) -> Value {
+    let body = json!({"locations": locations});
+    asker.post(&format!("/v1/placements/{id}"), body).await.expect(201).json()
 }
 
 /// What is used of every provider, as the Placement API has it.
