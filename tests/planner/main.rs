@@ -12,6 +12,7 @@ mod contract;
 mod flavors;
 mod groups;
 mod membership;
+mod placements;
 mod plans;
 mod regressions;
 mod reservations;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::site::{Asker, Site};
 
@@ -117,4 +118,21 @@ pub async fn finish(site: &Site, before: &Usages) {
 pub async fn allocations(site: &Site, consumer: &str) -> Value {
     let found = site.placement().get(&format!("/allocations/{consumer}")).await.expect(200);
     found.json()["allocations"].clone()
+}
+
+/// The body by which an instance, as Nova does it, allocates so many `VCPU` of a provider.
+pub fn claim(provider: Uuid, vcpu: i64) -> Value {
+    json!({
+        "allocations": {provider.to_string(): {"resources": {"VCPU": vcpu}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": null,
+        "consumer_type": "INSTANCE",
+    })
+}
+
+/// An instance comes to a provider and allocates so many `VCPU` of it.
+pub async fn arrive(site: &Site, instance: Uuid, provider: Uuid, vcpu: i64) {
+    let path = format!("/allocations/{instance}");
+    site.placement().put(&path, claim(provider, vcpu)).await.expect(204);
 }
