@@ -12,6 +12,7 @@ mod contract;
 mod flavors;
 mod groups;
 mod membership;
+mod migrations;
 mod placements;
 mod plans;
 mod regressions;
@@ -23,3 +24,4 @@ mod status;
 #[expect(dead_code, reason = "the tests of the other API need more of it")]
 #[path = "../api/support/mod.rs"]
 mod support;
+mod updates;

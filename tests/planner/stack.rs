@@ -24,6 +24,12 @@ pub fn flavored(name: &str, flavor: &str) -> Value {
     json!({"type": "OS::Nova::Server", "name": name, "properties": {"flavor": flavor}})
 }
 
+/// A resource with one more property.
+pub fn with(mut resource: Value, property: &str, value: Value) -> Value {
+    resource["properties"][property] = value;
+    resource
+}
+
 /// A resource with one more key of its own.
 pub fn having(mut resource: Value, key: &str, value: Value) -> Value {
     resource[key] = value;
