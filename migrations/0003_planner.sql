@@ -65,7 +65,9 @@ create table placements (
     constraint placements_ticket unique (ticket)
 );
 create index placements_orchestration_key on placements (orchestration_key);
-create index placements_resource_key on placements (resource_key) where resource_key is not null;
+-- No instance is two servers.
+create unique index placements_resource_key on placements (resource_key)
+    where resource_key is not null and not leaving;
 
 -- Stored groups that the server of a placement is in.
 create table placement_groups (

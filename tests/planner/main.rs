@@ -12,10 +12,16 @@ mod contract;
 mod flavors;
 mod groups;
 mod membership;
+mod migrations;
+mod placements;
+mod plans;
 mod regressions;
+mod reservations;
 mod site;
+mod stack;
 mod stacks;
 mod status;
 #[expect(dead_code, reason = "the tests of the other API need more of it")]
 #[path = "../api/support/mod.rs"]
 mod support;
+mod updates;

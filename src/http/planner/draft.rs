@@ -142,8 +142,8 @@ impl Draft {
         let mut slots = Vec::with_capacity(template.servers.len());
         for (entry, server) in template.servers.iter().zip(&mut stack.servers) {
             let row = row(&entry.key).cloned();
+            let before = current.template.servers.iter().find(|it| it.key == entry.key);
             if let Some(row) = &row {
-                let before = current.template.servers.iter().find(|it| it.key == entry.key);
                 let same = before.is_some_and(|before| asks_the_same(before, entry));
                 let stays = before.is_some_and(|before| {
                     (&before.zone, &before.locations) == (&entry.zone, &entry.locations)
@@ -153,7 +153,12 @@ impl Draft {
                 server.resized = !same;
                 server.fixed = same && stays;
             }
-            slots.push(slot(entry.clone(), row));
+            let mut slot = slot(entry.clone(), row);
+            // Whatever has been reserved since is newer.
+            if before.is_some_and(|before| before.resource_id == entry.resource_id) {
+                slot.resource_id = None;
+            }
+            slots.push(slot);
         }
         let kept = |it: &&PlacementRow| {
             template.servers.iter().any(|entry| entry.key == it.orchestration_key)

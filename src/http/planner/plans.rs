@@ -68,7 +68,7 @@ pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
             if plan.project != call.project() {
                 return Err(taken(&stack_id));
             }
-            match repeat(&call, &stack_id, &template, locations.clone(), terms).await {
+            match repeat(&call, &key, &template, locations.clone(), terms).await {
                 // It has been deleted since.
                 Err(gone) if gone.is_not_found() => continue,
                 repeated => return repeated,

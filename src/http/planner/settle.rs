@@ -108,7 +108,9 @@ pub(super) async fn rename(
     let deadline = Instant::now() + terms.budget;
     loop {
         let current = current(app, key, project).await?;
-        let flavors = flavors(&app.store, wish.resources()).await?;
+        let document = wish.document(&current);
+        let resources = document.as_ref().map(|document| &document.resources);
+        let flavors = flavors(&app.store, resources).await?;
         let mut draft = wish.draft(&current, &flavors)?;
         if let Some(name) = name.filter(|name| *name != draft.plan.name) {
             name.clone_into(&mut draft.plan.name);

@@ -215,6 +215,7 @@ impl<'r> Entry<'r> {
         // After a colon stands a host that the orchestrator would pin; the planner decides.
         let zone = zone.and_then(|zone| zone.split(':').next().map(str::to_owned));
         let resource_id = self.members.get("resource_id").and_then(|id| id.as_str());
+        let resource_id = resource_id.filter(|id| !id.is_empty());
         Ok(ServerEntry {
             id: self.id.to_owned(),
             key: canonical(self.id),

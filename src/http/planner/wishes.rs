@@ -57,21 +57,8 @@ impl Wish {
     pub(super) fn draft(&self, current: &Current, flavors: &[Flavor]) -> Result<Draft, Problem> {
         match self {
             Self::Repeat { locations } => repeat(current, locations.as_ref()),
-            Self::Add { resources, update } => {
-                let mut document = current.document.clone();
-                // What the plan has is as the plan has it.
-                let known = |id: &str| {
-                    document.resources.keys().any(|known| canonical(known) == canonical(id))
-                };
-                let new = resources.iter().filter(|(id, _)| !known(id));
-                let new: Object = new.map(|(id, it)| (id.clone(), it.clone())).collect();
-                document.put(&new);
-                document.put(update);
-                change(current, document, flavors)
-            }
-            Self::Replace(resources) => {
-                let document =
-                    Document { resources: resources.clone(), ..current.document.clone() };
+            Self::Add { .. } | Self::Replace(_) => {
+                let document = self.document(current).unwrap_or_else(|| current.document.clone());
                 change(current, document, flavors)
             }
             Self::Migrate { server, excluded, locations, with_mates } => {
@@ -95,15 +82,26 @@ impl Wish {
         }
     }
 
-    /// The resources whose flavors have to be looked up.
-    pub(super) fn resources(&self) -> Option<&Object> {
+    /// What the plan is asked for, if the request says: the flavors in it have to be looked up.
+    pub(super) fn document(&self, current: &Current) -> Option<Document> {
+        let mut document = current.document.clone();
         match self {
-            Self::Add { update, .. } => Some(update),
-            Self::Replace(resources) => Some(resources),
+            Self::Add { resources, update } => {
+                // What the plan has is as the plan has it.
+                let known = |id: &str| {
+                    document.resources.keys().any(|known| canonical(known) == canonical(id))
+                };
+                let new = resources.iter().filter(|(id, _)| !known(id));
+                let new: Object = new.map(|(id, it)| (id.clone(), it.clone())).collect();
+                document.put(&new);
+                document.put(update);
+            }
+            Self::Replace(resources) => document.resources.clone_from(resources),
             Self::Repeat { .. } | Self::Migrate { .. } | Self::Reserve { .. } | Self::Drop(_) => {
-                None
+                return None;
             }
         }
+        Some(document)
     }
 }
 

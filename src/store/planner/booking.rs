@@ -320,7 +320,8 @@ async fn update(tx: &mut Tx<'_>, placements: &[PlacementChange]) -> Result<()> {
 
 fn resource_taken(error: sqlx::Error, placement: &PlacementChange) -> Error {
     let taken = || Refusal::ResourceTaken(placement.resource_id.clone().unwrap_or_default());
-    refuse_on(error, [("placements_ticket", taken()), ("placements_consumer", taken())])
+    let unique = ["placements_ticket", "placements_consumer", "placements_resource_key"];
+    refuse_on(error, unique.map(|name| (name, taken())))
 }
 
 async fn join(tx: &mut Tx<'_>, placement: &PlacementChange) -> Result<()> {

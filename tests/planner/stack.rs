@@ -1,0 +1,144 @@
+//! Stacks as orchestrators send them, and what can be seen of them afterwards.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::site::{Asker, Site};
+
+/// Usages by resource class, by the names of hosts.
+pub type Usages = BTreeMap<String, Value>;
+
+/// A server that needs so many `VCPU`.
+pub fn server(name: &str, vcpu: i64) -> Value {
+    json!({
+        "type": "OS::Nova::Server",
+        "name": name,
+        "properties": {"resources": {"VCPU": vcpu}},
+    })
+}
+
+/// A server of a flavor.
+pub fn flavored(name: &str, flavor: &str) -> Value {
+    json!({"type": "OS::Nova::Server", "name": name, "properties": {"flavor": flavor}})
+}
+
+/// A resource with one more property.
+pub fn with(mut resource: Value, property: &str, value: Value) -> Value {
+    resource["properties"][property] = value;
+    resource
+}
+
+/// A resource with one more key of its own.
+pub fn having(mut resource: Value, key: &str, value: Value) -> Value {
+    resource[key] = value;
+    resource
+}
+
+/// A group of this request only.
+pub fn group(kind: &str, level: &str, members: &[&str]) -> Value {
+    json!({
+        "type": "ATT::Valet::GroupAssignment",
+        "properties": {"group_type": kind, "level": level, "resources": members},
+    })
+}
+
+/// The body that asks for a plan whose name is the id of its stack.
+pub fn plan(stack: &str, resources: Value) -> Value {
+    let mut body = json!({"plan_name": stack, "stack_id": stack});
+    body["resources"] = resources;
+    body
+}
+
+/// Makes a plan.
+pub async fn create(asker: &Asker, stack: &str, resources: Value) -> Value {
+    asker.post("/v1/plans", plan(stack, resources)).await.expect(201).json()
+}
+
+/// The hosts of a plan's servers, by the ids of the orchestrator.
+pub fn hosts(plan: &Value) -> BTreeMap<String, String> {
+    let placements = plan["placements"].as_object().unwrap().iter();
+    let host = |placement: &Value| placement["location"].as_str().unwrap_or("nowhere").to_owned();
+    placements.map(|(id, placement)| (id.clone(), host(placement))).collect()
+}
+
+/// The host of one server of a plan.
+pub fn host(plan: &Value, server: &str) -> String {
+    hosts(plan)[server].clone()
+}
+
+/// A plan as it is shown.
+pub async fn show(asker: &Asker, stack: &str) -> Value {
+    asker.get(&format!("/v1/plans/{stack}")).await.expect(200).json()
+}
+
+/// A placement as it is shown.
+pub async fn placement(asker: &Asker, id: &str) -> Value {
+    asker.get(&format!("/v1/placements/{id}")).await.expect(200).json()
+}
+
+/// All placements.
+pub async fn placements(asker: &Asker) -> Value {
+    asker.get("/v1/placements").await.expect(200).json()
+}
+
+/// Reserves a placement on one of these hosts.
+pub async fn reserve(asker: &Asker, id: &str, locations: &[&str]) -> Value {
+    let body = json!({"locations": locations});
+    asker.post(&format!("/v1/placements/{id}"), body).await.expect(201).json()
+}
+
+/// What is used of every provider, as the Placement API has it.
+pub async fn usages(site: &Site) -> Usages {
+    let placement = site.placement();
+    let providers = placement.get("/resource_providers").await.expect(200).json();
+    let mut usages = Usages::new();
+    for provider in providers["resource_providers"].as_array().unwrap() {
+        let uuid = provider["uuid"].as_str().unwrap();
+        let used = placement.get(&format!("/resource_providers/{uuid}/usages")).await.expect(200);
+        usages.insert(provider["name"].as_str().unwrap().to_owned(), used.json()["usages"].clone());
+    }
+    usages
+}
+
+/// How many `VCPU` are used of each host on which some are.
+pub async fn vcpus(site: &Site) -> BTreeMap<String, i64> {
+    let used = usages(site).await.into_iter();
+    let used = used.map(|(name, used)| (name, used["VCPU"].as_i64().unwrap_or(0)));
+    used.filter(|(_, vcpus)| *vcpus > 0).collect()
+}
+
+/// Deletes all plans, whose names are the ids of their stacks. All is as it was before then.
+pub async fn finish(site: &Site, before: &Usages) {
+    let admin = site.admin();
+    for plan in admin.get("/v1/plans").await.expect(200).json().as_array().unwrap() {
+        admin.delete(&format!("/v1/plans/{}", plan.as_str().unwrap())).await.expect(204);
+    }
+    assert_eq!(placements(&admin).await, json!([]));
+    assert_eq!(&usages(site).await, before);
+    site.audit().await;
+}
+
+/// What a consumer holds, by the ids of providers.
+pub async fn allocations(site: &Site, consumer: &str) -> Value {
+    let found = site.placement().get(&format!("/allocations/{consumer}")).await.expect(200);
+    found.json()["allocations"].clone()
+}
+
+/// The body by which an instance, as Nova does it, allocates so many `VCPU` of a provider.
+pub fn claim(provider: Uuid, vcpu: i64) -> Value {
+    json!({
+        "allocations": {provider.to_string(): {"resources": {"VCPU": vcpu}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": null,
+        "consumer_type": "INSTANCE",
+    })
+}
+
+/// An instance comes to a provider and allocates so many `VCPU` of it.
+pub async fn arrive(site: &Site, instance: Uuid, provider: Uuid, vcpu: i64) {
+    let path = format!("/allocations/{instance}");
+    site.placement().put(&path, claim(provider, vcpu)).await.expect(204);
+}
