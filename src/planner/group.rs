@@ -39,6 +39,8 @@ pub struct StoredGroup {
     pub description: Option<String>,
     /// Projects, as they were spelled when they came, in the order in which they came.
     pub members: Vec<String>,
+    /// Moves when servers come or go, and when projects go.
+    pub generation: i64,
 }
 
 impl StoredGroup {
@@ -176,6 +178,7 @@ mod tests {
             level: None,
             description: None,
             members: texts(&[A, B]),
+            generation: 0,
         }
     }
 

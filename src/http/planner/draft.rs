@@ -84,6 +84,8 @@ pub(super) struct Draft {
     pub(super) leaving: Vec<PlacementRow>,
     /// Whether the plan gets another name.
     pub(super) renamed: bool,
+    /// The generations of the stored groups at which it was allowed to use them.
+    pub(super) seen: Vec<(Uuid, i64)>,
     /// Whether, if it cannot be done otherwise, servers that nobody has reserved may move, too.
     pub(super) may_give_way: bool,
 }
@@ -116,6 +118,7 @@ impl Draft {
         document: Document,
         template: &Template,
         stack: Stack,
+        stored: &[StoredGroup],
     ) -> Self {
         let slots = template.servers.iter().map(|entry| slot(entry.clone(), None)).collect();
         Self {
@@ -127,6 +130,7 @@ impl Draft {
             removed: Vec::new(),
             leaving: Vec::new(),
             renamed: false,
+            seen: generations(stored),
             may_give_way: false,
         }
     }
@@ -168,6 +172,7 @@ impl Draft {
             removed,
             leaving,
             renamed: false,
+            seen: generations(&current.stored),
             may_give_way: false,
         }
     }
@@ -192,6 +197,10 @@ impl Draft {
             !server.fixed || server.present.as_ref().is_none_or(|it| it.holds.is_empty())
         })
     }
+}
+
+fn generations(stored: &[StoredGroup]) -> Vec<(Uuid, i64)> {
+    stored.iter().map(|group| (group.id, group.generation)).collect()
 }
 
 fn slot(entry: ServerEntry, row: Option<PlacementRow>) -> Slot {

@@ -53,6 +53,7 @@ pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
         level,
         description: text("description"),
         members: Vec::new(),
+        generation: 0,
     };
     let created = call.app.store.commit(CreateGroup(group)).await?;
     Ok(Reply::created(&view(&created?)))

@@ -6,14 +6,13 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::document::Document;
-use super::draft::Draft;
 use super::problem::Problem;
 use super::reply::Reply;
 use super::schema::{self, Check, Key, NAME_MAX, Object, optional, required};
-use super::settle::{self, Settled, Terms, new_plan};
+use super::settle::{self, Beginning, Settled, Terms, new_plan};
 use super::template::Template;
 use super::wishes::Wish;
-use super::{ledger, resolve, views};
+use super::{ledger, views};
 use crate::http::app::PlannerSettings;
 use crate::planner::ids::{canonical, same};
 use crate::store;
@@ -77,12 +76,10 @@ pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
         }
         let flavors = settle::flavors(&call.app.store, Some(&document.resources)).await?;
         document.measure(&template, &Template::default(), &flavors)?;
-        let stored = call.app.store.groups().await?;
-        let stack = resolve::stack(&document, &template, &stored, Some(call.project()))?;
         let name = text(&call.body, "plan_name").unwrap_or_default();
         let plan = new_plan(&name, &stack_id, (call.project(), call.user()));
-        let draft = Draft::new(plan, document.clone(), &template, stack);
-        if let Some(settled) = settle::create(&call.app, &draft, terms).await? {
+        let beginning = Beginning { plan: &plan, document: &document, template: &template };
+        if let Some(settled) = settle::create(&call.app, beginning, terms).await? {
             return Ok(planned(&settled, terms));
         }
     }

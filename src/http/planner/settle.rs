@@ -10,6 +10,7 @@ use super::document;
 use super::draft::{Current, Draft};
 use super::ledger;
 use super::problem::Problem;
+use super::resolve;
 use super::template;
 use super::wishes::Wish;
 use crate::http::app::App;
@@ -45,16 +46,36 @@ pub(super) struct Terms {
     pub(super) dry_run: bool,
 }
 
+/// A plan that does not exist yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beginning<'b> {
+    pub(super) plan: &'b PlanRow,
+    pub(super) document: &'b document::Document,
+    /// What the document says.
+    pub(super) template: &'b template::Template,
+}
+
+impl Beginning<'_> {
+    /// The plan as it is to be, with the groups that there are now.
+    async fn draft(self, app: &App) -> Result<Draft, Problem> {
+        let Self { plan, document, template } = self;
+        let stored = app.store.groups().await?;
+        let stack = resolve::stack(document, template, &stored, Some(&plan.project))?;
+        Ok(Draft::new(plan.clone(), document.clone(), template, stack, &stored))
+    }
+}
+
 /// Makes a plan that does not exist yet; `None` if somebody else has made it meanwhile.
 pub(super) async fn create(
     app: &App,
-    draft: &Draft,
+    beginning: Beginning<'_>,
     terms: Terms,
 ) -> Result<Option<Settled>, Problem> {
     let deadline = Instant::now() + terms.budget;
     loop {
+        let draft = beginning.draft(app).await?;
         let world = app.store.world().await?;
-        match attempt(app, draft.clone(), world, deadline, terms).await? {
+        match attempt(app, draft, world, deadline, terms).await? {
             Attempt::Done(settled) => return Ok(Some(*settled)),
             Attempt::Exists => return Ok(None),
             Attempt::Overtaken(why) if Instant::now() >= deadline => return Err(overtaken(&why)),
@@ -119,7 +140,7 @@ pub(super) async fn recommend(
     let stack = Stack { servers: vec![server], ..Stack::default() };
     let plan = new_plan("", "", ("", ""));
     let template = template::Template::default();
-    let draft = Draft::new(plan, document::Document::default(), &template, stack);
+    let draft = Draft::new(plan, document::Document::default(), &template, stack, &[]);
     let world = app.store.world().await?;
     let standing = app.store.standing(None, &[]).await?;
     let around = surroundings(&standing, app.options.planner.host_names);
@@ -184,7 +205,13 @@ async fn attempt(
     terms: Terms,
 ) -> Result<Attempt, Problem> {
     let plan = draft.exists.then_some(draft.plan.id);
-    let standing = app.store.standing(plan, &ledger::groups(&draft)).await?;
+    let groups = ledger::groups(&draft);
+    let standing = app.store.standing(plan, &groups).await?;
+    let is_seen = |group: &(Uuid, i64)| draft.seen.contains(group);
+    if standing.generations.len() < groups.len() || !standing.generations.iter().all(is_seen) {
+        // Whether the groups may be used has to be asked again.
+        return Ok(Attempt::Overtaken(Refusal::PlanChanged.to_string()));
+    }
     let around = surroundings(&standing, app.options.planner.host_names);
     let solved = solve(app, &world, draft, around, deadline).await?;
     let (draft, answer) = solved;

@@ -155,8 +155,12 @@ impl Change for RemoveMembers {
         if let Some(refusal) = group::keeps(&found, &leaving, &servers) {
             return Ok(Err(refusal));
         }
+        // A plan that was allowed to use the group, and is not booked yet, has to ask again.
         sqlx::query!(
-            "delete from planner_group_members where group_id = $1 and project = any($2)",
+            "with left_out as (
+                 delete from planner_group_members where group_id = $1 and project = any($2)
+             )
+             update planner_groups set generation = generation + 1 where id = $1",
             found.id,
             &leaving
         )
@@ -182,7 +186,7 @@ async fn lock(tx: &mut Tx<'_>, group: &str) -> Result<Option<StoredGroup>> {
         Row,
         r#"select id, name, kind, level, description,
                   array(select project from planner_group_members where group_id = g.id
-                        order by position) as "members!"
+                        order by position) as "members!", generation
            from planner_groups g where id = $1"#,
         id
     )
@@ -215,18 +219,19 @@ struct Row {
     level: Option<String>,
     description: Option<String>,
     members: Vec<String>,
+    generation: i64,
 }
 
 impl Row {
     fn read(self) -> Result<StoredGroup> {
-        let Self { id, name, kind, level, description, members } = self;
+        let Self { id, name, kind, level, description, members, generation } = self;
         let unknown = |word: &str| Error::Bug(format!("group {id}: what is {word:?}?"));
         let level = match level {
             None => None,
             Some(word) => Some(group::level_named(&word).ok_or_else(|| unknown(&word))?),
         };
         let kind = group::kind_named(&kind).ok_or_else(|| unknown(&kind))?;
-        Ok(StoredGroup { id, name, kind, level, description, members })
+        Ok(StoredGroup { id, name, kind, level, description, members, generation })
     }
 }
 
@@ -240,7 +245,7 @@ impl Store {
             Row,
             r#"select id, name, kind, level, description,
                       array(select project from planner_group_members where group_id = g.id
-                            order by position) as "members!"
+                            order by position) as "members!", generation
                from planner_groups g order by created_at, id"#
         )
         .fetch_all(self.pool())
@@ -257,7 +262,7 @@ impl Store {
             Row,
             r#"select id, name, kind, level, description,
                       array(select project from planner_group_members where group_id = g.id
-                            order by position) as "members!"
+                            order by position) as "members!", generation
                from planner_groups g where id = $1 or name = $2
                order by id is distinct from $1 limit 1"#,
             Uuid::try_parse(id_or_name).ok(),
