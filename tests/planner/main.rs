@@ -12,10 +12,13 @@ mod contract;
 mod flavors;
 mod groups;
 mod membership;
+mod races;
 mod regressions;
+mod requests;
 mod site;
 mod stacks;
 mod status;
 #[expect(dead_code, reason = "the tests of the other API need more of it")]
 #[path = "../api/support/mod.rs"]
 mod support;
+mod truth;
