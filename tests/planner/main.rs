@@ -15,7 +15,9 @@ mod membership;
 mod migrations;
 mod placements;
 mod plans;
+mod races;
 mod regressions;
+mod requests;
 mod reservations;
 mod site;
 mod stack;
@@ -24,4 +26,5 @@ mod status;
 #[expect(dead_code, reason = "the tests of the other API need more of it")]
 #[path = "../api/support/mod.rs"]
 mod support;
+mod truth;
 mod updates;

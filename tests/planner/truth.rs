@@ -1,0 +1,283 @@
+//! What holds at any time, whoever does what at the same time: asked of the database in one snapshot.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::Value;
+use sqlx::{Connection, PgConnection};
+use uuid::Uuid;
+
+use crate::requests::text;
+use crate::site::Site;
+
+/// What clients have done by themselves, which the planner cannot answer for.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Consumers that took over what a server held, to migrate it.
+    pub migrations: HashSet<Uuid>,
+    /// Instances that were reserved in a stack, with the exclusivity groups of that.
+    pub former: HashSet<(Uuid, Uuid)>,
+    /// Placements whose holds were deleted as if they were anybody's.
+    pub dropped: HashSet<Uuid>,
+    /// Stacks of which servers have been reserved for instances, which go where they like.
+    pub inhabited: HashSet<String>,
+}
+
+/// No inventory is overdrawn.
+const CAPACITY: &str = "
+    select format('%s: %s of class %s is used', p.name, i.used, i.class_id)
+    from inventories i join providers p on p.id = i.provider_id
+    where i.used > floor((i.total - i.reserved) * i.allocation_ratio)";
+
+/// Whatever is held for plans is held for a placement.
+const HOLDS_OF_NOBODY: &str = "
+    select format('hold %s is of no placement', c.uuid)
+    from consumers c join consumer_types t on t.id = c.consumer_type_id
+    where t.name = 'VALET_PLAN' and not exists (select from placements p where p.consumer = c.uuid)";
+
+/// Nothing is held for a placement beside its instance.
+const COUNTED_TWICE: &str = "
+    with own as (
+        select p.id, p.root_id from providers p where not exists (
+            select from provider_traits pt join traits t on t.id = pt.trait_id
+            where pt.provider_id = p.id and t.name = 'MISC_SHARES_VIA_AGGREGATE')
+    ), at as (
+        select distinct c.uuid, own.root_id
+        from consumers c join allocations a on a.consumer_id = c.id join own on own.id = a.provider_id
+    )
+    select format('placement %s is held beside %s, who took it over', p.id, p.consumer)
+    from placements p join consumers c on c.uuid = p.id where p.consumer <> p.id
+    union all
+    select format('placement %s is held beside %s, who is there already', p.id, p.ticket)
+    from placements p join at hold on hold.uuid = p.consumer
+    join at instance on instance.uuid = p.ticket and instance.root_id = hold.root_id";
+
+/// Nobody is in a unit that a group has to itself but those of the group. $1: see
+/// [`Known::migrations`]; $2, $3: see [`Known::former`].
+const STRANGERS: &str = "
+    select distinct format('%s is on %s, which is kept for %s', c.uuid, r.name, e.group_id)
+    from exclusive_units e join providers r on r.id = e.root_id
+    join providers p on p.root_id = e.root_id
+    join allocations a on a.provider_id = p.id join consumers c on c.id = a.consumer_id
+    where c.uuid <> all($1) and not exists (
+        select from placements s join placement_groups g on g.placement_id = s.id
+        where g.group_id = e.group_id
+          and (c.uuid in (s.consumer, s.ticket) or s.resource_key = c.uuid::text)
+    ) and not exists (
+        select from unnest($2::uuid[], $3::uuid[]) as f (consumer, group_id)
+        where f.consumer = c.uuid and f.group_id = e.group_id)";
+
+/// The trait is on those hosts that are kept, and on no other provider.
+const TRAITS: &str = "
+    with marked as (
+        select pt.provider_id as id from provider_traits pt join traits t on t.id = pt.trait_id
+        where t.name = 'CUSTOM_VALET_EXCLUSIVE'
+    ), kept as (select distinct root_id as id from exclusive_units)
+    select format('provider %s is marked, and not kept', id) from (table marked except table kept) as it
+    union all
+    select format('provider %s is kept, and not marked', id) from (table kept except table marked) as it";
+
+/// No placement that nobody has taken over is without its hold. $1: see [`Known::dropped`].
+const HELD: &str = "
+    select format('nothing is held for placement %s', p.id) from placements p
+    where p.consumer = p.id and p.id <> all($1)
+      and not exists (select from consumers c where c.uuid = p.id)";
+
+/// Where the holds of plans are.
+const SPOTS: &str = "
+    select distinct p.plan_id, p.orchestration_id, g.id, g.kind, coalesce(g.level, 'host'),
+           r.name, coalesce(rack.name, ''),
+           exists (select from exclusive_units e where e.root_id = r.id and e.group_id = g.id
+                   and e.level = coalesce(g.level, 'host'))
+    from placements p
+    join consumers c on c.uuid = p.id join allocations a on a.consumer_id = c.id
+    join providers own on own.id = a.provider_id and not exists (
+        select from provider_traits pt join traits t on t.id = pt.trait_id
+        where pt.provider_id = own.id and t.name = 'MISC_SHARES_VIA_AGGREGATE')
+    join providers r on r.id = own.root_id
+    left join (select pt.provider_id, t.name from provider_traits pt join traits t
+               on t.id = pt.trait_id where t.name like 'CUSTOM\\_RACK\\_%') rack
+         on rack.provider_id = r.id
+    left join placement_groups pg on pg.placement_id = p.id
+    left join planner_groups g on g.id = pg.group_id
+    where p.consumer = p.id and not p.leaving";
+
+type SpotRow = (Uuid, String, Option<Uuid>, Option<String>, String, String, String, bool);
+
+/// Where a server is that the planner placed.
+#[derive(Clone, Debug)]
+struct Spot {
+    host: String,
+    rack: String,
+}
+
+impl Spot {
+    fn unit(&self, level: &str) -> &str {
+        if level == "rack" { &self.rack } else { &self.host }
+    }
+}
+
+/// Everything that does not hold, one sentence each.
+pub async fn faults(session: &mut PgConnection, known: &Known) -> Vec<String> {
+    let mut faults = berth::store::audit::audit(session).await.unwrap();
+    let mut snapshot = session.begin().await.unwrap();
+    sqlx::query("set transaction isolation level repeatable read read only")
+        .execute(&mut *snapshot)
+        .await
+        .unwrap();
+    for question in [CAPACITY, HOLDS_OF_NOBODY, COUNTED_TWICE, TRAITS] {
+        let found = sqlx::query_scalar::<_, String>(question).fetch_all(&mut *snapshot).await;
+        faults.extend(found.unwrap());
+    }
+    let list = |set: &HashSet<Uuid>| set.iter().copied().collect::<Vec<_>>();
+    let (instances, groups): (Vec<Uuid>, Vec<Uuid>) = known.former.iter().copied().unzip();
+    let strangers = sqlx::query_scalar::<_, String>(STRANGERS)
+        .bind(list(&known.migrations))
+        .bind(instances)
+        .bind(groups)
+        .fetch_all(&mut *snapshot)
+        .await;
+    faults.extend(strangers.unwrap());
+    let without = sqlx::query_scalar::<_, String>(HELD)
+        .bind(list(&known.dropped))
+        .fetch_all(&mut *snapshot)
+        .await;
+    faults.extend(without.unwrap());
+    let spots: Vec<SpotRow> = sqlx::query_as(SPOTS).fetch_all(&mut *snapshot).await.unwrap();
+    let plans: Vec<(Uuid, String, String, Vec<String>)> = sqlx::query_as(
+        "select s.id, s.stack_id, s.document,
+                array(select orchestration_id from placements p
+                      where p.plan_id = s.id and not p.leaving order by position)
+         from plans s",
+    )
+    .fetch_all(&mut *snapshot)
+    .await
+    .unwrap();
+    snapshot.rollback().await.unwrap();
+    faults.extend(stored_groups(&spots));
+    let mut by_plan: HashMap<Uuid, BTreeMap<String, Spot>> = HashMap::new();
+    for (plan, server, _, _, _, host, rack, _) in spots {
+        by_plan.entry(plan).or_default().insert(server, Spot { host, rack });
+    }
+    for (id, stack, document, placements) in plans {
+        let spots = by_plan.remove(&id).unwrap_or_default();
+        let document: Value = serde_json::from_str(&document).unwrap();
+        let whole = !known.inhabited.contains(&stack);
+        faults.extend(plan(&stack, &document["resources"], &placements, &spots, whole));
+    }
+    faults
+}
+
+/// What stored groups ask of servers that the planner placed.
+fn stored_groups(spots: &[SpotRow]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut taken: HashMap<(Uuid, String), String> = HashMap::new();
+    for (plan, server, group, kind, level, host, rack, kept) in spots {
+        let Some(group) = group else { continue };
+        let spot = Spot { host: host.clone(), rack: rack.clone() };
+        match kind.as_deref() {
+            Some("exclusivity") if !kept => {
+                faults.push(format!("{server} of {plan} is on {host}: not kept for {group}"));
+            }
+            Some("diversity") => {
+                let unit = spot.unit(level).to_owned();
+                let place = (*group, unit);
+                let server = format!("{server} of {plan}");
+                if let Some(other) = taken.insert(place.clone(), server.clone()) {
+                    faults.push(format!("{server} and {other} of diversity group {place:?}"));
+                }
+            }
+            _ => {}
+        }
+    }
+    faults
+}
+
+/// That a plan has all its placements, and keeps the groups of its own.
+fn plan(
+    stack: &str,
+    resources: &Value,
+    placements: &[String],
+    spots: &BTreeMap<String, Spot>,
+    whole: bool,
+) -> Vec<String> {
+    let mut faults = Vec::new();
+    let resources = resources.as_object().unwrap();
+    let is = |entry: &Value, kind: &str| text(&entry["type"]).ends_with(kind);
+    let mut servers: Vec<&String> =
+        resources.iter().filter(|(_, it)| is(it, "Server")).map(|(id, _)| id).collect();
+    let mut placed: Vec<&String> = placements.iter().collect();
+    servers.sort_unstable();
+    placed.sort_unstable();
+    if servers != placed {
+        faults.push(format!("{stack} asks for {servers:?} and has {placed:?}"));
+    }
+    for entry in resources.values().filter(|it| is(it, "Assignment")) {
+        let properties = &entry["properties"];
+        let members = properties["resources"].as_array().unwrap().iter().map(text);
+        let at: Vec<&Spot> = members.filter_map(|id| spots.get(id)).collect();
+        let units: HashSet<&str> =
+            at.iter().map(|it| it.unit(text(&properties["level"]))).collect();
+        let broken = match text(&properties["group_type"]) {
+            "diversity" => units.len() < at.len(),
+            "affinity" => whole && units.len() > 1,
+            _ => false,
+        };
+        if broken {
+            faults.push(format!("{stack} breaks {properties}: {at:?}"));
+        }
+    }
+    faults
+}
+
+impl Site {
+    /// Fails unless all that has to hold does, in this state and for these answers.
+    pub async fn assert_true(&self, known: &Known) {
+        let faults = faults(&mut self.session().await, known).await;
+        assert!(faults.is_empty(), "{faults:#?}");
+        self.assert_answers_are_true().await;
+    }
+
+    /// Fails unless nobody holds anything, and no host is kept for anybody.
+    pub async fn assert_empty(&self) {
+        self.audit().await;
+        let left: Vec<String> = sqlx::query_scalar(
+            "select format('%s holds something', uuid) from consumers
+             union all select format('%s of %s is used', used, class_id) from inventories where used > 0
+             union all select format('%s is kept for %s', unit, group_id) from exclusive_units
+             union all select 'a host is marked' from provider_traits pt join traits t
+                       on t.id = pt.trait_id where t.name = 'CUSTOM_VALET_EXCLUSIVE'",
+        )
+        .fetch_all(&mut self.session().await)
+        .await
+        .unwrap();
+        assert!(left.is_empty(), "{left:#?}");
+    }
+
+    /// Fails unless every plan says of each of its servers where it is. To be asked while nothing
+    /// changes.
+    pub async fn assert_answers_are_true(&self) {
+        let places: Vec<(Uuid, String, Option<String>)> = sqlx::query_as(
+            "select p.plan_id, p.orchestration_id, min(r.name)
+             from placements p left join consumers c on c.uuid = p.consumer
+             left join allocations a on a.consumer_id = c.id
+             left join providers own on own.id = a.provider_id and not exists (
+                 select from provider_traits pt join traits t on t.id = pt.trait_id
+                 where pt.provider_id = own.id and t.name = 'MISC_SHARES_VIA_AGGREGATE')
+             left join providers r on r.id = own.root_id
+             where not p.leaving group by 1, 2",
+        )
+        .fetch_all(&mut self.session().await)
+        .await
+        .unwrap();
+        let mut plans: HashMap<Uuid, Value> = HashMap::new();
+        for (plan, server, host) in places {
+            if let std::collections::hash_map::Entry::Vacant(entry) = plans.entry(plan) {
+                entry.insert(
+                    self.admin().get(&format!("/v1/plans/{plan}")).await.expect(200).json(),
+                );
+            }
+            let said = &plans[&plan]["placements"][&server]["location"];
+            assert_eq!(said.as_str(), host.as_deref(), "{server} of {plan}");
+        }
+    }
+}
