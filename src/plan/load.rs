@@ -216,7 +216,8 @@ impl<'p> Sizes<'p> {
             let at = self.problem.servers[*server].ways.iter().zip(&mut free);
             for (ways, free) in at {
                 clock.is_up_after(1 + 2 * ways.len());
-                for (pool, _) in ways.iter().flat_map(|Way(draws)| draws) {
+                let draws = ways.iter().flat_map(|Way(draws)| draws);
+                for (pool, _) in draws.filter(|(_, amount)| *amount > 0) {
                     let Some(it) = self.problem.pools.get(*pool) else { continue };
                     if !self.shared[*pool] && !std::mem::replace(&mut counted[*pool], true) {
                         free[it.class] += u128::from(it.free);

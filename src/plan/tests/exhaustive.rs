@@ -99,7 +99,7 @@ fn trees() -> impl Strategy<Value = Vec<Tree>> {
     });
     // Few sorts of hosts, so that many are alike.
     let sorts = prop::collection::vec(tree, 1..4);
-    (sorts, prop::collection::vec((0_usize..3, 0_u32..3), 1..5)).prop_map(|(sorts, hosts)| {
+    (sorts, prop::collection::vec((0_usize..3, 0_u32..3), 1..6)).prop_map(|(sorts, hosts)| {
         let host = |(sort, rack): (usize, u32)| {
             let mut tree = sorts[sort % sorts.len()].clone();
             tree.rack = tree.rack.map(|_| rack);
@@ -148,6 +148,14 @@ fn pools_and_ways(trees: &[Tree], sizes: &[Size], shared: [u64; 2]) -> (Vec<Pool
     (pools, ways)
 }
 
+/// Ways of two sizes that draw on any pools, most of which several hosts draw on.
+fn any_ways(hosts: usize) -> impl Strategy<Value = (Vec<Pool>, Vec<Ways>)> {
+    let pool = (0_usize..2, 0_u64..6).prop_map(|(class, free)| Pool { class, free });
+    let way = prop::collection::vec((0_usize..5, 0_u64..3), 0..3).prop_map(Way);
+    let ways = prop::collection::vec(prop::collection::vec(way, 0..4), hosts);
+    (prop::collection::vec(pool, 5), prop::collection::vec(ways, 2))
+}
+
 fn rules(count: usize) -> impl Strategy<Value = Vec<Rule>> {
     let level = prop::sample::select(vec![Level::Host, Level::Rack, Level::Cluster]);
     let some = prop::sample::subsequence((0..count).collect::<Vec<_>>(), 1..=count);
@@ -164,9 +172,13 @@ fn rules(count: usize) -> impl Strategy<Value = Vec<Rule>> {
 
 fn problems() -> impl Strategy<Value = Problem> {
     let world = (trees(), sizes(), [0_u64..6, 0_u64..6], 1_usize..6);
-    world.prop_flat_map(|(trees, sizes, shared, count)| {
+    let world = world.prop_flat_map(|(trees, sizes, shared, count)| {
+        let of_trees = Just(pools_and_ways(&trees, &sizes, shared));
+        let any_ways = any_ways(trees.len());
+        (Just(trees), prop_oneof![3 => of_trees, 1 => any_ways], Just(count))
+    });
+    world.prop_flat_map(|(trees, (pools, ways), count)| {
         let hosts = trees.len();
-        let (pools, ways) = pools_and_ways(&trees, &sizes, shared);
         let ways: Vec<Arc<Ways>> = ways.into_iter().map(Arc::new).collect();
         let server = (
             prop::sample::select(ways),
