@@ -18,8 +18,8 @@ pub struct Exclusivity {
     pub groups_of: HashMap<Uuid, BTreeSet<Uuid>>,
     /// Whether strangers are let in, and only remarked on.
     pub report_only: bool,
-    /// What has been remarked on so far.
-    pub reported: Vec<Refusal>,
+    /// Why who has been let in where: by consumer and provider.
+    pub reported: BTreeMap<(Uuid, Uuid), Refusal>,
 }
 
 /// A group that has a unit to itself.
@@ -72,7 +72,7 @@ impl Exclusivity {
             if !self.report_only {
                 return Err(refusal);
             }
-            self.reported.push(refusal);
+            self.reported.insert((wish.consumer, wish.provider), refusal);
         }
         Ok(())
     }

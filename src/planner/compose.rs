@@ -14,6 +14,7 @@ use super::filter::{Filter, Reason, Scene};
 use super::flavor::Size;
 use super::stack::{Server, Stack, Surroundings};
 use super::topology::{Spot, Topology};
+use crate::model::exclusive::EXCLUSIVE_TRAIT;
 use crate::model::{ClassId, ProviderId};
 use crate::plan::{self, Level, Pool, Problem, Rule, Way, Ways, groups};
 use crate::search::{self, Group as RequestGroup, Next, Request, Unknown};
@@ -210,9 +211,11 @@ fn candidates(
     size: &Size,
     is_time_up: &mut dyn FnMut() -> bool,
 ) -> Result<Options, Failure> {
+    // Hosts get this trait when a group gets them to itself, which groups say and not flavors.
+    let required = size.required.iter().filter(|name| *name != EXCLUSIVE_TRAIT);
     let group = RequestGroup {
         resources: size.needs.iter().map(|(class, amount)| (class.clone(), *amount)).collect(),
-        required: size.required.iter().map(|name| vec![name.clone()]).collect(),
+        required: required.map(|name| vec![name.clone()]).collect(),
         forbidden: size.forbidden.clone(),
         ..RequestGroup::default()
     };

@@ -27,16 +27,14 @@ use self::topology::Topology;
 pub use self::words::{Demand, Explanation};
 use crate::model::ProviderId;
 use crate::plan::groups::Kind;
-use crate::plan::{Cost, Outcome, explain, solve};
+use crate::plan::{Cost, Outcome, Solution, explain, solve};
 use crate::world::{Provider, World};
 
 /// Places for all servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// One for each server of the stack.
-    pub places: Vec<Placed>,
-    /// The stored groups of each server.
-    pub groups: Vec<BTreeSet<Uuid>>,
+    /// One for each server of the stack; `None` for those that are absent.
+    pub places: Vec<Option<Placed>>,
     /// Hosts that groups get to themselves which they do not have yet.
     pub units: Vec<KeptHost>,
     /// What it costs.
@@ -54,6 +52,8 @@ pub struct Placed {
     pub wants: Option<Vec<(Uuid, String, i64)>>,
     /// Whether it was elsewhere before.
     pub moved: bool,
+    /// The stored groups that it is in.
+    pub groups: BTreeSet<Uuid>,
 }
 
 /// Why there are no places.
@@ -83,23 +83,29 @@ pub fn places(
     is_time_up: &mut dyn FnMut() -> bool,
     is_time_over: &mut dyn FnMut() -> bool,
 ) -> Result<Answer, Failure> {
-    let composed = compose(world, stack, around, is_time_up)?;
+    let (present, seats) = stack.present();
+    let composed = compose(world, &present, around, is_time_up)?;
     match solve(&composed.problem, &mut *is_time_up) {
-        Outcome::Placed(solution) => Ok(answer(&composed, stack, around, &solution)),
+        Outcome::Placed(solution) => {
+            let placed = placed(&composed, &present, &solution);
+            let units = units(&composed.world, &present, around, &placed);
+            let mut places = vec![None; stack.servers.len()];
+            for (seat, placed) in seats.into_iter().zip(placed) {
+                if let Some(place) = places.get_mut(seat) {
+                    *place = Some(placed);
+                }
+            }
+            Ok(Answer { places, units, cost: solution.cost, bound: solution.bound })
+        }
         Outcome::OutOfTime => Err(Failure::OutOfTime),
         Outcome::Impossible => {
             let conflict = explain(&composed.problem, is_time_over);
-            Err(Failure::NoPlaces(words::explanation(&composed, stack, &conflict)))
+            Err(Failure::NoPlaces(words::explanation(&composed, &present, &conflict)))
         }
     }
 }
 
-fn answer(
-    composed: &Composed,
-    stack: &Stack,
-    around: &Surroundings,
-    solution: &crate::plan::Solution,
-) -> Answer {
+fn placed(composed: &Composed, stack: &Stack, solution: &Solution) -> Vec<Placed> {
     let Composed { problem, world, hosts, .. } = composed;
     let mut places = Vec::with_capacity(stack.servers.len());
     for (nth, (server, place)) in stack.servers.iter().zip(&solution.places).enumerate() {
@@ -109,11 +115,10 @@ fn answer(
             host: hosts.get(place.host).map(|host| host.name.clone()).unwrap_or_default(),
             wants: ways.filter(|_| !is_fixed(server)).map(|way| wants(composed, world, &way.0)),
             moved: was_on.is_some_and(|home| home != place.host),
+            groups: composed.memberships.get(nth).cloned().unwrap_or_default(),
         });
     }
-    let groups = composed.memberships.clone();
-    let units = units(world, stack, around, &places, &groups);
-    Answer { places, groups, units, cost: solution.cost, bound: solution.bound }
+    places
 }
 
 fn wants(composed: &Composed, world: &World, draws: &[(usize, u64)]) -> Vec<(Uuid, String, i64)> {
@@ -126,13 +131,7 @@ fn wants(composed: &Composed, world: &World, draws: &[(usize, u64)]) -> Vec<(Uui
 }
 
 /// The hosts of the units in which the servers of exclusivity groups are, that are not theirs yet.
-fn units(
-    world: &World,
-    stack: &Stack,
-    around: &Surroundings,
-    places: &[Placed],
-    groups: &[BTreeSet<Uuid>],
-) -> Vec<KeptHost> {
+fn units(world: &World, stack: &Stack, around: &Surroundings, places: &[Placed]) -> Vec<KeptHost> {
     let topology = Topology::of(world, around.racks_by_names);
     let mut known: HashSet<KeptHost> = around.kept.iter().cloned().collect();
     let mut taken: Vec<KeptHost> = Vec::new();
@@ -140,10 +139,8 @@ fn units(
         let Some(stored) = group.stored else { continue };
         // Where an instance has gone by itself there may be others, who stay.
         let is_placed = |placed: &Placed| placed.wants.as_ref().is_some_and(|it| !it.is_empty());
-        let members = places.iter().zip(groups);
-        let members =
-            members.filter(|(placed, groups)| is_placed(placed) && groups.contains(&stored));
-        let hosts: BTreeSet<&str> = members.map(|(placed, _)| placed.host.as_str()).collect();
+        let members = places.iter().filter(|it| is_placed(it) && it.groups.contains(&stored));
+        let hosts: BTreeSet<&str> = members.map(|placed| placed.host.as_str()).collect();
         for (unit, roots) in topology.units(world, group.level) {
             if !roots.iter().any(|root| hosts.contains(root.name())) {
                 continue;

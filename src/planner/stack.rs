@@ -21,6 +21,26 @@ pub struct Stack {
 }
 
 impl Stack {
+    /// The stack without servers that are absent, and the positions of those that are left.
+    pub(super) fn present(&self) -> (Self, Vec<usize>) {
+        let is_present = |nth: &usize| self.servers.get(*nth).is_some_and(|it| !it.absent);
+        let seats: Vec<usize> = (0..self.servers.len()).filter(is_present).collect();
+        let seat = |member: &Member| match member {
+            Member::Server(server) => seats.binary_search(server).ok().map(Member::Server),
+            Member::Group(group) => Some(Member::Group(*group)),
+        };
+        let group = |it: &Group| Group {
+            members: it.members.iter().filter_map(seat).collect(),
+            ..it.clone()
+        };
+        let stack = Self {
+            servers: seats.iter().filter_map(|seat| self.servers.get(*seat)).cloned().collect(),
+            groups: self.groups.iter().map(group).collect(),
+            spread: self.spread,
+        };
+        (stack, seats)
+    }
+
     /// The rules that the groups come to, each with the position of its group.
     ///
     /// # Errors
@@ -76,6 +96,8 @@ pub struct Server {
     pub fixed: bool,
     /// Whether what is held for it is not what it needs any more.
     pub resized: bool,
+    /// Whether it has lost its place and is not to get another one now. Nothing is asked for it.
+    pub absent: bool,
 }
 
 impl Server {
@@ -96,6 +118,7 @@ impl Server {
             present: None,
             fixed: false,
             resized: false,
+            absent: false,
         }
     }
 }

@@ -308,3 +308,74 @@ async fn updates_never_stand_in_the_way() {
     admin.delete("/v1/plans/s").await.expect(204);
     assert_eq!(usages(&site).await, json!({}));
 }
+
+/// A server whose instance is gone is nobody's hindrance: it gets another place when it is reserved
+/// itself, and not before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_gone_stands_in_nobodys_way() {
+    let site = Site::new().await;
+    let host = site.racks(1, 1, HOST).await[0];
+    let (admin, placement) = (site.admin(), site.placement());
+    let resources = json!({"a": server("a", 6, &json!({})), "b": server("b", 2, &json!({}))});
+    create(&admin, "s", resources).await.expect(201);
+    let instance = uuid::Uuid::new_v4();
+    admin.post("/v1/placements/a", json!({"resource_id": instance})).await.expect(201);
+    let claim = |vcpu: i64| {
+        json!({
+            "allocations": {host.to_string(): {"resources": {"VCPU": vcpu}}},
+            "project_id": "p", "user_id": "u", "consumer_generation": null,
+            "consumer_type": "INSTANCE",
+        })
+    };
+    placement.put(&format!("/allocations/{instance}"), claim(6)).await.expect(204);
+    placement.delete(&format!("/allocations/{instance}")).await.expect(204);
+    assert_eq!(admin.get("/v1/placements/a").await.json()["location"], Value::Null);
+    let stranger = format!("/allocations/{}", uuid::Uuid::new_v4());
+    placement.put(&stranger, claim(12)).await.expect(204);
+    let b = admin.post("/v1/placements/b", json!({})).await.expect(201).json();
+    assert_eq!(b["location"], "r01h01");
+    assert_eq!(admin.get("/v1/placements/a").await.json()["location"], Value::Null);
+    admin.delete("/v1/placements/b").await.expect(204);
+    admin.post("/v1/placements/a", json!({})).await.expect(409);
+    placement.delete(&stranger).await.expect(204);
+    let a = admin.post("/v1/placements/a", json!({})).await.expect(201).json();
+    assert_eq!(a["location"], "r01h01");
+    site.audit().await;
+}
+
+/// An instance that is there before its plan is not counted twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_that_is_there_already_takes_its_place() {
+    let site = Site::new().await;
+    let host = site.racks(1, 1, HOST).await[0];
+    let instance = uuid::Uuid::new_v4();
+    let body = json!({
+        "allocations": {host.to_string(): {"resources": {"VCPU": 2, "MEMORY_MB": 2000, "DISK_GB": 20}}},
+        "project_id": "admin", "user_id": "u", "consumer_generation": null,
+        "consumer_type": "INSTANCE",
+    });
+    site.placement().put(&format!("/allocations/{instance}"), body).await.expect(204);
+    let mut known = server("a", 2, &json!({}));
+    known["resource_id"] = json!(instance);
+    create(&site.admin(), "s", json!({"a": known})).await.expect(201);
+    let used = usages(&site).await;
+    assert_eq!(used["INSTANCE"]["VCPU"], 2);
+    assert_eq!(used.get("VALET_PLAN"), None, "{used}");
+    let view = site.admin().get("/v1/placements/a").await.json();
+    assert_eq!(view["location"], "r01h01");
+    assert_eq!(view["resource_id"], json!(instance));
+    site.audit().await;
+}
+
+/// What can only be done is not tried out.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_plans_are_tried_out() {
+    let site = Site::new().await;
+    site.racks(1, 1, HOST).await;
+    let admin = site.admin();
+    create(&admin, "s", json!({"a": server("a", 2, &json!({}))})).await.expect(201);
+    admin.delete("/v1/plans/s?dry_run=true").await.expect(400);
+    admin.delete("/v1/placements/a?dry_run=true").await.expect(400);
+    admin.post("/v1/placements/a?dry_run=true", json!({})).await.expect(400);
+    admin.delete("/v1/plans/s?dry_run=false").await.expect(204);
+}

@@ -12,6 +12,9 @@ use crate::http::path::Captured;
 use crate::http::site::Site;
 use crate::planner::ids::canonical;
 
+/// The parameter that says that nothing is to be written.
+const DRY_RUN: &str = "dry_run";
+
 /// The role of administrators.
 const ADMIN: &str = "admin";
 
@@ -60,7 +63,7 @@ impl Call {
     }
 
     /// Whether the query says yes to something.
-    pub(super) fn flag(&self, name: &str) -> Result<bool, Problem> {
+    fn flag(&self, name: &str) -> Result<bool, Problem> {
         let said = self.query.iter().rev().find(|(known, _)| known == name);
         match said.map(|(_, value)| value.to_ascii_lowercase()).as_deref() {
             None | Some("false" | "0" | "no") => Ok(false),
@@ -69,6 +72,19 @@ impl Call {
                 Err(Problem::bad_request(format!("{name} must be true or false, not {other}")))
             }
         }
+    }
+
+    /// Refuses to try out what can only be done.
+    pub(super) fn no_dry_run(&self) -> Result<(), Problem> {
+        if self.flag(DRY_RUN)? {
+            return Err(Problem::bad_request("dry_run is for creating and updating plans"));
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is to be written.
+    pub(super) fn is_dry_run(&self) -> Result<bool, Problem> {
+        self.flag(DRY_RUN)
     }
 
     /// Whether the caller is an administrator.

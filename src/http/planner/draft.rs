@@ -152,6 +152,8 @@ impl Draft {
                 server.present = Some(Present { holds: row.holds.clone(), ours });
                 server.resized = !same;
                 server.fixed = same && stays;
+                // Its instance is gone, and it may come back by itself.
+                server.absent = same && row.holds.is_empty() && row.reserved == Some(true);
             }
             let mut slot = slot(entry.clone(), row);
             // Whatever has been reserved since is newer.
@@ -196,10 +198,19 @@ impl Draft {
         self.slots.iter().position(is_it)
     }
 
+    /// Asks nothing for servers that have lost their places, but for one.
+    pub(super) fn leave_lost(&mut self, but: Option<usize>) {
+        for (nth, server) in self.stack.servers.iter_mut().enumerate() {
+            let lost = server.present.as_ref().is_some_and(|it| it.holds.is_empty());
+            server.absent = lost && Some(nth) != but;
+        }
+    }
+
     /// Whether anybody needs a place.
     pub(super) fn is_open(&self) -> bool {
         self.stack.servers.iter().any(|server| {
-            !server.fixed || server.present.as_ref().is_none_or(|it| it.holds.is_empty())
+            let has_place = server.present.as_ref().is_some_and(|it| !it.holds.is_empty());
+            !server.absent && !(server.fixed && has_place)
         })
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn hosts(
     host_names: bool,
 ) -> Vec<Option<String>> {
     if let Some(answer) = answer {
-        return answer.places.iter().map(|placed| Some(placed.host.clone())).collect();
+        return answer.places.iter().map(|it| it.as_ref().map(|it| it.host.clone())).collect();
     }
     let topology = Topology::of(world, host_names);
     let host = |slot: &Slot| {
@@ -51,9 +51,8 @@ pub(super) fn hosts(
 pub(super) fn booking(draft: &Draft, answer: Option<&Answer>, world: &World) -> Option<Booking> {
     let mut ledger = Ledger::new(draft, world);
     for (nth, slot) in draft.slots.iter().enumerate() {
-        let placed = answer.and_then(|answer| answer.places.get(nth));
-        let groups = answer.and_then(|answer| answer.groups.get(nth)).cloned();
-        ledger.enter(nth, slot, placed, groups);
+        let placed = answer.and_then(|answer| answer.places.get(nth)?.as_ref());
+        ledger.enter(nth, slot, placed);
     }
     for row in &draft.removed {
         ledger.concern(&row.groups);
@@ -129,17 +128,12 @@ impl<'l> Ledger<'l> {
     }
 
     /// Enters one server with its place.
-    fn enter(
-        &mut self,
-        nth: usize,
-        slot: &Slot,
-        placed: Option<&Placed>,
-        groups: Option<BTreeSet<Uuid>>,
-    ) {
+    fn enter(&mut self, nth: usize, slot: &Slot, placed: Option<&Placed>) {
+        let groups: Option<Vec<Uuid>> = placed.map(|it| it.groups.iter().copied().collect());
         let position = i32::try_from(nth).unwrap_or(i32::MAX);
         let Some(row) = &slot.row else {
             let Some(wants) = placed.and_then(|placed| placed.wants.clone()) else { return };
-            let change = begin(slot, position, groups.into_iter().flatten().collect());
+            let change = begin(slot, position, groups.unwrap_or_default());
             self.concern(&change.groups);
             self.claim(change.id, wants);
             self.placements.push(change);
@@ -151,7 +145,7 @@ impl<'l> Ledger<'l> {
         change.name.clone_from(&slot.entry.name);
         change.metadata = serde_json::Value::from(slot.entry.metadata.clone()).to_string();
         if let Some(groups) = groups {
-            change.groups = groups.into_iter().collect();
+            change.groups = groups;
         }
         if slot.resource_id.is_some() {
             change.resource_id.clone_from(&slot.resource_id);
@@ -185,7 +179,7 @@ impl<'l> Ledger<'l> {
     /// What is held for the plan becomes a ticket for the instance.
     fn reserve(&mut self, row: &PlacementRow, change: &mut PlacementChange) {
         change.reserved = Some(true);
-        let instance = change.resource_key.as_deref().and_then(|key| Uuid::parse_str(key).ok());
+        let instance = change.resource_id.as_deref().and_then(instance);
         let instance = instance.filter(|instance| change.consumer != *instance);
         if change.consumer != change.id || instance.is_none() {
             return;
@@ -232,6 +226,11 @@ impl<'l> Ledger<'l> {
     }
 }
 
+/// The consumer that an instance is, if its id can be one's.
+fn instance(resource_id: &str) -> Option<Uuid> {
+    Uuid::parse_str(&canonical(resource_id)).ok()
+}
+
 /// The placement of a server that is new.
 fn begin(slot: &Slot, position: i32, groups: Vec<Uuid>) -> PlacementChange {
     let id = Uuid::new_v4();
@@ -246,7 +245,8 @@ fn begin(slot: &Slot, position: i32, groups: Vec<Uuid>) -> PlacementChange {
         resource_key: slot.resource_id.as_deref().map(canonical),
         reserved: None,
         consumer: id,
-        ticket: None,
+        // An instance that is known already need not be reserved for.
+        ticket: slot.resource_id.as_deref().and_then(instance),
         metadata: serde_json::Value::from(slot.entry.metadata.clone()).to_string(),
         leaving: false,
         groups,

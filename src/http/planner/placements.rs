@@ -46,7 +46,8 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
 fn narrowed(call: &Call) -> Wanted {
     let asked = |name: &str| {
         let pair = call.query.iter().find(|(known, _)| known == name);
-        pair.map(|(_, value)| canonical(value))
+        // Null asks for those that have none.
+        pair.filter(|(_, value)| value != "null").map(|(_, value)| canonical(value))
     };
     let uuid = |name| asked(name).and_then(|key| Uuid::parse_str(&key).ok());
     Wanted {
@@ -90,6 +91,7 @@ pub(super) async fn exists(call: Call) -> Result<(), Problem> {
 
 /// `POST /v1/placements/{placement}`: reserves it, on one of the locations.
 pub(super) async fn reserve(call: Call) -> Result<Reply, Problem> {
+    call.no_dry_run()?;
     if !call.body.is_empty() {
         schema::check(&call.body, &RESERVE)?;
     }
@@ -109,7 +111,7 @@ pub(super) async fn reserve(call: Call) -> Result<Reply, Problem> {
         locations: list_of(&call.body, "locations"),
         replan,
     };
-    let terms = Terms { dry_run: false, ..terms(&call)? };
+    let terms = terms(&call)?;
     let plan = row.plan.to_string();
     settle::change(&call.app, &plan, call.only_project(), &wish, terms).await?;
     let row = found(&call, &row.id.to_string()).await?;
@@ -118,6 +120,7 @@ pub(super) async fn reserve(call: Call) -> Result<Reply, Problem> {
 
 /// `DELETE /v1/placements/{placement}`
 pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
+    call.no_dry_run()?;
     let row = found(&call, call.part("placement")).await?;
     let plan = row.plan.to_string();
     let terms = terms(&call)?;

@@ -184,6 +184,7 @@ fn act(call: &Call) -> Result<Wish, Problem> {
 
 /// `DELETE /v1/plans/{plan}`
 pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
+    call.no_dry_run()?;
     let (app, key) = (&call.app, call.key("plan"));
     for _ in 0..ATTEMPTS_MAX {
         let missing = || Problem::not_found("Plan not found");
@@ -214,8 +215,8 @@ fn planned(settled: &Settled, terms: Terms) -> Reply {
 pub(super) fn terms(call: &Call) -> Result<Terms, Problem> {
     let PlannerSettings { timeout, timeout_max, .. } = call.app.options.planner;
     let asked = text(&call.body, "timeout").and_then(|text| duration(&text));
-    let dry_run = call.flag("dry_run")?;
-    Ok(Terms { budget: asked.unwrap_or(timeout).min(timeout_max), dry_run })
+    let budget = asked.unwrap_or(timeout).min(timeout_max);
+    Ok(Terms { budget, dry_run: call.is_dry_run()? })
 }
 
 /// A time as clients write it: `60 sec`, `60`, `60s`, `1 min`.

@@ -34,6 +34,7 @@ pub(super) fn stack(
         present: None,
         fixed: false,
         resized: false,
+        absent: false,
     };
     let mut resolver = Resolver { stored, project, groups: Vec::new(), known: HashMap::new() };
     let mut places = Vec::with_capacity(template.groups.len());

@@ -140,7 +140,8 @@ pub(super) async fn recommend(
     let around = surroundings(&standing, app.options.planner.host_names);
     let deadline = Instant::now() + terms.budget;
     let (_, answer) = solve(app, &world, draft, around, deadline).await?;
-    Ok(answer.and_then(|answer| answer.places.into_iter().next()).map(|placed| placed.host))
+    let placed = answer.and_then(|answer| answer.places.into_iter().next().flatten());
+    Ok(placed.map(|placed| placed.host))
 }
 
 /// A plan as it stands, if the project may see it.

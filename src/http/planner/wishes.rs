@@ -144,6 +144,7 @@ fn migrate(
     let at = draft.find(server).ok_or_else(|| {
         Problem::bad_request(format!("Valet error: Unknown resource or orchestration id: {server}"))
     })?;
+    draft.leave_lost(Some(at));
     let movers = if with_mates { draft.stack.mates(at) } else { BTreeSet::from([at]) };
     let home = draft.slots.get(at).and_then(|slot| slot.row.as_ref());
     let home = home.and_then(|row| current.location(row));
@@ -170,6 +171,7 @@ fn reserve(
     locations: Option<&Vec<String>>,
     replan: bool,
 ) {
+    draft.leave_lost(Some(at));
     let Some(slot) = draft.slots.get_mut(at) else { return };
     slot.reserve = true;
     let place = slot.row.as_ref().and_then(|row| current.location(row));
@@ -196,7 +198,8 @@ fn limit(draft: &mut Draft, at: usize, locations: &[String]) {
 
 fn drop_one(current: &Current, placement: uuid::Uuid) -> Result<Draft, Problem> {
     if let Some(row) = current.leaving.iter().find(|it| it.id == placement) {
-        let draft = current.draft()?;
+        let mut draft = current.draft()?;
+        draft.leave_lost(None);
         return Ok(Draft { removed: vec![row.clone()], ..draft });
     }
     let row = current.placements.iter().find(|it| it.id == placement);
@@ -207,7 +210,8 @@ fn drop_one(current: &Current, placement: uuid::Uuid) -> Result<Draft, Problem> 
         document.remove(entry);
     }
     let template = document.template()?;
-    let draft = current.reduced(document, &template)?;
+    let mut draft = current.reduced(document, &template)?;
+    draft.leave_lost(None);
     // Whoever takes a placement away means it, reserved or not.
     Ok(Draft { removed: vec![row.clone()], leaving: Vec::new(), ..draft })
 }

@@ -61,8 +61,8 @@ impl Arrivals {
     /// called when the claims have been written.
     pub(in crate::store) async fn settle(self, tx: &mut Tx<'_>, locked: &Locked) -> Result<()> {
         let Books { consumers, exclusivity, .. } = &locked.books;
-        for stranger in &exclusivity.reported {
-            tracing::warn!(%stranger, "let in because --planner-exclusivity is report");
+        for ((consumer, _), why) in &exclusivity.reported {
+            tracing::warn!(%consumer, "let in because --planner-exclusivity is report: {why}");
         }
         if !locked.concern.planned {
             return Ok(());
@@ -144,5 +144,5 @@ pub(super) async fn exclusivity(tx: &mut Tx<'_>, books: &Books) -> Result<Exclus
             groups_of.entry(row.consumer).or_default().insert(row.group);
         }
     }
-    Ok(Exclusivity { kept, groups_of, report_only: tx.report_only, reported: Vec::new() })
+    Ok(Exclusivity { kept, groups_of, report_only: tx.report_only, reported: BTreeMap::new() })
 }

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::plans::PlanRow;
 use super::units;
+use crate::model::Refusal;
 use crate::model::claim::{Books, Claim, Request, judge};
-use crate::model::{ProviderId, Refusal};
 use crate::planner::stack::KeptHost;
 use crate::store::allocations::ConsumerClaim;
 use crate::store::change::{Change, Tx};
@@ -93,7 +93,8 @@ impl Change for Booking {
         self.pass_groups(tx).await?;
         let (begin, change): (Vec<_>, Vec<_>) =
             self.placements.iter().cloned().partition(|it| it.seen.is_none());
-        insert(tx, plan, &begin).await?;
+        let begun = insert(tx, plan, begin).await?;
+        let change = begun.into_iter().chain(change).collect();
         let mut owners = Owners::default();
         owners.learn(tx.conn, self.claims.iter()).await?;
         let claims: Vec<Claim> =
@@ -210,7 +211,7 @@ impl Booking {
         }
         drop(needs);
         for placement in &mut change {
-            if let Some(instance) = arrived(&locked.books, placement) {
+            if let Some(instance) = arrived(&locked.books, &claims, placement) {
                 placement.consumer = instance;
                 placement.ticket = None;
                 claims.retain(|claim| claim.consumer != placement.id);
@@ -241,28 +242,33 @@ fn given_up(consumer: Uuid, owner: crate::model::claim::Owner) -> Claim {
     Claim { consumer, expected: crate::model::Expected::Any, owner, wants: Vec::new() }
 }
 
-/// The instance that a placement is reserved for, if it is where the hold is already.
-fn arrived(books: &Books, placement: &PlacementChange) -> Option<Uuid> {
+/// The instance that a placement is for, if it is where the placement is to be already.
+fn arrived(books: &Books, claims: &[Claim], placement: &PlacementChange) -> Option<Uuid> {
     let instance = placement.ticket?;
-    let draws_on = |consumer: Uuid| -> Vec<ProviderId> {
-        let account = books.consumers.get(&consumer);
-        let before = account.and_then(|account| account.before.as_ref());
-        before.iter().flat_map(|it| it.holds.keys()).map(|(provider, _)| *provider).collect()
-    };
-    let (planned, there) = (draws_on(placement.id), draws_on(instance));
-    planned.iter().any(|provider| there.contains(provider)).then_some(instance)
+    let before = books.consumers.get(&instance)?.before.as_ref()?;
+    let claim = claims.iter().find(|claim| claim.consumer == placement.id)?;
+    let mut planned =
+        claim.wants.iter().filter_map(|(uuid, ..)| Some(books.providers.get(uuid)?.id));
+    let is_there = |provider| before.holds.keys().any(|(there, _)| *there == provider);
+    planned.any(is_there).then_some(instance)
 }
 
 fn expect_one(rows: u64) -> Result<()> {
     if rows == 1 { Ok(()) } else { Err(Refusal::PlanChanged.into()) }
 }
 
-async fn insert(tx: &mut Tx<'_>, plan: Uuid, placements: &[PlacementChange]) -> Result<()> {
-    for it in placements {
+/// Writes placements that begin; those that somebody is to take over change once more when that is
+/// known to be still to come.
+async fn insert(
+    tx: &mut Tx<'_>,
+    plan: Uuid,
+    placements: Vec<PlacementChange>,
+) -> Result<Vec<PlacementChange>> {
+    for it in &placements {
         sqlx::query!(
             "insert into placements (id, plan_id, position, orchestration_id, orchestration_key, name,
-                                     resource_id, resource_key, reserved, consumer, ticket, metadata)
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+                                     resource_id, resource_key, reserved, consumer, metadata)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
             it.id,
             plan,
             it.position,
@@ -273,7 +279,6 @@ async fn insert(tx: &mut Tx<'_>, plan: Uuid, placements: &[PlacementChange]) -> 
             it.resource_key,
             it.reserved,
             it.consumer,
-            it.ticket,
             it.metadata
         )
         .execute(&mut *tx.conn)
@@ -281,7 +286,8 @@ async fn insert(tx: &mut Tx<'_>, plan: Uuid, placements: &[PlacementChange]) -> 
         .map_err(|error| resource_taken(error, it))?;
         join(tx, it).await?;
     }
-    Ok(())
+    let awaited = placements.into_iter().filter(|it| it.ticket.is_some());
+    Ok(awaited.map(|it| PlacementChange { seen: Some((it.consumer, None)), ..it }).collect())
 }
 
 /// Changes placements, unless their instances came or went meanwhile.
