@@ -251,3 +251,28 @@ fn every_difference_has_its_test() {
     assert!(named > 20);
     assert_none(&faults);
 }
+
+/// The table of capabilities names tests by how their names begin.
+#[test]
+fn every_capability_has_its_test() {
+    let tests: String = sources("tests/planner").iter().map(|source| source.text.clone()).collect();
+    let document = read("docs/planner.md");
+    let rows = document.lines().filter(|line| {
+        line.strip_prefix("| ").is_some_and(|line| line.starts_with(|c: char| c.is_ascii_digit()))
+    });
+    let mut faults = Vec::new();
+    let mut count = 0;
+    for row in rows {
+        count += 1;
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let (served, test, why) =
+            (cells[3], cells[4].trim_matches('`'), cells[5].trim_matches(' '));
+        let is_there = tests.contains(&format!("fn {test}_"));
+        let is_explained = why.trim_end_matches('|').trim() != "";
+        if !(is_there || (served != "yes" && test == "-" && is_explained)) {
+            faults.push(format!("docs/planner.md: no test, and no reason: {row}"));
+        }
+    }
+    assert_eq!(count, 92, "every capability has a row");
+    assert_none(&faults);
+}
