@@ -3,6 +3,7 @@
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts, racks and rules are numbered densely")]
 
 use super::clock::Clock;
+use super::few::InRacks;
 use super::state::State;
 use super::{Level, Rule};
 
@@ -41,6 +42,8 @@ pub(super) struct Racks {
     pub(super) slots: Vec<ByRack>,
     /// By rule, of how many parts there can be one, if it keeps parts apart.
     pub(super) parts: Vec<ByRack>,
+    /// By rule, how little room hosts in few racks come to, if it has a crowd.
+    pub(super) few: Vec<InRacks>,
 }
 
 impl Limits {
@@ -73,8 +76,9 @@ impl Limits {
                 *most = new().map(|host| slots(state, kind, host)).max().unwrap_or(0);
             }
         }
-        let in_use = Racks::of(state, |host| hosts[host].in_use, clock);
-        let all = Racks::of(state, |_| true, clock);
+        let crowds: Vec<Option<usize>> = kinds().map(|kind| crowd(state, kind)).collect();
+        let in_use = Racks::of(state, &crowds, &|host| hosts[host].in_use, clock);
+        let all = Racks::of(state, &crowds, &|_| true, clock);
         Self {
             new_hosts,
             most_on_new,
@@ -82,7 +86,7 @@ impl Limits {
             with_somebody: racks.filter(is_rack_open).count() as u64,
             rackless: (0..hosts.len()).filter(|it| setting.units.racks()[*it].is_none()).collect(),
             promises: promises(state, &in_use, &all),
-            crowds: kinds().map(|kind| crowd(state, kind)).collect(),
+            crowds,
             in_use,
             all,
         }
@@ -90,7 +94,12 @@ impl Limits {
 }
 
 impl Racks {
-    fn of(state: &State<'_>, counts: impl Fn(usize) -> bool, clock: &mut Clock<'_>) -> Self {
+    fn of(
+        state: &State<'_>,
+        crowds: &[Option<usize>],
+        counts: &dyn Fn(usize) -> bool,
+        clock: &mut Clock<'_>,
+    ) -> Self {
         let setting = state.setting;
         let free = |class: usize| {
             by_rack(state, |host| if counts(host) { state.own_left[host][class] } else { 0 })
@@ -133,6 +142,13 @@ impl Racks {
             free: each(setting.sizes.classes, &free),
             slots: each(setting.kinds.len(), &of_kind),
             parts: each(setting.problem.rules.len(), &of_rule),
+            few: (0..setting.problem.rules.len())
+                .map(|rule| {
+                    let crowd = crowds.iter().enumerate().filter(|(_, it)| **it == Some(rule));
+                    let kinds: Vec<usize> = crowd.map(|(kind, _)| kind).collect();
+                    InRacks::of(state, &kinds, counts, clock)
+                })
+                .collect(),
         }
     }
 }

@@ -322,3 +322,32 @@ fn a_rule_that_does_not_matter_is_in_no_conflict() {
     }
     assert!(explain(&problem, never).rules.is_empty());
 }
+
+/// As deep as the search goes: it must not need the stack for that.
+#[test]
+fn two_thousand_servers_are_placed() {
+    let hosts = hosts(&[(100, 0); 20]);
+    let (pools, servers) = (pools(&hosts), servers(2_000, 1, hosts.len()));
+    let solution = placed(&Problem { hosts, pools, servers, ..Problem::default() });
+    assert_eq!(solution.unwrap().cost.new_hosts, 20);
+}
+
+/// The one that has to be on a new host is not the only one of its diversity.
+#[test]
+fn bounds_add_up_what_kinds_lack() {
+    let mut hosts = hosts(&[(1, 0), (1, 0), (1, 0), (4, 0), (4, 0), (4, 0), (4, 0)]);
+    hosts.iter_mut().take(3).for_each(|host| host.in_use = true);
+    let pools = pools(&hosts);
+    let mut servers = servers(4, 1, hosts.len());
+    servers[2].ways = one_way(2, hosts.len());
+    servers[3].ways = one_way(3, hosts.len());
+    let rules = vec![Rule::Apart(Level::Host, (0..4).map(|server| vec![server]).collect())];
+    let problem = Problem { hosts, pools, servers, rules, spread: false };
+    let mut looks = 0;
+    let outcome = solve(&problem, || {
+        looks += 1;
+        looks > 1
+    });
+    let Outcome::Placed(solution) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((solution.cost.new_hosts, solution.bound.new_hosts), (2, 2));
+}
