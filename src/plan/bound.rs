@@ -49,7 +49,10 @@ pub(super) fn bound(state: &State<'_>, limits: &Limits, best: Option<Cost>) -> O
     }
     let rack_of = state.setting.units.racks();
     let is_known = |host: usize| rack_of[host].is_none_or(|it| !state.is_rack_untouched(it));
-    let room = least_room(state, limits, |host| is_usable(host) && (racks > 0 || is_known(host)));
+    let more_racks = Some((racks, new_hosts == 0)).filter(|_| racks > 0);
+    let room = least_room(state, limits, more_racks, |host| {
+        is_usable(host) && (racks > 0 || is_known(host))
+    });
     match &room {
         Some(room) => least.room += room.all(),
         None => least.racks += 1,
@@ -66,7 +69,7 @@ fn spread(state: &State<'_>, limits: &Limits, mut most: Cost, best: Option<Cost>
     if !is_even(least, best, 3) {
         return Bound { least, room: None };
     }
-    let room = least_room(state, limits, |_| true);
+    let room = least_room(state, limits, None, |_| true);
     least.room += room.as_ref().map_or(0, LeastRoom::all);
     Bound { least, room }
 }
@@ -138,6 +141,13 @@ fn missing_units(state: &State<'_>, rule: usize, is_usable: impl Fn(usize) -> bo
     missing
 }
 
+/// How many are left of the parts of a rule if each kind that is a part by itself has as many units
+/// as there are for it.
+fn beyond(state: &State<'_>, rule: usize, units: impl Fn(usize) -> usize) -> usize {
+    let parts = state.setting.bound[rule].iter().filter(|(_, part)| part.is_none());
+    parts.map(|(kind, _)| state.left[*kind].len().saturating_sub(units(*kind))).sum()
+}
+
 /// How many servers of one of a kind are moved at the least.
 pub(super) fn fewest_moves(state: &State<'_>, kind: usize) -> u64 {
     let it = &state.setting.kinds[kind];
@@ -168,6 +178,7 @@ fn new_hosts(state: &State<'_>, limits: &Limits) -> Option<u64> {
     }
     for (rule, _) in apart(state) {
         needed = needed.max(missing_units(state, rule, |host| state.domains.is_at_hand(host)));
+        needed = needed.max(beyond(state, rule, |kind| state.domains.of_kind(kind).slots_at_hand));
     }
     Some(needed as u64)
 }
@@ -228,9 +239,13 @@ impl Known {
         for (kind, left) in left(state) {
             needed = needed.max(racks(state, &limits.slots[kind], left as u128, self.slots[kind]));
         }
-        for (rule, _) in apart(state) {
+        for (rule, level) in apart(state) {
             let left = state.unstarted[rule] as u128;
             needed = needed.max(racks(state, &limits.parts[rule], left, self.parts[rule]));
+            if level == Level::Rack {
+                let known = |kind: usize| usize::try_from(self.slots[kind]).unwrap_or(usize::MAX);
+                needed = needed.max(beyond(state, rule, known) as u64);
+            }
         }
         needed
     }

@@ -79,7 +79,7 @@ impl<'p> Dive<'p> {
 
     /// Places all that are left in every way that may be better than the best, until so many dead
     /// ends have been met or the time is up. Says whether that was all. In the end the state is as
-    /// before.
+    /// before, unless the time is up: then nobody needs it.
     pub(super) fn run(
         &mut self,
         state: &mut State<'_>,
@@ -89,7 +89,10 @@ impl<'p> Dive<'p> {
         self.dead_ends = 0;
         self.descend(state, clock);
         while !self.frames.is_empty() {
-            if clock.is_up() || self.dead_ends >= dead_ends_max || self.is_enough() {
+            if clock.is_up() {
+                return false;
+            }
+            if self.dead_ends >= dead_ends_max || self.is_enough() {
                 while !self.frames.is_empty() {
                     self.leave(state, clock);
                 }

@@ -8,9 +8,6 @@ use super::search::{Aim, search};
 use super::units::Units;
 use super::{Level, Outcome, Problem, Rule, Ways};
 
-/// How long one set of demands is tried, in looks at the time.
-const LOOKS_MAX: u32 = 500;
-
 /// Demands that cannot be met together; without any one of them the rest can be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conflict {
@@ -61,7 +58,12 @@ pub fn explain(problem: &Problem, mut is_time_up: impl FnMut() -> bool) -> Confl
     for (rules, servers) in sets {
         if case.is_impossible(&rules, &servers) {
             let servers = case.fewest_servers(&rules, &servers);
-            found.push((rules, servers));
+            // What is left may lack room whatever the rule says.
+            if rules.is_empty() || !case.is_impossible(&[], &servers) {
+                found.push((rules, servers));
+            } else {
+                found.push((Vec::new(), case.fewest_servers(&[], &servers)));
+            }
         }
     }
     let smallest = found.into_iter().min_by_key(|(rules, servers)| rules.len() + servers.len());
@@ -110,6 +112,9 @@ impl<'p, 'c, 't> Case<'p, 'c, 't> {
 
     /// Whether it is known that these servers cannot be placed under these rules.
     fn is_impossible(&mut self, rules: &[usize], servers: &[usize]) -> bool {
+        if self.clock.is_up_now() {
+            return false;
+        }
         let mut position = vec![None; self.problem.servers.len()];
         for (nth, server) in servers.iter().enumerate() {
             if let Some(position) = position.get_mut(*server) {
@@ -128,13 +133,7 @@ impl<'p, 'c, 't> Case<'p, 'c, 't> {
             rules.iter().filter_map(|it| self.problem.rules.get(*it)).map(rule).collect();
         let servers = servers.iter().filter_map(|it| self.problem.servers.get(*it));
         self.part.servers = servers.cloned().collect();
-        let (clock, mut looks) = (&mut *self.clock, 0_u32);
-        let mut is_time_up = || {
-            looks += 1;
-            looks > LOOKS_MAX || clock.is_up_now()
-        };
-        let outcome = search(&self.part, &mut Clock::new(&mut is_time_up), Aim::Any);
-        outcome == Outcome::Impossible
+        search(&self.part, self.clock, Aim::Any) == Outcome::Impossible
     }
 
     /// The fewest of these servers that still cannot be placed.

@@ -12,7 +12,7 @@ use super::state::State;
 const PART_MAX: u64 = 12;
 
 /// Improves the best placement until it costs no more than it has to, so many dead ends have been met
-/// or the time is up. The state has nothing placed before and after.
+/// or the time is up. The state has nothing placed before and after, unless the time is up.
 pub(super) fn improve(
     dive: &mut Dive<'_>,
     state: &mut State<'_>,
@@ -30,7 +30,10 @@ pub(super) fn improve(
         }
         dive.run(state, 16 + 4 * part.len() as u64, clock);
         dead_ends += 1 + dive.dead_ends;
-        is_placed = put_back(dive, state, &part, clock);
+        is_placed = !clock.is_up() && put_back(dive, state, &part, clock);
+    }
+    if clock.is_up() {
+        return;
     }
     for bundle in &all {
         state.take_back(*bundle, clock);

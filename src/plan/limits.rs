@@ -2,6 +2,8 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts, racks and rules are numbered densely")]
 
+use super::clock::Clock;
+use super::few::InRacks;
 use super::state::State;
 use super::{Level, Rule};
 
@@ -40,11 +42,15 @@ pub(super) struct Racks {
     pub(super) slots: Vec<ByRack>,
     /// By rule, of how many parts there can be one, if it keeps parts apart.
     pub(super) parts: Vec<ByRack>,
+    /// By rule, how little room hosts in few racks come to, if it has a crowd.
+    pub(super) few: Vec<InRacks>,
 }
 
 impl Limits {
     /// The limits of a state in which nothing has been placed.
-    pub(super) fn of(state: &State<'_>) -> Self {
+    ///
+    /// They are of no use once the time is up.
+    pub(super) fn of(state: &State<'_>, clock: &mut Clock<'_>) -> Self {
         let setting = state.setting;
         let hosts = &setting.problem.hosts;
         let is_new = |host: &usize| !hosts[*host].in_use;
@@ -59,22 +65,28 @@ impl Limits {
             };
             free.into_iter().scan(0, add).collect()
         });
-        let most_on_new =
-            kinds().map(|kind| new().map(|host| slots(state, kind, host)).max().unwrap_or(0));
         let is_open = |host: &usize| kinds().any(|kind| state.domains.is_open(kind, *host));
         let is_rack_open =
             |rack: &usize| setting.units.hosts(Level::Rack, *rack).iter().any(is_open);
         let racks = 0..setting.units.count(Level::Rack);
-        let (in_use, all) =
-            (Racks::of(state, |host| hosts[host].in_use), Racks::of(state, |_| true));
+        let new_hosts = new_hosts.collect();
+        let mut most_on_new = vec![0; setting.kinds.len()];
+        for (kind, most) in most_on_new.iter_mut().enumerate() {
+            if !clock.is_up_after(2 * hosts.len()) {
+                *most = new().map(|host| slots(state, kind, host)).max().unwrap_or(0);
+            }
+        }
+        let crowds: Vec<Option<usize>> = kinds().map(|kind| crowd(state, kind)).collect();
+        let in_use = Racks::of(state, &crowds, &|host| hosts[host].in_use, clock);
+        let all = Racks::of(state, &crowds, &|_| true, clock);
         Self {
-            new_hosts: new_hosts.collect(),
-            most_on_new: most_on_new.collect(),
+            new_hosts,
+            most_on_new,
             unused: new().filter(is_open).count() as u64,
             with_somebody: racks.filter(is_rack_open).count() as u64,
             rackless: (0..hosts.len()).filter(|it| setting.units.racks()[*it].is_none()).collect(),
             promises: promises(state, &in_use, &all),
-            crowds: kinds().map(|kind| crowd(state, kind)).collect(),
+            crowds,
             in_use,
             all,
         }
@@ -82,7 +94,12 @@ impl Limits {
 }
 
 impl Racks {
-    fn of(state: &State<'_>, counts: impl Fn(usize) -> bool) -> Self {
+    fn of(
+        state: &State<'_>,
+        crowds: &[Option<usize>],
+        counts: &dyn Fn(usize) -> bool,
+        clock: &mut Clock<'_>,
+    ) -> Self {
         let setting = state.setting;
         let free = |class: usize| {
             by_rack(state, |host| if counts(host) { state.own_left[host][class] } else { 0 })
@@ -114,10 +131,24 @@ impl Racks {
             }
             racks
         };
+        let mut each = |count: usize, of: &dyn Fn(usize) -> ByRack| {
+            let mut all = Vec::new();
+            while all.len() < count && !clock.is_up_after(4 * setting.problem.hosts.len()) {
+                all.push(of(all.len()));
+            }
+            all
+        };
         Self {
-            free: (0..setting.sizes.classes).map(free).collect(),
-            slots: (0..setting.kinds.len()).map(of_kind).collect(),
-            parts: (0..setting.problem.rules.len()).map(of_rule).collect(),
+            free: each(setting.sizes.classes, &free),
+            slots: each(setting.kinds.len(), &of_kind),
+            parts: each(setting.problem.rules.len(), &of_rule),
+            few: (0..setting.problem.rules.len())
+                .map(|rule| {
+                    let crowd = crowds.iter().enumerate().filter(|(_, it)| **it == Some(rule));
+                    let kinds: Vec<usize> = crowd.map(|(kind, _)| kind).collect();
+                    InRacks::of(state, &kinds, counts, clock)
+                })
+                .collect(),
         }
     }
 }

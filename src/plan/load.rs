@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::clock::Clock;
-use super::{Problem, Way};
+use super::{Problem, Server, Way};
 
 /// What is drawn: pool and amount, in the order of the pools, each once, and none of nothing.
 pub(super) type Draws = Vec<(usize, u64)>;
@@ -110,20 +110,22 @@ pub(super) struct Sizes<'p> {
 impl<'p> Sizes<'p> {
     pub(super) fn of(problem: &'p Problem, clock: &mut Clock<'_>) -> Self {
         let mut by_pointer = HashMap::new();
-        let mut by_ways: HashMap<Vec<(usize, &[Way])>, usize> = HashMap::new();
+        let mut by_look: HashMap<Look<'_>, Vec<usize>> = HashMap::new();
         let (mut of, mut first) = (Vec::new(), Vec::new());
         for (nth, server) in problem.servers.iter().enumerate() {
             let pointer = Arc::as_ptr(&server.ways);
             let size = by_pointer.get(&pointer).copied().unwrap_or_else(|| {
                 clock.is_up_after(4 * problem.hosts.len());
-                // Where it may not be does not count: so it stands for those it equals, and its
-                // pointer for nobody else.
-                let open = server.ways.iter().enumerate().filter(|(host, ways)| {
-                    !ways.is_empty() && server.may_be_on.get(*host).is_some_and(|may| *may)
+                let alike = by_look.entry(look(server)).or_default();
+                let known = alike.iter().find(|size| {
+                    let other: &usize = &first[**size];
+                    open(server).eq(open(&problem.servers[*other]))
                 });
-                let open = open.map(|(host, ways)| (host, ways.as_slice())).collect();
-                *by_ways.entry(open).or_insert_with(|| {
+                known.copied().unwrap_or_else(|| {
+                    // Its pointer stands for all its ways; one that equals it may have others where
+                    // it may not be.
                     by_pointer.insert(pointer, first.len());
+                    alike.push(first.len());
                     first.push(nth);
                     first.len() - 1
                 })
@@ -276,6 +278,19 @@ impl<'p> Sizes<'p> {
     }
 
     fn fit(&self, sizes: &[usize], host: usize, plain: &mut Draws) -> Fit {
+        if let [size] = sizes
+            && let Some([Way(draws)]) = self.ways(*size, host)
+            && !self.has_choice[host]
+            && draws.is_sorted_by(|one, other| one.0 < other.0)
+        {
+            // Nothing has to be put together.
+            if !self.is_there(draws) {
+                return Fit::Never;
+            }
+            let from = plain.len();
+            plain.extend(draws.iter().filter(|(_, amount)| *amount > 0));
+            return Fit::Plain(from..plain.len());
+        }
         let options: Vec<_> = sizes.iter().map(|size| self.options(*size, host)).collect();
         if options.iter().any(Vec::is_empty) {
             return Fit::Never;
@@ -312,11 +327,14 @@ impl<'p> Sizes<'p> {
         if variants.is_empty() { Fit::Never } else { Fit::Choice(variants) }
     }
 
+    fn ways(&self, size: usize, host: usize) -> Option<&'p [Way]> {
+        self.problem.servers[self.first[size]].ways.get(host).map(Vec::as_slice)
+    }
+
     /// The ways of a size on a host for which there is enough, each once.
     fn options(&self, size: usize, host: usize) -> Vec<(usize, Draws)> {
-        let ways = &self.problem.servers[self.first[size]].ways;
         let mut options: Vec<(usize, Draws)> = Vec::new();
-        for (nth, Way(draws)) in ways.get(host).into_iter().flatten().enumerate() {
+        for (nth, Way(draws)) in self.ways(size, host).into_iter().flatten().enumerate() {
             let draws = merged(draws.iter().copied());
             if self.is_there(&draws) && !options.iter().any(|(_, known)| *known == draws) {
                 options.push((nth, draws));
@@ -387,6 +405,20 @@ fn lower(least: &mut Option<Vec<u64>>, other: Vec<u64>) {
             }
         }
     }
+}
+
+/// The ways of a server where it may be, with the host.
+fn open(server: &Server) -> impl Iterator<Item = (usize, &[Way])> {
+    let ways = server.ways.iter().zip(&server.may_be_on).enumerate();
+    let open = ways.filter(|(_, (ways, may))| **may && !ways.is_empty());
+    open.map(|(host, (ways, _))| (host, ways.as_slice()))
+}
+
+/// What a server looks like: where it may be first and last, and how.
+type Look<'p> = [Option<(usize, &'p [Way])>; 2];
+
+fn look(server: &Server) -> Look<'_> {
+    [open(server).next(), open(server).last()]
 }
 
 /// Draws in the order of their pools, those on one pool together.

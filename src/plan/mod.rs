@@ -3,11 +3,20 @@
 //! A [`Problem`] is plain data: hosts, pools of what is free on them, servers with the ways in which
 //! they can be put on each host, and rules that bind servers to each other. [`solve`] is a function of
 //! it: complete (if there is a way it is found, if there is none that is proven) as long as its time
-//! lasts, and the same answer for the same problem. [`units`] are what rules are about, [`bundle`]
-//! joins servers that can only be placed as one, [`load`] is what those draw on, [`stock`] what is
-//! left and [`packing`] how servers with a choice share a host, [`state`] is a placement in the
-//! making, and [`search`] goes through them. [`explain`](mod@explain) says which demands contradict
-//! each other. [`groups`] are what clients say, and come to rules.
+//! lasts, and the same answer for the same problem. That holds for pools that hosts share, too: what
+//! is drawn on those is part of what the search decides, and ways that differ in the rest are chosen
+//! anew whenever somebody comes to a host.
+//!
+//! Before the search, [`units`] are what rules are about, [`bundle`] joins servers that can only be
+//! placed as one, [`load`] is what those draw on, [`kind`] says which of them and [`alike`] which hosts
+//! stand for each other, and [`setting`] is all of that. During it, [`stock`] is what is left and
+//! [`packing`] how servers with a choice share a host, [`domain`] is where each kind can go, and
+//! [`state`] a placement in the making. [`bound`] is what that costs at the least, by way of
+//! [`limits`], [`room`] and [`few`]; [`filter`] leaves out places that are too dear, [`precheck`] sees
+//! what never works. [`search`] goes in rounds of [`dive`] and [`improve`], and [`clock`] ends it.
+//!
+//! [`explain`](mod@explain) says which demands contradict each other. [`groups`] are what clients say,
+//! and come to rules.
 
 mod alike;
 mod bound;
@@ -17,6 +26,7 @@ mod cost;
 mod dive;
 mod domain;
 mod explain;
+mod few;
 mod filter;
 pub mod groups;
 mod improve;

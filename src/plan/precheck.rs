@@ -89,6 +89,9 @@ fn match_units(state: &State<'_>, rule: usize, level: Level, clock: &mut Clock<'
             continue;
         }
         named.extend(*part);
+        if clock.is_up_after(2 * setting.problem.hosts.len()) {
+            return true;
+        }
         let mut open = vec![false; matching.taken.len()];
         for host in 0..setting.problem.hosts.len() {
             if let Some(unit) = setting.units.unit(level, host) {
@@ -99,7 +102,7 @@ fn match_units(state: &State<'_>, rule: usize, level: Level, clock: &mut Clock<'
         let parts = if part.is_some() { 1 } else { setting.kinds[*kind].bundles.len() };
         for _ in 0..parts {
             if !matching.augment(matching.open.len() - 1, clock) {
-                return clock.is_up();
+                return false;
             }
         }
     }

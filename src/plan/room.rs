@@ -5,6 +5,7 @@
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts and rules are numbered densely")]
 
 use super::bound::{fewest_moves, left};
+use super::few::Few;
 use super::limits::Limits;
 use super::state::State;
 
@@ -28,9 +29,13 @@ impl LeastRoom {
 
 /// What the hosts cost at the least where those that are left go, if they go to usable hosts and no
 /// more of them are moved than has to be. `None` if they cannot go there.
+///
+/// If it is said how many racks they come to beside those that have been come to, and whether to hosts
+/// in use only, they are in no others.
 pub(super) fn least_room(
     state: &State<'_>,
     limits: &Limits,
+    more_racks: Option<(u64, bool)>,
     is_usable: impl Fn(usize) -> bool,
 ) -> Option<LeastRoom> {
     let mut crowds = crowds(state, limits);
@@ -46,7 +51,12 @@ pub(super) fn least_room(
             }
         }
     }
-    (open == 0).then_some(LeastRoom { crowds })
+    for crowd in &mut crowds {
+        let few = crowd.rule.zip(more_racks);
+        crowd.few = few.and_then(|(rule, racks)| Few::of(state, limits, rule, racks));
+    }
+    let is_there = open == 0 && crowds.iter().all(Crowd::is_in_few);
+    is_there.then_some(LeastRoom { crowds })
 }
 
 /// Kinds no two bundles of which can be on one host; or one kind of others.
@@ -57,6 +67,8 @@ struct Crowd {
     /// Rooms of hosts for one bundle each, and how many it takes.
     rooms: Vec<u64>,
     hosts: usize,
+    /// The hosts there are if they are to be in few racks.
+    few: Option<Few>,
 }
 
 /// One kind that is put where there is the least room, as if it were alone.
@@ -139,12 +151,23 @@ impl Crowd {
     }
 
     fn apart(&self, without: Option<usize>) -> u64 {
+        let servers = self.servers(without);
+        let apart = self.rooms.iter().zip(&servers).map(|(room, servers)| room * servers).sum();
+        u64::max(apart, self.few.as_ref().and_then(|few| few.least(&servers)).unwrap_or(0))
+    }
+
+    fn is_in_few(&self) -> bool {
+        self.few.as_ref().is_none_or(|few| few.least(&self.servers(None)).is_some())
+    }
+
+    /// The servers of each bundle, without those of one of a kind.
+    fn servers(&self, without: Option<usize>) -> Vec<u64> {
         let servers = self.members.iter().map(|it| {
             let bundles = it.bundles - usize::from(without == Some(it.kind));
             std::iter::repeat_n(it.servers, bundles)
         });
         let mut servers: Vec<u64> = servers.flatten().collect();
         servers.sort_unstable_by(|one, other| other.cmp(one));
-        self.rooms.iter().zip(servers).map(|(room, servers)| room * servers).sum()
+        servers
     }
 }

@@ -19,6 +19,10 @@ use super::state::State;
 /// Dead ends after which the first round gives up.
 const DEAD_ENDS_FIRST: u64 = 64;
 
+/// Dead ends of a round after which it stays unknown whether there is any way, if nothing else is
+/// asked for.
+const DEAD_ENDS_LAST: u64 = 1024;
+
 /// Where everything goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Solution {
@@ -64,7 +68,7 @@ pub fn solve(problem: &Problem, mut is_time_up: impl FnMut() -> bool) -> Outcome
 pub(super) enum Aim {
     /// The best placement.
     Best,
-    /// Any, to know whether there is one.
+    /// Any, to know whether there is one, unless that takes long.
     Any,
 }
 
@@ -76,11 +80,12 @@ pub(super) fn search(problem: &Problem, clock: &mut Clock<'_>, aim: Aim) -> Outc
     let Some(setting) = setting else { return Outcome::Impossible };
     let mut state = State::new(&setting, clock);
     rule_out_units(&mut state, clock);
+    let limits = Limits::of(&state, clock);
+    let can_be_apart = can_be_apart(&state, clock);
     if clock.is_up() {
         return Outcome::OutOfTime;
     }
-    let limits = Limits::of(&state);
-    if !can_be_apart(&state, clock) {
+    if !can_be_apart {
         return Outcome::Impossible;
     }
     let Some(Bound { least, .. }) = bound(&state, &limits, None) else {
@@ -91,7 +96,8 @@ pub(super) fn search(problem: &Problem, clock: &mut Clock<'_>, aim: Aim) -> Outc
         Aim::Any => Cost { moved: u64::MAX, ..Cost::default() },
     };
     let mut dive = Dive::new(&setting, &limits, enough);
-    let is_all = rounds(&mut dive, &mut state, clock);
+    let dead_ends_last = if aim == Aim::Any { DEAD_ENDS_LAST } else { u64::MAX };
+    let is_all = rounds(&mut dive, &mut state, dead_ends_last, clock);
     match dive.best {
         Some(Found { cost, places, .. }) => {
             let bound = if is_all { cost } else { least.min(cost) };
@@ -104,9 +110,15 @@ pub(super) fn search(problem: &Problem, clock: &mut Clock<'_>, aim: Aim) -> Outc
 
 /// Searches until everything has been seen, the best placement is good enough or the time is up, and
 /// says whether it is the first.
-fn rounds(dive: &mut Dive<'_>, state: &mut State<'_>, clock: &mut Clock<'_>) -> bool {
+fn rounds(
+    dive: &mut Dive<'_>,
+    state: &mut State<'_>,
+    dead_ends_last: u64,
+    clock: &mut Clock<'_>,
+) -> bool {
     let mut dead_ends = DEAD_ENDS_FIRST;
-    for round in 0.. {
+    let mut round = 0;
+    while dead_ends <= dead_ends_last {
         dive.begin(round);
         if dive.run(state, dead_ends, clock) {
             return true;
@@ -121,6 +133,7 @@ fn rounds(dive: &mut Dive<'_>, state: &mut State<'_>, clock: &mut Clock<'_>) -> 
             return false;
         }
         dead_ends = dead_ends.saturating_mul(2);
+        round += 1;
     }
     false
 }

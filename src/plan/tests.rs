@@ -291,3 +291,63 @@ fn who_is_pinned_draws_nothing() {
     assert_eq!(hosts_of(&solution), [2, 2, 2]);
     assert_eq!(solution.cost.moved, 0);
 }
+
+#[test]
+fn small_conflicts_come_first() {
+    // One that fits nowhere, beside a rule that cannot be met.
+    let apart = Rule::Apart(Level::Rack, vec![vec![0], vec![1], vec![2]]);
+    let mut problem = site(12, vec![apart, Rule::Together(Level::Host, (3..12).collect())]);
+    problem.servers[7].ways = one_way(9, 4);
+    let conflict = explain(&problem, never);
+    assert_eq!((conflict.rules, conflict.servers), (Vec::new(), vec![7]));
+    // Nine that must be together where there is room for eight; three need fewer words.
+    problem.servers[7].ways = problem.servers[6].ways.clone();
+    assert_eq!(explain(&problem, never).servers, [0, 1, 2]);
+    problem.rules.remove(0);
+    let conflict = explain(&problem, never);
+    assert_eq!((conflict.rules, conflict.servers), (vec![0], (3..12).collect::<Vec<_>>()));
+    assert_eq!((conflict.counts[0].needed, conflict.counts[0].available), (1, 4));
+}
+
+/// Two lack room whether they are to be together or not.
+#[test]
+fn a_rule_that_does_not_matter_is_in_no_conflict() {
+    let mut problem = site(5, vec![Rule::Together(Level::Host, vec![3, 4])]);
+    problem.hosts.truncate(1);
+    problem.servers.iter_mut().for_each(|server| server.may_be_on.truncate(1));
+    problem.pools = vec![Pool { class: 0, free: 2 }, Pool { class: 1, free: 4 }];
+    let draws = [[0, 1], [0, 1], [0, 1], [2, 0], [1, 2]];
+    for (server, [one, other]) in problem.servers.iter_mut().zip(draws) {
+        server.ways = Arc::new(vec![vec![Way(vec![(0, one), (1, other)])]]);
+    }
+    assert!(explain(&problem, never).rules.is_empty());
+}
+
+/// As deep as the search goes: it must not need the stack for that.
+#[test]
+fn two_thousand_servers_are_placed() {
+    let hosts = hosts(&[(100, 0); 20]);
+    let (pools, servers) = (pools(&hosts), servers(2_000, 1, hosts.len()));
+    let solution = placed(&Problem { hosts, pools, servers, ..Problem::default() });
+    assert_eq!(solution.unwrap().cost.new_hosts, 20);
+}
+
+/// The one that has to be on a new host is not the only one of its diversity.
+#[test]
+fn bounds_add_up_what_kinds_lack() {
+    let mut hosts = hosts(&[(1, 0), (1, 0), (1, 0), (4, 0), (4, 0), (4, 0), (4, 0)]);
+    hosts.iter_mut().take(3).for_each(|host| host.in_use = true);
+    let pools = pools(&hosts);
+    let mut servers = servers(4, 1, hosts.len());
+    servers[2].ways = one_way(2, hosts.len());
+    servers[3].ways = one_way(3, hosts.len());
+    let rules = vec![Rule::Apart(Level::Host, (0..4).map(|server| vec![server]).collect())];
+    let problem = Problem { hosts, pools, servers, rules, spread: false };
+    let mut looks = 0;
+    let outcome = solve(&problem, || {
+        looks += 1;
+        looks > 1
+    });
+    let Outcome::Placed(solution) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((solution.cost.new_hosts, solution.bound.new_hosts), (2, 2));
+}
