@@ -37,7 +37,7 @@ pub struct Answer {
     pub places: Vec<Placed>,
     /// The stored groups of each server.
     pub groups: Vec<BTreeSet<Uuid>>,
-    /// Hosts that groups get to themselves which they do not have yet.
+    /// Hosts that groups get to themselves, or have to themselves already.
     pub units: Vec<KeptHost>,
     /// What it costs.
     pub cost: Cost,
@@ -125,7 +125,8 @@ fn wants(composed: &Composed, world: &World, draws: &[(usize, u64)]) -> Vec<(Uui
     draws.iter().filter_map(want).collect()
 }
 
-/// The hosts of the units in which the servers of exclusivity groups are, that are not theirs yet.
+/// The hosts of the units in which the servers of exclusivity groups are. Those that are theirs
+/// already are among them: until this is booked, they may have been let go.
 fn units(
     world: &World,
     stack: &Stack,
@@ -150,7 +151,7 @@ fn units(
             for root in roots {
                 let root = root.id();
                 let host = KeptHost { root, level: group.level, unit: unit.clone(), group: stored };
-                if !around.kept.contains(&host) && !taken.contains(&host) {
+                if !taken.contains(&host) {
                     taken.push(host);
                 }
             }
