@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::http::StatusCode;
 use uuid::Uuid;
 
 use super::document;
@@ -74,8 +75,7 @@ pub(super) async fn create(
     let deadline = Instant::now() + terms.budget;
     loop {
         let draft = beginning.draft(app).await?;
-        let world = app.store.world().await?;
-        match attempt(app, draft, world, deadline, terms).await? {
+        match attempt(app, draft, deadline, terms).await? {
             Attempt::Done(settled) => return Ok(Some(*settled)),
             Attempt::Exists => return Ok(None),
             Attempt::Overtaken(why) if Instant::now() >= deadline => return Err(overtaken(&why)),
@@ -122,8 +122,7 @@ pub(super) async fn rename(
             name.clone_into(&mut draft.plan.name);
             draft.renamed = true;
         }
-        let world = Arc::clone(&current.world);
-        match attempt(app, draft, world, deadline, terms).await? {
+        match attempt(app, draft, deadline, terms).await? {
             Attempt::Done(settled) => return Ok(*settled),
             Attempt::Overtaken(why) if Instant::now() >= deadline => return Err(overtaken(&why)),
             Attempt::Overtaken(_) | Attempt::Exists => {}
@@ -200,7 +199,6 @@ enum Attempt {
 async fn attempt(
     app: &App,
     draft: Draft,
-    world: Arc<World>,
     deadline: Instant,
     terms: Terms,
 ) -> Result<Attempt, Problem> {
@@ -213,8 +211,17 @@ async fn attempt(
         return Ok(Attempt::Overtaken(Refusal::PlanChanged.to_string()));
     }
     let around = surroundings(&standing, app.options.planner.host_names);
-    let solved = solve(app, &world, draft, around, deadline).await?;
-    let (draft, answer) = solved;
+    let world = app.store.world().await?;
+    let (draft, answer) = match solve(app, &world, draft, around, deadline).await {
+        // Who was a stranger in the world may have been let in, or have left, since that was read.
+        Err(why)
+            if why.status == StatusCode::CONFLICT
+                && app.store.standing(plan, &groups).await? != standing =>
+        {
+            return Ok(Attempt::Overtaken(why.explanation));
+        }
+        solved => solved?,
+    };
     let hosts = ledger::hosts(&draft, answer.as_ref(), &world, app.options.planner.host_names);
     if !terms.dry_run {
         let booking = ledger::booking(&draft, answer.as_ref(), &standing, &world);
