@@ -9,8 +9,10 @@
 
 mod bad_input;
 mod contract;
+mod crowd;
 mod flavors;
 mod groups;
+mod handover;
 mod membership;
 mod races;
 mod regressions;
@@ -22,3 +24,4 @@ mod status;
 #[path = "../api/support/mod.rs"]
 mod support;
 mod truth;
+mod units;
