@@ -35,7 +35,7 @@ use crate::world::{Provider, World};
 pub struct Answer {
     /// One for each server of the stack; `None` for those that are absent.
     pub places: Vec<Option<Placed>>,
-    /// Hosts that groups get to themselves which they do not have yet.
+    /// Hosts that groups get to themselves, or have to themselves already.
     pub units: Vec<KeptHost>,
     /// What it costs.
     pub cost: Cost,
@@ -130,10 +130,11 @@ fn wants(composed: &Composed, world: &World, draws: &[(usize, u64)]) -> Vec<(Uui
     draws.iter().filter_map(want).collect()
 }
 
-/// The hosts of the units in which the servers of exclusivity groups are, that are not theirs yet.
+/// The hosts of the units in which the servers of exclusivity groups are. Those that are theirs
+/// already are among them: until this is booked, they may have been let go.
 fn units(world: &World, stack: &Stack, around: &Surroundings, places: &[Placed]) -> Vec<KeptHost> {
     let topology = Topology::of(world, around.racks_by_names);
-    let mut known: HashSet<KeptHost> = around.kept.iter().cloned().collect();
+    let mut known: HashSet<KeptHost> = HashSet::new();
     let mut taken: Vec<KeptHost> = Vec::new();
     for group in stack.groups.iter().filter(|group| group.kind == Kind::Exclusivity) {
         let Some(stored) = group.stored else { continue };

@@ -9,8 +9,10 @@
 
 mod bad_input;
 mod contract;
+mod crowd;
 mod flavors;
 mod groups;
+mod handover;
 mod membership;
 mod migrations;
 mod placements;
@@ -27,4 +29,5 @@ mod status;
 #[path = "../api/support/mod.rs"]
 mod support;
 mod truth;
+mod units;
 mod updates;

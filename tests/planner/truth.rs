@@ -116,8 +116,9 @@ impl Spot {
     }
 }
 
-/// Everything that does not hold, one sentence each.
-pub async fn faults(session: &mut PgConnection, known: &Known) -> Vec<String> {
+/// Everything that does not hold, one sentence each. What is known is asked once the snapshot is taken:
+/// clients note what they do before they do it.
+pub async fn faults(session: &mut PgConnection, known: impl FnOnce() -> Known) -> Vec<String> {
     let mut faults = berth::store::audit::audit(session).await.unwrap();
     let mut snapshot = session.begin().await.unwrap();
     sqlx::query("set transaction isolation level repeatable read read only")
@@ -128,6 +129,7 @@ pub async fn faults(session: &mut PgConnection, known: &Known) -> Vec<String> {
         let found = sqlx::query_scalar::<_, String>(question).fetch_all(&mut *snapshot).await;
         faults.extend(found.unwrap());
     }
+    let known = known();
     let list = |set: &HashSet<Uuid>| set.iter().copied().collect::<Vec<_>>();
     let (instances, groups): (Vec<Uuid>, Vec<Uuid>) = known.former.iter().copied().unzip();
     let strangers = sqlx::query_scalar::<_, String>(STRANGERS)
@@ -232,7 +234,7 @@ fn plan(
 impl Site {
     /// Fails unless all that has to hold does, in this state and for these answers.
     pub async fn assert_true(&self, known: &Known) {
-        let faults = faults(&mut self.session().await, known).await;
+        let faults = faults(&mut self.session().await, || known.clone()).await;
         assert!(faults.is_empty(), "{faults:#?}");
         self.assert_answers_are_true().await;
     }

@@ -237,6 +237,7 @@ fn begin(slot: &Slot, position: i32, groups: Vec<Uuid>) -> PlacementChange {
     PlacementChange {
         id,
         seen: None,
+        held: false,
         position,
         orchestration_id: slot.entry.id.clone(),
         orchestration_key: slot.entry.key.clone(),
@@ -257,6 +258,7 @@ fn as_it_is(row: &PlacementRow) -> PlacementChange {
     PlacementChange {
         id: row.id,
         seen: Some((row.consumer, row.ticket)),
+        held: row.is_hold() && !row.holds.is_empty(),
         position: row.position,
         orchestration_id: row.orchestration_id.clone(),
         orchestration_key: row.orchestration_key.clone(),

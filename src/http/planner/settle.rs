@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::http::StatusCode;
 use uuid::Uuid;
 
 use super::document::{self, Document};
@@ -66,8 +67,7 @@ pub(super) async fn create(
         // First, so that whoever changes a group from now on is noticed.
         let stored = app.store.groups().await?;
         let draft = Draft::new(plan.clone(), document.clone(), template, &stored)?;
-        let world = app.store.world().await?;
-        match attempt(app, draft, world, deadline, terms).await? {
+        match attempt(app, draft, deadline, terms).await? {
             Attempt::Done(settled) => return Ok(Some(*settled)),
             Attempt::Exists => return Ok(None),
             Attempt::Overtaken(why) if Instant::now() >= deadline => return Err(overtaken(&why)),
@@ -116,8 +116,7 @@ pub(super) async fn rename(
             name.clone_into(&mut draft.plan.name);
             draft.renamed = true;
         }
-        let world = Arc::clone(&current.world);
-        match attempt(app, draft, world, deadline, terms).await? {
+        match attempt(app, draft, deadline, terms).await? {
             Attempt::Done(settled) => return Ok(*settled),
             Attempt::Overtaken(why) if Instant::now() >= deadline => return Err(overtaken(&why)),
             Attempt::Overtaken(_) | Attempt::Exists => {}
@@ -195,15 +194,24 @@ enum Attempt {
 async fn attempt(
     app: &App,
     draft: Draft,
-    world: Arc<World>,
     deadline: Instant,
     terms: Terms,
 ) -> Result<Attempt, Problem> {
     let plan = draft.exists.then_some(draft.plan.id);
-    let standing = app.store.standing(plan, &ledger::groups(&draft)).await?;
+    let groups = ledger::groups(&draft);
+    let standing = app.store.standing(plan, &groups).await?;
     let around = surroundings(&standing, app.options.planner.host_names);
-    let solved = solve(app, &world, draft, around, deadline).await?;
-    let (draft, answer) = solved;
+    let world = app.store.world().await?;
+    let (draft, answer) = match solve(app, &world, draft, around, deadline).await {
+        // Who was a stranger in the world may have been let in, or have left, since that was read.
+        Err(why)
+            if why.status == StatusCode::CONFLICT
+                && app.store.standing(plan, &groups).await? != standing =>
+        {
+            return Ok(Attempt::Overtaken(why.explanation));
+        }
+        solved => solved?,
+    };
     let hosts = ledger::hosts(&draft, answer.as_ref(), &world, app.options.planner.host_names);
     if !terms.dry_run {
         let booking = ledger::booking(&draft, answer.as_ref(), &world);

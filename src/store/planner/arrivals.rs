@@ -67,9 +67,12 @@ impl Arrivals {
         if !locked.concern.planned {
             return Ok(());
         }
-        let is_there = |uuid: &Uuid| consumers.get(uuid).is_some_and(|it| it.now.is_some());
+        // Who was there before, elsewhere, and is refused has not come.
+        let has_come = |uuid: &Uuid| {
+            consumers.get(uuid).is_some_and(|it| it.now.is_some() && it.now != it.before)
+        };
         let arrived: Vec<Uuid> =
-            self.0.iter().filter(|(uuid, _)| is_there(uuid)).map(|(_, hold)| *hold).collect();
+            self.0.iter().filter(|(uuid, _)| has_come(uuid)).map(|(_, hold)| *hold).collect();
         if !arrived.is_empty() {
             let handed_over = sqlx::query!(
                 "update placements set consumer = ticket, ticket = null, reserved = true,

@@ -4,11 +4,13 @@
 //! Places were chosen on a world that may have moved on since. Nothing is written then: the refusal
 //! says so, and whoever books looks again.
 
+use std::collections::{BTreeSet, HashMap};
+
 use uuid::Uuid;
 
 use super::plans::PlanRow;
 use super::units;
-use crate::model::Refusal;
+use crate::model::{ProviderId, Refusal};
 use crate::model::claim::{Books, Claim, Request, judge};
 use crate::planner::stack::KeptHost;
 use crate::store::allocations::ConsumerClaim;
@@ -58,6 +60,8 @@ pub struct PlacementChange {
     pub id: Uuid,
     /// Who held its capacity and who was to take it over, as it was seen; `None`: it begins.
     pub seen: Option<(Uuid, Option<Uuid>)>,
+    /// Whether the plan was seen to hold something for it.
+    pub held: bool,
     /// See [`PlacementRow`](super::plans::PlacementRow), as for all that follows.
     pub position: i32,
     /// As it was written.
@@ -210,8 +214,12 @@ impl Booking {
             locked.books.exclusivity = super::arrivals::exclusivity(tx, &locked.books).await?;
         }
         drop(needs);
+        if change.iter().any(|placement| has_gone(&locked.books, placement)) {
+            return Err(Refusal::PlanChanged.into());
+        }
+        let hosts = hosts(tx, &locked.books, &change).await?;
         for placement in &mut change {
-            if let Some(instance) = arrived(&locked.books, &claims, placement) {
+            if let Some(instance) = arrived(&locked.books, &hosts, &claims, placement) {
                 placement.consumer = instance;
                 placement.ticket = None;
                 claims.retain(|claim| claim.consumer != placement.id);
@@ -242,15 +250,57 @@ fn given_up(consumer: Uuid, owner: crate::model::claim::Owner) -> Claim {
     Claim { consumer, expected: crate::model::Expected::Any, owner, wants: Vec::new() }
 }
 
-/// The instance that a placement is for, if it is where the placement is to be already.
-fn arrived(books: &Books, claims: &[Claim], placement: &PlacementChange) -> Option<Uuid> {
+/// Whether what was held for a placement has been taken away. It would come back without the unit
+/// that its group may have had to itself.
+fn has_gone(books: &Books, placement: &PlacementChange) -> bool {
+    let account = books.consumers.get(&placement.id);
+    placement.held && account.is_some_and(|account| account.before.is_none())
+}
+
+/// The instance that a placement is reserved for, if it is on the host already on which its capacity
+/// is, or is to be, held.
+fn arrived(
+    books: &Books,
+    hosts: &HashMap<ProviderId, ProviderId>,
+    claims: &[Claim],
+    placement: &PlacementChange,
+) -> Option<Uuid> {
     let instance = placement.ticket?;
-    let before = books.consumers.get(&instance)?.before.as_ref()?;
-    let claim = claims.iter().find(|claim| claim.consumer == placement.id)?;
-    let mut planned =
-        claim.wants.iter().filter_map(|(uuid, ..)| Some(books.providers.get(uuid)?.id));
-    let is_there = |provider| before.holds.keys().any(|(there, _)| *there == provider);
-    planned.any(is_there).then_some(instance)
+    let is_on = |consumer: Uuid| -> BTreeSet<ProviderId> {
+        let account = books.consumers.get(&consumer);
+        let before = account.and_then(|account| account.before.as_ref());
+        let held = before.iter().flat_map(|it| it.holds.keys());
+        held.filter_map(|(provider, _)| hosts.get(provider)).copied().collect()
+    };
+    let claim = claims.iter().find(|claim| claim.consumer == placement.id);
+    let planned = claim.map(|claim| {
+        let shelves = claim.wants.iter().filter_map(|(uuid, ..)| books.providers.get(uuid));
+        shelves.filter_map(|shelf| hosts.get(&shelf.id)).copied().collect()
+    });
+    let planned: BTreeSet<ProviderId> = planned.unwrap_or_else(|| is_on(placement.id));
+    (!planned.is_disjoint(&is_on(instance))).then_some(instance)
+}
+
+/// The roots of the providers that are locked, if anybody may have arrived there; not of those that
+/// share what they have with several hosts.
+async fn hosts(
+    tx: &mut Tx<'_>,
+    books: &Books,
+    change: &[PlacementChange],
+) -> Result<HashMap<ProviderId, ProviderId>> {
+    if change.iter().all(|placement| placement.ticket.is_none()) {
+        return Ok(HashMap::new());
+    }
+    let providers: Vec<i32> = books.providers.values().map(|shelf| shelf.id.0).collect();
+    let rows = sqlx::query!(
+        "select id, root_id from providers p where id = any($1) and not exists (
+             select from provider_traits pt join traits t on t.id = pt.trait_id
+             where pt.provider_id = p.id and t.name = 'MISC_SHARES_VIA_AGGREGATE')",
+        &providers
+    )
+    .fetch_all(&mut *tx.conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (ProviderId(row.id), ProviderId(row.root_id))).collect())
 }
 
 fn expect_one(rows: u64) -> Result<()> {
@@ -294,6 +344,7 @@ async fn insert(
 async fn update(tx: &mut Tx<'_>, placements: &[PlacementChange]) -> Result<()> {
     for it in placements {
         let Some((consumer, ticket)) = it.seen else { continue };
+        refuse_holders(tx, it).await?;
         let moved = sqlx::query!(
             "update placements set position = $2, name = $3, resource_id = $4, resource_key = $5,
                     reserved = $6, consumer = $7, ticket = $8, metadata = $9, leaving = $10,
@@ -324,8 +375,24 @@ async fn update(tx: &mut Tx<'_>, placements: &[PlacementChange]) -> Result<()> {
     Ok(())
 }
 
+/// Nobody takes over a placement who holds another one already, or is what is held for it.
+async fn refuse_holders(tx: &mut Tx<'_>, placement: &PlacementChange) -> Result<()> {
+    let Some(ticket) = placement.ticket else { return Ok(()) };
+    let holds = sqlx::query_scalar!(
+        r#"select exists(select from placements where consumer = $1) as "holds!""#,
+        ticket
+    )
+    .fetch_one(&mut *tx.conn)
+    .await?;
+    if holds { Err(taken(placement).into()) } else { Ok(()) }
+}
+
+fn taken(placement: &PlacementChange) -> Refusal {
+    Refusal::ResourceTaken(placement.resource_id.clone().unwrap_or_default())
+}
+
 fn resource_taken(error: sqlx::Error, placement: &PlacementChange) -> Error {
-    let taken = || Refusal::ResourceTaken(placement.resource_id.clone().unwrap_or_default());
+    let taken = || taken(placement);
     let unique = ["placements_ticket", "placements_consumer", "placements_resource_key"];
     refuse_on(error, unique.map(|name| (name, taken())))
 }

@@ -26,8 +26,9 @@ pub(in crate::store) async fn groups_of_consumers(
     Ok(groups)
 }
 
-/// Gives units to groups: hosts of which every provider is locked, and on which, now that all claims
-/// have been written, nobody may be who is not of the group.
+/// Gives units to groups, unless they have them: hosts of which every provider is locked, and on
+/// which, if they are new to the group, nobody may be who is not of it, now that all claims have been
+/// written.
 ///
 /// # Errors
 /// `UnitTaken`.
@@ -45,12 +46,15 @@ pub(in crate::store) async fn take(tx: &mut Tx<'_>, hosts: &[KeptHost]) -> Resul
                    as w (root_id, level, unit, group_id)
            ), given as (
                insert into exclusive_units (root_id, level, unit, group_id)
-               select * from wanted on conflict (root_id, level) do nothing returning 1
+               select * from wanted order by root_id, level
+               on conflict (root_id, level) do update set unit = excluded.unit
+                   where exclusive_units.group_id = excluded.group_id
+               returning root_id, level, xmax = 0 as is_new
            )
-           select w.unit as "unit!" from wanted w
-           where exists (select from exclusive_units e where e.root_id = w.root_id
-                         and e.level = w.level and e.group_id <> w.group_id)
-              or exists (select from providers p
+           select w.unit as "unit!"
+           from wanted w left join given g on g.root_id = w.root_id and g.level = w.level
+           where g.root_id is null
+              or g.is_new and exists (select from providers p
                          join allocations a on a.provider_id = p.id
                          join consumers c on c.id = a.consumer_id
                          where p.root_id = w.root_id and not exists (
@@ -96,8 +100,21 @@ async fn mark(tx: &mut Tx<'_>, roots: &[i32]) -> Result<()> {
 }
 
 /// Lets go of the units of groups that nobody of them is in any more.
+///
+/// The last two may leave a unit at the same time, and another one come, on different hosts of it:
+/// whoever gives or lets go holds the rows first, and then looks.
 pub(in crate::store) async fn release(tx: &mut Tx<'_>, groups: &[Uuid]) -> Result<()> {
     if groups.is_empty() {
+        return Ok(());
+    }
+    let kept = sqlx::query_scalar!(
+        "select root_id from exclusive_units where group_id = any($1)
+         order by root_id, level for update",
+        groups
+    )
+    .fetch_all(&mut *tx.conn)
+    .await?;
+    if kept.is_empty() {
         return Ok(());
     }
     let freed = sqlx::query_scalar!(

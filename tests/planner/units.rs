@@ -1,0 +1,146 @@
+//! Units that groups have to themselves, while servers come and go.
+
+use berth::http::app::Options;
+use serde_json::{Value, json};
+use tokio::join;
+use uuid::Uuid;
+
+use crate::requests::{claim, claim_on, claimable, group, resources, server, server_in, text};
+use crate::site::Site;
+use crate::truth::Known;
+
+fn none() -> Known {
+    Known::default()
+}
+
+/// The body that gives a plan these resources and no others.
+fn replacement(resources: Value) -> Value {
+    json!({"action": "update", "resources": resources, "timeout": "2 sec"})
+}
+
+/// A server that joins a group has its unit kept from then on, and one that leaves does not stay in
+/// it beside the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_join_and_leave_a_group_that_has_a_host_to_itself() {
+    let site = Site::new().await;
+    site.racks(1, 3, [8, 65_536, 1000]).await;
+    group(&site, "alone", "exclusivity", "host").await;
+    let planner = site.planner();
+    let with = |one: &[&str], two: &[&str]| {
+        replacement(resources([("one", server_in(1, one)), ("two", server_in(1, two))]))
+    };
+    site.planned("stack", resources([("one", server(1)), ("two", server(1))])).await;
+    site.assert_true(&none()).await;
+    for (one, two) in [
+        (&["alone"][..], &["alone"][..]),
+        (&["alone"], &[]),
+        (&[], &["alone"]),
+        (&["alone"], &["alone"]),
+        (&[], &[]),
+    ] {
+        planner.put("/v1/plans/stack", with(one, two)).await.expect(201);
+        site.assert_true(&none()).await;
+    }
+    planner.delete("/v1/plans/stack").await.expect(204);
+    site.assert_empty().await;
+}
+
+/// A server that joins a diversity group leaves the host on which another plan's server of it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_joins_a_diversity_group_moves_away() {
+    let site = Site::new().await;
+    site.racks(1, 2, [8, 65_536, 1000]).await;
+    group(&site, "apart", "diversity", "host").await;
+    let mut other = server_in(1, &["apart"]);
+    other["locations"] = json!(["r01h01"]);
+    site.planned("first", resources([("other", other)])).await;
+    let mut alone = server(1);
+    alone["locations"] = json!(["r01h01"]);
+    site.planned("stack", resources([("server", server(1)), ("alone", alone)])).await;
+    let joined = replacement(resources([("server", server_in(1, &["apart"]))]));
+    site.planner().put("/v1/plans/stack", joined).await.expect(201);
+    site.assert_true(&none()).await;
+}
+
+/// A handed over server keeps the stranger out as its hold did.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_keeps_the_unit_of_its_group() {
+    let site = Site::new().await;
+    let hosts = site.racks(1, 1, [8, 65_536, 1000]).await;
+    group(&site, "alone", "exclusivity", "host").await;
+    site.planned("stack", resources([("server", server_in(1, &["alone"]))])).await;
+    let placement = site.placement_of("server").await;
+    let held = site.held_by(text(&placement["id"])).await;
+    let instance = Uuid::new_v4();
+    site.claims(Uuid::new_v4(), claim_on(hosts[0], 1)).await.expect(409);
+    site.reserves(&placement, instance).await.expect(201);
+    site.claims(Uuid::new_v4(), claim_on(hosts[0], 1)).await.expect(409);
+    site.claims(instance, claim(claimable(&held), None)).await.expect(204);
+    site.claims(Uuid::new_v4(), claim_on(hosts[0], 1)).await.expect(409);
+    site.assert_true(&none()).await;
+    site.placement().delete(&format!("/allocations/{instance}")).await.expect(204);
+    site.claims(Uuid::new_v4(), claim_on(hosts[0], 1)).await.expect(204);
+}
+
+/// A rack is kept for a group whose two servers end at once, at two replicas: nobody keeps it then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_unit_is_free_when_all_have_left_at_once() {
+    let site = Site::new().await;
+    site.racks(2, 2, [2, 65_536, 1000]).await;
+    let other = Site::over(&site.database, Options::default()).await;
+    group(&site, "rack", "exclusivity", "rack").await;
+    for round in 0..10 {
+        let mut instances = Vec::new();
+        let stack = format!("stack-{round}");
+        let ids = [format!("one-{round}"), format!("two-{round}")];
+        let servers = ids.iter().map(|id| (id.as_str(), server_in(2, &["rack"])));
+        site.planned(&stack, resources(servers)).await;
+        for id in &ids {
+            let placement = site.placement_of(id).await;
+            let held = site.held_by(text(&placement["id"])).await;
+            let instance = Uuid::new_v4();
+            site.reserves(&placement, instance).await.expect(201);
+            site.claims(instance, claim(claimable(&held), None)).await.expect(204);
+            instances.push(format!("/allocations/{instance}"));
+        }
+        site.assert_true(&none()).await;
+        let (one, two) = (site.placement(), other.placement());
+        let (one, two) = join!(one.delete(&instances[0]), two.delete(&instances[1]));
+        (one.expect(204), two.expect(204));
+        site.assert_empty().await;
+        site.planner().delete(&format!("/v1/plans/{stack}")).await.expect(204);
+    }
+}
+
+/// The last server of a group leaves while a plan brings the next one: the unit is kept for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_unit_stays_kept_when_one_comes_while_the_last_leaves() {
+    let site = Site::new().await;
+    site.racks(1, 2, [4, 65_536, 1000]).await;
+    let other = Site::over(&site.database, Options::default()).await;
+    group(&site, "rack", "exclusivity", "rack").await;
+    for round in 0..10 {
+        let (first, second) = (format!("first-{round}"), format!("second-{round}"));
+        let member = |host| {
+            let mut server = server_in(1, &["rack"]);
+            server["locations"] = json!([host]);
+            server
+        };
+        site.planned(&first, resources([(first.as_str(), member("r01h01"))])).await;
+        let hold = text(&site.placement_of(&first).await["id"]).to_owned();
+        let known = Known { dropped: [hold.parse().unwrap()].into(), ..Known::default() };
+        let path = format!("/allocations/{hold}");
+        let placement = other.placement();
+        let (deletion, creation) = join!(
+            placement.delete(&path),
+            site.planned(&second, resources([(second.as_str(), member("r01h02"))]))
+        );
+        deletion.expect(204);
+        assert_eq!(creation["placements"][&second]["location"], "r01h02");
+        site.assert_true(&known).await;
+        for stack in [first, second] {
+            site.planner().delete(&format!("/v1/plans/{stack}")).await.expect(204);
+        }
+        site.assert_empty().await;
+    }
+}
