@@ -17,6 +17,8 @@ mod placements;
 mod plans;
 mod regressions;
 mod reservations;
+mod resources;
+mod roles;
 mod site;
 mod stack;
 mod stacks;
