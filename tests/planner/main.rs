@@ -10,6 +10,8 @@
 mod bad_input;
 mod contract;
 mod flavors;
+mod following;
+mod grouping;
 mod groups;
 mod membership;
 mod migrations;
