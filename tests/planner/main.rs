@@ -29,3 +29,4 @@ mod status;
 #[path = "../api/support/mod.rs"]
 mod support;
 mod updates;
+mod wrong_plans;
