@@ -178,15 +178,14 @@ fn senseless(stack: &Stack, why: groups::Senseless) -> String {
     }
 }
 
-/// The world as if servers that may move held nothing.
+/// The world as if servers that may move held nothing, and those that go neither.
 fn freed(world: &Arc<World>, stack: &Stack) -> Arc<World> {
     let mut less: BTreeMap<ProviderId, BTreeMap<ClassId, i64>> = BTreeMap::new();
-    for server in stack.servers.iter().filter(|server| !is_fixed(server)) {
-        for present in server.present.iter().filter(|present| present.ours) {
-            for (provider, class, amount) in &present.holds {
-                *less.entry(*provider).or_default().entry(*class).or_insert(0) += amount;
-            }
-        }
+    let movers = stack.servers.iter().filter(|server| !is_fixed(server));
+    let present = movers.filter_map(|server| server.present.as_ref().filter(|it| it.ours));
+    let held = present.flat_map(|present| &present.holds);
+    for (provider, class, amount) in held.chain(&stack.given_up) {
+        *less.entry(*provider).or_default().entry(*class).or_insert(0) += amount;
     }
     if less.is_empty() {
         return Arc::clone(world);

@@ -18,6 +18,8 @@ pub struct Stack {
     pub groups: Vec<Group>,
     /// Whether servers are spread over hosts instead of packed.
     pub spread: bool,
+    /// What is held for servers that go, and is given back.
+    pub given_up: Vec<(ProviderId, ClassId, i64)>,
 }
 
 impl Stack {

@@ -44,6 +44,19 @@ pub fn group(kind: &str, level: &str, members: &[&str]) -> Value {
     })
 }
 
+/// A stored group, by its kind and its name.
+pub fn named(kind: &str, name: &str, members: &[&str]) -> Value {
+    with(group(kind, "host", members), "group_name", json!(name))
+}
+
+/// A stored group, by its id or name.
+pub fn stored(group: &str, members: &[&str]) -> Value {
+    json!({
+        "type": "OS::Valet::GroupAssignment",
+        "properties": {"group": group, "resources": members},
+    })
+}
+
 /// The body that asks for a plan whose name is the id of its stack.
 pub fn plan(stack: &str, resources: Value) -> Value {
     let mut body = json!({"plan_name": stack, "stack_id": stack});
@@ -87,6 +100,14 @@ pub async fn placements(asker: &Asker) -> Value {
 pub async fn reserve(asker: &Asker, id: &str, locations: &[&str]) -> Value {
     let body = json!({"locations": locations});
     asker.post(&format!("/v1/placements/{id}"), body).await.expect(201).json()
+}
+
+/// Makes a stored group.
+pub async fn store_group(site: &Site, name: &str, kind: &str, level: &str, members: &[&str]) {
+    let body = json!({"name": name, "type": kind, "level": level});
+    site.admin().post("/v1/groups", body).await.expect(201);
+    let path = format!("/v1/groups/{name}/members");
+    site.admin().put(&path, json!({"members": members})).await.expect(201);
 }
 
 /// What is used of every provider, as the Placement API has it.

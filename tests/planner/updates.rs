@@ -198,6 +198,24 @@ async fn r45_the_resources_of_an_update_are_all_there_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn r45_who_comes_finds_the_room_of_who_goes() {
+    let (site, before) = hosts_of_four(2).await;
+    let tenant = site.tenant("p");
+    let made = create(&tenant, "stack", json!({"a": server("a", 3), "b": server("b", 3)})).await;
+    let body = replacing(json!({"a": server("a", 3), "c": server("c", 4)}));
+    let updated = update(&tenant, body).await;
+    let (home, free) = (host(&made, "a"), host(&made, "b"));
+    assert_eq!((host(&updated, "a"), host(&updated, "c")), (home.clone(), free.clone()));
+    assert_eq!(vcpus(&site).await, [(home, 3), (free.clone(), 4)].into());
+    // What is reserved gives nothing back.
+    reserve(&tenant, "c", &[&free]).await;
+    let body = replacing(json!({"a": server("a", 3), "d": server("d", 4)}));
+    tenant.put("/v1/plans/stack", body).await.explanation(409);
+    assert_eq!(show(&tenant, "stack").await, updated);
+    finish(&site, &before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn r45_what_is_reserved_leaves_the_plan_and_keeps_its_room() {
     let (site, before) = hosts_of_four(2).await;
     let tenant = site.tenant("p");

@@ -169,7 +169,9 @@ impl Draft {
             current.placements.iter().filter(|it| !kept(it)).cloned().collect();
         // What is reserved may be all that is known of a server that runs.
         let leaves = |it: &PlacementRow| it.is_hold() && it.reserved == Some(true);
-        let (leaving, removed) = gone.into_iter().partition(leaves);
+        let (leaving, removed): (_, Vec<PlacementRow>) = gone.into_iter().partition(leaves);
+        let holds = removed.iter().filter(|row| row.is_hold()).flat_map(|row| &row.holds);
+        stack.given_up = holds.copied().collect();
         Self {
             plan: current.plan.clone(),
             exists: true,

@@ -175,7 +175,9 @@ fn act(call: &Call) -> Result<Wish, Problem> {
     call.need_admin()?;
     let wrong = || Problem::bad_request("Valet error: resources must be a list of length 1.");
     let server = match resources.and_then(Value::as_array).map(Vec::as_slice) {
-        Some([Value::String(server)]) => server.clone(),
+        Some([server]) if schema::text_fault(server, NAME_MAX).is_none() => {
+            server.as_str().unwrap_or_default().to_owned()
+        }
         _ => return Err(wrong()),
     };
     let excluded = list_of(&call.body, "excluded_hosts").unwrap_or_default();

@@ -53,7 +53,8 @@ pub(super) fn stack(
         }
     }
     let servers = template.servers.iter().map(server).collect();
-    Ok(Stack { servers, groups: resolver.groups, spread: document.spread })
+    let (groups, spread) = (resolver.groups, document.spread);
+    Ok(Stack { servers, groups, spread, ..Stack::default() })
 }
 
 struct Resolver<'r> {

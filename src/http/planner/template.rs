@@ -283,6 +283,9 @@ impl Properties<'_> {
         match self.properties.get("resources") {
             Some(Value::Object(amounts)) if !amounts.is_empty() => {
                 let amount = |(class, amount): (&String, &Value)| {
+                    if class.chars().nth(NAME_MAX).is_some() {
+                        return Err(wrong(self.id, "resources: the name of a class is too long"));
+                    }
                     let whole = amount.as_i64().filter(|it| (1..=i64::from(i32::MAX)).contains(it));
                     let whole = whole.ok_or_else(|| {
                         wrong(
@@ -313,13 +316,11 @@ impl Properties<'_> {
         let valet = self.properties.get("metadata").and_then(|metadata| metadata.get("valet"));
         let Some(list) = valet.and_then(|valet| valet.get("groups")) else { return Ok(Vec::new()) };
         // Metadata of servers are texts, so lists come as one, too.
-        let Some(text) = list.as_str() else {
-            return texts(self.id, "metadata: valet: groups", list);
-        };
-        match serde_json::from_str(text) {
-            Ok(list @ Value::Array(_)) => texts(self.id, "metadata: valet: groups", &list),
-            _ => Ok(text.split(',').map(|name| name.trim().to_owned()).collect()),
-        }
+        let said = list.as_str().map(|text| match serde_json::from_str(text) {
+            Ok(list @ Value::Array(_)) => list,
+            _ => text.split(',').map(str::trim).collect(),
+        });
+        texts(self.id, "metadata: valet: groups", said.as_ref().unwrap_or(list))
     }
 
     fn which(&self) -> Result<Which, Problem> {
@@ -372,7 +373,8 @@ fn references(id: &str, list: &Value) -> Result<Vec<String>, Problem> {
     let list = list.as_array().ok_or_else(|| wrong(id, "resources: not of type array"))?;
     let reference = |value: &Value| {
         let inner = value.get("get_resource").unwrap_or(value);
-        let text = inner.as_str().map(str::to_owned);
+        let text = inner.as_str().filter(|_| text_fault(inner, NAME_MAX).is_none());
+        let text = text.map(str::to_owned);
         text.ok_or_else(|| wrong(id, "resources: must be ids or names of resources"))
     };
     list.iter().map(reference).collect()
