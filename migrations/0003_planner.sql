@@ -65,9 +65,12 @@ create table placements (
     constraint placements_ticket unique (ticket)
 );
 create index placements_orchestration_key on placements (orchestration_key);
--- No instance is two servers.
+-- No instance is two servers. Instances that are no UUIDs are known to their plans alone.
 create unique index placements_resource_key on placements (resource_key)
-    where resource_key is not null and not leaving;
+    where resource_key ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' and not leaving;
+create unique index placements_plan_resource on placements (plan_id, resource_key)
+    where not leaving;
+create index placements_resource on placements (resource_key) where resource_key is not null;
 
 -- Stored groups that the server of a placement is in.
 create table placement_groups (

@@ -89,13 +89,13 @@ pub fn places(
         Outcome::Placed(solution) => {
             let placed = placed(&composed, &present, &solution);
             let units = units(&composed.world, &present, around, &placed);
-            let mut places = vec![None; stack.servers.len()];
+            let mut all = vec![None; stack.servers.len()];
             for (seat, placed) in seats.into_iter().zip(placed) {
-                if let Some(place) = places.get_mut(seat) {
+                if let Some(place) = all.get_mut(seat) {
                     *place = Some(placed);
                 }
             }
-            Ok(Answer { places, units, cost: solution.cost, bound: solution.bound })
+            Ok(Answer { places: all, units, cost: solution.cost, bound: solution.bound })
         }
         Outcome::OutOfTime => Err(Failure::OutOfTime),
         Outcome::Impossible => {

@@ -39,6 +39,7 @@ impl Stack {
             servers: seats.iter().filter_map(|seat| self.servers.get(*seat)).cloned().collect(),
             groups: self.groups.iter().map(group).collect(),
             spread: self.spread,
+            given_up: self.given_up.clone(),
         };
         (stack, seats)
     }

@@ -212,7 +212,8 @@ impl Draft {
     pub(super) fn is_open(&self) -> bool {
         self.stack.servers.iter().any(|server| {
             let has_place = server.present.as_ref().is_some_and(|it| !it.holds.is_empty());
-            !server.absent && !(server.fixed && has_place)
+            let stays = server.fixed && has_place;
+            !server.absent && !stays
         })
     }
 }

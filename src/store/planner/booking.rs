@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::plans::PlanRow;
 use super::units;
-use crate::model::{ProviderId, Refusal};
 use crate::model::claim::{Books, Claim, Request, judge};
+use crate::model::{ProviderId, Refusal};
 use crate::planner::stack::KeptHost;
 use crate::store::allocations::ConsumerClaim;
 use crate::store::change::{Change, Tx};
@@ -97,8 +97,8 @@ impl Change for Booking {
         self.pass_groups(tx).await?;
         let (begin, change): (Vec<_>, Vec<_>) =
             self.placements.iter().cloned().partition(|it| it.seen.is_none());
-        let begun = insert(tx, plan, begin).await?;
-        let change = begun.into_iter().chain(change).collect();
+        let awaited = insert(tx, plan, begin).await?;
+        let change = awaited.into_iter().chain(change).collect();
         let mut owners = Owners::default();
         owners.learn(tx.conn, self.claims.iter()).await?;
         let claims: Vec<Claim> =
@@ -379,8 +379,9 @@ async fn update(tx: &mut Tx<'_>, placements: &[PlacementChange]) -> Result<()> {
 async fn refuse_holders(tx: &mut Tx<'_>, placement: &PlacementChange) -> Result<()> {
     let Some(ticket) = placement.ticket else { return Ok(()) };
     let holds = sqlx::query_scalar!(
-        r#"select exists(select from placements where consumer = $1) as "holds!""#,
-        ticket
+        r#"select exists(select from placements where consumer = $1 and id <> $2) as "holds!""#,
+        ticket,
+        placement.id
     )
     .fetch_one(&mut *tx.conn)
     .await?;
@@ -393,7 +394,12 @@ fn taken(placement: &PlacementChange) -> Refusal {
 
 fn resource_taken(error: sqlx::Error, placement: &PlacementChange) -> Error {
     let taken = || taken(placement);
-    let unique = ["placements_ticket", "placements_consumer", "placements_resource_key"];
+    let unique = [
+        "placements_ticket",
+        "placements_consumer",
+        "placements_resource_key",
+        "placements_plan_resource",
+    ];
     refuse_on(error, unique.map(|name| (name, taken())))
 }
 
