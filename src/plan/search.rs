@@ -23,6 +23,12 @@ const DEAD_ENDS_FIRST: u64 = 64;
 /// asked for.
 const DEAD_ENDS_LAST: u64 = 1024;
 
+/// Dead ends of a round from which on the search ends when only the fit could be better, and the last
+/// rounds found none that is: whoever waits has waited long enough for that.
+const DEAD_ENDS_IDLE: u64 = 2048;
+/// As many rounds.
+const ROUNDS_IDLE: u32 = 3;
+
 /// Where everything goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Solution {
@@ -97,7 +103,7 @@ pub(super) fn search(problem: &Problem, clock: &mut Clock<'_>, aim: Aim) -> Outc
     };
     let mut dive = Dive::new(&setting, &limits, enough);
     let dead_ends_last = if aim == Aim::Any { DEAD_ENDS_LAST } else { u64::MAX };
-    let is_all = rounds(&mut dive, &mut state, dead_ends_last, clock);
+    let is_all = rounds(&mut dive, &mut state, (dead_ends_last, least), clock);
     match dive.best {
         Some(Found { cost, places, .. }) => {
             let bound = if is_all { cost } else { least.min(cost) };
@@ -113,12 +119,14 @@ pub(super) fn search(problem: &Problem, clock: &mut Clock<'_>, aim: Aim) -> Outc
 fn rounds(
     dive: &mut Dive<'_>,
     state: &mut State<'_>,
-    dead_ends_last: u64,
+    (dead_ends_last, least): (u64, Cost),
     clock: &mut Clock<'_>,
 ) -> bool {
     let mut dead_ends = DEAD_ENDS_FIRST;
     let mut round = 0;
+    let mut idle = 0;
     while dead_ends <= dead_ends_last {
+        let before = dive.best.as_ref().map(|found| found.cost);
         dive.begin(round);
         if dive.run(state, dead_ends, clock) {
             return true;
@@ -130,6 +138,12 @@ fn rounds(
             improve(dive, state, dead_ends, clock);
         }
         if clock.is_up() || dive.is_enough() {
+            return false;
+        }
+        let now = dive.best.as_ref().map(|found| found.cost);
+        idle = if now == before { idle + 1 } else { 0 };
+        let only_room = now.is_some_and(|now| Cost { room: least.room, ..now } == least);
+        if only_room && idle >= ROUNDS_IDLE && dead_ends >= DEAD_ENDS_IDLE {
             return false;
         }
         dead_ends = dead_ends.saturating_mul(2);
