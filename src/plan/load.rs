@@ -407,11 +407,11 @@ fn lower(least: &mut Option<Vec<u64>>, other: Vec<u64>) {
     }
 }
 
-/// The ways of a server where it may be, with the host.
+/// The ways of a server where it may be, with the host, and none are ways like others.
 fn open(server: &Server) -> impl Iterator<Item = (usize, &[Way])> {
-    let ways = server.ways.iter().zip(&server.may_be_on).enumerate();
-    let open = ways.filter(|(_, (ways, may))| **may && !ways.is_empty());
-    open.map(|(host, (ways, _))| (host, ways.as_slice()))
+    let open = server.may_be_on.iter().enumerate().filter(|(_, may)| **may);
+    let ways = |host: usize| server.ways.get(host).map(Vec::as_slice).unwrap_or_default();
+    open.map(move |(host, _)| (host, ways(host)))
 }
 
 /// What a server looks like: where it may be first and last, and how.

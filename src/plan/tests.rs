@@ -351,3 +351,16 @@ fn bounds_add_up_what_kinds_lack() {
     let Outcome::Placed(solution) = outcome else { panic!("{outcome:?}") };
     assert_eq!((solution.cost.new_hosts, solution.bound.new_hosts), (2, 2));
 }
+
+/// The second has no way where the first may not be but could.
+#[test]
+fn sizes_are_told_apart_where_only_one_may_be() {
+    let mut problem = site(2, Vec::new());
+    let mut ways = problem.servers[0].ways.to_vec();
+    problem.servers[0].may_be_on = vec![false, true, false, false];
+    ways[0] = Vec::new();
+    problem.servers[1].ways = Arc::new(ways);
+    problem.servers[1].may_be_on = vec![true, true, false, false];
+    problem.pools[1].free = 1;
+    assert_eq!(placed(&problem), None);
+}
