@@ -24,6 +24,7 @@ mod regressions;
 mod requests;
 mod reservations;
 mod resources;
+mod rest;
 mod roles;
 mod site;
 mod stack;
