@@ -141,8 +141,8 @@ async fn rest_a_large_plan_with_volumes_and_pipes() {
         let (name, volume) = (format!("ceph{nth}"), format!("volume{nth}"));
         let pair = format!("pair{nth}");
         resources.insert(name.clone(), flavored(&name, "m1.small"));
-        let size = json!({"type": "OS::Cinder::Volume", "name": volume, "properties": {"size": 9}});
-        resources.insert(volume.clone(), size);
+        let disk = json!({"type": "OS::Cinder::Volume", "name": volume, "properties": {"size": 9}});
+        resources.insert(volume.clone(), disk);
         let attached = json!({"instance_uuid": name, "volume_id": volume});
         let attached = json!({"type": "OS::Cinder::VolumeAttachment", "properties": attached});
         resources.insert(format!("attachment{nth}"), attached);

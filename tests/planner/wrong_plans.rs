@@ -135,9 +135,10 @@ async fn every_field_of_a_plan_is_checked() {
         ] {
             let mut body = whole();
             let (outer, key) = path.rsplit_once('/').unwrap();
-            match body.pointer_mut(outer).unwrap() {
-                Value::Array(items) => items[0] = value.clone(),
-                other => other[key] = value.clone(),
+            let outer = body.pointer_mut(outer).unwrap();
+            match outer.as_array_mut() {
+                Some(items) => items[0] = value.clone(),
+                None => outer[key] = value.clone(),
             }
             try_plan(&tenant, &body).await;
         }
