@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::site::{Host, Site};
 use crate::stack::{
-    Usages, create, finish, group, host, hosts, named, plan, server, store_group, stored, usages,
-    with,
+    Usages, create, finish, group, host, hosts, named, plan, reserve, server, store_group, stored,
+    usages, with,
 };
 
 const PROJECT: &str = "b7d0e9b175294b649464caa3411adb3f";
@@ -346,6 +346,77 @@ async fn r58_r59_groups_of_a_request_in_every_spelling_there_was() {
         let why = tenant.post("/v1/plans", body).await.explanation(status);
         assert!(why.starts_with("Valet error: ") && why.contains(told), "{why}");
     }
+    finish(&site, &before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r45_a_group_that_comes_with_an_update_binds_who_is_there() {
+    let (site, before) = site().await;
+    let tenant = site.tenant("p");
+    let update = async |resources: Value| {
+        let mut body = json!({"action": "update"});
+        body["resources"] = resources;
+        tenant.put("/v1/plans/stack", body).await
+    };
+    let all = ["s1", "s2", "s3"];
+    let made = create(&tenant, "stack", servers(3, 1)).await;
+    assert_eq!(units(&made, "host", &all).len(), 1);
+    let apart = and(servers(3, 1), "g", group("diversity", "rack", &all));
+    let updated = update(apart.clone()).await.expect(201).json();
+    assert_eq!(units(&updated, "rack", &all).len(), 3);
+    // In the same groups nobody moves.
+    assert_eq!(update(apart).await.expect(201).json(), updated);
+    // Out of them nobody has to.
+    assert_eq!(update(servers(3, 1)).await.expect(201).json(), updated);
+    let together = and(servers(3, 1), "g", group("affinity", "host", &all));
+    // What is reserved stays, and the others come to it.
+    reserve(&tenant, "s2", &[&host(&updated, "s2")]).await;
+    let joined = update(together).await.expect(201).json();
+    assert_eq!(units(&joined, "host", &all), units(&updated, "host", &["s2"]));
+    tenant.delete("/v1/placements/s2").await.expect(204);
+    let many = ["s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9"];
+    let more = and(servers(9, 1), "g", group("diversity", "host", &many));
+    let why = update(more).await.explanation(409);
+    assert!(why.starts_with("Ostro error: diversity group g"), "{why}");
+    finish(&site, &before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r57_who_joins_and_leaves_a_stored_group_with_an_update_is_known() {
+    let (site, before) = site().await;
+    let tenant = site.tenant(PROJECT);
+    store_group(&site, "far", "diversity", "cluster", &[]).await;
+    store_group(&site, "own", "exclusivity", "cluster", &[PROJECT]).await;
+    let update = async |resources: Value| {
+        let mut body = json!({"action": "update"});
+        body["resources"] = resources;
+        tenant.put("/v1/plans/stack", body).await.expect(201).json()
+    };
+    let other = |nth: usize| {
+        let far = and(json!({}), "x", server("x", 1));
+        plan(&format!("other{nth}"), and(far, "g", stored("far", &["x"])))
+    };
+    let made = create(&tenant, "stack", servers(1, 1)).await;
+    // With one of the group in either cluster there is none for a third.
+    update(and(servers(1, 1), "g", stored("far", &["s1"]))).await;
+    let second = tenant.post("/v1/plans", other(1)).await.expect(201).json();
+    assert_ne!(units(&second, "cluster", &["x"]), units(&made, "cluster", &["s1"]));
+    tenant.post("/v1/plans", other(2)).await.explanation(409);
+    update(servers(1, 1)).await;
+    tenant.post("/v1/plans", other(2)).await.expect(201);
+    for nth in [1, 2] {
+        tenant.delete(&format!("/v1/plans/other{nth}")).await.expect(204);
+    }
+    // A cluster to itself, as long as it is in the group.
+    let ordinary = |stack| plan(stack, and(json!({}), "y", server("y", 4)));
+    let made = update(and(servers(1, 1), "g", stored("own", &["s1"]))).await;
+    let kept = units(&made, "cluster", &["s1"]);
+    let beside = tenant.post("/v1/plans", ordinary("one")).await.expect(201).json();
+    assert!(units(&beside, "cluster", &["y"]).is_disjoint(&kept));
+    update(servers(1, 1)).await;
+    let mut within = plan("two", json!({"z": server("z", 1)}));
+    within["locations"] = json!([host(&made, "s1")]);
+    tenant.post("/v1/plans", within).await.expect(201);
     finish(&site, &before).await;
 }
 
