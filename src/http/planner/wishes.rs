@@ -72,6 +72,7 @@ impl Wish {
                 let mut draft = current.draft()?;
                 let missing = || Problem::not_found("Placement not found");
                 let at = draft.find_placement(*placement).ok_or_else(missing)?;
+                let replan = &(*replan || forsake(&mut draft, at, resource_id.as_deref()));
                 reserve(&mut draft, current, at, locations.as_ref(), *replan);
                 if let (Some(slot), Some(_)) = (draft.slots.get_mut(at), resource_id) {
                     slot.resource_id.clone_from(resource_id);
@@ -162,6 +163,22 @@ fn migrate(
         slot.unlock = true;
     }
     Ok(draft)
+}
+
+/// Whether a place is needed because the server is another instance than the one that is there, whose
+/// place is its own.
+fn forsake(draft: &mut Draft, at: usize, resource_id: Option<&str>) -> bool {
+    let row = draft.slots.get(at).and_then(|slot| slot.row.as_ref());
+    let is_other = row.is_some_and(|row| {
+        !row.is_hold() && resource_id.is_some_and(|id| row.resource_key != Some(canonical(id)))
+    });
+    if let Some(server) = draft.stack.servers.get_mut(at).filter(|_| is_other) {
+        server.present = None;
+        server.fixed = false;
+        server.resized = true;
+        server.absent = false;
+    }
+    is_other
 }
 
 fn reserve(
