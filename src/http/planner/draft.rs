@@ -12,7 +12,7 @@ use super::template::{ServerEntry, Template};
 use crate::planner::group::StoredGroup;
 use crate::planner::ids::canonical;
 use crate::planner::location;
-use crate::planner::stack::{Present, Server, Stack};
+use crate::planner::stack::{Present, Stack};
 use crate::planner::topology::Topology;
 use crate::store::planner::plans::{PlacementRow, PlanRow};
 use crate::world::World;
@@ -69,7 +69,6 @@ impl Current {
 }
 
 /// A plan as it is to be.
-#[expect(clippy::struct_excessive_bools, reason = "they have nothing to do with each other")]
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub(super) plan: PlanRow,
@@ -87,8 +86,6 @@ pub(super) struct Draft {
     pub(super) leaving: Vec<PlacementRow>,
     /// Whether the plan gets another name.
     pub(super) renamed: bool,
-    /// Whether servers are in other groups than before.
-    pub(super) regrouped: bool,
     /// Whether, if it cannot be done otherwise, servers that nobody has reserved may move, too.
     pub(super) may_give_way: bool,
 }
@@ -134,7 +131,6 @@ impl Draft {
             removed: Vec::new(),
             leaving: Vec::new(),
             renamed: false,
-            regrouped: false,
             may_give_way: false,
         })
     }
@@ -144,8 +140,6 @@ impl Draft {
         let all = || current.placements.iter().chain(&current.leaving);
         let row = |key: &str| all().find(|it| it.orchestration_key == key);
         let mut slots = Vec::with_capacity(template.servers.len());
-        let (groups_before, groups) = (current.template.memberships(), template.memberships());
-        let mut regrouped = false;
         for (entry, server) in template.servers.iter().zip(&mut stack.servers) {
             let row = row(&entry.key).cloned();
             let before = current.template.servers.iter().find(|it| it.key == entry.key);
@@ -157,12 +151,7 @@ impl Draft {
                 let ours = row.is_hold();
                 server.present = Some(Present { holds: row.holds.clone(), ours });
                 server.resized = !same;
-                let (had, has) = (groups_before.get(&*entry.key), groups.get(&*entry.key));
-                let joins = has.is_some_and(|has| had.is_none_or(|had| !has.is_subset(had)));
-                regrouped = regrouped || had != has;
-                // What is reserved, or an instance already, is where it is.
-                let is_bound = row.reserved == Some(true) || !ours;
-                server.fixed = same && stays && (is_bound || !joins);
+                server.fixed = same && stays;
                 // Its instance is gone, and it may come back by itself.
                 server.absent = same && row.holds.is_empty() && row.reserved == Some(true);
             }
@@ -193,7 +182,6 @@ impl Draft {
             removed,
             leaving,
             renamed: false,
-            regrouped,
             may_give_way: false,
         }
     }
@@ -220,14 +208,13 @@ impl Draft {
         }
     }
 
-    /// Whether anybody needs a place, or is to be known in other groups.
+    /// Whether anybody needs a place.
     pub(super) fn is_open(&self) -> bool {
-        let needs_place = |server: &Server| {
+        self.stack.servers.iter().any(|server| {
             let has_place = server.present.as_ref().is_some_and(|it| !it.holds.is_empty());
             let stays = server.fixed && has_place;
             !server.absent && !stays
-        };
-        self.regrouped || self.stack.servers.iter().any(needs_place)
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The resources of a request: servers to be placed, groups that bind them, and all else, which is
 //! accepted and means nothing here.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
 
@@ -31,45 +31,6 @@ pub(super) struct Template {
     pub(super) servers: Vec<ServerEntry>,
     /// In the order of the request.
     pub(super) groups: Vec<GroupEntry>,
-}
-
-/// The groups that a server is in: what each is called, and which it is; the latter is left out where
-/// the server names a stored one itself.
-pub(super) type Memberships<'t> = HashSet<(&'t str, Option<&'t Which>)>;
-
-impl Template {
-    /// The groups that each server is in, directly or by way of others, by the keys of servers.
-    pub(super) fn memberships(&self) -> HashMap<&str, Memberships<'_>> {
-        let mut direct = vec![Vec::new(); self.servers.len()];
-        let mut outer = vec![Vec::new(); self.groups.len()];
-        for (nth, group) in self.groups.iter().enumerate() {
-            for server in &group.servers {
-                direct.get_mut(*server).into_iter().for_each(|it| it.push(nth));
-            }
-            for inner in &group.groups {
-                outer.get_mut(*inner).into_iter().for_each(|it| it.push(nth));
-            }
-        }
-        let above = |mut next: Vec<usize>| {
-            let mut found = BTreeSet::new();
-            while let Some(group) = next.pop() {
-                if found.insert(group) {
-                    next.extend(outer.get(group).into_iter().flatten());
-                }
-            }
-            found
-        };
-        self.servers
-            .iter()
-            .zip(direct)
-            .map(|(server, direct)| {
-                let groups = above(direct).into_iter().filter_map(|group| self.groups.get(group));
-                let groups = groups.map(|group| (group.name.as_str(), Some(&group.which)));
-                let named = server.groups.iter().map(|name| (name.as_str(), None));
-                (server.key.as_str(), groups.chain(named).collect())
-            })
-            .collect()
-    }
 }
 
 /// A server.
@@ -122,7 +83,7 @@ pub(super) struct GroupEntry {
 }
 
 /// Which group it is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     /// Of this request only.
     Here(Kind, Level),
