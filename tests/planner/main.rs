@@ -17,6 +17,7 @@ mod grouping;
 mod groups;
 mod handover;
 mod invariants;
+mod killed;
 mod membership;
 mod migrations;
 mod placements;
