@@ -109,7 +109,7 @@ pub(super) fn compose(
                 |ways: &mut Ways| ways.get_mut(home).map(|here| here.insert(0, Way(Vec::new())));
             stay(Arc::make_mut(&mut ways));
         }
-        let (may_be_on, reasons) = filter.open_to(nth, &ways);
+        let (may_be_on, reasons) = filter.open_to(nth, &ways, is_on);
         servers.push(plan::Server { ways, may_be_on, is_on });
         ruled_out.push(reasons);
     }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use uuid::Uuid;
 
-use super::compose::{HostEntry, is_in_use};
-use super::stack::{KeptHost, Stack, Surroundings};
+use super::compose::{HostEntry, is_fixed, is_in_use};
+use super::stack::{KeptHost, Server, Stack, Surroundings};
 use super::topology::{Topology, zone_name};
 use crate::model::ProviderId;
 use crate::plan::groups::Kind;
@@ -57,6 +57,9 @@ pub(super) struct Filter<'s> {
     groups_of: Vec<BTreeSet<Uuid>>,
     /// For each host the groups that have it to themselves.
     kept: Vec<BTreeSet<Uuid>>,
+    /// For each host those of them that are there without this stack, or have servers of it there that
+    /// stay. Who is there already and leaves its group has only these to fear.
+    kept_by_others: Vec<BTreeSet<Uuid>>,
     /// What each stored group allows of each host.
     verdicts: HashMap<Uuid, Vec<Option<Reason>>>,
 }
@@ -71,8 +74,14 @@ impl<'s> Filter<'s> {
                 verdicts.insert(stored, scene.verdicts(stored, group.kind, group.level));
             }
         }
-        let kept = scene.hosts.iter().map(kept).collect();
-        Self { stack, hosts: scene.hosts, groups_of, kept, verdicts }
+        let kept: Vec<BTreeSet<Uuid>> = scene.hosts.iter().map(kept).collect();
+        let by_others = |host: &HostEntry| {
+            let keepers = scene.keepers(host.root);
+            let firm = keepers.filter(|it| scene.stays(it, stack, &groups_of));
+            firm.map(|it| it.group).collect()
+        };
+        let kept_by_others = scene.hosts.iter().map(by_others).collect();
+        Self { stack, hosts: scene.hosts, groups_of, kept, kept_by_others, verdicts }
     }
 
     /// For each host whether a server may be there, and how many hosts are ruled out why: each host
@@ -81,6 +90,7 @@ impl<'s> Filter<'s> {
         &self,
         server: usize,
         ways: &Ways,
+        home: Option<usize>,
     ) -> (Vec<bool>, BTreeMap<Reason, usize>) {
         let mut reasons = BTreeMap::new();
         let it = &self.stack.servers[server];
@@ -101,7 +111,7 @@ impl<'s> Filter<'s> {
                 Some(Reason::Location)
             } else if it.excluded.iter().any(|excluded| excluded == name) {
                 Some(Reason::Excluded)
-            } else if !self.kept[nth].is_subset(groups) {
+            } else if !self.keepers(nth, home).is_subset(groups) {
                 Some(Reason::Kept)
             } else if let Some(why) = by_groups() {
                 Some(why)
@@ -116,6 +126,13 @@ impl<'s> Filter<'s> {
             open.push(why.is_none());
         }
         (open, reasons)
+    }
+}
+
+impl Filter<'_> {
+    /// Who keeps a host from a server that is at home on another one, or there.
+    fn keepers(&self, host: usize, home: Option<usize>) -> &BTreeSet<Uuid> {
+        if home == Some(host) { &self.kept_by_others[host] } else { &self.kept[host] }
     }
 }
 
@@ -140,6 +157,23 @@ impl<'s> Scene<'s> {
             kept.entry(host.root).or_default().push(host);
         }
         Self { world, topology, around, hosts, kept }
+    }
+
+    /// Whether a group keeps its unit whatever becomes of the servers of the stack that may move.
+    fn stays(&self, kept: &KeptHost, stack: &Stack, groups_of: &[BTreeSet<Uuid>]) -> bool {
+        let unit_of = |root: Provider<'_>| {
+            let spot = self.topology.spot(&root);
+            spot.unit(kept.level, root.name()).map(str::to_owned)
+        };
+        let is_in_unit = |server: &Server| {
+            let present = server.present.as_ref().filter(|_| is_fixed(server));
+            let host = present.and_then(|it| self.topology.host_of(self.world, &it.holds));
+            host.and_then(unit_of).as_deref() == Some(kept.unit.as_str())
+        };
+        let mut own = stack.servers.iter().zip(groups_of);
+        !self.around.known.contains(&kept.group)
+            || self.occupied(kept.group, kept.level).contains(&kept.unit)
+            || own.any(|(server, groups)| groups.contains(&kept.group) && is_in_unit(server))
     }
 
     /// Who has a host to itself, by its root.

@@ -5,6 +5,7 @@
 //! problem for the [solver](crate::plan), with [`filter`] for what is not a matter of room, and
 //! [`words`] say what was in the way.
 
+mod bonds;
 mod compose;
 mod drift;
 mod filter;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+pub use self::bonds::rebound;
 use self::compose::{Composed, compose, is_fixed};
 pub use self::filter::Reason;
 use self::stack::{KeptHost, Stack, Surroundings};

@@ -1,6 +1,6 @@
 //! What is to be planned: a stack of servers, the groups that bind them, and what surrounds them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use uuid::Uuid;
 
@@ -155,6 +155,8 @@ pub struct Group {
 pub struct Surroundings {
     /// What servers of other stacks draw on, one list for each, by the stored group they are in.
     pub occupied: HashMap<Uuid, Vec<Vec<ProviderId>>>,
+    /// The groups of which it is known where servers of other stacks are.
+    pub known: HashSet<Uuid>,
     /// Hosts that groups have to themselves.
     pub kept: Vec<KeptHost>,
     /// Whether hosts without a trait for their rack are in the one that their name says.

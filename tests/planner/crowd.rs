@@ -30,8 +30,8 @@ impl Crowd {
         gather(site, disk, aggregate).await;
         for nth in 1..=HOSTS {
             let name = format!("r01h{nth:02}");
-            let size = [VCPU, MEMORY_MB, DISK_GB];
-            let host = Host { name: &name, size, traits: &["CUSTOM_RACK_R01"] };
+            let all = [VCPU, MEMORY_MB, DISK_GB];
+            let host = Host { name: &name, size: all, traits: &["CUSTOM_RACK_R01"] };
             hosts.push((site.hosts(&[host]).await[0], name));
         }
         for nth in 1..=HOSTS {

@@ -49,7 +49,8 @@ async fn who_is_refused_has_not_arrived() {
         site.claims(instance, claim(claimable(&held), right)),
         site.claims(Uuid::new_v4(), claim_on(hosts[0], 1))
     );
-    (arrived.expect(204), refused.expect(409));
+    arrived.expect(204);
+    refused.expect(409);
     assert_eq!(site.held_by(text(&placement["id"])).await, json!({}));
     site.assert_true(&none()).await;
 }
@@ -73,8 +74,8 @@ async fn an_instance_takes_over_one_placement() {
     site.claims(instance, body).await.expect(204);
     site.reserves(&two, instance).await.expect(409);
     // Nor for what is held for another placement.
-    let hold: Uuid = text(&three["id"]).parse().unwrap();
-    site.reserves(&two, hold).await.expect(409);
+    let other: Uuid = text(&three["id"]).parse().unwrap();
+    site.reserves(&two, other).await.expect(409);
     let body = claim(claim_on(hosts[1], 1)["allocations"].clone(), Some(2));
     site.claims(instance, body).await.expect(204);
     site.assert_true(&none()).await;

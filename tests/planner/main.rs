@@ -10,11 +10,14 @@
 mod bad_input;
 mod contract;
 mod crowd;
+mod dice;
 mod flavors;
 mod following;
 mod grouping;
 mod groups;
 mod handover;
+mod invariants;
+mod killed;
 mod membership;
 mod migrations;
 mod placements;
@@ -30,6 +33,7 @@ mod site;
 mod stack;
 mod stacks;
 mod status;
+mod storm;
 #[expect(dead_code, reason = "the tests of the other API need more of it")]
 #[path = "../api/support/mod.rs"]
 mod support;

@@ -72,7 +72,8 @@ async fn a_reservation_and_the_arrival_count_once() {
             site.reserves(&placement, instance),
             other.claims(instance, claim(claimable(&held), None))
         );
-        (reserved.expect(201), arrived.expect(204));
+        reserved.expect(201);
+        arrived.expect(204);
         assert_handed_over(&site, &placement, &held, instance).await;
     }
     site.assert_true(&none()).await;
@@ -135,12 +136,12 @@ async fn a_stranger_and_a_plan_that_wants_the_host_alone_do_not_both_come() {
         let (stack, id) = (format!("stack-{round}"), format!("server-{round}"));
         let wanted = resources([(id.as_str(), pinned(1, &["alone"], &["r01h01"]))]);
         let (planner, stranger) = (site.planner(), Uuid::new_v4());
-        let (planned, claimed) = join!(
+        let (created, claimed) = join!(
             planner.post("/v1/plans", plan(&stack, wanted)),
             other.claims(stranger, claim_on(hosts[0], 1))
         );
-        let outcome = (planned.status, claimed.status);
-        assert!([(201, 409), (409, 204)].contains(&outcome), "{outcome:?} {}", planned.text());
+        let outcome = (created.status, claimed.status);
+        assert!([(201, 409), (409, 204)].contains(&outcome), "{outcome:?} {}", created.text());
         site.assert_true(&none()).await;
         planner.delete(&format!("/v1/plans/{stack}")).await;
         site.placement().delete(&format!("/allocations/{stranger}")).await;
@@ -191,12 +192,12 @@ async fn a_group_is_not_deleted_under_a_plan() {
         let body = plan(&stack, resources([(id.as_str(), server_in(1, &[&name]))]));
         let (planner, path) = (site.planner(), format!("/v1/groups/{name}"));
         let began = Instant::now();
-        let (planned, deleted) = join!(planner.post("/v1/plans", body), planner.delete(&path));
-        let outcome = (planned.status, deleted.status);
-        assert!([(201, 409), (409, 204)].contains(&outcome), "{outcome:?} {}", planned.text());
-        if planned.status == 409 {
+        let (created, deleted) = join!(planner.post("/v1/plans", body), planner.delete(&path));
+        let outcome = (created.status, deleted.status);
+        assert!([(201, 409), (409, 204)].contains(&outcome), "{outcome:?} {}", created.text());
+        if created.status == 409 {
             // The group is looked up again, and its absence is the reason.
-            assert_eq!(planned.explanation(409), format!("Valet error: Group '{name}' not found"));
+            assert_eq!(created.explanation(409), format!("Valet error: Group '{name}' not found"));
             assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
         }
     }
@@ -213,9 +214,9 @@ async fn a_project_does_not_leave_a_group_under_its_plan() {
         group(&site, &name, "exclusivity", "host").await;
         let body = plan(&stack, resources([(id.as_str(), server_in(1, &[&name]))]));
         let (planner, path) = (site.planner(), format!("/v1/groups/{name}/members/{PROJECT}"));
-        let (planned, left) = join!(planner.post("/v1/plans", body), planner.delete(&path));
-        let outcome = (planned.status, left.status);
-        assert!([(201, 409), (409, 204)].contains(&outcome), "{outcome:?} {}", planned.text());
+        let (created, left) = join!(planner.post("/v1/plans", body), planner.delete(&path));
+        let outcome = (created.status, left.status);
+        assert!([(201, 409), (409, 204)].contains(&outcome), "{outcome:?} {}", created.text());
         planner.delete(&format!("/v1/plans/{stack}")).await;
     }
     site.assert_empty().await;
@@ -237,7 +238,8 @@ async fn an_instance_takes_over_a_host_that_its_hold_has_filled() {
             site.claims(instance, claim(claimable(&held), None)),
             other.claims(stranger, claim_on(hosts[0], 8))
         );
-        (arrived.expect(204), refused.expect(409));
+        arrived.expect(204);
+        refused.expect(409);
         assert_handed_over(&site, &placement, &held, instance).await;
         site.assert_true(&none()).await;
         site.planner().delete(&format!("/v1/plans/{stack}")).await.expect(204);

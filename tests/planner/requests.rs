@@ -30,6 +30,14 @@ pub fn amounts(vcpu: i64) -> [i64; 3] {
     [vcpu, 512 * vcpu, 5 * vcpu]
 }
 
+/// A group of one request.
+pub fn bound(kind: &str, level: &str, servers: &[String]) -> Value {
+    json!({
+        "type": "ATT::Valet::GroupAssignment",
+        "properties": {"group_type": kind, "level": level, "resources": servers},
+    })
+}
+
 /// Resources by their ids.
 pub fn resources<'r>(entries: impl IntoIterator<Item = (&'r str, Value)>) -> Value {
     entries.into_iter().map(|(id, entry)| (id.to_owned(), entry)).collect::<Map<_, _>>().into()
@@ -37,18 +45,21 @@ pub fn resources<'r>(entries: impl IntoIterator<Item = (&'r str, Value)>) -> Val
 
 /// The body that creates a plan.
 pub fn plan(stack: &str, resources: Value) -> Value {
-    json!({"plan_name": stack, "stack_id": stack, "resources": resources, "timeout": "2 sec"})
+    let mut body = json!({"plan_name": stack, "stack_id": stack, "timeout": "2 sec"});
+    body["resources"] = resources;
+    body
 }
 
 /// A claim of an instance with these allocations, which is expected at this generation.
 pub fn claim(allocations: Value, generation: Option<i64>) -> Value {
-    json!({
-        "allocations": allocations,
+    let mut body = json!({
         "project_id": PROJECT,
         "user_id": "user",
         "consumer_generation": generation,
         "consumer_type": "INSTANCE",
-    })
+    });
+    body["allocations"] = allocations;
+    body
 }
 
 /// A claim of so much on one host that stocks everything itself.

@@ -76,6 +76,21 @@ const TRAITS: &str = "
     union all
     select format('provider %s is kept, and not marked', id) from (table kept except table marked) as it";
 
+/// Servers are in the stored groups that their plans name. The tests name them with the server.
+const MEMBERS: &str = "
+    with asked as (
+        select p.id, asked.name from placements p join plans s on s.id = p.plan_id,
+               jsonb_array_elements_text(s.document::jsonb -> 'resources' -> p.orchestration_id
+                   -> 'properties' -> 'metadata' -> 'valet' -> 'groups') as asked (name)
+        where not p.leaving
+    ), joined as (
+        select p.id, g.name from placements p join placement_groups pg on pg.placement_id = p.id
+        join planner_groups g on g.id = pg.group_id where not p.leaving
+    )
+    select format('placement %s is not in %s', id, name) from (table asked except table joined) as it
+    union all
+    select format('placement %s is in %s', id, name) from (table joined except table asked) as it";
+
 /// No placement that nobody has taken over is without its hold. $1: see [`Known::dropped`].
 const HELD: &str = "
     select format('nothing is held for placement %s', p.id) from placements p
@@ -125,7 +140,7 @@ pub async fn faults(session: &mut PgConnection, known: impl FnOnce() -> Known) -
         .execute(&mut *snapshot)
         .await
         .unwrap();
-    for question in [CAPACITY, HOLDS_OF_NOBODY, COUNTED_TWICE, TRAITS] {
+    for question in [CAPACITY, HOLDS_OF_NOBODY, COUNTED_TWICE, MEMBERS, TRAITS] {
         let found = sqlx::query_scalar::<_, String>(question).fetch_all(&mut *snapshot).await;
         faults.extend(found.unwrap());
     }

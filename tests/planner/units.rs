@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use tokio::join;
 use uuid::Uuid;
 
-use crate::requests::{claim, claim_on, claimable, group, resources, server, server_in, text};
+use crate::requests::{
+    bound, claim, claim_on, claimable, group, resources, server, server_in, text,
+};
 use crate::site::Site;
 use crate::truth::Known;
 
@@ -15,7 +17,9 @@ fn none() -> Known {
 
 /// The body that gives a plan these resources and no others.
 fn replacement(resources: Value) -> Value {
-    json!({"action": "update", "resources": resources, "timeout": "2 sec"})
+    let mut body = json!({"action": "update", "timeout": "2 sec"});
+    body["resources"] = resources;
+    body
 }
 
 /// A server that joins a group has its unit kept from then on, and one that leaves does not stay in
@@ -40,6 +44,8 @@ async fn servers_join_and_leave_a_group_that_has_a_host_to_itself() {
     ] {
         planner.put("/v1/plans/stack", with(one, two)).await.expect(201);
         site.assert_true(&none()).await;
+        let at = [site.placement_of("one").await, site.placement_of("two").await];
+        assert!(one == two || at[0]["location"] != at[1]["location"], "{at:?}");
     }
     planner.delete("/v1/plans/stack").await.expect(204);
     site.assert_empty().await;
@@ -57,8 +63,35 @@ async fn a_server_that_joins_a_diversity_group_moves_away() {
     let mut alone = server(1);
     alone["locations"] = json!(["r01h01"]);
     site.planned("stack", resources([("server", server(1)), ("alone", alone)])).await;
+    assert_eq!(site.placement_of("server").await["location"], "r01h01");
     let joined = replacement(resources([("server", server_in(1, &["apart"]))]));
     site.planner().put("/v1/plans/stack", joined).await.expect(201);
+    assert_eq!(site.placement_of("server").await["location"], "r01h02");
+    site.assert_true(&none()).await;
+}
+
+/// Servers of a plan that come to be apart do not stay together, nor do those who are reserved.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_come_to_be_apart_do_not_stay_together() {
+    let site = Site::new().await;
+    site.racks(1, 2, [8, 65_536, 1000]).await;
+    let ids = ["one".to_owned(), "two".to_owned()];
+    site.planned("stack", resources(ids.iter().map(|id| (id.as_str(), server(1))))).await;
+    let apart = || {
+        let group = ("group", bound("diversity", "host", &ids));
+        replacement(resources([("one", server(1)), ("two", server(1)), group]))
+    };
+    let [one, two] = [site.placement_of("one").await, site.placement_of("two").await];
+    assert_eq!(one["location"], two["location"]);
+    for placement in [&one, &two] {
+        site.reserves(placement, Uuid::new_v4()).await.expect(201);
+    }
+    site.planner().put("/v1/plans/stack", apart()).await.expect(409);
+    site.assert_true(&none()).await;
+    site.planner().delete("/v1/plans/stack").await.expect(204);
+
+    site.planned("stack", resources(ids.iter().map(|id| (id.as_str(), server(1))))).await;
+    site.planner().put("/v1/plans/stack", apart()).await.expect(201);
     site.assert_true(&none()).await;
 }
 
@@ -106,7 +139,8 @@ async fn a_unit_is_free_when_all_have_left_at_once() {
         site.assert_true(&none()).await;
         let (one, two) = (site.placement(), other.placement());
         let (one, two) = join!(one.delete(&instances[0]), two.delete(&instances[1]));
-        (one.expect(204), two.expect(204));
+        one.expect(204);
+        two.expect(204);
         site.assert_empty().await;
         site.planner().delete(&format!("/v1/plans/{stack}")).await.expect(204);
     }
@@ -143,4 +177,19 @@ async fn a_unit_stays_kept_when_one_comes_while_the_last_leaves() {
         }
         site.assert_empty().await;
     }
+}
+
+/// Who gives its host up to everybody need not leave it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_leaves_its_group_may_stay_where_it_is() {
+    let site = Site::new().await;
+    let hosts = site.racks(1, 1, [8, 65_536, 1000]).await;
+    group(&site, "alone", "exclusivity", "host").await;
+    let servers =
+        |groups: &[&str]| resources([("one", server_in(1, groups)), ("two", server_in(1, groups))]);
+    site.planned("stack", servers(&["alone"])).await;
+    site.claims(Uuid::new_v4(), claim_on(hosts[0], 1)).await.expect(409);
+    site.planner().put("/v1/plans/stack", replacement(servers(&[]))).await.expect(201);
+    site.claims(Uuid::new_v4(), claim_on(hosts[0], 1)).await.expect(204);
+    site.assert_true(&none()).await;
 }

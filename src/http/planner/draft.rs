@@ -11,9 +11,9 @@ use super::resolve;
 use super::template::{ServerEntry, Template};
 use crate::planner::group::StoredGroup;
 use crate::planner::ids::canonical;
-use crate::planner::location;
 use crate::planner::stack::{Present, Stack};
 use crate::planner::topology::Topology;
+use crate::planner::{location, rebound};
 use crate::store::planner::plans::{PlacementRow, PlanRow};
 use crate::world::World;
 
@@ -64,7 +64,19 @@ impl Current {
     ) -> Result<Draft, Problem> {
         let project = Some(self.plan.project.as_str());
         let stack = resolve::stack(&document, template, &self.stored, project)?;
-        Ok(Draft::of(self, document, template, stack))
+        let before = resolve::stack(&self.document, &self.template, &self.stored, None)?;
+        let rebound = rebound(&before, &stack);
+        let mut draft = Draft::of(self, document, template, stack);
+        let servers = draft.stack.servers.iter_mut().zip(&draft.slots).zip(rebound);
+        for ((server, slot), _) in servers.filter(|((server, _), rebound)| *rebound && server.fixed)
+        {
+            server.fixed = false;
+            if let (Some(row), true) = (&slot.row, slot.is_reserved()) {
+                // It stays where it is, but only if its new groups allow that.
+                server.locations = self.location(row).into_iter().map(|home| vec![home]).collect();
+            }
+        }
+        Ok(draft)
     }
 }
 

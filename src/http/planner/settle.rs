@@ -200,7 +200,8 @@ async fn attempt(
     let plan = draft.exists.then_some(draft.plan.id);
     let groups = ledger::groups(&draft);
     let standing = app.store.standing(plan, &groups).await?;
-    let around = surroundings(&standing, app.options.planner.host_names);
+    let mut around = surroundings(&standing, app.options.planner.host_names);
+    around.known = groups.iter().copied().collect();
     let world = app.store.world().await?;
     let (draft, answer) = match solve(app, &world, draft, around, deadline).await {
         // Who was a stranger in the world may have been let in, or have left, since that was read.

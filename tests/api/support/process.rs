@@ -31,9 +31,12 @@ impl Server {
             .append(true)
             .open(directory.join("berth.log"))
             .unwrap();
+        let plans = options.contains(&"--planner-listen");
+        let without_planner: &[&str] = if plans { &[] } else { &["--planner-listen", "none"] };
         let child = Command::new(env!("CARGO_BIN_EXE_berth"))
-            .args(["serve", "--listen", &address, "--planner-listen", "none", "--data-dir"])
+            .args(["serve", "--listen", &address, "--data-dir"])
             .arg(directory.join("data"))
+            .args(without_planner)
             .args(options)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())

@@ -1,0 +1,407 @@
+//! Clients of both APIs who do whatever they like, all at once.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::crowd::Crowd;
+use crate::dice::Dice;
+use crate::requests::{amounts, bound, claim, claimable, group, plan, server_in, text};
+use crate::site::{Answer, Site};
+use crate::truth::Known;
+
+/// Stored groups: name, kind, level.
+const STORED: [(&str, &str, &str); 6] = [
+    ("apart-host", "diversity", "host"),
+    ("apart-rack", "diversity", "rack"),
+    ("near", "affinity", "rack"),
+    ("alone-one", "exclusivity", "host"),
+    ("alone-two", "exclusivity", "host"),
+    ("alone-rack", "exclusivity", "rack"),
+];
+/// Groups of one request: kind, level.
+const OWN: [(&str, &str); 4] =
+    [("affinity", "host"), ("affinity", "rack"), ("diversity", "host"), ("diversity", "rack")];
+const STACKS_MAX: usize = 12;
+
+/// A stack that somebody has asked for.
+#[derive(Clone, Debug)]
+struct Stack {
+    id: String,
+    servers: Vec<String>,
+}
+
+/// What all clients know.
+#[derive(Debug)]
+pub struct Storm {
+    crowd: Crowd,
+    exclusivity: Vec<Uuid>,
+    known: Mutex<Known>,
+    stacks: Mutex<Vec<Stack>>,
+    /// Instances with their servers; strangers are of none.
+    instances: Mutex<Vec<(Uuid, Option<String>)>>,
+    /// Answers by what was asked and their status.
+    pub counts: Mutex<BTreeMap<(&'static str, u16), usize>>,
+}
+
+impl Storm {
+    /// Builds the cloud and the groups.
+    pub async fn over(site: &Site) -> Arc<Self> {
+        let crowd = Crowd::new(site).await;
+        let mut exclusivity = Vec::new();
+        for (name, kind, level) in STORED {
+            let id = group(site, name, kind, level).await;
+            if kind == "exclusivity" {
+                exclusivity.push(id);
+            }
+        }
+        Arc::new(Self {
+            crowd,
+            exclusivity,
+            known: Mutex::default(),
+            stacks: Mutex::default(),
+            instances: Mutex::default(),
+            counts: Mutex::default(),
+        })
+    }
+
+    pub fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap()
+    }
+
+    fn note(&self, what: &'static str, answer: &Answer) {
+        let status = answer.status;
+        assert!((200..500).contains(&status), "{what}: {status} {}", answer.text());
+        *self.counts.lock().unwrap().entry((what, status)).or_insert(0) += 1;
+    }
+}
+
+/// One client.
+pub struct Client {
+    pub site: Arc<Site>,
+    pub storm: Arc<Storm>,
+    pub dice: Dice,
+    /// Tells its stacks from those of others.
+    pub number: usize,
+    pub made: usize,
+}
+
+impl Client {
+    /// Acts until then.
+    pub async fn run(mut self, end: Instant) {
+        while Instant::now() < end {
+            self.act().await;
+        }
+    }
+
+    async fn act(&mut self) {
+        match self.dice.below(100) {
+            0..18 => self.create().await,
+            18..21 => self.repeat().await,
+            21..27 => self.add().await,
+            27..32 => self.replace().await,
+            32..37 => self.migrate().await,
+            37..42 => self.reserve().await,
+            42..52 => self.reserve_for_instance().await,
+            52..66 => self.arrive().await,
+            66..70 => self.arrive_elsewhere().await,
+            70..76 => self.come_as_a_stranger().await,
+            76..82 => self.move_instance().await,
+            82..90 => self.end_instance().await,
+            90..92 => self.drop_hold().await,
+            92..95 => self.drop_placement().await,
+            _ => self.end_plan().await,
+        }
+    }
+
+    fn stack(&mut self) -> Option<Stack> {
+        let stacks = self.storm.stacks.lock().unwrap();
+        self.dice.pick(&stacks).cloned()
+    }
+
+    fn server(&mut self) -> Option<(Stack, String)> {
+        let stack = self.stack()?;
+        let server = self.dice.pick(&stack.servers).cloned()?;
+        Some((stack, server))
+    }
+
+    fn instance(&mut self) -> Option<(Uuid, Option<String>)> {
+        let instances = self.storm.instances.lock().unwrap();
+        self.dice.pick(&instances).cloned()
+    }
+
+    /// A server of any size, sometimes in a stored group.
+    fn any_server(&mut self, groups: &[&str]) -> Value {
+        let vcpu = 1 + i64::try_from(self.dice.below(3)).unwrap();
+        server_in(vcpu, groups)
+    }
+
+    fn any_groups(&mut self) -> Vec<&'static str> {
+        let some = self.dice.happens(50);
+        let (name, ..) = *self.dice.pick(&STORED).unwrap();
+        if some { vec![name] } else { Vec::new() }
+    }
+
+    async fn create(&mut self) {
+        if self.storm.stacks.lock().unwrap().len() >= STACKS_MAX {
+            return self.end_plan().await;
+        }
+        self.made += 1;
+        let id = format!("stack-{}-{}", self.number, self.made);
+        let servers: Vec<String> =
+            (0..=self.dice.below(3)).map(|nth| format!("{id}-server-{nth}")).collect();
+        let mut resources = Map::new();
+        let groups = self.any_groups();
+        for server in &servers {
+            resources.insert(server.clone(), self.any_server(&groups));
+        }
+        if groups.is_empty() && self.dice.happens(60) {
+            let (kind, level) = *self.dice.pick(&OWN).unwrap();
+            resources.insert(format!("{id}-group"), bound(kind, level, &servers));
+        }
+        let stack = Stack { id: id.clone(), servers };
+        self.storm.stacks.lock().unwrap().push(stack);
+        let answer = self.site.planner().post("/v1/plans", plan(&id, resources.into())).await;
+        self.storm.note("create", &answer);
+        if answer.status != 201 {
+            self.storm.stacks.lock().unwrap().retain(|other| other.id != id);
+        }
+    }
+
+    /// The same plan once more, sometimes elsewhere.
+    async fn repeat(&mut self) {
+        let Some(stack) = self.stack() else { return };
+        let entries = stack.servers.iter().map(|id| (id.clone(), server_in(1, &[])));
+        let mut body = plan(&stack.id, entries.collect::<Map<_, _>>().into());
+        if self.dice.happens(50) {
+            body["locations"] = self.locations();
+        }
+        self.storm.note("repeat", &self.site.planner().post("/v1/plans", body).await);
+    }
+
+    fn locations(&mut self) -> Value {
+        let dice = &mut self.dice;
+        let hosts = self.storm.crowd.hosts.iter().filter(|_| dice.happens(40));
+        hosts.map(|(_, name)| name.as_str()).collect()
+    }
+
+    /// One more server, or an old one in another size.
+    async fn add(&mut self) {
+        let Some((stack, mut server)) = self.server() else { return };
+        if self.dice.happens(60) {
+            self.made += 1;
+            server = format!("{}-server-{}-{}", stack.id, self.number, self.made);
+            let mut stacks = self.storm.stacks.lock().unwrap();
+            let known = stacks.iter_mut().find(|it| it.id == stack.id);
+            if let Some(known) = known {
+                known.servers.push(server.clone());
+            }
+        }
+        let groups = self.any_groups();
+        let update = json!({server: self.any_server(&groups)});
+        let body = json!({"plan_name": stack.id, "stack_id": stack.id, "resources": {},
+                          "resources_update": update, "timeout": "2 sec"});
+        let path = format!("/v1/plans/{}", stack.id);
+        self.storm.note("add", &self.site.planner().put(&path, body).await);
+    }
+
+    /// Other sizes and groups for some of the servers, and without the rest.
+    async fn replace(&mut self) {
+        let Some(stack) = self.stack() else { return };
+        let groups = self.any_groups();
+        let mut resources = Map::new();
+        for server in &stack.servers {
+            if self.dice.happens(70) {
+                resources.insert(server.clone(), self.any_server(&groups));
+            }
+        }
+        let body = json!({"action": "update", "resources": resources, "timeout": "2 sec"});
+        let path = format!("/v1/plans/{}", stack.id);
+        self.storm.note("replace", &self.site.planner().put(&path, body).await);
+    }
+
+    async fn migrate(&mut self) {
+        let Some((stack, server)) = self.server() else { return };
+        let excluded = if self.dice.happens(30) { self.locations() } else { json!([]) };
+        let body = json!({"action": "migrate", "resources": [server], "excluded_hosts": excluded,
+                          "timeout": "2 sec"});
+        let path = format!("/v1/plans/{}", stack.id);
+        self.storm.note("migrate", &self.site.planner().put(&path, body).await);
+    }
+
+    async fn reserve(&mut self) {
+        let Some((_, server)) = self.server() else { return };
+        let mut body = json!({});
+        if self.dice.happens(40) {
+            body["locations"] = self.locations();
+        }
+        let path = format!("/v1/placements/{server}");
+        self.storm.note("reserve", &self.site.planner().post(&path, body).await);
+    }
+
+    /// A reservation for an instance: mostly a new one, sometimes one that is somewhere already.
+    async fn reserve_for_instance(&mut self) {
+        let Some((stack, server)) = self.server() else { return };
+        let old = self.instance().filter(|_| self.dice.happens(15)).map(|(instance, _)| instance);
+        let instance = old.unwrap_or_else(Uuid::new_v4);
+        {
+            let mut known = self.storm.known();
+            known.inhabited.insert(stack.id);
+            known.former.extend(self.storm.exclusivity.iter().map(|group| (instance, *group)));
+        }
+        self.storm.instances.lock().unwrap().push((instance, Some(server.clone())));
+        let mut body = json!({"resource_id": instance});
+        if self.dice.happens(30) {
+            body["locations"] = self.locations();
+        }
+        let path = format!("/v1/placements/{server}");
+        let answer = self.site.planner().post(&path, body).await;
+        self.storm.note("reserve for an instance", &answer);
+    }
+
+    /// The instance comes to where it was planned.
+    async fn arrive(&mut self) {
+        let Some((instance, Some(server))) = self.instance() else { return };
+        let shown = self.site.planner().get(&format!("/v1/placements/{server}")).await;
+        self.storm.note("show", &shown);
+        if shown.status != 200 {
+            return;
+        }
+        let held = self.site.held_by(text(&shown.json()["id"])).await;
+        if held.as_object().unwrap().is_empty() {
+            return;
+        }
+        let answer = self.put(instance, claimable(&held)).await;
+        self.storm.note("arrive", &answer);
+    }
+
+    async fn put(&self, instance: Uuid, allocations: Value) -> Answer {
+        let path = format!("/allocations/{instance}");
+        let shown = self.site.placement().get(&path).await.expect(200).json();
+        let generation = shown["consumer_generation"].as_i64();
+        self.site.claims(instance, claim(allocations, generation)).await
+    }
+
+    /// A place that everybody may have.
+    async fn candidate(&mut self) -> Option<Value> {
+        let [vcpu, memory_mb, disk_gb] = amounts(1 + i64::try_from(self.dice.below(2)).unwrap());
+        let path = format!(
+            "/allocation_candidates?resources=VCPU:{vcpu},MEMORY_MB:{memory_mb},DISK_GB:{disk_gb}\
+             &limit=20"
+        );
+        let answer = self.site.placement().get(&path).await.expect(200).json();
+        let found = answer["allocation_requests"].as_array().unwrap();
+        self.dice.pick(found).map(|it| claimable(&it["allocations"]))
+    }
+
+    async fn arrive_elsewhere(&mut self) {
+        let Some((instance, _)) = self.instance() else { return };
+        let Some(place) = self.candidate().await else { return };
+        let answer = self.put(instance, place).await;
+        self.storm.note("arrive elsewhere", &answer);
+    }
+
+    async fn come_as_a_stranger(&mut self) {
+        let Some(place) = self.candidate().await else { return };
+        let stranger = Uuid::new_v4();
+        self.storm.instances.lock().unwrap().push((stranger, None));
+        let answer = self.site.claims(stranger, claim(place, None)).await;
+        self.storm.note("come as a stranger", &answer);
+    }
+
+    /// As a compute service does: what the instance holds goes to the migration, the instance to the
+    /// target, and if it may not go there, back again.
+    async fn move_instance(&mut self) {
+        let Some((instance, _)) = self.instance() else { return };
+        let placement = self.site.placement();
+        let shown = placement.get(&format!("/allocations/{instance}")).await.expect(200).json();
+        let Some(generation) = shown["consumer_generation"].as_i64() else { return };
+        let held = claimable(&shown["allocations"]);
+        let migration = Uuid::new_v4();
+        self.storm.known().migrations.insert(migration);
+        let body = json!({
+            instance.to_string(): claim(json!({}), Some(generation)),
+            migration.to_string(): claim(held.clone(), None),
+        });
+        let answer = placement.post("/allocations", body).await;
+        self.storm.note("begin a migration", &answer);
+        if answer.status != 204 {
+            return;
+        }
+        let mut arrived = false;
+        if let Some(place) = self.candidate().await {
+            let answer = self.site.claims(instance, claim(place, None)).await;
+            self.storm.note("go to the target", &answer);
+            arrived = answer.status == 204;
+        }
+        if !arrived {
+            let body = json!({
+                instance.to_string(): claim(held, None),
+                migration.to_string(): claim(json!({}), Some(1)),
+            });
+            self.storm.note("go back", &placement.post("/allocations", body).await);
+        }
+        let answer = placement.delete(&format!("/allocations/{migration}")).await;
+        self.storm.note("end a migration", &answer);
+    }
+
+    async fn end_instance(&mut self) {
+        let Some((instance, _)) = self.instance() else { return };
+        let answer = self.site.placement().delete(&format!("/allocations/{instance}")).await;
+        self.storm.note("end an instance", &answer);
+        if self.dice.happens(60) {
+            self.storm.instances.lock().unwrap().retain(|(other, _)| *other != instance);
+        }
+    }
+
+    /// Somebody deletes what is held for a plan, as if it were anybody's.
+    async fn drop_hold(&mut self) {
+        let Some((_, server)) = self.server() else { return };
+        let shown = self.site.planner().get(&format!("/v1/placements/{server}")).await;
+        if shown.status != 200 {
+            return;
+        }
+        let id = text(&shown.json()["id"]).to_owned();
+        self.storm.known().dropped.insert(id.parse().unwrap());
+        let answer = self.site.placement().delete(&format!("/allocations/{id}")).await;
+        self.storm.note("drop a hold", &answer);
+    }
+
+    async fn drop_placement(&mut self) {
+        let Some((_, server)) = self.server() else { return };
+        let answer = self.site.planner().delete(&format!("/v1/placements/{server}")).await;
+        self.storm.note("drop a placement", &answer);
+    }
+
+    async fn end_plan(&mut self) {
+        let Some(stack) = self.stack() else { return };
+        let answer = self.site.planner().delete(&format!("/v1/plans/{}", stack.id)).await;
+        self.storm.note("end a plan", &answer);
+        self.storm.stacks.lock().unwrap().retain(|other| other.id != stack.id);
+    }
+}
+
+/// Ends everything there is, and sees that nothing is left.
+pub async fn calm(site: &Site) {
+    let plans = site.planner().get("/v1/plans").await.expect(200).json();
+    let plans: HashSet<&str> = plans.as_array().unwrap().iter().map(text).collect();
+    for stack in plans {
+        site.planner().delete(&format!("/v1/plans/{stack}")).await.expect(204);
+    }
+    site.assert_true(&Known { migrations: consumers(site).await, ..Known::default() }).await;
+    for consumer in consumers(site).await {
+        site.placement().delete(&format!("/allocations/{consumer}")).await.expect(204);
+    }
+    site.assert_empty().await;
+}
+
+async fn consumers(site: &Site) -> HashSet<Uuid> {
+    let all: Vec<Uuid> = sqlx::query_scalar("select uuid from consumers")
+        .fetch_all(&mut site.session().await)
+        .await
+        .unwrap();
+    all.into_iter().collect()
+}
