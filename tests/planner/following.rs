@@ -112,22 +112,25 @@ async fn r78_a_placement_ends_with_its_instance() {
 async fn r78_a_server_that_is_built_as_another_instance_gets_a_place_of_its_own() {
     let (site, providers, before) = two_hosts().await;
     let tenant = site.tenant("p");
-    let first = ticket(&site, &tenant).await;
-    arrive(&site, first, providers[0], 3).await;
-    let second = Uuid::new_v4();
-    let body = json!({"resource_id": second, "locations": ["r01h01", "r01h02"]});
-    let anew = tenant.post("/v1/placements/a", body).await.expect(201).json();
-    assert_eq!((&anew["location"], &anew["resource_id"]), (&json!("r01h02"), &json!(second)));
-    let both = [("r01h01".to_owned(), 3), ("r01h02".to_owned(), 3)].into();
-    assert_eq!(vcpus(&site).await, both);
-    arrive(&site, second, providers[1], 3).await;
-    assert_eq!(vcpus(&site).await, both);
-    // The first is nothing to the plan any more.
-    end(&site, first).await;
-    assert_eq!(placement(&tenant, "a").await, anew);
-    assert_eq!(vcpus(&site).await, on("r01h02", 3));
-    end(&site, second).await;
-    finish(&site, &before).await;
+    for action in ["reserve", "replan"] {
+        let first = ticket(&site, &tenant).await;
+        arrive(&site, first, providers[0], 3).await;
+        let second = Uuid::new_v4();
+        let body = json!({"action": action, "resource_id": second,
+                          "locations": ["r01h01", "r01h02"]});
+        let anew = tenant.post("/v1/placements/a", body).await.expect(201).json();
+        assert_eq!((&anew["location"], &anew["resource_id"]), (&json!("r01h02"), &json!(second)));
+        let both = [("r01h01".to_owned(), 3), ("r01h02".to_owned(), 3)].into();
+        assert_eq!(vcpus(&site).await, both);
+        arrive(&site, second, providers[1], 3).await;
+        assert_eq!(vcpus(&site).await, both);
+        // The first is nothing to the plan any more.
+        end(&site, first).await;
+        assert_eq!(placement(&tenant, "a").await, anew);
+        assert_eq!(vcpus(&site).await, on("r01h02", 3));
+        end(&site, second).await;
+        finish(&site, &before).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -72,8 +72,9 @@ impl Wish {
                 let mut draft = current.draft()?;
                 let missing = || Problem::not_found("Placement not found");
                 let at = draft.find_placement(*placement).ok_or_else(missing)?;
-                let replan = &(*replan || forsake(&mut draft, at, resource_id.as_deref()));
-                reserve(&mut draft, current, at, locations.as_ref(), *replan);
+                let forsaken = forsake(&mut draft, at, resource_id.as_deref());
+                let replan = *replan || forsaken;
+                reserve(&mut draft, current, at, locations.as_ref(), replan);
                 if let (Some(slot), Some(_)) = (draft.slots.get_mut(at), resource_id) {
                     slot.resource_id.clone_from(resource_id);
                 }
