@@ -77,10 +77,11 @@ impl Change for Reshape {
             needs.classes.extend(reshaping.inventories.iter().map(|(name, _)| name.as_str()));
         }
         let mut locked = claims::lock(tx, &needs).await?;
-        let arrivals = Arrivals::find(tx, &mut locked).await?;
+        let mut arrivals = Arrivals::find(tx, &mut locked).await?;
         let claims = arrivals.with_holds(&claims);
         let before = Moves::before(&locked.books);
         reshape(&mut locked.books, &self.inventories, &claims)?;
+        arrivals.note(&claims);
 
         // The same three steps as the judge took: what is new, what is held, what goes.
         let mut stays = Vec::new();

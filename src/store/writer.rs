@@ -88,11 +88,16 @@ impl Change for Batch {
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {
         let mut locked = claims::lock(tx, &Needs::of(&self.requests)).await?;
-        let arrivals = Arrivals::find(tx, &mut locked).await?;
+        let mut arrivals = Arrivals::find(tx, &mut locked).await?;
         let before = Moves::before(&locked.books);
         let judged = |request: &Request| match request {
             Request::Replace(claims) if !arrivals.is_empty() => {
-                judge(&mut locked.books, &Request::Replace(arrivals.with_holds(claims)))
+                let with_holds = Request::Replace(arrivals.with_holds(claims));
+                let verdict = judge(&mut locked.books, &with_holds);
+                if verdict.is_ok() {
+                    arrivals.note(claims);
+                }
+                verdict
             }
             Request::Replace(_) | Request::Release(_) => judge(&mut locked.books, request),
         };

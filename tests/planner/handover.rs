@@ -126,3 +126,29 @@ async fn an_instance_elsewhere_has_not_arrived_by_its_shared_disk() {
     assert_eq!(site.held_by(text(&placement["id"])).await, json!({}));
     site.assert_true(&none()).await;
 }
+
+/// An instance that comes and goes at once, maybe in one transaction, has come.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_goes_at_once_has_come() {
+    let site = Site::new().await;
+    site.racks(1, 1, [64, 65_536, 1000]).await;
+    for round in 0..20 {
+        let (stack, id) = (format!("stack-{round}"), format!("server-{round}"));
+        site.planned(&stack, resources([(id.as_str(), server(1))])).await;
+        let placement = site.placement_of(&id).await;
+        let held = claimable(&site.held_by(text(&placement["id"])).await);
+        let instance = Uuid::new_v4();
+        site.reserves(&placement, instance).await.expect(201);
+        // The first keeps the writer busy while the others queue.
+        let (api, path) = (site.placement(), format!("/allocations/{instance}"));
+        let (first, arrived, gone) = join!(
+            site.claims(Uuid::new_v4(), claim(held.clone(), None)),
+            site.claims(instance, claim(held.clone(), None)),
+            api.delete(&path)
+        );
+        first.expect(204);
+        arrived.expect(204);
+        assert!([204, 404].contains(&gone.status), "{}", gone.text());
+        site.assert_true(&none()).await;
+    }
+}

@@ -76,16 +76,20 @@ const TRAITS: &str = "
     union all
     select format('provider %s is kept, and not marked', id) from (table kept except table marked) as it";
 
-/// Servers are in the stored groups that their plans name. The tests name them with the server.
+/// Servers that plans hold a place for are in the stored groups that the plans name. The tests name
+/// them with the server.
 const MEMBERS: &str = "
     with asked as (
         select p.id, asked.name from placements p join plans s on s.id = p.plan_id,
                jsonb_array_elements_text(s.document::jsonb -> 'resources' -> p.orchestration_id
                    -> 'properties' -> 'metadata' -> 'valet' -> 'groups') as asked (name)
-        where not p.leaving
+        where not p.leaving and p.consumer = p.id
+          and exists (select from consumers c where c.uuid = p.id)
     ), joined as (
         select p.id, g.name from placements p join placement_groups pg on pg.placement_id = p.id
-        join planner_groups g on g.id = pg.group_id where not p.leaving
+        join planner_groups g on g.id = pg.group_id
+        where not p.leaving and p.consumer = p.id
+          and exists (select from consumers c where c.uuid = p.id)
     )
     select format('placement %s is not in %s', id, name) from (table asked except table joined) as it
     union all

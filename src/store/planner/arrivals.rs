@@ -17,7 +17,11 @@ use crate::store::error::{Error, Result};
 /// Consumers for whom placements are reserved, with the placement: it holds by its own id what they
 /// take over.
 #[derive(Clone, Debug, Default)]
-pub(in crate::store) struct Arrivals(BTreeMap<Uuid, Uuid>);
+pub(in crate::store) struct Arrivals {
+    expected: BTreeMap<Uuid, Uuid>,
+    /// Those whose claims have been allowed.
+    come: BTreeSet<Uuid>,
+}
 
 impl Arrivals {
     /// Looks up what the planner has to do with what is locked; locks the holds, too.
@@ -31,8 +35,8 @@ impl Arrivals {
             )
             .fetch_all(&mut *tx.conn)
             .await?;
-            arrivals.0 = rows.into_iter().map(|row| (row.ticket, row.id)).collect();
-            let holds: Vec<Uuid> = arrivals.0.values().copied().collect();
+            arrivals.expected = rows.into_iter().map(|row| (row.ticket, row.id)).collect();
+            let holds: Vec<Uuid> = arrivals.expected.values().copied().collect();
             locked.add(tx, &holds).await?;
         }
         if locked.concern.kept {
@@ -45,16 +49,25 @@ impl Arrivals {
     /// nothing counts twice.
     pub(in crate::store) fn with_holds(&self, claims: &[Claim]) -> Vec<Claim> {
         let hold = |claim: &Claim| {
-            let consumer = *self.0.get(&claim.consumer).filter(|_| !claim.wants.is_empty())?;
+            let consumer =
+                *self.expected.get(&claim.consumer).filter(|_| !claim.wants.is_empty())?;
             let owner = Owner { project: 0, user: 0, consumer_type: None };
             Some(Claim { consumer, expected: Expected::Any, owner, wants: Vec::new() })
         };
         claims.iter().cloned().chain(claims.iter().filter_map(hold)).collect()
     }
 
+    /// Notes that claims have been allowed: whoever was expected has come, even if it goes again, or
+    /// was elsewhere before.
+    pub(in crate::store) fn note(&mut self, claims: &[Claim]) {
+        let come = claims.iter().filter(|claim| !claim.wants.is_empty());
+        let expected = come.filter(|claim| self.expected.contains_key(&claim.consumer));
+        self.come.extend(expected.map(|claim| claim.consumer));
+    }
+
     /// Whether there are none.
     pub(in crate::store) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.expected.is_empty()
     }
 
     /// Notes who has arrived, and lets go of units that nobody of their group is in any more. To be
@@ -67,12 +80,8 @@ impl Arrivals {
         if !locked.concern.planned {
             return Ok(());
         }
-        // Who was there before, elsewhere, and is refused has not come.
-        let has_come = |uuid: &Uuid| {
-            consumers.get(uuid).is_some_and(|it| it.now.is_some() && it.now != it.before)
-        };
         let arrived: Vec<Uuid> =
-            self.0.iter().filter(|(uuid, _)| has_come(uuid)).map(|(_, hold)| *hold).collect();
+            self.come.iter().filter_map(|uuid| self.expected.get(uuid)).copied().collect();
         if !arrived.is_empty() {
             let handed_over = sqlx::query!(
                 "update placements set consumer = ticket, ticket = null, reserved = true,
@@ -102,7 +111,7 @@ impl Arrivals {
                 account.and_then(|it| if before { it.before.as_ref() } else { it.now.as_ref() });
             state.iter().flat_map(|it| it.holds.keys()).map(|(provider, _)| *provider).collect()
         };
-        for (instance, placement) in &self.0 {
+        for (instance, placement) in &self.expected {
             let (planned, actual) = (places(placement, true), places(instance, false));
             if !planned.is_empty() && !actual.is_empty() && planned.is_disjoint(&actual) {
                 tracing::warn!(%placement, %instance, "the instance went elsewhere than was planned");
