@@ -338,7 +338,8 @@ impl<'w> Composer<'w> {
                 free: classes.iter().map(of).collect(),
                 rack: entry.spot.rack.as_deref().map(|name| racks.of(name)),
                 cluster: entry.spot.cluster.as_deref().map(|name| clusters.of(name)),
-                in_use: root.is_some_and(|root| is_in_use(&root)),
+                // Who is to be spread has no use for hosts that are in use already.
+                in_use: !spread && root.is_some_and(|root| is_in_use(&root)),
             }
         });
         let hosts = hosts.collect();

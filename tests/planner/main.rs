@@ -29,6 +29,7 @@ mod reservations;
 mod resources;
 mod rest;
 mod roles;
+mod room;
 mod site;
 mod stack;
 mod stacks;

@@ -1,0 +1,126 @@
+//! How servers take room, and give it back: the largest that fit, few hosts, holds that expire.
+
+use berth::store::planner::expiry::ExpireHolds;
+use serde_json::{Value, json};
+
+use crate::site::{Host, Site};
+use crate::stack::{create, group, host, server, usages};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r59_the_former_names_of_types_and_properties() {
+    let site = Site::new().await;
+    site.racks(2, 1, [8, 1, 1]).await;
+    for kind in ["ATT::CloudQoS::ResourceGroup", "ATT::QoS::ResourceGroup"] {
+        let properties =
+            json!({"relationship": "diversity", "level": "rack", "resources": ["a", "b"]});
+        let resources = json!({
+            "a": server("a", 1), "b": server("b", 1),
+            "g": {"type": kind, "properties": properties},
+        });
+        let made = create(&site.admin(), "s", resources).await;
+        assert_ne!(host(&made, "a"), host(&made, "b"));
+        site.admin().delete("/v1/plans/s").await.expect(204);
+    }
+    // Where a group has a name, it is that of a stored one.
+    let properties = json!({"relationship": "exclusivity", "name": "x", "resources": ["a"]});
+    let resources = json!({
+        "a": server("a", 1), "g": {"type": "ATT::QoS::ResourceGroup", "properties": properties},
+    });
+    let body = json!({"plan_name": "s", "stack_id": "s", "resources": resources});
+    let why = site.admin().post("/v1/plans", body).await.explanation(409);
+    assert_eq!(why, "Valet error: Exclusivity group 'x' not found");
+}
+
+/// No server is larger than its host, however much the host is overcommitted.
+#[tokio::test(flavor = "multi_thread")]
+async fn r73_no_server_is_larger_than_its_host() {
+    let site = Site::new().await;
+    let id = site.hosts(&[Host { name: "h", size: [4, 1, 1], traits: &[] }]).await[0];
+    let inventory = json!({"VCPU": {"total": 4, "max_unit": 4, "allocation_ratio": 16.0}});
+    let body = json!({"resource_provider_generation": 1, "inventories": inventory});
+    let path = format!("/resource_providers/{id}/inventories");
+    site.placement().put(&path, body).await.expect(200);
+    let body = |vcpu| {
+        let resources = json!({"a": server("a", vcpu), "b": server("b", vcpu)});
+        json!({"plan_name": "s", "stack_id": "s", "resources": resources})
+    };
+    site.admin().post("/v1/plans", body(5)).await.expect(409);
+    site.admin().post("/v1/plans", body(4)).await.expect(201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r80_holds_expire_that_nobody_reserves() {
+    let site = Site::new().await;
+    site.racks(1, 2, [8, 1, 1]).await;
+    let admin = site.admin();
+    let servers = || json!({"a": server("a", 1), "b": server("b", 1)});
+    create(&admin, "s", servers()).await;
+    admin.post("/v1/placements/b", json!({})).await.expect(201);
+    let expire = |ttl| site.app.store.commit(ExpireHolds { ttl });
+    assert!(expire(3600).await.unwrap().is_empty());
+    let of = |server: &str| format!("/v1/placements/{server}");
+    let a = admin.get(&of("a")).await.json();
+    let expired: Vec<String> = expire(0).await.unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(json!(expired), json!([a["id"]]));
+    assert!(expire(0).await.unwrap().is_empty());
+    // It can be seen, what is reserved stays, and nothing else is held.
+    assert_eq!(admin.get(&of("a")).await.json()["location"], Value::Null);
+    assert_eq!(admin.get(&of("b")).await.json()["location"], "r01h01");
+    let counts = admin.get("/v1/status").await.json()["status"]["ostro"]["resources"].clone();
+    assert_eq!(counts, json!({"plans": 1, "placements": 2, "expired_holds": 1}));
+    assert_eq!(usages(&site).await["r01h01"]["VCPU"], 1);
+    // Whoever asks again gets a place again.
+    let made = create(&admin, "s", servers()).await;
+    assert_eq!(host(&made, "a"), "r01h01");
+    let counts = admin.get("/v1/status").await.json()["status"]["ostro"]["resources"].clone();
+    assert_eq!(counts["expired_holds"], 0);
+    site.audit().await;
+}
+
+/// Hosts that are in use come first, and of those the one with the least room; `spread` turns it
+/// round.
+#[tokio::test(flavor = "multi_thread")]
+async fn r83_few_hosts_and_the_best_fit() {
+    let site = Site::new().await;
+    let with = |vcpu| [vcpu, 1, 1];
+    site.hosts(&[
+        Host { name: "empty", size: with(4), traits: &[] },
+        Host { name: "large", size: with(16), traits: &[] },
+        Host { name: "small", size: with(8), traits: &[] },
+    ])
+    .await;
+    let admin = site.admin();
+    for (stack, place) in [("used-1", "large"), ("used-2", "small")] {
+        let mut server = server("u", 1);
+        server["locations"] = json!([place]);
+        create(&admin, stack, json!({"u": server})).await;
+    }
+    let three = || json!({"a": server("a", 2), "b": server("b", 2), "c": server("c", 2)});
+    let made = create(&admin, "packed", three()).await;
+    for server in ["a", "b", "c"] {
+        assert_eq!(host(&made, server), "small");
+    }
+    let more = create(&admin, "more", json!({"d": server("d", 2)})).await;
+    assert_eq!(host(&more, "d"), "large", "the small one is full, and the empty one stays empty");
+    let mut resources = three();
+    resources["g"] = group("diversity", "host", &["a", "b"]);
+    admin.delete("/v1/plans/packed").await.expect(204);
+    let body = json!({
+        "plan_name": "s", "stack_id": "s", "resources": resources, "spread": true,
+    });
+    let spread = admin.post("/v1/plans", body).await.expect(201).json();
+    let mut hosts = ["a", "b", "c"].map(|server| host(&spread, server));
+    hosts.sort_unstable();
+    assert_eq!(hosts, ["empty", "large", "small"]);
+}
+
+/// Whether the service is there can be asked without a token, and without a database.
+#[tokio::test(flavor = "multi_thread")]
+async fn r87_health_of_the_service() {
+    let site = Site::new().await;
+    site.stranger().get("/").await.expect(200);
+    site.tenant("p").ask("HEAD", "/v1/status", None).await.expect(204);
+    site.execute("alter table plans rename to elsewhere").await;
+    site.tenant("p").ask("HEAD", "/v1/status", None).await.expect(500);
+    site.stranger().get("/").await.expect(200);
+}
