@@ -40,8 +40,8 @@ RUN groupadd --gid 42424 berth \
             --shell /usr/sbin/nologin berth \
  && install --directory --owner=berth --group=berth --mode=0700 /var/lib/berth
 COPY --from=build /berth /usr/local/bin/berth
-ENV BERTH_LISTEN=0.0.0.0:8778 BERTH_DATA_DIR=/var/lib/berth
-EXPOSE 8778
+ENV BERTH_LISTEN=0.0.0.0:8778 BERTH_PLANNER_LISTEN=0.0.0.0:8090 BERTH_DATA_DIR=/var/lib/berth
+EXPOSE 8778 8090
 ENTRYPOINT ["berth"]
 CMD ["serve"]
 
