@@ -23,8 +23,7 @@ use crate::store::planner::plans::{PlanRow, Standing, Wanted};
 use crate::store::{self, Store};
 use crate::world::World;
 
-/// How much longer than the search for places everything may take: booking, and explaining why there
-/// are none.
+/// How much longer than the search for places it may take to say why there are none.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// What came of it.
