@@ -38,6 +38,7 @@ mod storm;
 #[expect(dead_code, reason = "the tests of the other API need more of it")]
 #[path = "../api/support/mod.rs"]
 mod support;
+mod trees;
 mod truth;
 mod units;
 mod updates;

@@ -60,7 +60,8 @@ impl Site {
 
     /// A further server over a database that is there.
     pub async fn over(database: &PgConnectOptions, options: Options) -> Self {
-        let store = Store::open(database.clone(), 5).await.unwrap();
+        let report_only = options.planner.report_only;
+        let store = Store::open_keeping(database.clone(), 5, report_only).await.unwrap();
         Self::serving(App::new(store, options), database).await
     }
 
