@@ -1,7 +1,7 @@
 # The image of Berth.
 #
 #   docker build -t berth .
-#   docker run -p 127.0.0.1:8778:8778 -e BERTH_ALLOW_NOAUTH=true \
+#   docker run -p 127.0.0.1:8778:8778 -p 127.0.0.1:8090:8090 -e BERTH_ALLOW_NOAUTH=true \
 #       -e BERTH_DATABASE_URL=postgres://berth:...@db.example.org/berth berth
 #   docker run -e BERTH_DATABASE_URL=... berth db migrate
 #
@@ -12,7 +12,8 @@
 # its data in the volume:
 #
 #   docker build -t berth-standalone --target berth-standalone .
-#   docker run -p 127.0.0.1:8778:8778 -e BERTH_ALLOW_NOAUTH=true -v berth:/var/lib/berth berth-standalone
+#   docker run -p 127.0.0.1:8778:8778 -p 127.0.0.1:8090:8090 -e BERTH_ALLOW_NOAUTH=true \
+#       -v berth:/var/lib/berth berth-standalone
 #
 # With buildah or podman, add --format docker: the OCI format has no health check.
 
