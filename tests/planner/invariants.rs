@@ -10,15 +10,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth::http::app::Options;
+use berth::http::app::{App, Options};
+use berth::store::Store;
+use sqlx::postgres::PgConnectOptions;
 
 use crate::dice::{Dice, seed};
 use crate::site::Site;
 use crate::storm::{Client, Storm, calm};
+use crate::support::postgres;
 use crate::truth::faults;
 
 /// Clients of each replica.
 const CLIENTS: usize = 6;
+const CONNECTIONS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
 fn duration() -> Duration {
@@ -55,18 +59,29 @@ async fn storm(sites: &[Arc<Site>]) {
     site.assert_true(&known).await;
     let counts = storm.counts.lock().unwrap().clone();
     let sum: usize = counts.values().sum();
-    println!("{sum} answers, {looks} looks: {counts:?}");
+    let deadlocks: i64 = sqlx::query_scalar(
+        "select deadlocks from pg_stat_database where datname = current_database()",
+    )
+    .fetch_one(&mut session)
+    .await
+    .unwrap();
+    println!("{sum} answers, {looks} looks, {deadlocks} deadlocks: {counts:?}");
     calm(site).await;
+}
+
+/// A replica with more connections than it has clients, each of which may wait for another one.
+async fn replica(database: &PgConnectOptions) -> Arc<Site> {
+    let store = Store::open(database.clone(), CONNECTIONS).await.unwrap();
+    Arc::new(Site::serving(App::new(store, Options::default()), database).await)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_one_replica() {
-    storm(&[Arc::new(Site::new().await)]).await;
+    storm(&[replica(&postgres::database().await).await]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_two_replicas() {
-    let one = Site::new().await;
-    let two = Site::over(&one.database, Options::default()).await;
-    storm(&[Arc::new(one), Arc::new(two)]).await;
+    let database = postgres::database().await;
+    storm(&[replica(&database).await, replica(&database).await]).await;
 }
