@@ -85,8 +85,12 @@ impl<'r> Needs<'r> {
 
 /// Locks everything that is needed and reads it.
 pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<Locked> {
-    let mut consumers = insert_consumers(tx.conn, &needs.claiming).await?;
-    let mut accounts = lock_consumers(tx.conn, needs, &mut consumers).await?;
+    let (mut consumers, expected) = insert_consumers(tx.conn, &needs.claiming).await?;
+    let mut named = needs.consumers.clone();
+    // What is held for them is locked in the order in which plans lock it. Whoever is expected since
+    // is found later.
+    named.extend(held_for(tx.conn, &expected).await?);
+    let mut accounts = lock_consumers(tx.conn, &named, &mut consumers).await?;
     if needs.claiming.keys().any(|uuid| !consumers.contains_key(uuid)) {
         return Err(Error::Again("a consumer went while it was being locked".to_owned()));
     }
@@ -104,6 +108,9 @@ impl Locked {
         let known = &self.books.consumers;
         let new = consumers.iter().filter(|uuid| !known.contains_key(*uuid)).copied();
         let needs = Needs { consumers: new.collect(), ..Needs::default() };
+        if needs.consumers.is_empty() {
+            return Ok(());
+        }
         let more = lock(tx, &needs).await?;
         self.consumers.extend(more.consumers);
         let Books { classes, providers, stocks, consumers, .. } = more.books;
@@ -115,22 +122,36 @@ impl Locked {
     }
 }
 
-/// Inserts those that do not exist; whoever inserts the same one at the same time waits here.
+/// The placements that these instances are to take over.
+async fn held_for(conn: &mut PgConnection, instances: &[Uuid]) -> Result<Vec<Uuid>> {
+    if instances.is_empty() {
+        return Ok(Vec::new());
+    }
+    let holds = sqlx::query_scalar!("select id from placements where ticket = any($1)", instances)
+        .fetch_all(conn)
+        .await?;
+    Ok(holds)
+}
+
+/// Inserts those that do not exist, and tells which of them are instances that plans expect; whoever
+/// inserts the same one at the same time waits here.
 async fn insert_consumers(
     conn: &mut PgConnection,
     claiming: &BTreeMap<Uuid, Owner>,
-) -> Result<BTreeMap<Uuid, ConsumerRow>> {
+) -> Result<(BTreeMap<Uuid, ConsumerRow>, Vec<Uuid>)> {
     if claiming.is_empty() {
-        return Ok(BTreeMap::new());
+        return Ok(Default::default());
     }
     let uuids: Vec<Uuid> = claiming.keys().copied().collect();
     let projects: Vec<i32> = claiming.values().map(|owner| owner.project).collect();
     let users: Vec<i32> = claiming.values().map(|owner| owner.user).collect();
     let types: Vec<Option<i32>> = claiming.values().map(|owner| owner.consumer_type).collect();
     let rows = sqlx::query!(
-        "insert into consumers (uuid, project_id, user_id, consumer_type_id, generation)
-         select *, $5::bigint from unnest($1::uuid[], $2::int[], $3::int[], $4::int[])
-         on conflict (uuid) do nothing returning uuid, id",
+        r#"insert into consumers (uuid, project_id, user_id, consumer_type_id, generation)
+           select *, $5::bigint from unnest($1::uuid[], $2::int[], $3::int[], $4::int[])
+           on conflict (uuid) do nothing
+           returning uuid, id,
+                     exists(select from placements where ticket = consumers.uuid) as "expected!""#,
         &uuids,
         &projects,
         &users,
@@ -139,7 +160,8 @@ async fn insert_consumers(
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows
+    let expected = rows.iter().filter(|row| row.expected).map(|row| row.uuid).collect();
+    let inserted = rows
         .into_iter()
         .map(|row| {
             let inserted = claiming.get(&row.uuid).map(|owner| Consumer {
@@ -149,19 +171,19 @@ async fn insert_consumers(
             });
             (row.uuid, ConsumerRow { id: ConsumerId(row.id), inserted })
         })
-        .collect())
+        .collect();
+    Ok((inserted, expected))
 }
 
 /// Locks those that existed before and opens an account for each; to insert is to lock.
 async fn lock_consumers(
     conn: &mut PgConnection,
-    needs: &Needs<'_>,
+    named: &BTreeSet<Uuid>,
     rows: &mut BTreeMap<Uuid, ConsumerRow>,
 ) -> Result<BTreeMap<Uuid, Account>> {
     let mut accounts: BTreeMap<Uuid, Account> =
-        needs.consumers.iter().map(|uuid| (*uuid, Account::default())).collect();
-    let uuids: Vec<Uuid> =
-        needs.consumers.iter().filter(|uuid| !rows.contains_key(uuid)).copied().collect();
+        named.iter().map(|uuid| (*uuid, Account::default())).collect();
+    let uuids: Vec<Uuid> = named.iter().filter(|uuid| !rows.contains_key(uuid)).copied().collect();
     if uuids.is_empty() {
         return Ok(accounts);
     }
