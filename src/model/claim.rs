@@ -35,6 +35,14 @@ pub struct Claim {
     pub wants: Vec<(Uuid, String, i64)>,
 }
 
+impl Claim {
+    /// The consumer gives up everything, whatever its generation. Who answers for it does not matter.
+    pub fn giving_up(consumer: Uuid) -> Self {
+        let owner = Owner { project: 0, user: 0, consumer_type: None };
+        Self { consumer, expected: Expected::Any, owner, wants: Vec::new() }
+    }
+}
+
 /// One request, judged as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {

@@ -126,11 +126,10 @@ pub(super) fn compose(
 
 /// Trees that have something of their own to give.
 fn hosts_in_all(world: &World, topology: &Topology) -> usize {
-    let roots = world.providers().filter(|it| it.parent().is_none());
     let has_own = |root: &Provider<'_>| {
         root.tree().any(|it| !topology.is_shared(&it) && it.inventories().next().is_some())
     };
-    roots.filter(has_own).count()
+    world.trees().filter(has_own).count()
 }
 
 /// Where those are who have to stay, at a level.

@@ -161,14 +161,11 @@ impl<'s> Scene<'s> {
 
     /// Whether a group keeps its unit whatever becomes of the servers of the stack that may move.
     fn stays(&self, kept: &KeptHost, stack: &Stack, groups_of: &[BTreeSet<Uuid>]) -> bool {
-        let unit_of = |root: Provider<'_>| {
-            let spot = self.topology.spot(&root);
-            spot.unit(kept.level, root.name()).map(str::to_owned)
-        };
         let is_in_unit = |server: &Server| {
             let present = server.present.as_ref().filter(|_| is_fixed(server));
             let host = present.and_then(|it| self.topology.host_of(self.world, &it.holds));
-            host.and_then(unit_of).as_deref() == Some(kept.unit.as_str())
+            let unit = host.and_then(|root| self.topology.unit(&root, kept.level));
+            unit.as_deref() == Some(kept.unit.as_str())
         };
         let mut own = stack.servers.iter().zip(groups_of);
         !self.around.known.contains(&kept.group)
@@ -209,9 +206,7 @@ impl<'s> Scene<'s> {
         servers
             .filter_map(|providers| {
                 let providers = providers.iter().filter_map(|id| self.world.provider_by_id(*id));
-                let root = self.topology.host(providers)?;
-                let spot = self.topology.spot(&root);
-                spot.unit(level, root.name()).map(str::to_owned)
+                self.topology.unit(&self.topology.host(providers)?, level)
             })
             .collect()
     }
@@ -230,11 +225,7 @@ impl<'s> Scene<'s> {
                 None => is_in_use(root),
             }
         };
-        let roots = self.world.providers().filter(|it| it.parent().is_none());
-        let units = roots.filter(is_closed).filter_map(|root| {
-            let spot = self.topology.spot(&root);
-            spot.unit(level, root.name()).map(str::to_owned)
-        });
-        units.collect()
+        let closed = self.world.trees().filter(is_closed);
+        closed.filter_map(|root| self.topology.unit(&root, level)).collect()
     }
 }

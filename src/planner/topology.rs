@@ -91,6 +91,11 @@ impl Topology {
         spot
     }
 
+    /// The name of the unit that a host is in at a level, by the root of its tree.
+    pub fn unit(&self, root: &Provider<'_>, level: Level) -> Option<String> {
+        self.spot(root).unit(level, root.name()).map(str::to_owned)
+    }
+
     /// The host that draws on these providers: the root of the tree they are in, those that share
     /// what they have left aside.
     pub fn host<'w>(
@@ -124,10 +129,9 @@ impl Topology {
     /// The roots of every tree, by the unit they are in at a level.
     pub fn units<'w>(&self, world: &'w World, level: Level) -> BTreeMap<String, Vec<Provider<'w>>> {
         let mut units: BTreeMap<String, Vec<Provider<'w>>> = BTreeMap::new();
-        for root in world.providers().filter(|it| it.parent().is_none()) {
-            let spot = self.spot(&root);
-            if let Some(unit) = spot.unit(level, root.name()) {
-                units.entry(unit.to_owned()).or_default().push(root);
+        for root in world.trees() {
+            if let Some(unit) = self.unit(&root, level) {
+                units.entry(unit).or_default().push(root);
             }
         }
         units

@@ -182,6 +182,11 @@ impl World {
         self.at(*self.by_id.get(id)?)
     }
 
+    /// The roots of all trees.
+    pub fn trees(&self) -> impl Iterator<Item = Provider<'_>> {
+        self.trees.roots.iter().filter_map(|root| self.at(root))
+    }
+
     /// All providers, each before those below it.
     pub fn providers(&self) -> impl Iterator<Item = Provider<'_>> {
         self.trees.roots.iter().flat_map(|root| {

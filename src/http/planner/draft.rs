@@ -29,15 +29,14 @@ pub(super) struct Current {
     pub(super) leaving: Vec<PlacementRow>,
     pub(super) stored: Vec<StoredGroup>,
     pub(super) world: Arc<World>,
-    /// Whether racks may be read from names of hosts.
-    pub(super) host_names: bool,
+    /// Where the hosts of that world stand.
+    pub(super) topology: Topology,
 }
 
 impl Current {
     /// The host that a placement is on.
     pub(super) fn location(&self, placement: &PlacementRow) -> Option<String> {
-        let topology = Topology::of(&self.world, self.host_names);
-        location(&self.world, &topology, &placement.holds).map(str::to_owned)
+        location(&self.world, &self.topology, &placement.holds).map(str::to_owned)
     }
 
     /// The plan as it is, in which nobody moves.

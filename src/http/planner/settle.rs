@@ -17,6 +17,7 @@ use crate::http::app::App;
 use crate::model::Refusal;
 use crate::planner::flavor::Flavor;
 use crate::planner::stack::{Server, Stack, Surroundings};
+use crate::planner::topology::Topology;
 use crate::planner::{Answer, Failure, places};
 use crate::store::planner::booking::Booking;
 use crate::store::planner::plans::{PlanRow, Standing, Wanted};
@@ -159,17 +160,10 @@ pub(super) async fn current(
     let stored = app.store.groups().await?;
     let document = Document::read(&plan.document)?;
     let template = document.template()?;
-    Ok(Current {
-        plan,
-        document,
-        template,
-        placements,
-        leaving,
-        stored,
-        // Last, so that it knows every provider that something is held on.
-        world: app.store.world().await?,
-        host_names: app.options.planner.host_names,
-    })
+    // Last, so that it knows every provider that something is held on.
+    let world = app.store.world().await?;
+    let topology = Topology::of(&world, app.options.planner.host_names);
+    Ok(Current { plan, document, template, placements, leaving, stored, world, topology })
 }
 
 /// The flavors that resources name.

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use uuid::Uuid;
 
 use super::units;
-use crate::model::claim::{Books, Claim, Owner};
+use crate::model::ProviderId;
+use crate::model::claim::{Books, Claim};
 use crate::model::exclusive::{Exclusivity, Keeper};
-use crate::model::{Expected, ProviderId};
 use crate::store::change::Tx;
 use crate::store::claims::Locked;
 use crate::store::error::{Error, Result};
@@ -49,10 +49,8 @@ impl Arrivals {
     /// nothing counts twice.
     pub(in crate::store) fn with_holds(&self, claims: &[Claim]) -> Vec<Claim> {
         let hold = |claim: &Claim| {
-            let consumer =
-                *self.expected.get(&claim.consumer).filter(|_| !claim.wants.is_empty())?;
-            let owner = Owner { project: 0, user: 0, consumer_type: None };
-            Some(Claim { consumer, expected: Expected::Any, owner, wants: Vec::new() })
+            let hold = self.expected.get(&claim.consumer).filter(|_| !claim.wants.is_empty())?;
+            Some(Claim::giving_up(*hold))
         };
         claims.iter().cloned().chain(claims.iter().filter_map(hold)).collect()
     }

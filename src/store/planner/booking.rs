@@ -223,7 +223,7 @@ impl Booking {
                 placement.consumer = instance;
                 placement.ticket = None;
                 claims.retain(|claim| claim.consumer != placement.id);
-                claims.extend(owner.map(|owner| given_up(placement.id, owner)));
+                claims.push(Claim::giving_up(placement.id));
             }
         }
         let before = Moves::before(&locked.books);
@@ -244,10 +244,6 @@ impl Booking {
         let groups: Vec<Uuid> = self.groups.iter().map(|(group, _)| *group).collect();
         units::release(tx, &groups).await
     }
-}
-
-fn given_up(consumer: Uuid, owner: crate::model::claim::Owner) -> Claim {
-    Claim { consumer, expected: crate::model::Expected::Any, owner, wants: Vec::new() }
 }
 
 /// Whether what was held for a placement has been taken away. It would come back without the unit

@@ -4,8 +4,7 @@
 use uuid::Uuid;
 
 use super::units;
-use crate::model::Expected;
-use crate::model::claim::{Claim, Owner, Request, judge};
+use crate::model::claim::{Claim, Request, judge};
 use crate::store::change::{Change, Tx};
 use crate::store::claims::{self, Moves, Needs};
 use crate::store::error::Result;
@@ -39,14 +38,8 @@ impl Change for ExpireHolds {
         if expired.is_empty() {
             return Ok(expired);
         }
-        let owner = Owner { project: 0, user: 0, consumer_type: None };
-        let given_up = |consumer: &Uuid| Claim {
-            consumer: *consumer,
-            expected: Expected::Any,
-            owner,
-            wants: Vec::new(),
-        };
-        let request = Request::Replace(expired.iter().map(given_up).collect());
+        let given_up = expired.iter().map(|placement| Claim::giving_up(*placement));
+        let request = Request::Replace(given_up.collect());
         let mut locked = claims::lock(tx, &Needs::of([&request])).await?;
         let before = Moves::before(&locked.books);
         judge(&mut locked.books, &request)?;
