@@ -1,7 +1,7 @@
 # The two commands of the README, and what a developer needs beside them.
 
 .DELETE_ON_ERROR:
-.PHONY: run test lint deny bench bench-core sqlx samples install-run install-test help
+.PHONY: run test lint deny bench bench-core differential sqlx samples install-run install-test help
 
 help:
 	@echo "make run    build Berth and serve on 127.0.0.1:8778 with a private PostgreSQL"
@@ -10,6 +10,7 @@ help:
 	@echo "make deny   check the dependencies: licences, sources, known vulnerabilities"
 	@echo "make bench  measure Berth beside the reference; takes about half an hour (ARGS=--help)"
 	@echo "make bench-core  measure search, rendering, judging and applying changes, in process"
+	@echo "make differential  send 100,000 random requests to Berth and to the reference; goes on where it ended"
 	@echo "make sqlx   record the queries of src/store again after changing one"
 
 # ARGS are handed to `berth serve`.
@@ -46,6 +47,12 @@ bench: install-test
 # ARGS are handed to criterion, such as ARGS="search".
 bench-core: install-run
 	cargo bench --locked --bench speed -- $(ARGS)
+
+# A run that was ended goes on with the next round; `make differential ARGS="--seed 2"` makes other
+# requests. Rounds that are done stand in target/differential/rounds.json.
+differential: install-test
+	cargo build --locked
+	tests/differential/run --until 100000 --remember target/differential/rounds.json $(ARGS)
 
 sqlx: install-run
 	tools/sqlx

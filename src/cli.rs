@@ -12,6 +12,7 @@ pub use self::flavor::{FlavorCommand, run as flavor};
 pub use self::policy::{PolicyCommand, check as policy_check, list as policy_list};
 use crate::config::{self, Config, DatabaseOptions, LogOptions};
 use crate::http::listener::Endpoint;
+use crate::model::Bug;
 
 /// A resource placement service: the OpenStack Placement API on PostgreSQL, answered from memory.
 ///
@@ -271,7 +272,8 @@ fn sources(
 /// The text of `berth config sample`.
 pub fn sample() -> String {
     let command = Cli::command();
-    command.find_subcommand("serve").map(config::sample).unwrap_or_default()
+    let serve = command.find_subcommand("serve");
+    config::sample(serve.unwrap_or_else(|| Bug::raise("there is no command `serve`")))
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

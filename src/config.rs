@@ -112,7 +112,7 @@ pub struct Config {
           default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub allow_noauth: bool,
 
-    /// Database connections for single changes and consumer reads. Each replica uses two more.
+    /// Database connections for single changes and consumer reads. Each replica uses three more.
     #[arg(long, env = "BERTH_DATABASE_CONNECTIONS", default_value = "10", value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub database_connections: u32,
@@ -160,13 +160,14 @@ pub struct Config {
     #[arg(long, env = "BERTH_MAX_BODY_BYTES", default_value = "1048576", value_name = "BYTES")]
     pub max_body_bytes: usize,
 
-    /// Connections open at once; further ones wait to be accepted.
+    /// Connections open at once. When one more comes, the one that has been idle longest is closed;
+    /// while none is idle, further ones wait to be accepted. Each takes a file descriptor.
     #[arg(long, env = "BERTH_MAX_CONNECTIONS", default_value = "10000", value_name = "COUNT",
           value_parser = count)]
     pub max_connections: usize,
 
-    /// Seconds a client has to send the head of a request, and that a kept-alive connection may
-    /// lie idle.
+    /// Seconds a client has to agree on TLS, to send the head of its first request, and to send
+    /// each further head once it has begun.
     #[arg(long, env = "BERTH_HEADER_TIMEOUT", default_value = "60", value_name = "SECONDS",
           value_parser = seconds)]
     pub header_timeout: Duration,

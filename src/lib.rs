@@ -9,6 +9,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod descriptors;
 pub mod health;
 pub mod http;
 pub mod import;
@@ -19,6 +20,7 @@ pub mod planner;
 pub mod policy;
 pub mod search;
 pub mod serve;
+pub mod stop;
 pub mod store;
 pub mod telemetry;
 pub mod world;

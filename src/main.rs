@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use berth::cli::{
     self, Command, ConfigCommand, DbCommand, HealthOptions, ImportOptions, Invocation,
@@ -13,7 +14,7 @@ use berth::import::{self, Sources, Wishes};
 use berth::serve::{self, Database, Failure, Parts};
 use berth::store::audit::audit;
 use berth::store::schema::{self, Status};
-use berth::telemetry;
+use berth::{stop, telemetry};
 
 /// Many threads make and drop small things, often on another thread than the one that made them.
 #[global_allocator]
@@ -40,12 +41,14 @@ fn main() -> ExitCode {
 fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
     match invocation.command {
         Command::Serve(config) => {
-            let _logs = telemetry::start(&config.logs).map_err(Failure)?;
-            runtime()?.block_on(serve::serve(&config)).map(|()| ExitCode::SUCCESS)
+            let logs = Arc::new(telemetry::start(&config.logs).map_err(Failure)?);
+            let served = wait_for(serve::serve(&config, &logs))?;
+            logs.end();
+            served.map(|()| ExitCode::SUCCESS)
         }
         Command::Db(command) => {
             let _logs = telemetry::start(&command.options().logs).map_err(Failure)?;
-            runtime()?.block_on(db(&command))
+            wait_for(db(&command))?
         }
         Command::Config(ConfigCommand::Check(config)) => check(&config, &invocation.sources),
         Command::Config(ConfigCommand::Sample) => {
@@ -55,7 +58,7 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::Policy(command) => policy(&command),
         Command::Flavor(command) => {
             let _logs = telemetry::start(&command.db().logs).map_err(Failure)?;
-            let text = runtime()?.block_on(cli::flavor(&command))?;
+            let text = wait_for(cli::flavor(&command))??;
             if !text.is_empty() {
                 say(std::io::stdout(), text.trim_end());
             }
@@ -64,10 +67,6 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::Config(ConfigCommand::Import(options)) => import(&options),
         Command::Health(options) => Ok(health(&options)),
     }
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Runtime::new().map_err(|error| Failure(format!("cannot start: {error}")))
 }
 
 async fn db(command: &DbCommand) -> Result<ExitCode, Failure> {
@@ -107,6 +106,9 @@ async fn look_after(command: &DbCommand, database: &Database) -> Result<ExitCode
 
 fn check(config: &Config, sources: &[(String, String, &'static str)]) -> Result<ExitCode, Failure> {
     Parts::read(config)?;
+    if let Some(why) = serve::descriptor_shortage(config) {
+        say(std::io::stderr(), &format!("berth: warning: {why}"));
+    }
     for (option, value, source) in sources {
         say(std::io::stdout(), &format!("{option} = {value} ({source})"));
     }
@@ -118,7 +120,7 @@ fn policy(command: &PolicyCommand) -> Result<ExitCode, Failure> {
         PolicyCommand::List(options) => (true, cli::policy_list(options).map_err(Failure)?),
         PolicyCommand::Sample => (true, berth::policy::sample()),
         PolicyCommand::Check(options) => {
-            match runtime()?.block_on(cli::policy_check(options)) {
+            match wait_for(cli::policy_check(options))? {
                 Ok(verdict) => verdict,
                 // 1 is the answer that the caller may not.
                 Err(why) => {
@@ -165,6 +167,11 @@ fn health(options: &HealthOptions) -> ExitCode {
         }
     }
     code
+}
+
+/// Does something asynchronous to its end.
+fn wait_for<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    stop::run(work).map_err(|error| Failure(format!("cannot start: {error}")))
 }
 
 /// Writes a line. Whoever closed the stream does not want it.

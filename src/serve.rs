@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::config::{Auth, Config, DatabaseOptions, GenerationStrategy};
 use crate::http::cors::Cors;
 use crate::http::identity::{ByToken, Identity};
-use crate::http::listener::Listener;
+use crate::http::listener::{Endpoint, Listener};
 use crate::http::proxy::Trusted;
 use crate::http::server::{Bounds, Front};
 use crate::http::tls::Tls;
@@ -22,9 +22,10 @@ use crate::policy::{Policy, Reload};
 use crate::search::Strategy;
 use crate::store::Store;
 use crate::store::embedded::Embedded;
-use crate::store::planner::expiry::ExpireHolds;
 use crate::store::planner::flavors::SetFlavors;
 use crate::store::schema::{self, Status};
+use crate::telemetry::Logs;
+use crate::{descriptors, stop};
 
 /// Why a command could not be carried out: a sentence for the operator.
 #[derive(Debug, thiserror::Error)]
@@ -183,37 +184,88 @@ fn flavors(config: &Config) -> Result<SetFlavors, String> {
 ///
 /// # Errors
 /// Something that is needed could not be had.
-pub async fn serve(config: &Config) -> Result<(), Failure> {
+pub async fn serve(config: &Config, logs: &Arc<Logs>) -> Result<(), Failure> {
+    http::admin::collect();
     let parts = Parts::read(config)?;
-    let listeners = listeners(config).await?;
+    let listening = Listening::begin(config).await?;
     let database = Database::open(&config.database).await?;
-    let served = serve_on(listeners, parts, config, &database).await;
+    let served = serve_on(listening, parts, config, &database, logs).await;
     database.close().await;
+    if served.is_ok() {
+        tracing::info!("stopped");
+    }
     served
 }
 
-/// Listens on every address of both APIs.
-async fn listeners(config: &Config) -> Result<Vec<(Api, Listener)>, Failure> {
-    let placement = config.listen.iter().map(|endpoint| (Api::Placement, endpoint));
-    let planner = config.planner.endpoints().map_err(Failure)?;
-    let planner = planner.into_iter().map(|endpoint| (Api::Planner, endpoint));
-    let mut listeners = Vec::new();
-    for (api, endpoint) in placement.chain(planner) {
-        let option = match api {
-            Api::Placement => "--listen",
-            Api::Planner => "--planner-listen",
-        };
-        let told = |error| Failure(format!("cannot listen on {endpoint} ({option}): {error}"));
-        listeners.push((api, Listener::bind(endpoint).await.map_err(told)?));
+/// What to tell the operator if the system gives too few descriptors for all connections.
+pub fn descriptor_shortage(config: &Config) -> Option<String> {
+    let most = descriptors::most();
+    descriptors::shortage(config.max_connections, most, config.database_connections)
+}
+
+/// How many connections there may be: as many as asked for, if there are descriptors for them.
+fn connections(config: &Config) -> usize {
+    let descriptors = descriptors::raise();
+    let (wanted, database) = (config.max_connections, config.database_connections);
+    if let Some(why) = descriptors::shortage(wanted, descriptors, database) {
+        tracing::warn!("{why}; no more are accepted");
     }
-    Ok(listeners)
+    wanted.min(descriptors::room(descriptors, database))
+}
+
+/// All that is listened on.
+struct Listening {
+    apis: Vec<(Api, Listener)>,
+    admin: Vec<Listener>,
+}
+
+impl Listening {
+    /// Listens on every address.
+    async fn begin(config: &Config) -> Result<Self, Failure> {
+        let placement = config.listen.iter().map(|endpoint| (Api::Placement, endpoint));
+        let planner = config.planner.endpoints().map_err(Failure)?;
+        let planner = planner.into_iter().map(|endpoint| (Api::Planner, endpoint));
+        let mut apis = Vec::new();
+        for (api, endpoint) in placement.chain(planner) {
+            let option = match api {
+                Api::Placement => "--listen",
+                Api::Planner => "--planner-listen",
+            };
+            apis.push((api, listen(endpoint, option).await?));
+        }
+        let mut admin = Vec::new();
+        for endpoint in &config.front.admin_listen {
+            admin.push(listen(endpoint, "--admin-listen").await?);
+        }
+        Ok(Self { apis, admin })
+    }
+
+    /// Says where.
+    fn tell(&self) -> Result<(), Failure> {
+        let apis = self.apis.iter().map(|(api, listener)| match api {
+            Api::Placement => ("the Placement API", listener),
+            Api::Planner => ("the planner", listener),
+        });
+        let admin = self.admin.iter().map(|listener| ("health and metrics", listener));
+        for (what, listener) in apis.chain(admin) {
+            let address = listener.endpoint().map_err(|error| Failure(error.to_string()))?;
+            tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "serving {what}");
+        }
+        Ok(())
+    }
+}
+
+async fn listen(endpoint: &Endpoint, option: &str) -> Result<Listener, Failure> {
+    let told = |error| Failure(format!("cannot listen on {endpoint} ({option}): {error}"));
+    Listener::bind(endpoint).await.map_err(told)
 }
 
 async fn serve_on(
-    listeners: Vec<(Api, Listener)>,
+    listening: Listening,
     parts: Parts,
     config: &Config,
     database: &Database,
+    logs: &Arc<Logs>,
 ) -> Result<(), Failure> {
     settle_schema(database).await?;
     let report_only = config.planner.settings().report_only;
@@ -237,22 +289,18 @@ async fn serve_on(
     let app = App::new(store, options(config, cors)).known_by(identity);
     let app = app.ruled_by(policy).behind(trusted);
     let bounds = Bounds {
-        connections: config.max_connections,
+        connections: connections(config),
         header_timeout: config.header_timeout,
+        idle_timeout: config.front.idle_timeout,
         write_timeout: config.body_timeout,
         shutdown_grace: config.shutdown_grace,
     };
-    for (api, listener) in &listeners {
-        let address = listener.endpoint().map_err(|error| Failure(error.to_string()))?;
-        let what = match api {
-            Api::Placement => "the Placement API",
-            Api::Planner => "the planner",
-        };
-        tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "serving {what}");
-    }
-    let stop = keep_current(tls.clone(), told_to_stop());
-    http::server::serve(Front { listeners, tls }, app, bounds, stop).await;
-    tracing::info!("stopped");
+    listening.tell()?;
+    let stop = stop::listen(config.shutdown_grace, Arc::clone(logs)).map_err(Failure)?;
+    let Listening { apis: listeners, admin } = listening;
+    let front = Front { listeners, tls: tls.clone(), admin };
+    http::server::serve(front, app, bounds, keep_current(tls, stop.told())).await;
+    stop.served();
     Ok(())
 }
 
@@ -261,7 +309,7 @@ async fn serve_on(
 async fn expire(store: Store, ttl: u32) {
     let period = Duration::from_secs(u64::from(ttl / 4)).clamp(EXPIRY_MIN, EXPIRY_MAX);
     loop {
-        match store.commit(ExpireHolds { ttl }).await {
+        match store.expire_holds(ttl).await {
             Ok(expired) if expired.is_empty() => tokio::time::sleep(period).await,
             Ok(expired) => {
                 for placement in expired {
@@ -286,7 +334,9 @@ const POLICY_PERIOD: Duration = Duration::from_secs(2);
 /// Reads policy files again when they have changed. It listens for SIGHUP even if there are none:
 /// the signal must not end the process.
 async fn follow(policy: Arc<Policy>) {
-    let mut hangup = signal(SignalKind::hangup()).ok();
+    let hangup = signal(SignalKind::hangup());
+    let mut hangup =
+        hangup.inspect_err(|error| tracing::error!(%error, "SIGHUP cannot be received")).ok();
     loop {
         match &mut hangup {
             Some(hangup) => drop(tokio::time::timeout(POLICY_PERIOD, hangup.recv()).await),
@@ -337,28 +387,4 @@ fn options(config: &Config, cors: Option<Cors>) -> Options {
         planner: config.planner.settings(),
         ..Options::default()
     }
-}
-
-/// Ready when the process is told to stop; told again, it ends at once.
-async fn told_to_stop() {
-    let signals =
-        || Some((signal(SignalKind::terminate()).ok()?, signal(SignalKind::interrupt()).ok()?));
-    let Some((mut terminate, mut interrupt)) = signals() else {
-        tracing::error!("signals cannot be received; only SIGKILL will stop this process");
-        return std::future::pending().await;
-    };
-    let first = tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
-    };
-    tracing::info!(signal = first, "finishing the requests in flight; once more stops at once");
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::warn!("stopping at once");
-        // The private PostgreSQL stops when it sees this process end.
-        std::process::exit(130);
-    });
 }

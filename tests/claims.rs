@@ -35,7 +35,7 @@ fn class(nth: usize) -> ClassId {
 }
 
 fn id(nth: usize) -> ProviderId {
-    ProviderId(i32::try_from(nth).unwrap() + 1)
+    ProviderId(i64::try_from(nth).unwrap() + 1)
 }
 
 /// An allocation as a row of a table.

@@ -6,11 +6,14 @@
 #[path = "../benches/speed/clouds.rs"]
 mod clouds;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use berth::http::write_candidates;
+use berth::model::provider::ProviderRow;
+use berth::model::{ClassId, TraitId};
 use berth::search::{Next, Request, find};
-use berth::world::{Changes, World};
+use berth::world::{Catalogue, Changes, Name, World};
 use clouds::{Cloud, contended, flat, nested, wide};
 
 /// Steps for each candidate at the most; looking at a tree takes 16, a choice one.
@@ -76,8 +79,31 @@ fn hosts_that_are_full_are_passed_over_by_the_block() {
     let world = Arc::new(cloud.world.apply(changes));
     let (found, steps) = effort(&world, &cloud.request);
     assert!((100..=320).contains(&found), "{found}");
-    let most = START_MAX + STEPS_MAX * found + u64::from(hosts.unsigned_abs()) / 2;
+    let most = START_MAX + STEPS_MAX * found + hosts.unsigned_abs() / 2;
     assert!(steps <= most, "{steps} steps for {found}");
+}
+
+#[test]
+fn a_tree_that_is_left_is_not_gone_through() {
+    for cloud in [&CLOUDS[1], &CLOUDS[3]] {
+        let mut search = find(Arc::clone(&cloud.world), &cloud.request).unwrap();
+        let mut roots = BTreeSet::new();
+        loop {
+            match search.next_candidate() {
+                Next::Found(candidate) => {
+                    let root = candidate.allocations().map(|(provider, _)| provider.root().uuid());
+                    assert!(roots.insert(root.min()), "{}: a tree comes twice", cloud.name);
+                    search.skip_tree();
+                }
+                Next::Paused => {}
+                Next::Exhausted => break,
+            }
+        }
+        let trees = cloud.world.trees().count();
+        assert_eq!(roots.len(), trees, "{}", cloud.name);
+        let most = (START_MAX + STEPS_MAX) * trees as u64;
+        assert!(search.steps() <= most, "{}: {} steps", cloud.name, search.steps());
+    }
 }
 
 #[test]
@@ -95,4 +121,44 @@ fn a_candidate_takes_nothing_of_the_heap() {
             cloud.name
         );
     }
+}
+
+/// The host with a class and a trait that nobody else has, and without.
+fn with_and_without(world: &World, nth: i32) -> [Changes; 2] {
+    let row = world.providers().next().unwrap().row();
+    let mut with = row.clone();
+    let mut catalogue = world.catalogue().clone();
+    let name = |kind: &str| Name { name: format!("CUSTOM_{kind}_{nth}"), updated_at: 0 };
+    let (class, key) = (ClassId(10_000 + nth), TraitId(10_000 + nth));
+    catalogue.classes.insert(class, name("CLASS"));
+    catalogue.traits.insert(key, name("TRAIT"));
+    let mut inventory = *with.inventories.first().unwrap();
+    inventory.class = class;
+    with.inventories.push(inventory);
+    with.traits.push(key);
+    let change = |catalogue: Catalogue, row: ProviderRow| Changes {
+        catalogue: Some(catalogue),
+        providers: vec![(row.id, Some(row))],
+    };
+    [change(catalogue, with), change(world.catalogue().clone(), row)]
+}
+
+/// Classes and traits that come and go leave nothing behind.
+#[test]
+fn a_world_forgets_classes_and_traits_that_are_gone() {
+    let mut world = flat(300).world.apply(Changes::default());
+    let mut come_and_go = |count: std::ops::Range<i32>| {
+        allocation_counter::measure(|| {
+            for nth in count {
+                for changes in with_and_without(&world, nth) {
+                    world = world.apply(changes);
+                }
+            }
+        })
+        .bytes_current
+    };
+    come_and_go(0..100);
+    let growth = come_and_go(100..10_000);
+    assert!(growth < 100_000, "{growth} bytes more");
+    world.check().unwrap();
 }

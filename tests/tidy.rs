@@ -277,3 +277,56 @@ fn every_capability_has_its_test() {
     assert_eq!(count, 92, "every capability has a row");
     assert_none(&faults);
 }
+
+/// Where a default stands in for a value that is missing: the folder or file, how often at the most,
+/// and for what. Whoever adds one raises the number, and so says that it is of that kind.
+///
+/// A default must not stand for what cannot be missing: that is a `Bug`, or `Inconsistent` when rows
+/// contradict each other (src/model/bug.rs, src/store/error.rs).
+const DEFAULTS: [(&str, usize, &str); 17] = [
+    ("src/cli", 4, "what the operator left out"),
+    ("src/config", 3, "what the operator left out"),
+    ("src/descriptors.rs", 3, "limits that the system does not tell"),
+    ("src/health.rs", 1, "an answer without a line"),
+    ("src/http/placement", 20, "what the client left out, parts of a text, bounds"),
+    ("src/http/planner", 37, "what the client left out, parts of a text, bounds"),
+    ("src/http/", 27, "what the client or the proxy left out, parts of a text, bounds"),
+    ("src/import", 18, "what the file left out, parts of a text"),
+    ("src/keystone", 3, "what Keystone left out, parts of a text"),
+    ("src/model", 3, "what nobody has released: nothing"),
+    ("src/planner/", 12, "a level that was left out, what nobody holds: nothing"),
+    ("src/plan/", 32, "sums, greatest and least of nothing, bounds"),
+    ("src/policy", 5, "parts of a text, words of the language"),
+    ("src/search", 7, "sets without members, bounds"),
+    ("src/serve.rs", 2, "what the operator left out"),
+    ("src/store", 5, "texts that PostgreSQL leaves out"),
+    ("src/world", 7, "sets without members"),
+];
+
+#[test]
+fn defaults_do_not_hide_what_cannot_happen() {
+    let mut faults = Vec::new();
+    let mut found = vec![0; DEFAULTS.len()];
+    for source in sources("src").iter().filter(|source| !source.is_test()) {
+        let name = source.name();
+        let place = DEFAULTS.iter().position(|(place, ..)| name.starts_with(place));
+        for (nth, line) in source.code() {
+            let count =
+                line.matches(".unwrap_or_default()").count() + line.matches(".unwrap_or(").count();
+            match place {
+                Some(place) => found[place] += count,
+                None if count > 0 => faults.push(format!("{name}:{}: a silent default", nth + 1)),
+                None => {}
+            }
+            if line.contains(".unwrap_or(Ok(") {
+                faults.push(format!("{name}:{}: a missing outcome is a success", nth + 1));
+            }
+        }
+    }
+    for ((place, most, meaning), found) in DEFAULTS.iter().zip(found) {
+        if found > *most {
+            faults.push(format!("{place}: {found} defaults, of {most}; here they mean: {meaning}"));
+        }
+    }
+    assert_none(&faults);
+}

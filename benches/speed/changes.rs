@@ -34,7 +34,7 @@ pub(crate) fn measure(criterion: &mut Criterion) {
 fn claimed(world: &World, changed: u64) -> Changes {
     let apart = world.len() as u64 / changed;
     let provider = |nth: u64| {
-        let id = ProviderId(i32::try_from(1 + nth * apart).unwrap());
+        let id = ProviderId(i64::try_from(1 + nth * apart).unwrap());
         let mut row = world.provider_by_id(id).unwrap().row();
         row.generation += 1;
         for inventory in &mut row.inventories {

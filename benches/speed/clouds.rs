@@ -58,9 +58,9 @@ impl Cloud {
 
 /// Hosts that are alone in their trees, each in one to three of three aggregates; two thirds of them
 /// are candidates.
-pub(crate) fn flat(hosts: i32) -> Cloud {
-    let host = |id: i32| {
-        let first = id.unsigned_abs() as usize;
+pub(crate) fn flat(hosts: i64) -> Cloud {
+    let host = |id: i64| {
+        let first = usize::try_from(id).unwrap();
         let aggregates =
             (0..=first / 3 % 3).map(|nth| Uuid::from_u128(AGGREGATES[(first + nth) % 3]));
         let mut aggregates: Vec<Uuid> = aggregates.collect();
@@ -85,7 +85,7 @@ pub(crate) fn flat(hosts: i32) -> Cloud {
 }
 
 /// Hosts of seven providers: two NUMA nodes, three FPGAs and a GPU below them. Three candidates each.
-pub(crate) fn nested(hosts: i32) -> Cloud {
+pub(crate) fn nested(hosts: i64) -> Cloud {
     let disk = Group { required: vec![vec![TRAITS[4].to_owned()]], ..group("", &[(DISK_GB, 10)]) };
     let compute = group("_COMPUTE", &[(VCPU, 1), (MEMORY_MB, 512)]);
     let asked = Request {
@@ -97,7 +97,7 @@ pub(crate) fn nested(hosts: i32) -> Cloud {
 
 /// The same hosts, asked for two groups of the same class: they may be in each other's way. Four
 /// candidates each.
-pub(crate) fn contended(hosts: i32) -> Cloud {
+pub(crate) fn contended(hosts: i64) -> Cloud {
     let groups = vec![group("_A", &[(VCPU, 1)]), group("_B", &[(VCPU, 1)])];
     Cloud::new("contended", trees(hosts), request(groups, Policy::None))
 }
@@ -115,9 +115,9 @@ pub(crate) fn wide() -> Cloud {
     Cloud::new("wide", rows, request(groups, Policy::None))
 }
 
-fn trees(hosts: i32) -> Vec<ProviderRow> {
-    let tree = |host: i32| {
-        let id = |nth: i32| host * 7 + nth;
+fn trees(hosts: i64) -> Vec<ProviderRow> {
+    let tree = |host: i64| {
+        let id = |nth: i64| host * 7 + nth;
         let below = |nth, parent| provider(id(nth), Some((id(parent), id(1))));
         let numa = |nth, least, most, traits| ProviderRow {
             inventories: vec![
@@ -166,10 +166,10 @@ fn inventory(class: i32, terms: Inventory) -> InventoryRow {
 }
 
 /// A provider that has nothing, with the keys of its parent and its root.
-fn provider(id: i32, above: Option<(i32, i32)>) -> ProviderRow {
+fn provider(id: i64, above: Option<(i64, i64)>) -> ProviderRow {
     ProviderRow {
         id: ProviderId(id),
-        uuid: Uuid::from_u64_pair(0xB0, u64::from(id.unsigned_abs())),
+        uuid: Uuid::from_u64_pair(0xB0, id.unsigned_abs()),
         name: format!("provider {id}"),
         generation: 1,
         parent: above.map(|(parent, _)| ProviderId(parent)),
@@ -178,6 +178,7 @@ fn provider(id: i32, above: Option<(i32, i32)>) -> ProviderRow {
         inventories: Vec::new(),
         traits: Vec::new(),
         aggregates: Vec::new(),
+        spellings: Vec::new(),
     }
 }
 

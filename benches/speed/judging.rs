@@ -48,7 +48,7 @@ fn books(providers: u32) -> Books {
         step_size: 1,
         allocation_ratio: 1.0,
     };
-    let id = |provider: u32| ProviderId(provider.cast_signed());
+    let id = |provider: u32| ProviderId(i64::from(provider));
     let stock = |provider| {
         let places = (0..).map(ClassId).take(WANTS.len()).map(move |class| (id(provider), class));
         places.map(move |place| (place, Stock { terms, used_before: 0, used: 0 }))

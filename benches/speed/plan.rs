@@ -5,7 +5,9 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth::plan::{Host, Level, Outcome, Pool, Problem, Rule, Server, Way, Ways, explain, solve};
+use berth::plan::{
+    Host, Level, Open, Outcome, Pool, Problem, Rule, Server, Way, Ways, explain, solve,
+};
 use criterion::Criterion;
 
 /// How long a plan may take, as by default.
@@ -120,9 +122,10 @@ fn few() -> Problem {
 /// Servers of three sizes by turns, on hosts with a pool of each class.
 fn problem(hosts: Vec<Host>, servers: usize, rules: Vec<Rule>) -> Problem {
     let sizes: Vec<Arc<Ways>> = (1..4).map(|size| Arc::new(ways(size, hosts.len()))).collect();
+    let may_be_on: Open = vec![true; hosts.len()].into();
     let server = |nth: usize| Server {
         ways: sizes.get(nth % sizes.len()).cloned().unwrap_or_default(),
-        may_be_on: vec![true; hosts.len()],
+        may_be_on: may_be_on.clone(),
         is_on: None,
     };
     let pool = |(class, free): (usize, &u64)| Pool { class, free: *free };

@@ -135,7 +135,7 @@ fn one(
     let mut why =
         why.ok_or_else(|| format!("there is no rule {rule:?}; see `berth policy list`"))?;
     let passes = verdict(rules, caller, target, rule);
-    if scoped_elsewhere(caller) && rule.starts_with("placement:") {
+    if scoped_elsewhere(caller) && policy::is_for_operations(rule) {
         why.push("operations are for tokens of projects, and this one is not".to_owned());
     }
     why.insert(0, format!("{rule}: {}", if passes { "allowed" } else { "denied" }));
@@ -151,7 +151,7 @@ fn all(rules: &Rules, caller: &Caller, target: &policy::Target<'_>) -> Vec<Strin
 }
 
 fn verdict(rules: &Rules, caller: &Caller, target: &policy::Target<'_>, rule: &str) -> bool {
-    let fits = !rule.starts_with("placement:") || !scoped_elsewhere(caller);
+    let fits = !policy::is_for_operations(rule) || !scoped_elsewhere(caller);
     fits && rules.passes(caller, target, rule)
 }
 
@@ -163,7 +163,7 @@ async fn caller(options: &PolicyCheckOptions) -> Result<Caller, String> {
     if let Some(token) = &options.token {
         let keystone = Keystone::new(options.keystone.read()?)?;
         let answer =
-            keystone.validate(token, false).await.map_err(|failure| failure.to_string())?;
+            keystone.validate(token, false, None).await.map_err(|failure| failure.to_string())?;
         let answer = answer.ok_or("Keystone does not know the token, or it has expired")?;
         return Ok(Caller::clone(&answer.caller));
     }

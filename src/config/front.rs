@@ -2,16 +2,31 @@
 //! pages of other origins.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
 use crate::http::cors::Cors;
+use crate::http::listener::Endpoint;
 use crate::http::proxy::Trusted;
 use crate::http::tls::Files;
 
 /// How to be reached beside the address.
 #[derive(Args, Clone, Debug)]
 pub struct FrontOptions {
+    /// Addresses to tell the state of the server on, `ADDRESS:PORT` or `unix:/path`, without TLS and
+    /// without tokens: `/healthz`, whether the process answers; `/readyz`, whether the database
+    /// does, too; `/metrics`, in the text format of Prometheus. Their connections do not count for
+    /// --max-connections. None: it is told nowhere.
+    #[arg(long, env = "BERTH_ADMIN_LISTEN", value_name = "ADDRESS", value_delimiter = ',')]
+    pub admin_listen: Vec<Endpoint>,
+
+    /// Seconds a kept-alive connection may be idle after an answer. It is to be longer than the
+    /// period in which clients come back: nova-compute does every 60 seconds.
+    #[arg(long, env = "BERTH_IDLE_TIMEOUT", default_value = "120", value_name = "SECONDS",
+          value_parser = super::seconds)]
+    pub idle_timeout: Duration,
+
     /// Proxies in front whose word counts, as addresses, networks such as 10.0.0.0/8, or `unix:`
     /// for whoever comes by a Unix socket. Only they may say, by Forwarded or X-Forwarded-For,
     /// -Proto, -Host and -Prefix, who a client is and where it found the API.

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 
 use crate::http::app::PlannerSettings;
 use crate::http::listener::Endpoint;
+use crate::store::planner::caps::Caps;
 
 /// The word for no address at all.
 const NONE: &str = "none";
@@ -85,6 +86,37 @@ pub struct PlannerOptions {
     /// A file with flavors that are set at each start, in TOML (see samples/flavors.toml).
     #[arg(long, env = "BERTH_PLANNER_FLAVORS", value_name = "FILE")]
     pub planner_flavors: Option<PathBuf>,
+
+    /// Plans that one project may have. A further one is refused with 409.
+    #[arg(long, env = "BERTH_PLANNER_PROJECT_PLANS", default_value = "10000", value_name = "COUNT",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub planner_project_plans: u32,
+
+    /// Placements that all plans of one project may have together. Further ones are refused with 409.
+    #[arg(long, env = "BERTH_PLANNER_PROJECT_PLACEMENTS", default_value = "50000",
+          value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub planner_project_placements: u32,
+
+    /// Bytes that all plans of one project may take together, counted as what they were asked for.
+    /// More are refused with 409.
+    #[arg(long, env = "BERTH_PLANNER_PROJECT_BYTES", default_value = "268435456",
+          value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub planner_project_bytes: u64,
+
+    /// Groups that one project may make, if the policy lets it. A further one is refused with 409.
+    #[arg(long, env = "BERTH_PLANNER_PROJECT_GROUPS", default_value = "1000", value_name = "COUNT",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub planner_project_groups: u32,
+
+    /// Requests of one project that are planned at once at each replica; further ones wait.
+    #[arg(long, env = "BERTH_PLANNER_PROJECT_REQUESTS", default_value = "8", value_name = "COUNT",
+          value_parser = super::count)]
+    pub planner_project_requests: usize,
+
+    /// Requests of one project that wait to be planned at each replica, for --planner-timeout-max
+    /// at the most; further ones are answered with 429.
+    #[arg(long, env = "BERTH_PLANNER_PROJECT_WAITING", default_value = "32", value_name = "COUNT")]
+    pub planner_project_waiting: usize,
 }
 
 impl PlannerOptions {
@@ -124,6 +156,15 @@ impl PlannerOptions {
             timeout_max: self.planner_timeout_max,
             report_only: self.planner_exclusivity == Exclusivity::Report,
             host_names: self.planner_host_names,
+            caps: Caps {
+                plans: self.planner_project_plans,
+                placements: self.planner_project_placements,
+                bytes: self.planner_project_bytes,
+                groups: self.planner_project_groups,
+            },
+            at_once: self.planner_project_requests,
+            waiting: self.planner_project_waiting,
+            ..PlannerSettings::default()
         }
     }
 }

@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
+use super::admission::Admissions;
 use super::cors::Cors;
 use super::identity::Identity;
 use super::proxy::Trusted;
+use super::turns::Turns;
+use super::watch::Watch;
 use crate::policy::Policy;
 use crate::search::Strategy;
 use crate::store::Store;
+use crate::store::planner::caps::Caps;
 
 /// Seconds since the Unix epoch.
 pub type Clock = fn() -> i64;
@@ -34,8 +38,20 @@ pub struct App {
     panics: Arc<AtomicU64>,
     /// Requests are worked on at the same time, as many as this has permits.
     pub(super) requests: Arc<Semaphore>,
-    /// Large searches work at the same time as many as this has permits.
-    pub(super) search_turns: Arc<Semaphore>,
+    /// Plans of one project are made at the same time, as many as it admits.
+    pub(super) admissions: Arc<Admissions>,
+    /// Turns at large searches for candidates, a part of an answer each.
+    pub search_turns: Turns,
+    /// Turns at finding places for plans, a whole search each.
+    pub plan_turns: Turns,
+    /// Turns at work that takes as long as a stored plan is large.
+    pub(super) read_turns: Turns,
+    /// Bodies for the planner that may arrive at once.
+    pub(super) arriving: Turns,
+    /// Places for answers that are sent while they are found, each of which keeps a world in memory.
+    pub streams: Turns,
+    /// What deadlines of searches and plans are read from.
+    pub watch: Watch,
 }
 
 impl App {
@@ -45,13 +61,25 @@ impl App {
             store,
             policy: Arc::new(Policy::defaults(true)),
             requests: Arc::new(Semaphore::new(options.max_requests)),
+            streams: Turns::new(options.streams_max, most_of_one(options.streams_max)),
+            arriving: Turns::new(options.max_requests, bodies_of_one(options.max_requests)),
+            admissions: Arc::new(Admissions::new(&options.planner)),
             options: Arc::new(options),
             identity: Identity::default(),
             trusted: Arc::default(),
             clock: system_clock,
             panics: Arc::default(),
-            search_turns: Arc::new(Semaphore::new(half_the_processors())),
+            search_turns: Turns::new(half_the_processors(), half_the_processors()),
+            plan_turns: Turns::new(plans_at_once(), most_of_one(plans_at_once())),
+            read_turns: Turns::new(plans_at_once() * 2, most_of_one(plans_at_once() * 2)),
+            watch: Watch::default(),
         }
+    }
+
+    /// The same with deadlines read from another watch.
+    #[must_use]
+    pub fn timed_by(self, watch: Watch) -> Self {
+        Self { watch, ..self }
     }
 
     /// The same with callers known in another way.
@@ -103,6 +131,12 @@ pub struct Options {
     pub body_timeout: Duration,
     /// How long a search may go on without finding anything.
     pub search_timeout: Duration,
+    /// Answers of candidates that are sent while they are found, at once.
+    pub streams_max: usize,
+    /// How long one of them may take as a whole, however slowly the client takes it in.
+    pub stream_timeout: Duration,
+    /// How long one waits for its place among them.
+    pub stream_wait: Duration,
     /// Longest path and query that is looked at, in bytes.
     pub max_uri_bytes: usize,
     /// A path below which the API is served too, such as `/placement`; may be empty.
@@ -120,10 +154,18 @@ pub struct PlannerSettings {
     pub timeout: Duration,
     /// The most a plan may take, whatever it asks for.
     pub timeout_max: Duration,
+    /// How long a plan waits for its turns; its own time does not run meanwhile.
+    pub turn_wait: Duration,
     /// Whether strangers in the units of exclusivity groups are logged and let be, not refused.
     pub report_only: bool,
     /// Whether racks are read from the names of hosts that no trait says a rack of.
     pub host_names: bool,
+    /// The most that each project may store.
+    pub caps: Caps,
+    /// Requests of one project that are planned at once.
+    pub at_once: usize,
+    /// Further ones that wait, for `timeout_max` at the most.
+    pub waiting: usize,
 }
 
 impl Default for PlannerSettings {
@@ -131,8 +173,12 @@ impl Default for PlannerSettings {
         Self {
             timeout: Duration::from_secs(2),
             timeout_max: Duration::from_secs(4),
+            turn_wait: Duration::from_secs(5),
             report_only: false,
             host_names: false,
+            caps: Caps::default(),
+            at_once: 8,
+            waiting: 32,
         }
     }
 }
@@ -150,6 +196,9 @@ impl Default for Options {
             max_body_bytes: 1024 * 1024,
             body_timeout: Duration::from_secs(30),
             search_timeout: Duration::from_secs(10),
+            streams_max: 16,
+            stream_timeout: Duration::from_mins(5),
+            stream_wait: Duration::from_secs(10),
             max_uri_bytes: 64 * 1024,
             path_prefix: String::new(),
             cors: None,
@@ -160,6 +209,22 @@ impl Default for Options {
 
 fn half_the_processors() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2))
+}
+
+/// Two at the least, so that the plans of one project leave a turn to those of another.
+fn plans_at_once() -> usize {
+    half_the_processors().max(2)
+}
+
+/// How many bodies of one project may arrive at once, so that a project that sends them slowly leaves
+/// most of the requests that are worked on to others.
+fn bodies_of_one(max_requests: usize) -> usize {
+    (max_requests / 8).max(1)
+}
+
+/// How many of so many turns one project may have: all but one.
+fn most_of_one(turns: usize) -> usize {
+    turns.saturating_sub(1).max(1)
 }
 
 fn system_clock() -> i64 {

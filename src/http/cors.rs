@@ -7,6 +7,8 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
+use crate::model::Bug;
+
 /// Headers that every page may send.
 const SIMPLE_HEADERS: [&str; 8] = [
     "Accept",
@@ -106,7 +108,9 @@ impl Cors {
             answer.insert(header::ACCESS_CONTROL_MAX_AGE, seconds.clone());
         }
         answer.insert(header::ACCESS_CONTROL_ALLOW_METHODS, method.clone());
-        if let (false, Ok(names)) = (names.is_empty(), HeaderValue::try_from(names.join(","))) {
+        if !names.is_empty() {
+            // A name that cannot be written is allowed to nobody.
+            let names = HeaderValue::try_from(names.join(",")).ok()?;
             answer.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, names);
         }
         Some(answer)
@@ -117,12 +121,11 @@ impl Cors {
         let Some(origin) = asked.and_then(|origin| self.granted(origin)) else { return };
         let vary = match answer.get(header::VARY).map(|vary| [vary.as_bytes(), b",Origin"].concat())
         {
-            Some(joined) => HeaderValue::try_from(joined).ok(),
-            None => Some(HeaderValue::from_static("Origin")),
+            Some(joined) => HeaderValue::try_from(joined)
+                .unwrap_or_else(|error| Bug::raise(format!("Vary cannot be written: {error}"))),
+            None => HeaderValue::from_static("Origin"),
         };
-        if let Some(vary) = vary {
-            answer.insert(header::VARY, vary);
-        }
+        answer.insert(header::VARY, vary);
         self.grant(origin, answer);
         if let Some(names) = &self.exposed {
             answer.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, names.clone());

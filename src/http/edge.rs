@@ -16,6 +16,7 @@ use uuid::Uuid;
 use super::Connection;
 use super::app::App;
 use super::proxy::{Approach, Remote, Trusted};
+use crate::model::Bug;
 
 /// The header that carries ids of requests, both ways.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
@@ -34,6 +35,12 @@ impl Ids {
         let global = headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok());
         let global = global.filter(|id| is_request_id(id)).map(str::to_owned);
         Self { request: format!("req-{}", Uuid::new_v4()), global }
+    }
+
+    /// Ours as a header.
+    fn header(&self) -> HeaderValue {
+        HeaderValue::try_from(&self.request)
+            .unwrap_or_else(|error| Bug::raise(format!("{:?} as a header: {error}", self.request)))
     }
 }
 
@@ -64,21 +71,20 @@ where
     let ids = Ids::of(request.headers());
     let approach = Approach::of(connection, request.headers(), trusted);
     let line = Line::of(&approach, &request, &ids);
+    request.extensions_mut().insert(approach.remote);
     if approach.is_remarkable() {
         request.extensions_mut().insert(approach);
     }
     let span = tracing::debug_span!("request", request_id = ids.request);
-    if let Ok(id) = HeaderValue::try_from(&ids.request) {
-        request.extensions_mut().insert(ids);
-        let mut response = answer(request).instrument(span).await;
-        let headers = response.headers_mut();
-        headers.insert(REQUEST_ID, id);
-        // Browsers are not to guess that an answer is a page.
-        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        line.write(&response, started);
-        return response;
-    }
-    answer(request).await
+    let id = ids.header();
+    request.extensions_mut().insert(ids);
+    let mut response = answer(request).instrument(span).await;
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, id);
+    // Browsers are not to guess that an answer is a page.
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    line.write(&response, started);
+    response
 }
 
 /// Runs a piece of work; if it panics, counts that and says with which words.
@@ -99,14 +105,12 @@ struct Line {
 
 impl Line {
     fn of(approach: &Approach, request: &Request, ids: &Ids) -> Self {
-        let target = request.uri().path_and_query().map(ToString::to_string);
+        let target = match request.uri().path_and_query() {
+            Some(target) => target.to_string(),
+            None => request.uri().to_string(),
+        };
         let method = request.method().clone();
-        Self {
-            remote: approach.remote,
-            ids: ids.clone(),
-            method,
-            target: target.unwrap_or_default(),
-        }
+        Self { remote: approach.remote, ids: ids.clone(), method, target }
     }
 
     fn write(&self, response: &Response, started: Instant) {

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::task::{Context, Poll};
 
+use rustix::fs::{Mode, OFlags};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 /// What comes before the path of a Unix socket.
@@ -118,7 +120,7 @@ impl Listener {
                 remove_stale(path).await?;
                 let listener = UnixListener::bind(path)?;
                 let file = SocketFile(path.clone());
-                std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE))?;
+                share_with_group(path)?;
                 Ok(Self::Unix(file, listener))
             }
         }
@@ -160,6 +162,19 @@ impl Drop for SocketFile {
     }
 }
 
+/// Lets the group of a socket's file connect. By a descriptor of the file: whoever may write to its
+/// directory could have put a link to another file there meanwhile.
+fn share_with_group(path: &Path) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let found = file.metadata()?;
+    if !found.file_type().is_socket() || found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("somebody else has put something in the place of the socket"));
+    }
+    let by_descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+    std::fs::set_permissions(by_descriptor, std::fs::Permissions::from_mode(SOCKET_MODE))
+}
+
 /// Removes a socket on which nobody answers. Whatever else is there stays, and binding fails.
 async fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
@@ -176,7 +191,25 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::Endpoint;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::{Endpoint, share_with_group};
+
+    #[test]
+    fn only_a_socket_is_opened_to_the_group() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::fs::write(&file, "precious").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        share_with_group(&link).unwrap_err();
+        share_with_group(&file).unwrap_err();
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        let socket = folder.path().join("socket");
+        drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+        share_with_group(&socket).unwrap();
+        assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o660);
+    }
 
     #[test]
     fn an_endpoint_is_an_address_or_a_path() {

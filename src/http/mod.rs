@@ -1,29 +1,41 @@
 //! Everything that knows HTTP and JSON.
 //!
-//! A connection comes by a [`listener`] and is kept by the [`server`]. A request passes, from the
-//! outside in: the edge (an id, a line in the log, panics caught, what a [`proxy`] says), the rules
+//! A connection comes by a [`listener`], is accepted by the [`server`] within bounds
+//! (`connections`), and kept until its end (`serving`). A request passes, from the outside in: its
+//! `shape`, what becomes of a body that nobody reads (`leftover`), the edge (an id, a line in the log, panics caught, what a [`proxy`] says), the rules
 //! for pages of other origins ([`cors`]), then the API that its connection is for. [`placement`]
 //! finds out who asks ([`identity`]) and for which version, chooses a row of its route table, asks
 //! the [policy](crate::policy), and calls a handler, which works on the store and the options it
 //! finds in the [`app`]. The [`planner`] does the same by a table and rules of its own. What both
-//! take in of a request is bounded by the [`intake`].
+//! take in of a request is bounded by the [`intake`]. What takes long is done in [`turns`].
 
+mod activity;
+pub mod admin;
+mod admission;
 pub mod app;
+mod connections;
 pub mod cors;
 mod edge;
 pub mod identity;
 mod intake;
+mod leftover;
 pub mod listener;
+mod observed;
 mod path;
 mod placement;
 mod planner;
 pub mod proxy;
 mod python;
+mod seldom;
 pub mod server;
+mod serving;
+mod shape;
 mod site;
 mod status;
 pub mod tls;
+pub mod turns;
 mod unreadable;
+pub mod watch;
 
 use std::sync::Arc;
 
@@ -60,6 +72,20 @@ pub async fn answer(connection: Connection, app: App, request: Request) -> Respo
     let trusted = Arc::clone(&app.trusted);
     let api = connection.api;
     edge::observe(connection, &trusted, request, |request| share(api, app, request)).await
+}
+
+/// Answers a request as it came over a socket: one that HTTP does not allow is refused.
+fn answer_received(
+    connection: Connection,
+    app: App,
+    request: Request,
+) -> impl Future<Output = Response> + Send + 'static {
+    let fault = shape::fault(&request);
+    async move {
+        let Some(fault) = fault else { return answer(connection, app, request).await };
+        let refuse = async |request: Request| shape::refuse(&request, fault);
+        edge::observe(connection, &app.trusted, request, refuse).await
+    }
 }
 
 /// Answers a request, and says to a browser what a page of another origin may do with the answer.

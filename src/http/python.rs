@@ -1,68 +1,160 @@
 //! Values in Python's notation, one line or laid out in lines, as the texts of errors show them.
 
-use std::fmt::Write;
-
 use serde_json::{Number, Value};
 
 /// The width that laid out values keep to, where they can.
 const WIDTH: usize = 72;
+/// How much of a value is shown, in bytes. What a client sent may be a megabyte, and laid out in
+/// lines it may be that much for each of its items.
+const SHOWN_MAX: usize = 16 * 1024;
+/// The bytes of a character at the most.
+const CHARACTER_MAX: usize = 4;
 
-/// A value on one line.
-pub(super) fn repr(value: &Value) -> String {
-    match value {
-        Value::Null => "None".to_owned(),
-        Value::Bool(true) => "True".to_owned(),
-        Value::Bool(false) => "False".to_owned(),
-        Value::Number(number) => number_repr(number),
-        Value::String(text) => text_repr(text),
-        Value::Array(items) => format!("[{}]", joined(items.iter().map(repr))),
-        Value::Object(members) => {
-            let member =
-                |(key, value): (&String, &Value)| format!("{}: {}", text_repr(key), repr(value));
-            format!("{{{}}}", joined(members.iter().map(member)))
+/// A text that ends at a bound, and then says so.
+#[derive(Debug)]
+pub(super) struct Shown {
+    text: String,
+    most: usize,
+    is_cut: bool,
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self::up_to(SHOWN_MAX)
+    }
+}
+
+impl Shown {
+    fn up_to(most: usize) -> Self {
+        Self { text: String::new(), most, is_cut: false }
+    }
+
+    /// Whether there was more than it may hold. Nothing more can be added then.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// What it came to.
+    pub(super) fn into_text(mut self) -> String {
+        if self.is_cut {
+            self.text.push_str("...");
+        }
+        self.text
+    }
+
+    /// Adds what is left room for.
+    pub(super) fn push(&mut self, text: &str) {
+        if self.is_cut {
+            return;
+        }
+        let room = self.most.saturating_sub(self.text.len());
+        self.is_cut = text.len() > room;
+        self.text.push_str(&text[..text.floor_char_boundary(room)]);
+    }
+
+    /// Adds a text in quotes: single ones, unless it has such and no double ones.
+    pub(super) fn push_text(&mut self, text: &str) {
+        let quote = if text.contains('\'') && !text.contains('"') { "\"" } else { "'" };
+        self.push(quote);
+        for character in text.chars() {
+            if self.is_cut {
+                return;
+            }
+            match character {
+                '\n' => self.push("\\n"),
+                '\r' => self.push("\\r"),
+                '\t' => self.push("\\t"),
+                '\\' => self.push("\\\\"),
+                same if quote.starts_with(same) => {
+                    self.push("\\");
+                    self.push(quote);
+                }
+                printable if is_printable(printable) => {
+                    self.push(printable.encode_utf8(&mut [0; CHARACTER_MAX]));
+                }
+                other => self.push(&escaped(other)),
+            }
+        }
+        self.push(quote);
+    }
+
+    /// Adds a value on one line.
+    fn push_value(&mut self, value: &Value) {
+        match value {
+            Value::Null => self.push("None"),
+            Value::Bool(true) => self.push("True"),
+            Value::Bool(false) => self.push("False"),
+            Value::Number(number) => self.push(&number_repr(number)),
+            Value::String(text) => self.push_text(text),
+            Value::Array(items) => {
+                self.push("[");
+                self.push_joined(items, Self::push_value);
+                self.push("]");
+            }
+            Value::Object(members) => {
+                self.push("{");
+                self.push_joined(members, |to, (key, value)| {
+                    to.push_text(key);
+                    to.push(": ");
+                    to.push_value(value);
+                });
+                self.push("}");
+            }
+        }
+    }
+
+    fn push_joined<T>(&mut self, items: impl IntoIterator<Item = T>, push: fn(&mut Self, T)) {
+        for (number, item) in items.into_iter().enumerate() {
+            if self.is_cut {
+                return;
+            }
+            if number > 0 {
+                self.push(", ");
+            }
+            push(self, item);
         }
     }
 }
 
-/// A text in quotes: single ones, unless it has such and no double ones.
+/// A value on one line.
+pub(super) fn repr(value: &Value) -> String {
+    let mut shown = Shown::default();
+    shown.push_value(value);
+    shown.into_text()
+}
+
+/// A text in quotes.
 pub(super) fn text_repr(text: &str) -> String {
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    let mut repr = String::with_capacity(text.len() + 2);
-    repr.push(quote);
-    for character in text.chars() {
-        match character {
-            '\n' => repr.push_str("\\n"),
-            '\r' => repr.push_str("\\r"),
-            '\t' => repr.push_str("\\t"),
-            '\\' => repr.push_str("\\\\"),
-            same if same == quote => repr.extend(['\\', same]),
-            printable if is_printable(printable) => repr.push(printable),
-            other => push_escaped(&mut repr, other),
-        }
-    }
-    repr.push(quote);
-    repr
+    let mut shown = Shown::default();
+    shown.push_text(text);
+    shown.into_text()
 }
 
 /// A value in lines no wider than [`WIDTH`], where it can be broken.
 pub(super) fn pretty(value: &Value) -> String {
-    let mut page = Page(String::new());
+    let mut page = Page(Shown::default());
     page.write(value, Place { indent: 0, allowance: 0, level: 0 });
-    page.0
+    page.0.into_text()
 }
 
-fn joined(items: impl Iterator<Item = String>) -> String {
-    items.collect::<Vec<_>>().join(", ")
+/// The value on one line, if it fits into so many columns.
+fn on_a_line(value: &Value, columns: usize) -> Option<String> {
+    let mut line = Shown::up_to(columns * CHARACTER_MAX);
+    line.push_value(value);
+    (!line.is_cut && width(&line.text) <= columns).then_some(line.text)
 }
 
 fn number_repr(number: &Number) -> String {
-    if !number.is_f64() {
+    let Some(value) = number.as_f64().filter(|_| number.is_f64()) else {
         return number.to_string();
-    }
-    let value = number.as_f64().unwrap_or_default();
+    };
     let scientific = format!("{value:e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or_default();
+    let Some((digits, Ok(exponent))) =
+        scientific.split_once('e').map(|(digits, exponent)| (digits, exponent.parse::<i32>()))
+    else {
+        // Neither infinity nor what is no number comes in JSON.
+        return scientific;
+    };
     if (-4..16).contains(&exponent) {
         let fixed = value.to_string();
         return if fixed.contains('.') { fixed } else { fixed + ".0" };
@@ -81,14 +173,13 @@ fn is_printable(character: char) -> bool {
     !character.is_control() && !hidden
 }
 
-fn push_escaped(repr: &mut String, character: char) {
+fn escaped(character: char) -> String {
     let code = u32::from(character);
-    // Writing to a string cannot fail.
-    let _ = match code {
-        0..=0xff => write!(repr, "\\x{code:02x}"),
-        0x100..=0xffff => write!(repr, "\\u{code:04x}"),
-        _ => write!(repr, "\\U{code:08x}"),
-    };
+    match code {
+        0..=0xff => format!("\\x{code:02x}"),
+        0x100..=0xffff => format!("\\u{code:04x}"),
+        _ => format!("\\U{code:08x}"),
+    }
 }
 
 /// Where on the page a value stands.
@@ -103,32 +194,32 @@ struct Place {
 }
 
 /// A value being laid out.
-struct Page(String);
+struct Page(Shown);
 
 impl Page {
     fn write(&mut self, value: &Value, place: Place) {
-        let line = repr(value);
-        if width(&line) <= WIDTH.saturating_sub(place.indent + place.allowance) {
-            return self.0.push_str(&line);
+        let room = WIDTH.saturating_sub(place.indent + place.allowance);
+        if let Some(line) = on_a_line(value, room) {
+            return self.0.push(&line);
         }
         let inside = Place { allowance: place.allowance + 1, level: place.level + 1, ..place };
         match value {
             Value::Array(items) => {
-                self.0.push('[');
+                self.0.push("[");
                 self.write_items(items.iter().map(|item| (String::new(), item)), inside);
-                self.0.push(']');
+                self.0.push("]");
             }
             Value::Object(members) => {
-                self.0.push('{');
+                self.0.push("{");
                 let members = members.iter();
                 self.write_items(
                     members.map(|(key, value)| (text_repr(key) + ": ", value)),
                     inside,
                 );
-                self.0.push('}');
+                self.0.push("}");
             }
             Value::String(text) => self.write_text(text, place),
-            Value::Null | Value::Bool(_) | Value::Number(_) => self.0.push_str(&line),
+            Value::Null | Value::Bool(_) | Value::Number(_) => self.0.push(&repr(value)),
         }
     }
 
@@ -141,10 +232,13 @@ impl Page {
         let indent = place.indent + 1;
         let last = items.len().saturating_sub(1);
         for (number, (lead, value)) in items.enumerate() {
+            if self.0.is_cut() {
+                return;
+            }
             if number > 0 {
                 self.break_line(",\n", indent);
             }
-            self.0.push_str(&lead);
+            self.0.push(&lead);
             let allowance = if number == last { place.allowance } else { 1 };
             self.write(value, Place { indent: indent + width(&lead), allowance, ..place });
         }
@@ -152,30 +246,32 @@ impl Page {
 
     /// A text in several quoted pieces, broken after line ends and blanks.
     fn write_text(&mut self, text: &str, place: Place) {
+        // What is longer is cut in any case.
+        let text = &text[..text.floor_char_boundary(SHOWN_MAX + CHARACTER_MAX)];
         let outermost = usize::from(place.level == 0);
         let indent = place.indent + outermost;
         let room = WIDTH.saturating_sub(indent);
         let pieces = pieces(text, room, room.saturating_sub(place.allowance + outermost));
         if let [whole] = &pieces[..] {
-            return self.0.push_str(whole);
+            return self.0.push(whole);
         }
         if outermost == 1 {
-            self.0.push('(');
+            self.0.push("(");
         }
         for (number, piece) in pieces.iter().enumerate() {
             if number > 0 {
                 self.break_line("\n", indent);
             }
-            self.0.push_str(piece);
+            self.0.push(piece);
         }
         if outermost == 1 {
-            self.0.push(')');
+            self.0.push(")");
         }
     }
 
     fn break_line(&mut self, end: &str, indent: usize) {
-        self.0.push_str(end);
-        self.0.extend(std::iter::repeat_n(' ', indent));
+        self.0.push(end);
+        self.0.push(&" ".repeat(indent.min(SHOWN_MAX)));
     }
 }
 

@@ -3,43 +3,43 @@
 //!
 //! Built on hyper by hand because a server without a timer has no working time-outs.
 
-use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio_io_timeout::TimeoutStream;
+use axum::response::Response;
+use rustix::io::Errno;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
+use super::activity::Phase;
+use super::admin::{self, Desk};
+use super::connections::Connections;
 use super::listener::{Accepted, Listener, Peer};
-use super::tls::{self, Tls};
-use super::unreadable::Explained;
-use super::{Api, App, Connection};
+use super::seldom::Seldom;
+use super::serving::{Service, Serving};
+use super::tls::Tls;
+use super::{Api, App, Connection, leftover};
 
-/// The longest request head: room for URLs of 64 KiB and the headers beside them.
-const HEAD_BYTES_MAX: usize = 128 * 1024;
 /// How long the listeners rest when the system is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long connections have to end that are cut off.
+const CUT_MAX: Duration = Duration::from_secs(1);
 
 /// The bounds of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Connections open at once; further ones wait to be accepted.
+    /// Connections open at once. When one more comes, the one idle longest is closed; while none
+    /// is idle, further ones wait to be accepted.
     pub connections: usize,
-    /// How long a client has to agree on TLS, then for the head of a request, and may keep a
-    /// connection idle.
+    /// How long a client has to agree on TLS, then for the head of its first request, and for
+    /// each further head from its first byte.
     pub header_timeout: Duration,
+    /// How long a connection may be idle after an answer.
+    pub idle_timeout: Duration,
     /// How long a client has to take in each part of an answer.
     pub write_timeout: Duration,
     /// How long requests in flight have to finish once told to stop.
@@ -53,101 +53,86 @@ pub struct Front {
     pub listeners: Vec<(Api, Listener)>,
     /// TLS of the connections that come by TCP, if they have it.
     pub tls: Option<Arc<Tls>>,
+    /// Where the state of the server is told, without TLS, over connections of its own.
+    pub admin: Vec<Listener>,
 }
 
-/// Serves until `stop` is ready, then finishes what is in flight within the grace period.
+/// What connections are told of the end of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It serves.
+    Open,
+    /// It takes no new requests, and finishes those in flight.
+    Finishing,
+    /// What is still in flight is cut off.
+    Over,
+}
+
+/// Serves until `stop` is ready, then finishes what is in flight within the grace period. When this
+/// returns, no connection is open.
 pub async fn serve(front: Front, app: App, bounds: Bounds, stop: impl Future<Output = ()>) {
-    let Front { listeners, tls } = front;
-    let graceful = GracefulShutdown::new();
-    let (closing, is_closing) = watch::channel(());
-    let room = Arc::new(Semaphore::new(bounds.connections));
-    let mut next = 0;
-    let mut stop = std::pin::pin!(stop);
-    loop {
-        let accepted = tokio::select! {
-            accepted = accept(&listeners, &mut next, &room) => accepted,
-            () = &mut stop => break,
-        };
-        let Some(Visitor { api, accepted, permit }) = accepted else { continue };
-        let peer = peer(&accepted);
-        let secure = tls.is_some() && matches!(peer, Peer::Tcp(_));
-        let connection = Connection { api, peer, secure };
-        let keeper = Keeper { app: app.clone(), bounds, connection, watcher: graceful.watcher() };
-        let (tls, is_closing) = (tls.clone(), is_closing.clone());
-        tokio::spawn(async move {
-            match (accepted, tls) {
-                (Accepted::Tcp(stream, _), None) => keeper.keep(stream).await,
-                (Accepted::Unix(stream), _) => keeper.keep(stream).await,
-                (Accepted::Tcp(stream, _), Some(tls)) => {
-                    keeper.secure(&tls, stream, is_closing).await;
-                }
-            }
-            drop(permit);
-        });
+    let Front { listeners, tls, admin } = front;
+    let connections = Connections::new(bounds.connections);
+    let desk = Arc::new(Desk::new(app.clone(), Arc::clone(&connections)));
+    let admin_stage = watch::Sender::new(Stage::Open);
+    // Told to the end: it says that the server is stopping. Ends with this function.
+    let mut admin_tasks = JoinSet::new();
+    if !admin.is_empty() {
+        admin_tasks.spawn(admin::accept_all(admin, Arc::clone(&desk), bounds, admin_stage.clone()));
     }
-    // Removes the files of Unix sockets, so that the next server finds the place free.
-    drop(listeners);
-    drop(closing);
-    if tokio::time::timeout(bounds.shutdown_grace, graceful.shutdown()).await.is_err() {
-        tracing::warn!("requests were still in flight after {:?}", bounds.shutdown_grace);
+    let stage = watch::Sender::new(Stage::Open);
+    let serving = async {
+        let mut door = Door { listeners, next: 0, trouble: Seldom::default() };
+        loop {
+            let (api, accepted) = door.next(&connections).await;
+            let place = connections.enter(Phase::Fresh).await;
+            let peer = peer(&accepted);
+            let secure = tls.is_some() && matches!(peer, Peer::Tcp(_));
+            let service =
+                Answering { app: app.clone(), connection: Connection { api, peer, secure } };
+            let serving = Serving { service, bounds, place, stage: stage.subscribe() };
+            tokio::spawn(serving.serve(accepted, tls.clone()));
+        }
+    };
+    // Whichever ends first, the listeners are closed with it: files of Unix sockets are removed, so
+    // that the next server finds the place free.
+    tokio::select! {
+        () = serving => {}
+        () = stop => {}
     }
+    desk.stop();
+    finish(&stage, &connections, bounds.shutdown_grace).await;
+    admin_stage.send_replace(Stage::Over);
 }
 
-/// Serves one connection.
-struct Keeper {
+/// Lets requests in flight finish, then cuts off what is left.
+async fn finish(stage: &watch::Sender<Stage>, connections: &Connections, grace: Duration) {
+    stage.send_replace(Stage::Finishing);
+    if tokio::time::timeout(grace, stage.closed()).await.is_ok() {
+        return;
+    }
+    let busy = connections.census().busy;
+    tracing::warn!("{busy} requests were cut off: not finished {grace:?} after the word to stop");
+    stage.send_replace(Stage::Over);
+    drop(tokio::time::timeout(CUT_MAX, stage.closed()).await);
+}
+
+/// Answers the requests of one connection of an API.
+#[derive(Clone)]
+struct Answering {
     app: App,
-    bounds: Bounds,
     connection: Connection,
-    watcher: Watcher,
 }
 
-impl Keeper {
-    /// Agrees on TLS, then serves; gives up when told to stop before that.
-    async fn secure(
-        self,
-        tls: &Tls,
-        stream: tokio::net::TcpStream,
-        mut is_closing: watch::Receiver<()>,
-    ) {
-        let agreed = tokio::select! {
-            agreed = tls::agree(tls.accept(stream), self.bounds.header_timeout) => agreed,
-            _ = is_closing.changed() => return,
-        };
-        match agreed {
-            Ok(stream) => self.keep(stream).await,
-            Err(error) => {
-                let remote = self.connection.peer;
-                tracing::debug!(%error, %remote, "no TLS was agreed on");
-            }
-        }
+impl Service for Answering {
+    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
+        super::answer_received(self.connection, self.app.clone(), request)
     }
 
-    async fn keep<S>(self, stream: S)
-    where
-        S: AsyncRead + AsyncWrite + Send + 'static,
-    {
-        let Self { app, bounds, connection, watcher } = self;
-        let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let request: Request = request.map(Body::new);
-            let answer = super::answer(connection, app.clone(), request);
-            async move { Ok::<_, Infallible>(answer.await) }
-        });
-        let served = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(bounds.header_timeout)
-            .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(Explained::new(patient(stream, bounds))), service);
-        if let Err(error) = watcher.watch(served).await {
-            tracing::debug!(%error, remote = %connection.peer, "a connection ended early");
-        }
+    fn leftover(&self) -> leftover::Bounds {
+        let options = &self.app.options;
+        leftover::Bounds::of(options.max_body_bytes, options.body_timeout)
     }
-}
-
-/// A connection that gives up on a client that does not take in its answer.
-fn patient<S: AsyncRead + AsyncWrite>(stream: S, bounds: Bounds) -> Pin<Box<TimeoutStream<S>>> {
-    let mut stream = TimeoutStream::new(stream);
-    stream.set_write_timeout(Some(bounds.write_timeout));
-    Box::pin(stream)
 }
 
 fn peer(accepted: &Accepted) -> Peer {
@@ -157,51 +142,120 @@ fn peer(accepted: &Accepted) -> Peer {
     }
 }
 
-/// A connection that has come.
-struct Visitor {
-    api: Api,
-    accepted: Accepted,
-    /// Its place among those that are open.
-    permit: OwnedSemaphorePermit,
+/// Where connections come in.
+pub(super) struct Door<T> {
+    pub(super) listeners: Vec<(T, Listener)>,
+    /// The listener that is asked first.
+    pub(super) next: usize,
+    pub(super) trouble: Seldom,
 }
 
-/// The next connection, once there is room for it.
-async fn accept(
-    listeners: &[(Api, Listener)],
-    next: &mut usize,
-    room: &Arc<Semaphore>,
-) -> Option<Visitor> {
-    let permit = Arc::clone(room).acquire_owned().await.ok()?;
-    match poll_fn(|cx| poll_any(listeners, next, cx)).await {
-        Ok((api, accepted)) => {
-            if let Accepted::Tcp(stream, _) = &accepted
-                // Answers are written whole; waiting for more to send only delays them.
-                && let Err(error) = stream.set_nodelay(true)
-            {
-                tracing::debug!(%error, "no TCP_NODELAY");
+impl<T: Copy> Door<T> {
+    /// The next connection, and what its listener is for.
+    pub(super) async fn next(&mut self, connections: &Connections) -> (T, Accepted) {
+        loop {
+            let error = match poll_fn(|cx| self.poll(cx)).await {
+                Ok((of, accepted)) => {
+                    if let Accepted::Tcp(stream, _) = &accepted
+                        // Answers are written whole; waiting for more to send only delays them.
+                        && let Err(error) = stream.set_nodelay(true)
+                    {
+                        tracing::debug!(%error, "no TCP_NODELAY");
+                    }
+                    return (of, accepted);
+                }
+                Err(error) => error,
+            };
+            let fault = Fault::of(&error);
+            admin::count_accept_error(fault.name());
+            if fault == Fault::Gone {
+                tracing::debug!(%error, "a connection ended before it was accepted");
+                continue;
             }
-            Some(Visitor { api, accepted, permit })
-        }
-        Err(error) => {
-            tracing::warn!(%error, "accepting a connection failed");
+            if let Some(count) = self.trouble.count() {
+                tracing::warn!(%error, count, "accepting a connection failed");
+            }
+            connections.close_longest_idle();
             tokio::time::sleep(ACCEPT_PAUSE).await;
-            None
+        }
+    }
+
+    /// Asks all listeners, and first the one after that which had the last connection: none
+    /// starves.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(T, Accepted)>> {
+        let count = self.listeners.len();
+        let (before, from) =
+            self.listeners.split_at_checked(self.next).unwrap_or((&[], &self.listeners));
+        for (nth, (of, listener)) in from.iter().chain(before).enumerate() {
+            if let Poll::Ready(accepted) = listener.poll_accept(cx) {
+                self.next = (self.next + nth + 1) % count.max(1);
+                return Poll::Ready(accepted.map(|accepted| (*of, accepted)));
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// Why a connection was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// The client or the network gave it up; the next may be well.
+    Gone,
+    /// The system lacks descriptors or memory.
+    Scarce,
+    /// The listener is broken, as far as we know.
+    Other,
+}
+
+impl Fault {
+    fn of(error: &io::Error) -> Self {
+        match Errno::from_io_error(error) {
+            // accept(2) passes on what has become of the connection itself.
+            Some(
+                Errno::CONNABORTED
+                | Errno::CONNRESET
+                | Errno::INTR
+                | Errno::PERM
+                | Errno::PROTO
+                | Errno::NOPROTOOPT
+                | Errno::NETDOWN
+                | Errno::NETUNREACH
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::NONET
+                | Errno::OPNOTSUPP
+                | Errno::TIMEDOUT,
+            ) => Self::Gone,
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Self::Scarce,
+            Some(_) | None => Self::Other,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gone => "gone",
+            Self::Scarce => "scarce",
+            Self::Other => "other",
         }
     }
 }
 
-/// Asks all listeners, and first the one after that which had the last connection: none starves.
-fn poll_any(
-    listeners: &[(Api, Listener)],
-    next: &mut usize,
-    cx: &mut Context<'_>,
-) -> Poll<io::Result<(Api, Accepted)>> {
-    let (before, from) = listeners.split_at_checked(*next).unwrap_or((&[], listeners));
-    for (nth, (api, listener)) in from.iter().chain(before).enumerate() {
-        if let Poll::Ready(accepted) = listener.poll_accept(cx) {
-            *next = (*next + nth + 1) % listeners.len().max(1);
-            return Poll::Ready(accepted.map(|accepted| (*api, accepted)));
-        }
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use rustix::io::Errno;
+
+    use super::Fault;
+
+    #[test]
+    fn a_client_that_gave_up_is_no_lack_of_descriptors() {
+        let fault = |errno: Errno| Fault::of(&io::Error::from(errno));
+        assert_eq!(fault(Errno::CONNABORTED), Fault::Gone);
+        assert_eq!(fault(Errno::PERM), Fault::Gone);
+        assert_eq!(fault(Errno::MFILE), Fault::Scarce);
+        assert_eq!(fault(Errno::NFILE), Fault::Scarce);
+        assert_eq!(fault(Errno::BADF), Fault::Other);
+        assert_eq!(Fault::of(&io::Error::other("?")), Fault::Other);
     }
-    Poll::Pending
 }

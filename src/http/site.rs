@@ -23,8 +23,9 @@ impl Site {
         let plain = Approach::default();
         let approach = request.extensions.get::<Approach>().unwrap_or(&plain);
         let host = approach.host.as_deref();
+        // A target with a host in it wins over the header (RFC 9112, 3.2.2).
         let said = || request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let host = host.or_else(said).or_else(|| request.uri.authority().map(Authority::as_str));
+        let host = host.or_else(|| request.uri.authority().map(Authority::as_str)).or_else(said);
         let usual = if approach.tls { ":443" } else { ":80" };
         let host = host.map(|host| host.strip_suffix(usual).unwrap_or(host).to_owned());
         Self { secure: approach.tls, host, prefix: format!("{}{prefix}", approach.prefix) }

@@ -31,6 +31,7 @@ pub(super) fn explanation(status: StatusCode) -> &'static str {
         StatusCode::CONFLICT => "There was a conflict when trying to complete your request.",
         StatusCode::PAYLOAD_TOO_LARGE => "The body of your request was too large for this server.",
         StatusCode::URI_TOO_LONG => "The request URI was too long for this server.",
+        StatusCode::TOO_MANY_REQUESTS => "Too many requests are under way. Please try again later.",
         StatusCode::INTERNAL_SERVER_ERROR => {
             "The server has either erred or is incapable of performing the requested operation."
         }

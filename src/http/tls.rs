@@ -119,7 +119,9 @@ impl Tls {
     /// Reads the files again whenever they have changed, or the process gets a SIGHUP. What cannot
     /// be used is told and changes nothing.
     pub async fn keep_current(&self) {
-        let mut hangup = signal(SignalKind::hangup()).ok();
+        let hangup = signal(SignalKind::hangup());
+        let mut hangup =
+            hangup.inspect_err(|error| tracing::error!(%error, "SIGHUP cannot be received")).ok();
         let mut known = self.files.stamps();
         loop {
             let told = async {

@@ -7,10 +7,13 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use uuid::Uuid;
+
+use super::activity::Activity;
 
 /// Statuses that hyper answers with by itself, and what we have to say to them.
 const REFUSALS: [(&[u8], u16, &str, &str); 3] = [
@@ -42,13 +45,14 @@ const EMPTY: &[u8] = b"\r\ncontent-length: 0\r\n";
 #[derive(Debug)]
 pub(super) struct Explained<S> {
     stream: S,
+    activity: Arc<Activity>,
     /// What is written in the place of a bare refusal, and how much of it has been.
     words: Option<(Vec<u8>, usize)>,
 }
 
 impl<S> Explained<S> {
-    pub(super) fn new(stream: S) -> Self {
-        Self { stream, words: None }
+    pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
+        Self { stream, activity, words: None }
     }
 }
 
@@ -100,6 +104,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Explained<S> {
     ) -> Poll<io::Result<usize>> {
         if let Some(words) = instead(bytes) {
             self.words = Some((words, 0));
+            self.activity.linger();
             return Poll::Ready(Ok(bytes.len()));
         }
         Pin::new(&mut self.stream).poll_write(cx, bytes)

@@ -15,7 +15,8 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Whether this is the request.
+    /// Whether this is the request. The path is written with escapes, those of slashes inside of a
+    /// part among them, so that a part of the rule stands for one part of the path.
     pub fn allows(&self, service: &str, method: &str, path: &str) -> bool {
         self.service == service && self.method == method && matches(&self.path, path)
     }
@@ -53,6 +54,8 @@ mod tests {
             ("/resource_providers/*", "/resource_providers/u/traits", false),
             ("/resource_providers/{uuid}/traits", "/resource_providers/u/traits", true),
             ("/resource_providers/{uuid}/traits", "/resource_providers//traits", false),
+            ("/resource_providers/*", "/resource_providers/u%2Ftraits", true),
+            ("/resource_providers/*/traits", "/resource_providers/u%2Ftraits", false),
             ("/**", "/anything/at/all", true),
             ("/a.c", "/abc", false),
             ("/{", "/{", true),

@@ -6,11 +6,15 @@ use std::time::{Duration, Instant};
 
 use moka::Expiry;
 use sha2::{Digest, Sha256};
+use time::OffsetDateTime;
 
 use super::{Token, Unavailable};
 
-/// Tokens remembered at the most; of the rest, those asked for least are forgotten.
+/// Valid tokens remembered at the most; of the rest, those asked for least are forgotten.
 const TOKENS_MAX: u64 = 20_000;
+/// Tokens that are remembered to be none. Anybody can send any number of them, so they take no
+/// place of a valid one.
+const BAD_TOKENS_MAX: u64 = 20_000;
 
 /// An answer, and how long it holds.
 #[derive(Clone, Debug)]
@@ -21,70 +25,157 @@ pub(super) struct Entry {
     pub(super) ttl: Duration,
 }
 
-/// SHA-256 of a token, and whether an expired one was good enough.
-type Key = ([u8; 32], bool);
+/// SHA-256 of a token.
+type Hash = [u8; 32];
+/// A token, and whether an expired one was good enough.
+type Key = (Hash, bool);
 
 /// Answers, each for as long as it holds.
 #[derive(Debug)]
-pub(super) struct Cache(moka::future::Cache<Key, Entry>);
+pub(super) struct Cache {
+    good: Kept<Key, (Arc<Token>, Duration)>,
+    bad: Kept<Key, ((), Duration)>,
+    /// Tokens that were valid when last asked about, until they end.
+    seen: Kept<Hash, ((), Duration)>,
+}
 
+type Kept<K, V> = moka::future::Cache<K, V>;
+
+/// How long something is kept stands beside it.
 struct Ttl;
 
-impl Expiry<Key, Entry> for Ttl {
-    fn expire_after_create(&self, _: &Key, entry: &Entry, _: Instant) -> Option<Duration> {
-        Some(entry.ttl)
+impl<K, V> Expiry<K, (V, Duration)> for Ttl {
+    fn expire_after_create(&self, _: &K, kept: &(V, Duration), _: Instant) -> Option<Duration> {
+        Some(kept.1)
     }
+}
+
+/// Why there is no valid token.
+#[derive(Debug)]
+enum Miss {
+    /// It is none, and how long that may be remembered.
+    Bad(Duration),
+    Unavailable(Unavailable),
 }
 
 impl Cache {
     pub(super) fn new() -> Self {
-        Self(moka::future::Cache::builder().max_capacity(TOKENS_MAX).expire_after(Ttl).build())
+        Self { good: kept(TOKENS_MAX), bad: kept(BAD_TOKENS_MAX), seen: kept(TOKENS_MAX) }
     }
 
-    /// The answer for a token; if there is none, the one that `ask` gives. Of those who want the
-    /// same at the same time one asks. A failure is told to them and not kept.
-    pub(super) async fn get_or(
+    /// What a token says (`None`: it is not valid), from memory or by `ask`. `ask` is told whether
+    /// the token was valid when last asked about. Of those who want the same at the same time one
+    /// asks. A failure is told to them and not kept.
+    pub(super) async fn get_or<F>(
         &self,
         token: &str,
         allow_expired: bool,
-        ask: impl Future<Output = Result<Entry, Unavailable>>,
-    ) -> Result<Entry, Unavailable> {
-        let key = (Sha256::digest(token.as_bytes()).into(), allow_expired);
-        let answer = self.0.try_get_with(key, ask).await;
-        answer.map_err(|failure| Unavailable::clone(&failure))
+        ask: impl FnOnce(bool) -> F,
+    ) -> Result<Option<Arc<Token>>, Unavailable>
+    where
+        F: Future<Output = Result<Entry, Unavailable>>,
+    {
+        let hash: Hash = Sha256::digest(token.as_bytes()).into();
+        let key = (hash, allow_expired);
+        if self.bad.contains_key(&key) {
+            return Ok(None);
+        }
+        let asking = async {
+            let entry = ask(self.seen.contains_key(&hash)).await.map_err(Miss::Unavailable)?;
+            let token = entry.token.ok_or(Miss::Bad(entry.ttl))?;
+            let lives = token.expires - OffsetDateTime::now_utc();
+            if let Ok(lives) = Duration::try_from(lives) {
+                self.seen.insert(hash, ((), lives)).await;
+            }
+            Ok::<_, Miss>((token, entry.ttl))
+        };
+        match self.good.try_get_with(key, asking).await {
+            Ok((token, _)) => Ok(Some(token)),
+            Err(miss) => match miss.as_ref() {
+                Miss::Unavailable(failure) => Err(failure.clone()),
+                Miss::Bad(ttl) => {
+                    self.bad.insert(key, ((), *ttl)).await;
+                    if !allow_expired {
+                        self.seen.invalidate(&hash).await;
+                    }
+                    Ok(None)
+                }
+            },
+        }
     }
+}
+
+fn kept<K, V>(entries: u64) -> Kept<K, (V, Duration)>
+where
+    K: std::hash::Hash + Eq + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    moka::future::Cache::builder().max_capacity(entries).expire_after(Ttl).build()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    use super::{Cache, Entry, Unavailable};
+    use time::OffsetDateTime;
+
+    use super::{Cache, Entry, Token, Unavailable};
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    fn valid(ttl: Duration) -> Entry {
+        let expires = OffsetDateTime::now_utc() + time::Duration::hours(1);
+        let token = Token { caller: Arc::default(), expires, access_rules: None };
+        Entry { token: Some(Arc::new(token)), ttl }
+    }
 
     #[tokio::test]
     async fn those_who_ask_at_once_share_an_answer() {
-        let (cache, asked) = (Cache::new(), AtomicUsize::new(0));
-        let ask = || async {
-            asked.fetch_add(1, Ordering::Relaxed);
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            Ok(Entry { token: None, ttl: Duration::from_mins(1) })
-        };
-        let all = (0..50).map(|_| cache.get_or("a", false, ask()));
-        assert!(futures_util::future::join_all(all).await.iter().all(Result::is_ok));
-        assert_eq!(asked.load(Ordering::Relaxed), 1);
-        cache.get_or("a", true, ask()).await.unwrap();
-        cache.get_or("b", false, ask()).await.unwrap();
-        assert_eq!(asked.load(Ordering::Relaxed), 3);
+        for entry in [valid(MINUTE), Entry { token: None, ttl: MINUTE }] {
+            let (cache, asked) = (Cache::new(), AtomicUsize::new(0));
+            let ask = |_| async {
+                asked.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+                Ok(entry.clone())
+            };
+            let all = (0..50).map(|_| cache.get_or("a", false, ask));
+            let told = futures_util::future::join_all(all).await;
+            let is_valid = entry.token.is_some();
+            assert!(told.into_iter().all(|token| token.unwrap().is_some() == is_valid));
+            assert_eq!(asked.load(Ordering::Relaxed), 1);
+            cache.get_or("a", true, ask).await.unwrap();
+            cache.get_or("b", false, ask).await.unwrap();
+            cache.get_or("a", false, ask).await.unwrap();
+            assert_eq!(asked.load(Ordering::Relaxed), 3);
+        }
     }
 
     #[tokio::test]
     async fn failures_and_what_does_not_hold_are_not_kept() {
         let cache = Cache::new();
-        let away = || async { Err(Unavailable("away".to_owned())) };
-        assert!(cache.get_or("a", false, away()).await.is_err());
-        let short = || async { Ok(Entry { token: None, ttl: Duration::ZERO }) };
-        assert!(cache.get_or("a", false, short()).await.is_ok());
-        assert!(cache.get_or("a", false, away()).await.is_err());
+        let away = |_| async { Err(Unavailable("away".to_owned())) };
+        assert!(cache.get_or("a", false, away).await.is_err());
+        for entry in [valid(Duration::ZERO), Entry { token: None, ttl: Duration::ZERO }] {
+            assert!(cache.get_or("a", false, |_| async { Ok(entry) }).await.is_ok());
+            assert!(cache.get_or("a", false, away).await.is_err());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_was_seen_as_long_as_it_was_valid_when_last_asked_about() {
+        let cache = Cache::new();
+        let bad = || Entry { token: None, ttl: Duration::ZERO };
+        let short = || valid(Duration::ZERO);
+        let steps =
+            [(bad(), false), (short(), false), (short(), true), (bad(), true), (bad(), false)];
+        for (step, (entry, expected)) in steps.into_iter().enumerate() {
+            let ask = |seen| async move {
+                assert_eq!(seen, expected, "step {step}");
+                Ok(entry)
+            };
+            cache.get_or("a", false, ask).await.unwrap();
+        }
     }
 }

@@ -9,13 +9,16 @@ mod access;
 mod cache;
 mod credentials;
 mod session;
+#[cfg(test)]
+mod tests;
 mod token;
+mod turns;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use time::OffsetDateTime;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 pub use self::access::Rule as AccessRule;
@@ -23,9 +26,18 @@ use self::cache::{Cache, Entry};
 pub use self::credentials::{Credentials, Domain, Scope, Secret, User};
 use self::session::Session;
 pub use self::token::Token;
+use self::turns::{Turns, Waiting};
 
-/// Tokens asked about at the same time at the most; further ones wait.
-const QUESTIONS_MAX: usize = 64;
+/// Questions asked at the same time for callers who are known: those whose token was valid when
+/// last asked about, and those a service vouches for. Further ones wait.
+const KNOWN_MAX: usize = 32;
+/// How many of these wait.
+const KNOWN_WAITING: Waiting = Waiting { of_one: 4096, of_all: 8192 };
+/// Questions asked at the same time about tokens that anybody could have made up. Further ones
+/// wait.
+const UNKNOWN_MAX: usize = 32;
+/// How many of these wait. One address leaves room for others.
+const UNKNOWN_WAITING: Waiting = Waiting { of_one: 256, of_all: 1024 };
 /// How long it is remembered that a token is none.
 const BAD_TTL: Duration = Duration::from_secs(5);
 
@@ -86,7 +98,8 @@ pub struct Unavailable(pub String);
 pub struct Keystone {
     session: Session,
     cache: Cache,
-    turns: Semaphore,
+    known: Turns,
+    unknown: Turns,
     timeout: Duration,
     cache_time: Duration,
 }
@@ -98,11 +111,11 @@ impl Keystone {
     /// The URL, a certificate or a key cannot be read.
     pub fn new(options: Options) -> Result<Self, String> {
         let (timeout, cache_time) = (options.timeout, options.cache_time);
-        let turns = Semaphore::new(QUESTIONS_MAX);
         Ok(Self {
             session: Session::new(options)?,
             cache: Cache::new(),
-            turns,
+            known: Turns::new(KNOWN_MAX, KNOWN_WAITING),
+            unknown: Turns::new(UNKNOWN_MAX, UNKNOWN_WAITING),
             timeout,
             cache_time,
         })
@@ -114,24 +127,25 @@ impl Keystone {
     }
 
     /// What a token says; `None` if it is not valid, or not any more. With `allow_expired`, one
-    /// that has expired will do. Those who ask for the same token at the same time share an answer.
+    /// that has expired will do: somebody who is known vouches for it. Those who ask for the same
+    /// token at the same time share an answer. `from` is the client's address; clients share what
+    /// Keystone can be asked fairly.
     ///
     /// # Errors
-    /// Keystone does not say within the time.
+    /// Keystone does not say within the time, or too many wait for it already.
     pub async fn validate(
         &self,
         token: &str,
         allow_expired: bool,
+        from: Option<IpAddr>,
     ) -> Result<Option<Arc<Token>>, Unavailable> {
-        let ask = async {
-            let question = self.ask(token, allow_expired);
-            timeout(self.timeout, question)
-                .await
-                .unwrap_or_else(|_| Err(Unavailable(format!("no answer in {:?}", self.timeout))))
+        let ask = |seen: bool| async move {
+            let turns = if seen || allow_expired { &self.known } else { &self.unknown };
+            self.in_time(turns, from, self.ask(token, allow_expired)).await
         };
-        let entry = self.cache.get_or(token, allow_expired, ask).await?;
+        let answer = self.cache.get_or(token, allow_expired, ask).await?;
         let now = OffsetDateTime::now_utc();
-        Ok(entry.token.filter(|token| allow_expired || token.expires > now))
+        Ok(answer.filter(|token| allow_expired || token.expires > now))
     }
 
     /// Whether there is a project with this id. Nothing is remembered of the answer.
@@ -139,20 +153,26 @@ impl Keystone {
     /// # Errors
     /// Keystone does not say within the time.
     pub async fn has_project(&self, id: &str) -> Result<bool, Unavailable> {
-        let question = async {
-            // The semaphore is never closed.
-            let turn = self.turns.acquire().await;
-            let _turn = turn.map_err(|error| Unavailable(error.to_string()))?;
-            self.session.has_project(id).await
+        self.in_time(&self.known, None, self.session.has_project(id)).await
+    }
+
+    /// Asks when there is a place, and gives up when the time is over.
+    async fn in_time<T>(
+        &self,
+        turns: &Turns,
+        from: Option<IpAddr>,
+        question: impl Future<Output = Result<T, Unavailable>>,
+    ) -> Result<T, Unavailable> {
+        let in_turn = async {
+            let _turn = turns.take(from).await.map_err(|full| Unavailable(full.to_string()))?;
+            question.await
         };
-        timeout(self.timeout, question)
+        timeout(self.timeout, in_turn)
             .await
             .unwrap_or_else(|_| Err(Unavailable(format!("no answer in {:?}", self.timeout))))
     }
 
     async fn ask(&self, token: &str, allow_expired: bool) -> Result<Entry, Unavailable> {
-        // The semaphore is never closed.
-        let _turn = self.turns.acquire().await.map_err(|error| Unavailable(error.to_string()))?;
         let answer = self.session.validate(token, allow_expired).await?;
         let Some(answer) = answer else {
             return Ok(Entry { token: None, ttl: BAD_TTL.min(self.cache_time) });

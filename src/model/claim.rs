@@ -9,17 +9,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use uuid::Uuid;
 
 use super::exclusive::{Exclusivity, Wish};
-use super::{ClassId, Expected, Generation, Inventory, ProviderId, Refusal};
+use super::{Bug, ClassId, Expected, Generation, Inventory, ProviderId, Refusal};
 
 /// Who answers for a consumer, by the keys of their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Key of the project.
-    pub project: i32,
+    pub project: i64,
     /// Key of the user.
-    pub user: i32,
+    pub user: i64,
     /// Key of the consumer type; `None` if it was never said.
-    pub consumer_type: Option<i32>,
+    pub consumer_type: Option<i64>,
 }
 
 /// All that one consumer is to hold.
@@ -107,6 +107,54 @@ pub struct Books {
     pub exclusivity: Exclusivity,
 }
 
+impl Books {
+    /// An amount that is held where there is no inventory: consumer, provider and class. As long as
+    /// there is one, nothing can be judged.
+    pub fn held_from_nothing(&self) -> Option<(Uuid, ProviderId, ClassId)> {
+        self.consumers.iter().find_map(|(uuid, account)| {
+            let mut places = account.now.iter().flat_map(|now| now.holds.keys());
+            let missing = places.find(|place| !self.stocks.contains_key(place))?;
+            Some((*uuid, missing.0, missing.1))
+        })
+    }
+
+    /// Whether what each inventory has gained is what consumers have gained of it.
+    ///
+    /// # Errors
+    /// The judge has lost or made up an amount.
+    pub fn balance(&self) -> Result<(), Bug> {
+        let mut gained: BTreeMap<(ProviderId, ClassId), i64> = BTreeMap::new();
+        for account in self.consumers.values() {
+            for (place, amount) in account.now.iter().flat_map(|now| &now.holds) {
+                *gained.entry(*place).or_insert(0) += amount;
+            }
+            for (place, amount) in account.before.iter().flat_map(|before| &before.holds) {
+                *gained.entry(*place).or_insert(0) -= amount;
+            }
+        }
+        let moved = |place| gained.get(place).copied().unwrap_or(0);
+        let uneven = self.stocks.iter().find(|(place, stock)| {
+            stock.used < 0 || stock.used - stock.used_before != moved(place)
+        });
+        match uneven {
+            Some((place, stock)) => Err(Bug::new(format!(
+                "{place:?}: {} of {} were used, consumers gained {}, {} are used",
+                stock.used_before,
+                stock.terms.total,
+                moved(place),
+                stock.used
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// An inventory that a claim was found to draw upon.
+    fn stock(&mut self, place: (ProviderId, ClassId)) -> &mut Stock {
+        let missing = || Bug::raise(format!("{place:?} is drawn upon and has no inventory"));
+        self.stocks.get_mut(&place).unwrap_or_else(missing)
+    }
+}
+
 /// A new set of inventories for a provider, as the reshaper is given it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reshaping {
@@ -128,7 +176,9 @@ pub fn judge(books: &mut Books, request: &Request) -> Result<(), Refusal> {
     match request {
         Request::Replace(claims) => replace(books, claims),
         Request::Release(consumer) => release(books, *consumer),
-    }
+    }?;
+    debug_assert_eq!(books.balance(), Ok(()));
+    Ok(())
 }
 
 /// Judges a reshaping: the union of old and new inventories first, then the claims, then the
@@ -184,14 +234,10 @@ fn replace(books: &mut Books, claims: &[Claim]) -> Result<(), Refusal> {
     books.exclusivity.check(rows.iter().map(wish), &released)?;
 
     for (place, amount) in released {
-        if let Some(stock) = books.stocks.get_mut(&place) {
-            stock.used -= amount;
-        }
+        books.stock(place).used -= amount;
     }
     for row in &rows {
-        if let Some(stock) = books.stocks.get_mut(&row.place) {
-            stock.used += row.amount;
-        }
+        books.stock(row.place).used += row.amount;
     }
     advance_providers(books, claims);
     settle_consumers(books, claims, &rows);
@@ -204,9 +250,7 @@ fn release(books: &mut Books, consumer: Uuid) -> Result<(), Refusal> {
         return Err(Refusal::NoAllocations(consumer.to_string()));
     };
     for (place, amount) in gone.holds {
-        if let Some(stock) = books.stocks.get_mut(&place) {
-            stock.used -= amount;
-        }
+        books.stock(place).used -= amount;
     }
     Ok(())
 }
@@ -287,7 +331,8 @@ fn check_inventories(books: &Books, claims: &[Claim], rows: &[Row<'_>]) -> Resul
         for (_, class) in
             account.and_then(|account| account.now.as_ref()).iter().flat_map(|now| now.holds.keys())
         {
-            classes.insert(*class, names.get(class).copied().unwrap_or_default());
+            let nameless = || Bug::raise(format!("class {} is held and has no name", class.0));
+            classes.insert(*class, names.get(class).copied().unwrap_or_else(nameless));
         }
     }
     let bare: BTreeSet<Uuid> = rows
@@ -300,7 +345,7 @@ fn check_inventories(books: &Books, claims: &[Claim], rows: &[Row<'_>]) -> Resul
     if bare.is_empty() {
         return Ok(());
     }
-    let classes: Vec<&str> = classes.into_values().filter(|name| !name.is_empty()).collect();
+    let classes: Vec<&str> = classes.into_values().collect();
     let providers: Vec<String> = bare.iter().map(Uuid::to_string).collect();
     Err(Refusal::InvalidInventory { provider: providers.join(", "), class: classes.join(", ") })
 }
@@ -334,8 +379,9 @@ fn check_rows(
 }
 
 fn advance(books: &mut Books, provider: Uuid) {
-    if let Some(shelf) = books.providers.get_mut(&provider) {
-        shelf.generation += 1;
+    match books.providers.get_mut(&provider) {
+        Some(shelf) => shelf.generation += 1,
+        None => Bug::raise(format!("provider {provider} was judged and is not in the books")),
     }
 }
 
@@ -403,7 +449,10 @@ fn drop_stocks(books: &mut Books, reshaping: &Reshaping) -> Result<(), Refusal> 
     let stays: BTreeSet<ClassId> = reshaping
         .inventories
         .iter()
-        .filter_map(|(class, _)| books.classes.get(class).copied())
+        .map(|(class, _)| {
+            let unknown = || Bug::raise(format!("class {class} was stocked and is unknown"));
+            books.classes.get(class).copied().unwrap_or_else(unknown)
+        })
         .collect();
     let goes: Vec<(ClassId, i64)> = books
         .stocks
@@ -414,8 +463,11 @@ fn drop_stocks(books: &mut Books, reshaping: &Reshaping) -> Result<(), Refusal> 
     let in_use: Vec<&str> = goes
         .iter()
         .filter(|(_, used)| *used > 0)
-        .filter_map(|(class, _)| books.classes.iter().find(|(_, id)| *id == class))
-        .map(|(name, _)| name.as_str())
+        .map(|(class, _)| {
+            let nameless = || Bug::raise(format!("class {} is in use and has no name", class.0));
+            let named = books.classes.iter().find(|(_, id)| *id == class);
+            named.map_or_else(nameless, |(name, _)| name.as_str())
+        })
         .collect();
     if !in_use.is_empty() {
         return Err(Refusal::InventoryInUse {

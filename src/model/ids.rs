@@ -10,7 +10,7 @@ macro_rules! key {
 
 key! {
     /// A resource provider. Never reused: a deleted provider's key stays dead.
-    ProviderId(i32)
+    ProviderId(i64)
 }
 key! {
     /// A resource class. Standard classes have their position in os-resource-classes, so ordering

@@ -5,6 +5,7 @@
 //! *allocations*: amounts of classes on providers. Everything that may be refused is refused here,
 //! by functions without I/O; the layers above fetch, store and translate.
 
+pub mod bug;
 pub mod claim;
 pub mod exclusive;
 pub mod generation;
@@ -13,6 +14,7 @@ pub mod inventory;
 pub mod provider;
 pub mod refusal;
 
+pub use bug::Bug;
 pub use generation::{Expected, Generation};
 pub use ids::{ClassId, ConsumerId, ProviderId, TraitId};
 pub use inventory::Inventory;

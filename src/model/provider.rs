@@ -27,6 +27,8 @@ pub struct ProviderRow {
     pub traits: Vec<TraitId>,
     /// Ascending.
     pub aggregates: Vec<Uuid>,
+    /// All aggregates as clients spelled them; empty if each is spelled in the usual way.
+    pub spellings: Vec<String>,
 }
 
 /// One inventory with what is taken of it.

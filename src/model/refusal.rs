@@ -179,6 +179,16 @@ pub enum Refusal {
     /// A unit that a group is to have to itself has somebody else in it.
     #[error("'{0}' is in use by others")]
     UnitTaken(String),
+    /// The project would have more in the planner than it may.
+    #[error("The project may have {most} {what} at the most (--planner-project-{option})")]
+    CapReached {
+        /// How many it may have.
+        most: i64,
+        /// Of what.
+        what: &'static str,
+        /// The end of the name of the option that says so.
+        option: &'static str,
+    },
     /// Another placement is that of the instance.
     #[error("Resource '{0}' has another placement already")]
     ResourceTaken(String),

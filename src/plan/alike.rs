@@ -35,9 +35,9 @@ impl Alike {
                 *is_home = true;
             }
         }
-        let form = |host: usize| {
+        let form = |host: usize, clock: &mut Clock<'_>| {
             let mut form = sizes.form(host);
-            clock.is_up_after(2 * form.len() + kinds.len());
+            clock.is_up_after(sizes.count() + 4 * form.len() + kinds.len());
             let it = &problem.hosts[host];
             let number = |it: Option<usize>| it.map_or(0, |it| it as u64 + 1);
             form.extend(&it.free);
@@ -45,11 +45,23 @@ impl Alike {
             form.push(number(is_home[host].then_some(host)));
             form.push(number(units.unit(Level::Cluster, host)));
             form.push(u64::from(it.in_use));
-            let open = |kind: &Kind| u64::from(bundles[kind.bundles[0]].may_be_on[host]);
-            form.extend(kinds.iter().map(open));
+            let open = |kind: &Kind| u64::from(bundles[kind.bundles[0]].may_be_on.has(host));
+            // A bit each.
+            let bits = |kinds: &[Kind]| kinds.iter().fold(0, |bits, kind| bits << 1 | open(kind));
+            form.extend(kinds.chunks(64).map(bits));
             form
         };
-        let forms = numbered((0..problem.hosts.len()).map(form));
+        let mut known: HashMap<Vec<u64>, usize> = HashMap::new();
+        let mut forms = vec![0; problem.hosts.len()];
+        for (host, number) in forms.iter_mut().enumerate() {
+            let form = form(host, clock);
+            let (numbers, next) = (8 + form.len(), known.len());
+            *number = *known.entry(form).or_insert(next);
+            if clock.is_up_with(if *number == next { numbers } else { 1 }) {
+                break;
+            }
+        }
+        drop(known);
         let rack_form = |rack: usize| {
             let hosts = units.hosts(Level::Rack, rack);
             let mut forms: Vec<usize> = hosts.iter().map(|host| forms[*host]).collect();

@@ -6,6 +6,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts, racks and rules are numbered densely")]
 
+use super::clock::Clock;
 use super::cost::Cost;
 use super::limits::{ByRack, Limits, Racks};
 use super::room::{LeastRoom, least_room};
@@ -21,28 +22,33 @@ pub(super) struct Bound {
 }
 
 /// What it costs at the least to place those that are left as well: `None` if it is seen that they
-/// cannot be. What does not matter beside `best` is left out.
-pub(super) fn bound(state: &State<'_>, limits: &Limits, best: Option<Cost>) -> Option<Bound> {
-    if is_hopeless(state) {
+/// cannot be. What does not matter beside `best` is left out. It is of no use once the time is up.
+pub(super) fn bound(
+    state: &State<'_>,
+    limits: &Limits,
+    best: Option<Cost>,
+    clock: &mut Clock<'_>,
+) -> Option<Bound> {
+    if is_hopeless(state, clock) {
         return None;
     }
     let mut least = state.so_far();
     let moves = |(kind, left)| fewest_moves(state, kind) * left as u64;
     least.moved += left(state).map(moves).sum::<u64>();
     if state.setting.problem.spread {
-        return Some(spread(state, limits, least, best));
+        return Some(spread(state, limits, (least, best), clock));
     }
     if !is_even(least, best, 1) {
         return Some(Bound { least, room: None });
     }
-    let new_hosts = new_hosts(state, limits)?;
+    let new_hosts = new_hosts(state, limits, clock)?;
     least.new_hosts += new_hosts;
     if !is_even(least, best, 2) {
         return Some(Bound { least, room: None });
     }
     let is_usable = |host: usize| new_hosts > 0 || state.domains.is_at_hand(host);
     let of_racks = if new_hosts > 0 { &limits.all } else { &limits.in_use };
-    let racks = Known::of(state, limits, is_usable).racks(state, of_racks);
+    let racks = Known::of(state, limits, is_usable, clock).racks(state, of_racks, clock);
     least.racks += racks;
     if !is_even(least, best, 3) {
         return Some(Bound { least, room: None });
@@ -50,9 +56,8 @@ pub(super) fn bound(state: &State<'_>, limits: &Limits, best: Option<Cost>) -> O
     let rack_of = state.setting.units.racks();
     let is_known = |host: usize| rack_of[host].is_none_or(|it| !state.is_rack_untouched(it));
     let more_racks = Some((racks, new_hosts == 0)).filter(|_| racks > 0);
-    let room = least_room(state, limits, more_racks, |host| {
-        is_usable(host) && (racks > 0 || is_known(host))
-    });
+    let is_usable = |host: usize| is_usable(host) && (racks > 0 || is_known(host));
+    let room = least_room(state, limits, (more_racks, &is_usable), clock);
     match &room {
         Some(room) => least.room += room.all(),
         None => least.racks += 1,
@@ -61,7 +66,12 @@ pub(super) fn bound(state: &State<'_>, limits: &Limits, best: Option<Cost>) -> O
 }
 
 /// The same if servers are to be spread: then as many hosts and racks as can be are the best.
-fn spread(state: &State<'_>, limits: &Limits, mut most: Cost, best: Option<Cost>) -> Bound {
+fn spread(
+    state: &State<'_>,
+    limits: &Limits,
+    (mut most, best): (Cost, Option<Cost>),
+    clock: &mut Clock<'_>,
+) -> Bound {
     let left: u64 = left(state).map(|(_, left)| left as u64).sum();
     most.new_hosts += left.min(limits.unused.saturating_sub(most.new_hosts));
     most.racks += left.min(limits.with_somebody.saturating_sub(most.racks));
@@ -69,7 +79,7 @@ fn spread(state: &State<'_>, limits: &Limits, mut most: Cost, best: Option<Cost>
     if !is_even(least, best, 3) {
         return Bound { least, room: None };
     }
-    let room = least_room(state, limits, None, |_| true);
+    let room = least_room(state, limits, (None, &|_| true), clock);
     least.room += room.as_ref().map_or(0, LeastRoom::all);
     Bound { least, room }
 }
@@ -87,7 +97,8 @@ pub(super) fn left(state: &State<'_>) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// Whether there is no room for all of one kind, or there are too few units for all parts of a rule.
-fn is_hopeless(state: &State<'_>) -> bool {
+fn is_hopeless(state: &State<'_>, clock: &mut Clock<'_>) -> bool {
+    clock.is_up_after(4 * state.left.len());
     left(state).any(|(kind, left)| {
         let (domain, it) = (state.domains.of_kind(kind), &state.setting.kinds[kind]);
         domain.slots < left
@@ -103,8 +114,9 @@ fn is_hopeless(state: &State<'_>) -> bool {
             }
         };
         let needed = state.unstarted[rule];
+        clock.is_up_after(state.setting.bound[rule].len());
         let most = state.setting.bound[rule].iter().map(units).max().unwrap_or(0);
-        most < needed && missing_units(state, rule, |_| true) > 0
+        most < needed && missing_units(state, rule, |_| true, clock) > 0
     })
 }
 
@@ -118,13 +130,18 @@ fn apart(state: &State<'_>) -> impl Iterator<Item = (usize, Level)> {
 }
 
 /// How many parts of a rule are left that find no unit of their own with such hosts.
-fn missing_units(state: &State<'_>, rule: usize, is_usable: impl Fn(usize) -> bool) -> usize {
+fn missing_units(
+    state: &State<'_>,
+    rule: usize,
+    is_usable: impl Fn(usize) -> bool,
+    clock: &mut Clock<'_>,
+) -> usize {
     let setting = state.setting;
     let level = setting.problem.rules[rule].level();
     let mut missing = state.unstarted[rule];
     let mut seen = vec![false; setting.units.count(level)];
     for host in 0..setting.problem.hosts.len() {
-        if missing == 0 {
+        if missing == 0 || clock.is_up_after(2) {
             break;
         }
         let Some(unit) = setting.units.unit(level, host).filter(|unit| !seen[*unit]) else {
@@ -133,7 +150,11 @@ fn missing_units(state: &State<'_>, rule: usize, is_usable: impl Fn(usize) -> bo
         let can_be = |(kind, _): &(usize, _)| {
             !state.left[*kind].is_empty() && state.domains.is_open(*kind, host)
         };
-        if is_usable(host) && setting.bound[rule].iter().any(can_be) {
+        if !is_usable(host) {
+            continue;
+        }
+        clock.is_up_after(setting.bound[rule].len());
+        if setting.bound[rule].iter().any(can_be) {
             seen[unit] = true;
             missing -= 1;
         }
@@ -160,7 +181,7 @@ fn is_open_at(state: &State<'_>, kind: usize, host: usize) -> bool {
 }
 
 /// How many more hosts are needed at the least that are not in use yet.
-fn new_hosts(state: &State<'_>, limits: &Limits) -> Option<u64> {
+fn new_hosts(state: &State<'_>, limits: &Limits, clock: &mut Clock<'_>) -> Option<u64> {
     let mut needed = 0;
     for (kind, left) in left(state) {
         let missing = left.saturating_sub(state.domains.of_kind(kind).slots_at_hand);
@@ -177,7 +198,9 @@ fn new_hosts(state: &State<'_>, limits: &Limits) -> Option<u64> {
         }
     }
     for (rule, _) in apart(state) {
-        needed = needed.max(missing_units(state, rule, |host| state.domains.is_at_hand(host)));
+        let is_at_hand = |host| state.domains.is_at_hand(host);
+        needed = needed.max(missing_units(state, rule, is_at_hand, clock));
+        clock.is_up_after(state.setting.bound[rule].len());
         needed = needed.max(beyond(state, rule, |kind| state.domains.of_kind(kind).slots_at_hand));
     }
     Some(needed as u64)
@@ -191,7 +214,12 @@ struct Known {
 }
 
 impl Known {
-    fn of(state: &State<'_>, limits: &Limits, is_usable: impl Fn(usize) -> bool) -> Self {
+    fn of(
+        state: &State<'_>,
+        limits: &Limits,
+        is_usable: impl Fn(usize) -> bool,
+        clock: &mut Clock<'_>,
+    ) -> Self {
         let setting = state.setting;
         let mut known = Self {
             free: vec![0; setting.sizes.classes],
@@ -201,20 +229,27 @@ impl Known {
         let usable = |hosts: &[usize]| -> Vec<usize> {
             hosts.iter().copied().filter(|host| is_usable(*host)).collect()
         };
-        known.add(state, &usable(&limits.rackless), false);
+        known.add(state, &usable(&limits.rackless), false, clock);
         for rack in &state.racks {
-            known.add(state, &usable(setting.units.hosts(Level::Rack, *rack)), true);
+            if clock.is_up_after(1) {
+                break;
+            }
+            known.add(state, &usable(setting.units.hosts(Level::Rack, *rack)), true, clock);
         }
         known
     }
 
-    fn add(&mut self, state: &State<'_>, hosts: &[usize], is_rack: bool) {
+    fn add(&mut self, state: &State<'_>, hosts: &[usize], is_rack: bool, clock: &mut Clock<'_>) {
+        clock.is_up_after(hosts.len() * (1 + self.free.len()));
         for host in hosts {
             for (sum, free) in self.free.iter_mut().zip(&state.own_left[*host]) {
                 *sum += free;
             }
         }
         for (kind, _) in left(state) {
+            if clock.is_up_after(1 + hosts.len()) {
+                return;
+            }
             let open = hosts.iter().filter(|host| state.domains.is_open(kind, **host));
             let slots: usize = open.map(|host| state.domains.slots(kind, *host)).sum();
             let is_apart = is_rack && state.setting.kinds[kind].is_apart(Level::Rack);
@@ -222,6 +257,9 @@ impl Known {
         }
         for (rule, level) in apart(state) {
             let bound = &state.setting.bound[rule];
+            if clock.is_up_after(1 + hosts.len() * bound.len()) {
+                return;
+            }
             let can_be =
                 |host: &&usize| bound.iter().any(|(it, _)| state.domains.is_open(*it, **host));
             let parts = hosts.iter().filter(can_be).count();
@@ -231,15 +269,22 @@ impl Known {
     }
 
     /// How many more racks are needed at the least.
-    fn racks(&self, state: &State<'_>, limits: &Racks) -> u64 {
+    fn racks(&self, state: &State<'_>, limits: &Racks, clock: &mut Clock<'_>) -> u64 {
+        let work = 2 + state.racks.len();
         let mut needed = 0;
         for (class, known) in self.free.iter().enumerate() {
             needed = needed.max(racks(state, &limits.free[class], state.needed[class], *known));
         }
         for (kind, left) in left(state) {
+            if clock.is_up_after(work) {
+                return needed;
+            }
             needed = needed.max(racks(state, &limits.slots[kind], left as u128, self.slots[kind]));
         }
         for (rule, level) in apart(state) {
+            if clock.is_up_after(work + state.setting.bound[rule].len()) {
+                return needed;
+            }
             let left = state.unstarted[rule] as u128;
             needed = needed.max(racks(state, &limits.parts[rule], left, self.parts[rule]));
             if level == Level::Rack {

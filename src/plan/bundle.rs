@@ -1,11 +1,11 @@
 //! Servers that can only be placed as one, and what is known of them before the search.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::clock::Clock;
 use super::load::{Demand, Load, Sizes};
 use super::units::Units;
-use super::{Level, Problem, Rule};
+use super::{Level, Open, Problem, Rule};
 
 /// Servers that must be on one host.
 #[derive(Clone, Debug)]
@@ -14,8 +14,8 @@ pub(super) struct Bundle {
     pub(super) servers: Vec<usize>,
     /// What they draw on together, by its position.
     pub(super) load: usize,
-    /// For each host, whether all of them may be there.
-    pub(super) may_be_on: Vec<bool>,
+    /// Where all of them may be.
+    pub(super) may_be_on: Open,
     /// Where each of them is at present.
     pub(super) are_on: Vec<Option<usize>>,
     /// The rules it is bound by, each with the part of it that it is in.
@@ -26,8 +26,8 @@ pub(super) struct Bundle {
 
 /// The bundles of a problem, and their loads.
 ///
-/// `None` if the rules contradict each other whatever the hosts are. It is of no use once the time is
-/// up.
+/// `None` if the rules contradict each other whatever the hosts are. It is of no use, be it none, once
+/// the time is up.
 pub(super) fn bundles(
     problem: &Problem,
     units: &Units,
@@ -40,31 +40,41 @@ pub(super) fn bundles(
     let mut bundle_of = vec![usize::MAX; problem.servers.len()];
     let mut bundles: Vec<Bundle> = Vec::new();
     for mut servers in members {
-        let size = |server: &usize| sizes.of.get(*server).copied().unwrap_or_default();
+        if clock.is_up_after(1 + 4 * servers.len()) {
+            return None;
+        }
+        let size = |server: &usize| sizes.of.get(*server).copied();
+        debug_assert!(servers.iter().all(|server| size(server).is_some()));
         servers.sort_by_key(size);
         for server in &servers {
             if let Some(bundle) = bundle_of.get_mut(*server) {
                 *bundle = bundles.len();
             }
         }
-        let load =
-            *known.entry(servers.iter().map(size).collect()).or_insert_with_key(|sizes_of| {
+        let load = *known.entry(servers.iter().filter_map(size).collect()).or_insert_with_key(
+            |sizes_of| {
                 loads.push(sizes.load(sizes_of, clock));
                 loads.len() - 1
-            });
-        clock.is_up_after(problem.hosts.len() * servers.len());
-        bundles.push(bundle(problem, servers, load, loads.get(load)?));
+            },
+        );
+        bundles.push(bundle(problem, servers, (load, loads.get(load)?), clock));
     }
+    let mut bound: Vec<usize> = Vec::new();
     for (number, rule) in problem.rules.iter().enumerate() {
-        bind(&mut bundles, &bundle_of, number, rule)?;
-        if rule.level() != Level::Host {
-            let bound = bundles.iter_mut().filter(|it| it.rules.iter().any(|(r, _)| *r == number));
-            for bundle in bound {
-                clock.is_up_after(problem.hosts.len());
-                for (host, may) in bundle.may_be_on.iter_mut().enumerate() {
-                    *may &= units.unit(rule.level(), host).is_some();
-                }
+        bind(&mut bundles, &bundle_of, (number, rule), (&mut bound, &mut *clock))?;
+        if rule.level() == Level::Host {
+            continue;
+        }
+        let has_unit = |host: usize| units.unit(rule.level(), host).is_some();
+        let all_have = (0..problem.hosts.len()).all(has_unit);
+        clock.is_up_after(problem.hosts.len());
+        for bundle in bound.iter().filter(|_| !all_have) {
+            let Some(bundle) = bundles.get_mut(*bundle) else { continue };
+            if clock.is_up_with(problem.hosts.len() / 8) || clock.is_up_after(problem.hosts.len()) {
+                return None;
             }
+            let may_be = |host| bundle.may_be_on.has(host) && has_unit(host);
+            bundle.may_be_on = (0..problem.hosts.len()).map(may_be).collect();
         }
     }
     name_kinds(problem, &mut bundles, clock);
@@ -109,37 +119,72 @@ fn join(leader: &mut [usize], one: usize, other: usize) {
     }
 }
 
-fn bundle(problem: &Problem, servers: Vec<usize>, number: usize, load: &Load) -> Bundle {
+/// A bundle of servers that have a load.
+fn bundle(
+    problem: &Problem,
+    servers: Vec<usize>,
+    (number, load): (usize, &Load),
+    clock: &mut Clock<'_>,
+) -> Bundle {
     let members = || servers.iter().filter_map(|server| problem.servers.get(*server));
-    let may_be_on = (0..problem.hosts.len())
-        .map(|host| {
-            !matches!(load.at(host), Demand::Never)
-                && members().all(|it| it.may_be_on.get(host).copied().unwrap_or(false))
-        })
-        .collect();
     let are_on = members().map(|server| server.is_on).collect();
+    let never = |host: usize| matches!(load.at(host), Demand::Never);
+    let mut kinds_of_open: Vec<&Open> = members().map(|it| &it.may_be_on).collect();
+    kinds_of_open.dedup();
+    let may_be_on = match kinds_of_open.as_slice() {
+        [Open::Only(host)] if !never(*host) => Open::Only(*host),
+        open => {
+            clock.is_up_with(problem.hosts.len() / 8);
+            let may_be = |host: usize| {
+                !clock.is_up_after(1 + open.len())
+                    && !never(host)
+                    && open.iter().all(|it| it.has(host))
+            };
+            (0..problem.hosts.len()).map(may_be).collect()
+        }
+    };
     Bundle { servers, load: number, may_be_on, are_on, rules: Vec::new(), kind: 0 }
 }
 
-fn bind(bundles: &mut [Bundle], bundle_of: &[usize], number: usize, rule: &Rule) -> Option<()> {
-    let whole = |servers: &Vec<usize>| vec![servers.clone()];
-    let parts = match rule {
-        Rule::Together(_, servers) | Rule::Alone(_, servers) => whole(servers),
-        Rule::Apart(_, parts) => parts.clone(),
+/// Binds bundles by a rule, and tells which.
+fn bind(
+    bundles: &mut [Bundle],
+    bundle_of: &[usize],
+    (number, rule): (usize, &Rule),
+    (bound, clock): (&mut Vec<usize>, &mut Clock<'_>),
+) -> Option<()> {
+    let whole;
+    let (parts, alone) = match rule {
+        Rule::Together(_, servers) => {
+            whole = [servers.clone()];
+            (whole.as_slice(), None)
+        }
+        Rule::Alone(_, servers) => {
+            whole = [servers.clone()];
+            (whole.as_slice(), Some(servers.iter().copied().collect::<HashSet<usize>>()))
+        }
+        Rule::Apart(_, parts) => (parts.as_slice(), None),
     };
+    bound.clear();
+    let mut part_of: HashMap<usize, usize> = HashMap::new();
     for (part, servers) in parts.iter().enumerate() {
+        if clock.is_up_after(1 + 8 * servers.len()) {
+            return None;
+        }
         for server in servers {
-            let bundle = bundles.get_mut(*bundle_of.get(*server)?)?;
-            match bundle.rules.iter().find(|(known, _)| *known == number) {
-                // On one host, and in different units?
-                Some((_, other)) if *other != part => return None,
-                Some(_) => {}
-                None => bundle.rules.push((number, part)),
+            let nth = *bundle_of.get(*server)?;
+            // On one host, and in different units?
+            match part_of.insert(nth, part) {
+                Some(other) if other != part => return None,
+                Some(_) => continue,
+                None => bound.push(nth),
             }
+            let bundle = bundles.get_mut(nth)?;
+            bundle.rules.push((number, part));
             // Alone, and on one host with a stranger?
-            if let Rule::Alone(_, members) = rule
-                && bundle.servers.iter().any(|server| !members.contains(server))
-            {
+            let is_stranger =
+                |server| alone.as_ref().is_some_and(|members| !members.contains(server));
+            if bundle.servers.iter().any(is_stranger) {
                 return None;
             }
         }
@@ -148,13 +193,14 @@ fn bind(bundles: &mut [Bundle], bundle_of: &[usize], number: usize, rule: &Rule)
 }
 
 fn name_kinds(problem: &Problem, bundles: &mut [Bundle], clock: &mut Clock<'_>) {
-    type Kind = (usize, Vec<bool>, Vec<Option<usize>>, Vec<(usize, Option<usize>)>);
+    type Kind = (usize, Open, Vec<Option<usize>>, Vec<(usize, Option<usize>)>);
     let kind = |bundle: &Bundle| -> Kind {
+        let own: HashSet<usize> = bundle.servers.iter().copied().collect();
         let role = |(number, part): &(usize, usize)| {
             let alone_in_part = match problem.rules.get(*number) {
-                Some(Rule::Apart(_, parts)) => parts.get(*part).is_some_and(|servers| {
-                    servers.iter().all(|server| bundle.servers.contains(server))
-                }),
+                Some(Rule::Apart(_, parts)) => parts
+                    .get(*part)
+                    .is_some_and(|servers| servers.iter().all(|server| own.contains(server))),
                 _ => false,
             };
             (*number, if alone_in_part { None } else { Some(*part) })
@@ -166,7 +212,10 @@ fn name_kinds(problem: &Problem, bundles: &mut [Bundle], clock: &mut Clock<'_>) 
     };
     let mut kinds: HashMap<Kind, usize> = HashMap::new();
     for bundle in bundles.iter_mut() {
-        clock.is_up_after(bundle.may_be_on.len());
+        let hosts = if let Open::These(hosts) = &bundle.may_be_on { hosts.len() } else { 1 };
+        if clock.is_up_after(hosts + 8 * (bundle.servers.len() + bundle.rules.len())) {
+            return;
+        }
         let next = kinds.len();
         bundle.kind = *kinds.entry(kind(bundle)).or_insert(next);
     }

@@ -111,11 +111,16 @@ impl<'p> Dive<'p> {
     fn descend(&mut self, state: &mut State<'_>, clock: &mut Clock<'_>) {
         clock.is_up_after(self.setting.problem.hosts.len() + 8 * self.setting.kinds.len());
         let Some(kind) = self.hardest(state) else {
+            clock.is_up_after(16 * self.setting.problem.servers.len());
             self.record(state);
             return;
         };
         let best = self.best.as_ref().map(|best| best.cost);
-        let Some(bound) = bound(state, self.limits, best) else {
+        let bound = bound(state, self.limits, best, clock);
+        if clock.is_up() {
+            return;
+        }
+        let Some(bound) = bound else {
             self.dead_ends += 1;
             self.blame(state);
             return;

@@ -3,6 +3,7 @@
 #![expect(clippy::indexing_slicing, reason = "kinds, loads, hosts and units are numbered densely")]
 
 use super::Level;
+use super::clock::Clock;
 use super::setting::Setting;
 
 /// For each kind and host how often it is ruled out, and for each load and host how many fit.
@@ -34,15 +35,25 @@ pub(super) struct Domain {
     in_cluster: Vec<u32>,
 }
 
+/// Numbers that [`Domains`] and what goes with them keep of a problem.
+pub(super) fn size(setting: &Setting<'_>) -> usize {
+    let (kinds, hosts) = (setting.kinds.len(), setting.problem.hosts.len());
+    let units = setting.units.count(Level::Rack) + setting.units.count(Level::Cluster);
+    kinds * (hosts + units) / 2 + setting.loads.len() * hosts / 4
+}
+
 impl<'p> Domains<'p> {
     /// Nobody can go anywhere, for want of room, until [`Self::set_slots`] is told more.
-    pub(super) fn new(setting: &'p Setting<'p>) -> Self {
+    pub(super) fn new(setting: &'p Setting<'p>, clock: &mut Clock<'_>) -> Self {
         let (kinds, hosts) = (setting.kinds.len(), setting.problem.hosts.len());
         let mut blocked = vec![0; kinds * hosts];
         for (nth, kind) in setting.kinds.iter().enumerate() {
+            if clock.is_up_after(hosts) {
+                break;
+            }
             let may = &setting.bundles[kind.bundles[0]].may_be_on;
-            for (blocked, may) in blocked[nth * hosts..].iter_mut().zip(may) {
-                *blocked = u32::from(!may);
+            for (host, blocked) in blocked[nth * hosts..].iter_mut().take(hosts).enumerate() {
+                *blocked = u32::from(!may.has(host));
             }
         }
         let domain = Domain {

@@ -1,12 +1,12 @@
 //! Why nothing can be placed: the smallest set of demands found that contradict each other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::clock::Clock;
 use super::search::{Aim, search};
 use super::units::Units;
-use super::{Level, Outcome, Problem, Rule, Ways};
+use super::{Level, Open, Outcome, Problem, Rule, Ways};
 
 /// Demands that cannot be met together; without any one of them the rest can be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,12 +41,16 @@ pub struct Count {
 /// Small sets come first: one server that fits nowhere, the servers without rules, one rule alone. Of
 /// those the smallest is the answer, and if there is none what is left of the whole.
 pub fn explain(problem: &Problem, mut is_time_up: impl FnMut() -> bool) -> Conflict {
-    let mut clock = Clock::new(&mut is_time_up);
-    if let Some(server) = without_place(problem, &mut clock) {
+    explain_by(problem, &mut Clock::new(&mut is_time_up))
+}
+
+/// The same, until a clock says that it has to end.
+pub fn explain_by(problem: &Problem, clock: &mut Clock<'_>) -> Conflict {
+    if let Some(server) = without_place(problem, clock) {
         return Conflict { servers: vec![server], ..Conflict::default() };
     }
     let all: Vec<usize> = (0..problem.servers.len()).collect();
-    let mut case = Case::new(problem, &mut clock);
+    let mut case = Case::new(problem, clock);
     let mut sets: Vec<(Vec<usize>, Vec<usize>)> = vec![(Vec::new(), all.clone())];
     for (number, rule) in problem.rules.iter().enumerate() {
         let mut servers = rule.servers();
@@ -69,32 +73,38 @@ pub fn explain(problem: &Problem, mut is_time_up: impl FnMut() -> bool) -> Confl
     let smallest = found.into_iter().min_by_key(|(rules, servers)| rules.len() + servers.len());
     let (rules, servers) = smallest.unwrap_or_else(|| {
         let rules = (0..problem.rules.len()).collect();
-        let rules = fewest(&[], true, rules, &mut |rules| case.is_impossible(rules, &all));
+        let rules = fewest(&[], true, rules, &mut |rules| case.is_known(rules, &all));
         let servers = case.fewest_servers(&rules, &all);
         (rules, servers)
     });
     let units = Units::of(&problem.hosts);
-    let counts = rules.iter().filter_map(|it| counted(problem, &units, *it, &servers, &mut clock));
+    let members: HashSet<usize> = servers.iter().copied().collect();
+    let counts = rules.iter().filter_map(|it| counted(problem, &units, *it, &members, clock));
     let counts = counts.collect();
     Conflict { rules, servers, counts }
 }
 
 /// A server that fits nowhere, even alone.
 fn without_place(problem: &Problem, clock: &mut Clock<'_>) -> Option<usize> {
-    let hosts = 0..problem.hosts.len();
-    (0..problem.servers.len()).find(|server| {
-        let fits = hosts.clone().any(|host| can_be(problem, *server, host, clock));
-        !fits && !clock.is_up()
-    })
+    for (number, server) in problem.servers.iter().enumerate() {
+        let mut hosts = server.ways.by_host();
+        let fits = hosts.any(|(host, _)| clock.is_up() || can_be(problem, number, host, clock));
+        if clock.is_up() {
+            return None;
+        }
+        if !fits {
+            return Some(number);
+        }
+    }
+    None
 }
 
 /// Whether a server alone finds a way on a host.
 fn can_be(problem: &Problem, server: usize, host: usize, clock: &mut Clock<'_>) -> bool {
     let Some(it) = problem.servers.get(server) else { return false };
-    let ways = it.ways.get(host).map(Vec::as_slice).unwrap_or_default();
+    let ways = it.ways.on(host);
     clock.is_up_after(1 + 4 * ways.len());
-    it.may_be_on.get(host).is_some_and(|may| *may)
-        && ways.iter().any(|way| way.fits_in(&problem.pools))
+    it.may_be_on.has(host) && ways.iter().any(|way| way.fits_in(&problem.pools))
 }
 
 /// Parts of a problem, one after the other.
@@ -136,6 +146,12 @@ impl<'p, 'c, 't> Case<'p, 'c, 't> {
         search(&self.part, self.clock, Aim::Any) == Outcome::Impossible
     }
 
+    /// The same; `None` once the time is up.
+    fn is_known(&mut self, rules: &[usize], servers: &[usize]) -> Option<bool> {
+        let is_impossible = self.is_impossible(rules, servers);
+        (is_impossible || !self.clock.is_up()).then_some(is_impossible)
+    }
+
     /// The fewest of these servers that still cannot be placed.
     fn fewest_servers(&mut self, rules: &[usize], servers: &[usize]) -> Vec<usize> {
         let groups = self.groups(rules, servers);
@@ -146,15 +162,19 @@ impl<'p, 'c, 't> Case<'p, 'c, 't> {
             servers
         };
         let kept = fewest(&[], true, (0..groups.len()).collect(), &mut |numbers| {
-            self.is_impossible(rules, &servers_of(numbers))
+            if self.clock.is_up() { None } else { self.is_known(rules, &servers_of(numbers)) }
         });
         let mut fewest = servers_of(&kept);
         for group in kept.iter().filter_map(|it| groups.get(*it)) {
+            if self.clock.is_up_after(fewest.len() + group.len()) {
+                break;
+            }
+            let own: HashSet<usize> = group.iter().copied().collect();
             let others: Vec<usize> =
-                fewest.iter().copied().filter(|server| !group.contains(server)).collect();
+                fewest.iter().copied().filter(|server| !own.contains(server)).collect();
             // One is needed at the least, or the group would not be.
             let (mut too_few, mut enough) = (0, group.len());
-            while enough - too_few > 1 {
+            while enough - too_few > 1 && !self.clock.is_up() {
                 let some = usize::midpoint(too_few, enough);
                 let mut servers: Vec<usize> = group.iter().take(some).copied().collect();
                 servers.extend(&others);
@@ -170,18 +190,22 @@ impl<'p, 'c, 't> Case<'p, 'c, 't> {
     }
 
     /// The servers in groups of those that can be exchanged.
-    fn groups(&self, rules: &[usize], servers: &[usize]) -> Vec<Vec<usize>> {
-        type Likeness<'l> = (*const Ways, &'l [bool], Option<usize>, Vec<(usize, Option<usize>)>);
+    fn groups(&mut self, rules: &[usize], servers: &[usize]) -> Vec<Vec<usize>> {
+        // What is open to a server is compared by its identity: servers of one sort share it.
+        type Sort = (*const Ways, Result<usize, *const bool>, Option<usize>);
+        type Likeness = (Sort, Vec<(usize, Option<usize>)>);
         let mut bound: Vec<Vec<(usize, Option<usize>)>> =
             vec![Vec::new(); self.problem.servers.len()];
         for number in rules {
-            let parts = match self.problem.rules.get(*number) {
-                Some(Rule::Apart(_, parts)) => parts.clone(),
-                Some(Rule::Together(_, servers) | Rule::Alone(_, servers)) => vec![servers.clone()],
-                None => Vec::new(),
+            let (parts, is_apart) = match self.problem.rules.get(*number) {
+                Some(Rule::Apart(_, parts)) => (parts.as_slice(), true),
+                Some(Rule::Together(_, servers) | Rule::Alone(_, servers)) => {
+                    (std::slice::from_ref(servers), false)
+                }
+                None => (&[][..], false),
             };
-            let is_apart = matches!(self.problem.rules.get(*number), Some(Rule::Apart(..)));
             for (part, servers) in parts.iter().enumerate() {
+                self.clock.is_up_after(1 + servers.len());
                 let role = if is_apart && servers.len() == 1 { None } else { Some(part) };
                 for server in servers {
                     if let Some(bound) = bound.get_mut(*server) {
@@ -190,12 +214,17 @@ impl<'p, 'c, 't> Case<'p, 'c, 't> {
                 }
             }
         }
-        let mut known: HashMap<Likeness<'_>, usize> = HashMap::new();
+        let mut known: HashMap<Likeness, usize> = HashMap::new();
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for server in servers {
             let Some(it) = self.problem.servers.get(*server) else { continue };
             let bound = bound.get_mut(*server).map(std::mem::take).unwrap_or_default();
-            let likeness = (Arc::as_ptr(&it.ways), it.may_be_on.as_slice(), it.is_on, bound);
+            self.clock.is_up_after(4 + bound.len());
+            let open = match &it.may_be_on {
+                Open::Only(host) => Ok(*host),
+                Open::These(hosts) => Err(Arc::as_ptr(hosts).cast::<bool>()),
+            };
+            let likeness = ((Arc::as_ptr(&it.ways), open, it.is_on), bound);
             let next = groups.len();
             let group = *known.entry(likeness).or_insert(next);
             if group == next {
@@ -211,15 +240,20 @@ impl<'p, 'c, 't> Case<'p, 'c, 't> {
 
 /// The fewest of some demands that are impossible together with those that are given, by halves: those
 /// of one half that are needed beside the other, and of that those needed beside them. What is given is
-/// looked at if more is given than when it was last.
+/// looked at if more is given than when it was last. What cannot be known any more is kept.
 fn fewest(
     given: &[usize],
     is_more_given: bool,
     demands: Vec<usize>,
-    is_impossible: &mut dyn FnMut(&[usize]) -> bool,
+    is_impossible: &mut dyn FnMut(&[usize]) -> Option<bool>,
 ) -> Vec<usize> {
-    if demands.is_empty() || is_more_given && is_impossible(given) {
+    if demands.is_empty() {
         return Vec::new();
+    }
+    match is_more_given.then(|| is_impossible(given)) {
+        Some(Some(true)) => return Vec::new(),
+        Some(None) => return demands,
+        Some(Some(false)) | None => {}
     }
     if demands.len() == 1 {
         return demands;
@@ -238,7 +272,7 @@ fn counted(
     problem: &Problem,
     units: &Units,
     number: usize,
-    servers: &[usize],
+    servers: &HashSet<usize>,
     clock: &mut Clock<'_>,
 ) -> Option<Count> {
     let rule = problem.rules.get(number)?;
@@ -252,6 +286,9 @@ fn counted(
     let mut open: Vec<Option<usize>> = vec![None; units.count(level)];
     for server in rule.servers().into_iter().filter(|server| servers.contains(server)) {
         for host in 0..problem.hosts.len() {
+            if clock.is_up_after(1) {
+                break;
+            }
             let Some(open) = units.unit(level, host).and_then(|unit| open.get_mut(unit)) else {
                 continue;
             };

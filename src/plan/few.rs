@@ -42,7 +42,7 @@ impl InRacks {
         let mut one = vec![NONE; hosts + 1];
         for rack in 0..setting.units.count(Level::Rack) {
             let all = setting.units.hosts(Level::Rack, rack);
-            if clock.is_up_after(4 * all.len()) {
+            if clock.is_up_after(all.len() * (4 + kinds.len())) {
                 return Self::default();
             }
             let open = all.iter().copied().filter(|host| counts(*host));
@@ -65,8 +65,8 @@ impl Few {
     pub(super) fn of(
         state: &State<'_>,
         limits: &Limits,
-        rule: usize,
-        (racks, only_in_use): (u64, bool),
+        (rule, (racks, only_in_use)): (usize, (u64, bool)),
+        clock: &mut Clock<'_>,
     ) -> Option<Self> {
         let tables = if only_in_use { &limits.in_use.few } else { &limits.all.few };
         let InRacks(tables) = tables.get(rule)?;
@@ -74,6 +74,11 @@ impl Few {
         let setting = state.setting;
         let kinds: Vec<usize> =
             (0..setting.kinds.len()).filter(|kind| limits.crowds[*kind] == Some(rule)).collect();
+        let in_racks = state.racks.iter().map(|it| setting.units.hosts(Level::Rack, *it).len());
+        let hosts = in_racks.sum::<usize>() + limits.rackless.len();
+        if clock.is_up_after(setting.kinds.len() + hosts * (2 + kinds.len())) {
+            return None;
+        }
         let racks = state.racks.iter().flat_map(|it| setting.units.hosts(Level::Rack, *it));
         let hosts = racks.chain(&limits.rackless).copied();
         let hosts = hosts.filter(|host| !only_in_use || state.domains.is_at_hand(*host));

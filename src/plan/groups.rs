@@ -3,10 +3,24 @@
 //! A group inside of another counts there as all servers below it. So every nesting has a meaning:
 //! affinity and exclusivity bind all of them, and diversity keeps those of one member apart from those
 //! of the others. What a group asks of its own members it asks beside that.
+//!
+//! Clients choose how groups are nested, so the work is bounded: each group is expanded once, however
+//! many groups it is in, and [`GROUPS_MAX`], [`NESTING_MAX`] and [`MEMBERS_MAX`] bound the rest.
+
+use std::collections::HashSet;
 
 use thiserror::Error;
 
 use super::{Level, Rule};
+
+/// Groups of one stack at the most, and so rules.
+pub const GROUPS_MAX: usize = 1_000;
+/// Groups inside of each other at the most: a group of servers only is one, a group of such groups is
+/// two.
+pub const NESTING_MAX: usize = 64;
+/// Members of all groups of a stack together at the most. A group that is a member counts as all
+/// servers below it, in each group it is a member of.
+pub const MEMBERS_MAX: usize = 100_000;
 
 /// What a group asks of its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,82 +85,173 @@ pub enum Senseless {
         /// The server.
         server: usize,
     },
+    /// There are more groups than [`GROUPS_MAX`].
+    #[error("group {0} is one more than {GROUPS_MAX}, the most that a stack may have")]
+    TooMany(usize),
+    /// More groups than [`NESTING_MAX`] are inside of each other.
+    #[error("more than {NESTING_MAX} groups are inside of each other in group {0}")]
+    TooDeep(usize),
+    /// With this group there are more members than [`MEMBERS_MAX`].
+    #[error("with group {0}, all groups together have more than {MEMBERS_MAX} members")]
+    TooLarge(usize),
 }
 
 /// The rules that groups of so many servers come to, in the order of the groups. A group without
 /// servers comes to none.
 ///
+/// The work and the memory are linear in the groups and in [`MEMBERS_MAX`], apart from sorting.
+///
 /// # Errors
 /// What makes no sense.
 pub fn rules(groups: &[Group], servers: usize) -> Result<Vec<(usize, Rule)>, Senseless> {
+    if groups.len() > GROUPS_MAX {
+        return Err(Senseless::TooMany(GROUPS_MAX));
+    }
+    let known = groups.iter().map(|_| Progress::New).collect();
+    let mut nesting = Nesting { groups, servers, known, members: 0 };
     let mut rules = Vec::new();
-    let mut alone: Vec<(Level, usize)> = Vec::new();
+    let mut alone: HashSet<(Level, usize)> = HashSet::new();
     for (number, group) in groups.iter().enumerate() {
-        let mut parts = Vec::new();
-        for member in &group.members {
-            let part = below(groups, servers, number, *member, &mut vec![number])?;
-            if !part.is_empty() {
-                parts.push(part);
-            }
+        nesting.expand(number, Path { outermost: number, length: 1 })?;
+        let all = nesting.of_group(number)?.to_vec();
+        if all.is_empty() {
+            continue;
         }
         let rule = match group.kind {
-            Kind::Affinity => Rule::Together(group.level, united(&parts)),
-            Kind::Exclusivity => Rule::Alone(group.level, united(&parts)),
-            Kind::Diversity => Rule::Apart(group.level, disjoint(number, parts)?),
+            Kind::Affinity => Rule::Together(group.level, all),
+            Kind::Exclusivity => Rule::Alone(group.level, all),
+            Kind::Diversity => Rule::Apart(group.level, disjoint(number, nesting.parts(group)?)?),
         };
-        let bound = rule.servers();
-        if let Rule::Alone(level, _) = rule {
-            for server in &bound {
-                if alone.contains(&(level, *server)) {
-                    return Err(Senseless::AloneTwice { server: *server });
-                }
-                alone.push((level, *server));
+        if let Rule::Alone(level, servers) = &rule {
+            let twice = servers.iter().find(|server| !alone.insert((*level, **server)));
+            if let Some(server) = twice {
+                return Err(Senseless::AloneTwice { server: *server });
             }
         }
-        if !bound.is_empty() {
-            rules.push((number, rule));
-        }
+        rules.push((number, rule));
     }
     Ok(rules)
 }
 
-/// The servers of a member of a group, whatever groups they are in below it. `path` has the groups
-/// above.
-fn below(
-    groups: &[Group],
+/// Groups that are being expanded.
+struct Nesting<'g> {
+    groups: &'g [Group],
+    /// How many servers there are.
     servers: usize,
-    outer: usize,
-    member: Member,
-    path: &mut Vec<usize>,
-) -> Result<Vec<usize>, Senseless> {
-    let inner = match member {
-        Member::Server(server) if server < servers => return Ok(vec![server]),
-        Member::Server(_) => return Err(Senseless::Unknown(outer)),
-        Member::Group(inner) => inner,
-    };
-    if path.contains(&inner) {
-        return Err(Senseless::Cycle(inner));
-    }
-    let group = groups.get(inner).ok_or(Senseless::Unknown(outer))?;
-    if groups.get(outer).is_some_and(|outer| group.level > outer.level) {
-        return Err(Senseless::HigherInside { inner, outer });
-    }
-    path.push(inner);
-    let mut found = Vec::new();
-    for member in &group.members {
-        found.extend(below(groups, servers, inner, *member, path)?);
-    }
-    path.pop();
-    found.sort_unstable();
-    found.dedup();
-    Ok(found)
+    /// How far each group is.
+    known: Vec<Progress>,
+    /// The members counted so far.
+    members: usize,
 }
 
-fn united(parts: &[Vec<usize>]) -> Vec<usize> {
-    let mut servers = parts.concat();
-    servers.sort_unstable();
-    servers.dedup();
-    servers
+/// How far a group is expanded.
+enum Progress {
+    New,
+    /// It is above the group that is looked at.
+    Open,
+    /// All servers below it, in ascending order, and how many groups are inside of each other in it.
+    Done {
+        servers: Vec<usize>,
+        layers: usize,
+    },
+}
+
+/// The way from the group that was looked at first to the one that is looked at now.
+#[derive(Clone, Copy)]
+struct Path {
+    outermost: usize,
+    /// How many groups are on it.
+    length: usize,
+}
+
+impl Nesting<'_> {
+    /// Finds all servers below a group that exists, whatever groups they are in below it. The path
+    /// bounds how deep this calls itself.
+    fn expand(&mut self, number: usize, path: Path) -> Result<(), Senseless> {
+        let groups = self.groups;
+        let unknown = Senseless::Unknown(number);
+        let group = groups.get(number).ok_or(unknown)?;
+        match self.known.get_mut(number).ok_or(unknown)? {
+            Progress::Done { .. } => return Ok(()),
+            _ if path.length > NESTING_MAX => return Err(Senseless::TooDeep(path.outermost)),
+            progress @ (Progress::New | Progress::Open) => *progress = Progress::Open,
+        }
+        for member in &group.members {
+            match member {
+                Member::Server(server) if *server < self.servers => {}
+                Member::Server(_) => return Err(unknown),
+                Member::Group(inner) => {
+                    self.enter(number, *inner)?;
+                    self.expand(*inner, Path { length: path.length + 1, ..path })?;
+                }
+            }
+        }
+        let done = self.united(number, group)?;
+        *self.known.get_mut(number).ok_or(unknown)? = done;
+        Ok(())
+    }
+
+    /// Whether a group may be inside of another.
+    fn enter(&self, outer: usize, inner: usize) -> Result<(), Senseless> {
+        if matches!(self.known.get(inner), Some(Progress::Open)) {
+            return Err(Senseless::Cycle(inner));
+        }
+        let level = |number: usize| self.groups.get(number).map(|group| group.level);
+        let inner_level = level(inner).ok_or(Senseless::Unknown(outer))?;
+        if level(outer).is_some_and(|outer| inner_level > outer) {
+            return Err(Senseless::HigherInside { inner, outer });
+        }
+        Ok(())
+    }
+
+    /// What a group comes to whose members are expanded.
+    fn united(&mut self, number: usize, group: &Group) -> Result<Progress, Senseless> {
+        let mut layers = 1;
+        for member in &group.members {
+            if let Member::Group(inner) = member
+                && let Some(Progress::Done { layers: below, .. }) = self.known.get(*inner)
+            {
+                layers = layers.max(below + 1);
+            }
+            self.members += self.of_member(member)?.len().max(1);
+            if self.members > MEMBERS_MAX {
+                return Err(Senseless::TooLarge(number));
+            }
+        }
+        if layers > NESTING_MAX {
+            return Err(Senseless::TooDeep(number));
+        }
+        let mut servers = Vec::new();
+        for member in &group.members {
+            servers.extend_from_slice(self.of_member(member)?);
+        }
+        servers.sort_unstable();
+        servers.dedup();
+        Ok(Progress::Done { servers, layers })
+    }
+
+    /// The servers below a group that is expanded. One that is not, but is needed, needs itself.
+    fn of_group(&self, number: usize) -> Result<&[usize], Senseless> {
+        match self.known.get(number) {
+            Some(Progress::Done { servers, .. }) => Ok(servers),
+            Some(Progress::New | Progress::Open) | None => Err(Senseless::Cycle(number)),
+        }
+    }
+
+    fn of_member<'n>(&'n self, member: &'n Member) -> Result<&'n [usize], Senseless> {
+        match member {
+            Member::Server(server) => Ok(std::slice::from_ref(server)),
+            Member::Group(group) => self.of_group(*group),
+        }
+    }
+
+    /// The servers of each member that has any.
+    fn parts(&self, group: &Group) -> Result<Vec<Vec<usize>>, Senseless> {
+        let parts = group.members.iter().map(|member| Ok(self.of_member(member)?.to_vec()));
+        let mut parts = parts.collect::<Result<Vec<Vec<usize>>, Senseless>>()?;
+        parts.retain(|part| !part.is_empty());
+        Ok(parts)
+    }
 }
 
 /// The parts, of which no two have a server in common. A member that is named twice is one.
@@ -163,102 +268,4 @@ fn disjoint(group: usize, mut parts: Vec<Vec<usize>>) -> Result<Vec<Vec<usize>>,
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Group, Kind, Level, Member, Rule, Senseless, rules};
-
-    const A: Kind = Kind::Affinity;
-    const D: Kind = Kind::Diversity;
-    const E: Kind = Kind::Exclusivity;
-
-    fn s(server: usize) -> Member {
-        Member::Server(server)
-    }
-
-    fn g(group: usize) -> Member {
-        Member::Group(group)
-    }
-
-    fn groups(groups: &[(Kind, Level, &[Member])]) -> Vec<Group> {
-        let group = |(kind, level, members): &(Kind, Level, &[Member])| Group {
-            kind: *kind,
-            level: *level,
-            members: members.to_vec(),
-        };
-        groups.iter().map(group).collect()
-    }
-
-    /// Every nesting of two, at one level: what the outer group, which is the second, comes to.
-    #[test]
-    fn every_nesting_has_a_meaning() {
-        let host = Level::Host;
-        for inner in [A, D, E] {
-            for outer in [A, D, E] {
-                let nested = groups(&[(inner, host, &[s(0), s(1)]), (outer, host, &[g(0), s(2)])]);
-                let found = rules(&nested, 3);
-                let expected = match outer {
-                    Kind::Affinity => Rule::Together(host, vec![0, 1, 2]),
-                    Kind::Diversity => Rule::Apart(host, vec![vec![0, 1], vec![2]]),
-                    Kind::Exclusivity => Rule::Alone(host, vec![0, 1, 2]),
-                };
-                if (inner, outer) == (E, E) {
-                    assert_eq!(found, Err(Senseless::AloneTwice { server: 0 }));
-                } else {
-                    assert_eq!(found.unwrap()[1], (1, expected), "{inner:?} in {outer:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused() {
-        let (host, rack) = (Level::Host, Level::Rack);
-        for (said, why) in [
-            (groups(&[(A, host, &[g(0)])]), Senseless::Cycle(0)),
-            (
-                groups(&[(A, host, &[g(1)]), (A, host, &[g(2)]), (D, host, &[s(0), g(0)])]),
-                Senseless::Cycle(0),
-            ),
-            (groups(&[(A, host, &[s(9)])]), Senseless::Unknown(0)),
-            (groups(&[(A, host, &[g(9)])]), Senseless::Unknown(0)),
-            (
-                groups(&[(A, host, &[g(1)]), (D, rack, &[s(0), s(1)])]),
-                Senseless::HigherInside { inner: 1, outer: 0 },
-            ),
-            (
-                groups(&[(D, host, &[s(0), g(1)]), (A, host, &[s(0), s(1)])]),
-                Senseless::ApartFromItself { server: 0, group: 0 },
-            ),
-            (
-                groups(&[(E, rack, &[s(0)]), (E, rack, &[s(0), s(1)])]),
-                Senseless::AloneTwice { server: 0 },
-            ),
-        ] {
-            assert_eq!(rules(&said, 2), Err(why), "{said:?}");
-        }
-    }
-
-    #[test]
-    fn members_count_once_and_empty_groups_not_at_all() {
-        let said = groups(&[
-            (A, Level::Rack, &[s(1), s(0), s(1), g(2)]),
-            (D, Level::Host, &[s(1), s(1), s(0)]),
-            (A, Level::Host, &[]),
-        ]);
-        let expected = vec![
-            (0, Rule::Together(Level::Rack, vec![0, 1])),
-            (1, Rule::Apart(Level::Host, vec![vec![0], vec![1]])),
-        ];
-        assert_eq!(rules(&said, 2), Ok(expected));
-    }
-
-    #[test]
-    fn a_group_in_several_groups_is_no_cycle() {
-        let shared = groups(&[
-            (A, Level::Host, &[s(0), s(1)]),
-            (A, Level::Rack, &[g(0), s(2)]),
-            (E, Level::Rack, &[g(0), g(1)]),
-        ]);
-        let found = rules(&shared, 3).unwrap();
-        assert_eq!(found[2], (2, Rule::Alone(Level::Rack, vec![0, 1, 2])));
-    }
-}
+mod tests;

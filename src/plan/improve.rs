@@ -22,15 +22,17 @@ pub(super) fn improve(
     let all: Vec<usize> = (0..state.spots.len()).collect();
     let mut random = Random(dead_ends_max);
     let mut dead_ends = 0;
-    let mut is_placed = put_back(dive, state, &all, clock);
+    // What has been placed when the time is up must not be taken back.
+    let mut is_placed = put_back(dive, state, &all, clock) && !clock.is_up();
     while is_placed && dead_ends < dead_ends_max && !dive.is_enough() {
+        clock.is_up_after(4 * state.spots.len());
         let part = part(state, &mut random);
         for bundle in &part {
             state.take_back(*bundle, clock);
         }
         dive.run(state, 16 + 4 * part.len() as u64, clock);
         dead_ends += 1 + dive.dead_ends;
-        is_placed = !clock.is_up() && put_back(dive, state, &part, clock);
+        is_placed = !clock.is_up() && put_back(dive, state, &part, clock) && !clock.is_up();
     }
     if clock.is_up() {
         return;
@@ -43,7 +45,7 @@ pub(super) fn improve(
 /// Puts bundles where the best placement has them.
 fn put_back(dive: &Dive<'_>, state: &mut State<'_>, part: &[usize], clock: &mut Clock<'_>) -> bool {
     let Some(best) = &dive.best else { return false };
-    part.iter().all(|bundle| state.place(*bundle, best.spots[*bundle], clock))
+    part.iter().all(|bundle| !clock.is_up() && state.place(*bundle, best.spots[*bundle], clock))
 }
 
 /// Some bundles that may be better off if they change places.

@@ -2,7 +2,10 @@
 
 #![expect(clippy::indexing_slicing, reason = "bundles, kinds and rules are numbered densely")]
 
+use std::collections::{BTreeMap, HashSet};
+
 use super::bundle::Bundle;
+use super::clock::Clock;
 use super::load::Load;
 use super::{Level, Problem, Rule};
 
@@ -47,14 +50,24 @@ impl Kind {
 }
 
 /// The kinds of bundles.
-pub(super) fn kinds(problem: &Problem, bundles: &[Bundle], loads: &[Load]) -> Vec<Kind> {
+pub(super) fn kinds(
+    problem: &Problem,
+    bundles: &[Bundle],
+    loads: &[Load],
+    clock: &mut Clock<'_>,
+) -> Vec<Kind> {
     let count = bundles.iter().map(|bundle| bundle.kind + 1).max().unwrap_or(0);
     let mut members = vec![Vec::new(); count];
     for (nth, bundle) in bundles.iter().enumerate() {
         members[bundle.kind].push(nth);
     }
     let most = most_by_class(loads);
-    members.into_iter().map(|members| kind(problem, bundles, loads, members, &most)).collect()
+    let kind = |members: Vec<usize>| {
+        let first = &bundles[members[0]];
+        clock.is_up_after(8 * first.servers.len() + most.len());
+        kind(problem, bundles, loads, members, &most)
+    };
+    members.into_iter().map(kind).collect()
 }
 
 fn most_by_class(loads: &[Load]) -> Vec<u64> {
@@ -71,9 +84,10 @@ fn kind(
     most: &[u64],
 ) -> Kind {
     let first = &bundles[members[0]];
+    let own: HashSet<usize> = first.servers.iter().copied().collect();
     let role = |(rule, part): &(usize, usize)| {
         let is_whole = match &problem.rules[*rule] {
-            Rule::Apart(_, parts) => parts[*part].iter().all(|it| first.servers.contains(it)),
+            Rule::Apart(_, parts) => parts[*part].iter().all(|it| own.contains(it)),
             Rule::Together(..) | Rule::Alone(..) => false,
         };
         (*rule, if is_whole { None } else { Some(*part) })
@@ -85,20 +99,17 @@ fn kind(
             apart[*level as usize] = true;
         }
     }
-    let mut homes: Vec<(usize, u64)> = Vec::new();
+    let mut homes: BTreeMap<usize, u64> = BTreeMap::new();
     for home in first.are_on.iter().flatten() {
-        match homes.iter_mut().find(|(known, _)| known == home) {
-            Some((_, stay)) => *stay += 1,
-            None => homes.push((*home, 1)),
-        }
+        *homes.entry(*home).or_insert(0) += 1;
     }
     let least = &loads[first.load].least;
     let weight = least.iter().zip(most).map(|(it, most)| thousandths(*it, *most)).sum();
     Kind {
         load: first.load,
         servers: u64::try_from(first.servers.len()).unwrap_or(u64::MAX),
-        settled: homes.iter().map(|(_, stay)| stay).sum(),
-        homes,
+        settled: homes.values().sum(),
+        homes: homes.into_iter().collect(),
         rules,
         apart,
         weight,

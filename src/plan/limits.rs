@@ -59,16 +59,13 @@ impl Limits {
         let new_hosts = (0..setting.sizes.classes).map(|class| {
             let mut free: Vec<u128> = new().map(|host| state.own_left[host][class]).collect();
             free.sort_unstable_by(|one, other| other.cmp(one));
+            clock.is_up_after(8 * free.len());
             let add = |sum: &mut u128, it: u128| {
                 *sum += it;
                 Some(*sum)
             };
             free.into_iter().scan(0, add).collect()
         });
-        let is_open = |host: &usize| kinds().any(|kind| state.domains.is_open(kind, *host));
-        let is_rack_open =
-            |rack: &usize| setting.units.hosts(Level::Rack, *rack).iter().any(is_open);
-        let racks = 0..setting.units.count(Level::Rack);
         let new_hosts = new_hosts.collect();
         let mut most_on_new = vec![0; setting.kinds.len()];
         for (kind, most) in most_on_new.iter_mut().enumerate() {
@@ -76,16 +73,26 @@ impl Limits {
                 *most = new().map(|host| slots(state, kind, host)).max().unwrap_or(0);
             }
         }
-        let crowds: Vec<Option<usize>> = kinds().map(|kind| crowd(state, kind)).collect();
+        let bundles: Vec<usize> = (0..setting.problem.rules.len())
+            .map(|rule| {
+                clock.is_up_after(1 + setting.bound[rule].len());
+                setting.bound[rule].iter().map(|(kind, _)| setting.kinds[*kind].bundles.len()).sum()
+            })
+            .collect();
+        let crowds: Vec<Option<usize>> = kinds().map(|kind| crowd(state, kind, &bundles)).collect();
         let in_use = Racks::of(state, &crowds, &|host| hosts[host].in_use, clock);
         let all = Racks::of(state, &crowds, &|_| true, clock);
+        let open = open_hosts(state, clock);
+        let is_rack_open =
+            |rack: &usize| setting.units.hosts(Level::Rack, *rack).iter().any(|host| open[*host]);
+        let racks = 0..setting.units.count(Level::Rack);
         Self {
             new_hosts,
             most_on_new,
-            unused: new().filter(is_open).count() as u64,
+            unused: new().filter(|host| open[*host]).count() as u64,
             with_somebody: racks.filter(is_rack_open).count() as u64,
             rackless: (0..hosts.len()).filter(|it| setting.units.racks()[*it].is_none()).collect(),
-            promises: promises(state, &in_use, &all),
+            promises: promises(state, &in_use, &all, clock),
             crowds,
             in_use,
             all,
@@ -134,7 +141,9 @@ impl Racks {
         let mut each = |count: usize, of: &dyn Fn(usize) -> ByRack| {
             let mut all = Vec::new();
             while all.len() < count && !clock.is_up_after(4 * setting.problem.hosts.len()) {
-                all.push(of(all.len()));
+                let racks = of(all.len());
+                clock.is_up_with(4 * racks.len());
+                all.push(racks);
             }
             all
         };
@@ -144,6 +153,7 @@ impl Racks {
             parts: each(setting.problem.rules.len(), &of_rule),
             few: (0..setting.problem.rules.len())
                 .map(|rule| {
+                    clock.is_up_after(crowds.len());
                     let crowd = crowds.iter().enumerate().filter(|(_, it)| **it == Some(rule));
                     let kinds: Vec<usize> = crowd.map(|(kind, _)| kind).collect();
                     InRacks::of(state, &kinds, counts, clock)
@@ -168,10 +178,13 @@ fn by_rack(state: &State<'_>, of: impl Fn(usize) -> u128) -> ByRack {
 }
 
 /// How many servers each rack could take of each kind, on hosts in use first of all.
-fn promises(state: &State<'_>, in_use: &Racks, all: &Racks) -> Vec<u64> {
+fn promises(state: &State<'_>, in_use: &Racks, all: &Racks, clock: &mut Clock<'_>) -> Vec<u64> {
     let mut promises = vec![0_u64; state.setting.units.count(Level::Rack)];
     for (racks, times) in [(in_use, 1 << 20), (all, 1)] {
         for (slots, kind) in racks.slots.iter().zip(&state.setting.kinds) {
+            if clock.is_up_after(slots.len()) {
+                return promises;
+            }
             for (slots, rack) in slots {
                 let servers = (*slots).min(kind.bundles.len() as u128) * u128::from(kind.servers);
                 promises[*rack] += u64::try_from(servers).unwrap_or(1 << 20) * times;
@@ -181,13 +194,25 @@ fn promises(state: &State<'_>, in_use: &Racks, all: &Racks) -> Vec<u64> {
     promises
 }
 
-fn crowd(state: &State<'_>, kind: usize) -> Option<usize> {
+/// For each host, whether somebody can be there.
+fn open_hosts(state: &State<'_>, clock: &mut Clock<'_>) -> Vec<bool> {
+    let mut open = vec![false; state.setting.problem.hosts.len()];
+    for (host, is_open) in open.iter_mut().enumerate() {
+        let somebody =
+            (0..state.setting.kinds.len()).find(|kind| state.domains.is_open(*kind, host));
+        *is_open = somebody.is_some();
+        if clock.is_up_after(1 + somebody.unwrap_or(state.setting.kinds.len())) {
+            break;
+        }
+    }
+    open
+}
+
+/// The diversity of a kind that binds the most bundles, of which it is told how many each rule binds.
+fn crowd(state: &State<'_>, kind: usize, bundles: &[usize]) -> Option<usize> {
     let setting = state.setting;
-    let bundles = |rule: usize| -> usize {
-        setting.bound[rule].iter().map(|(kind, _)| setting.kinds[*kind].bundles.len()).sum()
-    };
     let rules = setting.kinds[kind].rules.iter().filter(|(rule, part)| {
         part.is_none() && matches!(setting.problem.rules[*rule], Rule::Apart(..))
     });
-    rules.map(|(rule, _)| *rule).max_by_key(|rule| (bundles(*rule), *rule))
+    rules.map(|(rule, _)| *rule).max_by_key(|rule| (bundles[*rule], *rule))
 }

@@ -17,6 +17,8 @@ pub(super) type Draws = Vec<(usize, u64)>;
 pub(super) struct Load {
     /// What is drawn on hosts where there is one way only, one after the other.
     plain: Draws,
+    /// The hosts of `at`, if those are few of all.
+    few: Option<Vec<usize>>,
     at: Vec<Fit>,
     /// The least that is drawn of each class, whatever the host.
     pub(super) least: Vec<u64>,
@@ -60,7 +62,11 @@ pub(super) struct Member {
 
 impl Load {
     pub(super) fn at(&self, host: usize) -> Demand<'_> {
-        match self.at.get(host) {
+        let at = match &self.few {
+            None => Some(host),
+            Some(few) => few.binary_search(&host).ok(),
+        };
+        match at.and_then(|at| self.at.get(at)) {
             None | Some(Fit::Never) => Demand::Never,
             Some(Fit::Plain(range)) => Demand::Plain(&self.plain[range.clone()]),
             Some(Fit::Choice(variants)) => Demand::Choice(variants),
@@ -68,7 +74,8 @@ impl Load {
     }
 
     /// Raises what is drawn at the most on each shared pool to what this draws.
-    pub(super) fn most(&self, shared: &[bool], most: &mut [u64]) {
+    pub(super) fn most(&self, shared: &[bool], most: &mut [u64], clock: &mut Clock<'_>) {
+        clock.is_up_after(self.plain.len() + self.at.len());
         let choices = self.at.iter().filter_map(|fit| match fit {
             Fit::Choice(variants) => Some(variants.iter().flat_map(|variant| &variant.shared)),
             Fit::Never | Fit::Plain(_) => None,
@@ -93,11 +100,11 @@ impl Load {
 /// The sizes of servers: those of one size draw the same wherever they may be.
 #[derive(Debug)]
 pub(super) struct Sizes<'p> {
-    problem: &'p Problem,
+    pub(super) problem: &'p Problem,
     /// The size of each server.
     pub(super) of: Vec<usize>,
     /// A server of each size.
-    first: Vec<usize>,
+    pub(super) first: Vec<usize>,
     /// For each pool, whether more than one host draws on it.
     pub(super) shared: Vec<bool>,
     /// For each host, whether there are sizes that can be there in several ways. Whoever is there
@@ -114,11 +121,15 @@ impl<'p> Sizes<'p> {
         let (mut of, mut first) = (Vec::new(), Vec::new());
         for (nth, server) in problem.servers.iter().enumerate() {
             let pointer = Arc::as_ptr(&server.ways);
+            if clock.is_up_after(1) {
+                break;
+            }
             let size = by_pointer.get(&pointer).copied().unwrap_or_else(|| {
                 clock.is_up_after(4 * problem.hosts.len());
                 let alike = by_look.entry(look(server)).or_default();
                 let known = alike.iter().find(|size| {
                     let other: &usize = &first[**size];
+                    clock.is_up_after(1 + problem.hosts.len() / 4);
                     open(server).eq(open(&problem.servers[*other]))
                 });
                 known.copied().unwrap_or_else(|| {
@@ -141,11 +152,18 @@ impl<'p> Sizes<'p> {
         sizes
     }
 
+    /// How many sizes there are.
+    pub(super) fn count(&self) -> usize {
+        self.first.len()
+    }
+
     fn find_shared(&mut self, clock: &mut Clock<'_>) {
         let mut owner = vec![None; self.shared.len()];
         for server in &self.first {
-            for (host, ways) in self.problem.servers[*server].ways.iter().enumerate() {
-                clock.is_up_after(1 + ways.len());
+            for (host, ways) in self.problem.servers[*server].ways.by_host() {
+                if clock.is_up_after(1 + 2 * ways.len()) {
+                    return;
+                }
                 for (pool, amount) in ways.iter().flat_map(|Way(draws)| draws) {
                     let Some(owner) = owner.get_mut(*pool).filter(|_| *amount > 0) else {
                         continue;
@@ -156,46 +174,14 @@ impl<'p> Sizes<'p> {
         }
     }
 
-    /// The ways of every size on a host in one row of numbers, with numbers of their own for the pools
-    /// that no other host draws on, and what is free there. Of hosts with the same form, one is like
-    /// the other.
-    pub(super) fn form(&self, host: usize) -> Vec<u64> {
-        let mut own: Vec<usize> = Vec::new();
-        let mut form = Vec::new();
-        for server in &self.first {
-            let ways = self.problem.servers[*server].ways.get(host).map(Vec::as_slice);
-            let ways = ways.unwrap_or_default();
-            form.push(ways.len() as u64);
-            for Way(draws) in ways {
-                form.push(draws.len() as u64);
-                for (pool, amount) in draws {
-                    form.extend([self.renamed(*pool, &mut own), *amount]);
-                }
-            }
-        }
-        for pool in own.iter().filter_map(|pool| self.problem.pools.get(*pool)) {
-            form.extend([pool.class as u64, pool.free]);
-        }
-        form
-    }
-
-    fn renamed(&self, pool: usize, own: &mut Vec<usize>) -> u64 {
-        if self.shared.get(pool).is_none_or(|shared| *shared) {
-            return pool as u64;
-        }
-        let known = own.iter().position(|it| *it == pool).unwrap_or_else(|| {
-            own.push(pool);
-            own.len() - 1
-        });
-        (self.shared.len() + known) as u64
-    }
-
     /// For each pool that more than one host draws on, those hosts; none for the others.
     pub(super) fn sharing(&self, clock: &mut Clock<'_>) -> Vec<Vec<usize>> {
         let mut sharing = vec![Vec::new(); self.shared.len()];
         for server in &self.first {
-            for (host, ways) in self.problem.servers[*server].ways.iter().enumerate() {
-                clock.is_up_after(1 + ways.len());
+            for (host, ways) in self.problem.servers[*server].ways.by_host() {
+                if clock.is_up_after(1 + 2 * ways.len()) {
+                    return sharing;
+                }
                 for (pool, _) in ways.iter().flat_map(|Way(draws)| draws) {
                     if self.shared.get(*pool).is_some_and(|shared| *shared) {
                         sharing[*pool].push(host);
@@ -215,9 +201,11 @@ impl<'p> Sizes<'p> {
         let mut counted = vec![false; self.shared.len()];
         let mut free = vec![vec![0; self.classes]; self.problem.hosts.len()];
         for server in &self.first {
-            let at = self.problem.servers[*server].ways.iter().zip(&mut free);
-            for (ways, free) in at {
-                clock.is_up_after(1 + 2 * ways.len());
+            for (host, ways) in self.problem.servers[*server].ways.by_host() {
+                if clock.is_up_after(1 + 2 * ways.len()) {
+                    return free;
+                }
+                let Some(free) = free.get_mut(host) else { continue };
                 let draws = ways.iter().flat_map(|Way(draws)| draws);
                 for (pool, _) in draws.filter(|(_, amount)| *amount > 0) {
                     let Some(it) = self.problem.pools.get(*pool) else { continue };
@@ -236,12 +224,13 @@ impl<'p> Sizes<'p> {
     }
 
     fn find_choice(&mut self, clock: &mut Clock<'_>) {
+        let problem = self.problem;
         for size in 0..self.first.len() {
-            for host in 0..self.has_choice.len() {
-                let ways =
-                    self.problem.servers[self.first[size]].ways.get(host).map_or(0, Vec::len);
-                clock.is_up_after(1 + 4 * ways);
-                if ways > 1 && !self.has_choice[host] {
+            for (host, ways) in problem.servers[self.first[size]].ways.by_host() {
+                if clock.is_up_after(1 + 8 * ways.len()) {
+                    return;
+                }
+                if ways.len() > 1 && self.has_choice.get(host) == Some(&false) {
                     self.has_choice[host] = self.options(size, host).len() > 1;
                 }
             }
@@ -250,15 +239,24 @@ impl<'p> Sizes<'p> {
 
     /// What servers of these sizes draw together. Its servers are in the order of the sizes.
     pub(super) fn load(&self, sizes: &[usize], clock: &mut Clock<'_>) -> Load {
-        let mut load =
-            Load { plain: Vec::new(), at: Vec::new(), least: Vec::new(), least_own: Vec::new() };
+        let mut load = Load {
+            plain: Vec::new(),
+            few: self.few(sizes),
+            at: Vec::new(),
+            least: Vec::new(),
+            least_own: Vec::new(),
+        };
         let (mut least, mut own) = (None, None);
-        for host in 0..self.problem.hosts.len() {
-            if clock.is_up_after(4 * sizes.len()) {
+        let few = load.few.clone();
+        for nth in 0..few.as_ref().map_or(self.problem.hosts.len(), Vec::len) {
+            let host = few.as_ref().map_or(nth, |few| few[nth]);
+            let before = load.plain.len();
+            clock.is_up_after(4 * sizes.len() + self.classes);
+            let fit = self.fit(sizes, host, &mut load.plain, clock);
+            load.at.push(fit);
+            if clock.is_up_with(4 + 2 * (load.plain.len() - before)) {
                 break;
             }
-            let fit = self.fit(sizes, host, &mut load.plain);
-            load.at.push(fit);
             match load.at(host) {
                 Demand::Never => {}
                 Demand::Plain(draws) => {
@@ -267,6 +265,8 @@ impl<'p> Sizes<'p> {
                     lower(&mut own, self.by_class(draws.iter().filter(is_own)));
                 }
                 Demand::Choice(variants) => {
+                    let ways = variants.iter().flat_map(|it| &it.members).map(|it| it.ways.len());
+                    clock.is_up_after(2 * (self.classes + 2) * ways.sum::<usize>());
                     lower(&mut least, self.least_of(variants, true));
                     lower(&mut own, self.least_of(variants, false));
                 }
@@ -277,9 +277,18 @@ impl<'p> Sizes<'p> {
         load
     }
 
-    fn fit(&self, sizes: &[usize], host: usize, plain: &mut Draws) -> Fit {
+    /// The hosts where a server of each of these sizes has ways, if those are few.
+    fn few(&self, sizes: &[usize]) -> Option<Vec<usize>> {
+        let ways = |size: &usize| &self.problem.servers[self.first[*size]].ways;
+        let fewest = sizes.iter().map(ways).min_by_key(|ways| ways.hosts())?;
+        let is_few = fewest.hosts() < self.problem.hosts.len() / 4;
+        let hosts = fewest.by_host().map(|(host, _)| host);
+        is_few.then(|| hosts.filter(|host| *host < self.problem.hosts.len()).collect())
+    }
+
+    fn fit(&self, sizes: &[usize], host: usize, plain: &mut Draws, clock: &mut Clock<'_>) -> Fit {
         if let [size] = sizes
-            && let Some([Way(draws)]) = self.ways(*size, host)
+            && let [Way(draws)] = self.ways(*size, host)
             && !self.has_choice[host]
             && draws.is_sorted_by(|one, other| one.0 < other.0)
         {
@@ -305,36 +314,68 @@ impl<'p> Sizes<'p> {
             plain.extend(draws);
             return Fit::Plain(from..plain.len());
         }
+        self.choice(sizes, options, clock)
+    }
+
+    /// All variants of servers of these sizes with these options. There may be very many.
+    fn choice(
+        &self,
+        sizes: &[usize],
+        options: Vec<Vec<(usize, Draws)>>,
+        clock: &mut Clock<'_>,
+    ) -> Fit {
         let mut variants = vec![(Variant::default(), 0)];
+        let mut kept = 0;
         for (nth, ways) in options.into_iter().enumerate() {
             let is_same = nth > 0 && sizes[nth] == sizes[nth - 1];
             let members = self.members(ways);
-            let longer = |(variant, last): &(Variant, usize)| {
+            let mut longer = Vec::new();
+            let mut numbers = 0;
+            for (variant, last) in variants {
                 // Servers of one size can be exchanged: the later has no earlier choice.
-                let from = if is_same { *last } else { 0 };
-                let longer = members.iter().enumerate().skip(from).map(|(choice, it)| {
-                    let mut variant = variant.clone();
-                    variant.shared = merged(variant.shared.iter().chain(&it.0).copied());
-                    variant.members.push(it.1.clone());
-                    (variant, choice)
-                });
-                longer.collect::<Vec<_>>()
-            };
-            variants = variants.iter().flat_map(longer).collect();
-            variants.retain(|(variant, _)| self.is_there(&variant.shared));
+                let from = if is_same { last } else { 0 };
+                let mut variant = Some(variant);
+                for (choice, it) in members.iter().enumerate().skip(from) {
+                    // The last one needs no copy.
+                    let is_last = choice + 1 == members.len();
+                    let next = if is_last { variant.take() } else { variant.clone() };
+                    let Some(mut next) = next else { continue };
+                    next.shared = merged(next.shared.iter().chain(&it.0).copied());
+                    if clock.is_up_after(2 + next.shared.len()) {
+                        return Fit::Never;
+                    }
+                    if self.is_there(&next.shared) {
+                        next.members.push(it.1.clone());
+                        let of_member = 4 + 6 * it.1.ways.len();
+                        let size = 8 + 2 * next.shared.len() + of_member * next.members.len();
+                        if !is_last && clock.is_up_after(size) {
+                            return Fit::Never;
+                        }
+                        numbers += size;
+                        longer.push((next, choice));
+                    }
+                }
+                // What is longer comes beside what was there, and then in its place.
+                if !clock.has_room_for(numbers) {
+                    return Fit::Never;
+                }
+            }
+            kept = numbers;
+            variants = longer;
         }
+        clock.is_up_with(kept);
         let variants: Vec<Variant> = variants.into_iter().map(|(variant, _)| variant).collect();
         if variants.is_empty() { Fit::Never } else { Fit::Choice(variants) }
     }
 
-    fn ways(&self, size: usize, host: usize) -> Option<&'p [Way]> {
-        self.problem.servers[self.first[size]].ways.get(host).map(Vec::as_slice)
+    fn ways(&self, size: usize, host: usize) -> &'p [Way] {
+        self.problem.servers[self.first[size]].ways.on(host)
     }
 
     /// The ways of a size on a host for which there is enough, each once.
     fn options(&self, size: usize, host: usize) -> Vec<(usize, Draws)> {
         let mut options: Vec<(usize, Draws)> = Vec::new();
-        for (nth, Way(draws)) in self.ways(size, host).into_iter().flatten().enumerate() {
+        for (nth, Way(draws)) in self.ways(size, host).iter().enumerate() {
             let draws = merged(draws.iter().copied());
             if self.is_there(&draws) && !options.iter().any(|(_, known)| *known == draws) {
                 options.push((nth, draws));
@@ -409,9 +450,7 @@ fn lower(least: &mut Option<Vec<u64>>, other: Vec<u64>) {
 
 /// The ways of a server where it may be, with the host, and none are ways like others.
 fn open(server: &Server) -> impl Iterator<Item = (usize, &[Way])> {
-    let open = server.may_be_on.iter().enumerate().filter(|(_, may)| **may);
-    let ways = |host: usize| server.ways.get(host).map(Vec::as_slice).unwrap_or_default();
-    open.map(move |(host, _)| (host, ways(host)))
+    server.may_be_on.hosts().map(|host| (host, server.ways.on(host)))
 }
 
 /// What a server looks like: where it may be first and last, and how.

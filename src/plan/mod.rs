@@ -9,9 +9,9 @@
 //!
 //! Before the search, [`units`] are what rules are about, [`bundle`] joins servers that can only be
 //! placed as one, [`load`] is what those draw on, [`kind`] says which of them and [`alike`] which hosts
-//! stand for each other, and [`setting`] is all of that. During it, [`stock`] is what is left and
-//! [`packing`] how servers with a choice share a host, [`domain`] is where each kind can go, and
-//! [`state`] a placement in the making. [`bound`] is what that costs at the least, by way of
+//! stand for each other, by their [`form`], and [`setting`] is all of that. During it, [`stock`] is what is
+//! left and [`packing`] how servers with a choice share a host, [`domain`] is where each kind can go,
+//! and [`state`] a placement in the making. [`bound`] is what that costs at the least, by way of
 //! [`limits`], [`room`] and [`few`]; [`filter`] leaves out places that are too dear, [`precheck`] sees
 //! what never works. [`search`] goes in rounds of [`dive`] and [`improve`], and [`clock`] ends it.
 //!
@@ -28,6 +28,7 @@ mod domain;
 mod explain;
 mod few;
 mod filter;
+mod form;
 pub mod groups;
 mod improve;
 mod kind;
@@ -41,12 +42,15 @@ mod setting;
 mod state;
 mod stock;
 mod units;
+mod ways;
 
 use std::sync::Arc;
 
+pub use self::clock::Clock;
 pub use self::cost::Cost;
-pub use self::explain::{Conflict, explain};
-pub use self::search::{Outcome, Place, Solution, solve};
+pub use self::explain::{Conflict, Count, explain, explain_by};
+pub use self::search::{Outcome, Place, Solution, solve, solve_by};
+pub use self::ways::{Open, Way, Ways};
 
 /// What is to be placed, and where it can be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,25 +90,6 @@ pub struct Host {
     pub in_use: bool,
 }
 
-/// What a server draws on when it is put somewhere: pools, by their position in [`Problem::pools`],
-/// and amounts. A pool that there is not has nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Way(pub Vec<(usize, u64)>);
-
-impl Way {
-    /// Whether a server alone finds as much as this.
-    fn fits_in(&self, pools: &[Pool]) -> bool {
-        self.0.iter().all(|(pool, amount)| {
-            let drawn = self.0.iter().filter(|(other, _)| other == pool);
-            let drawn = drawn.fold(0_u64, |sum, (_, amount)| sum.saturating_add(*amount));
-            *amount == 0 || drawn <= pools.get(*pool).map_or(0, |pool| pool.free)
-        })
-    }
-}
-
-/// For each host, the ways in which a server of a size can be put there; none if it cannot.
-pub type Ways = Vec<Vec<Way>>;
-
 /// Something to be placed.
 ///
 /// One that must stay where it is, and whose allocations are no longer free, may be on that host only
@@ -114,8 +99,8 @@ pub struct Server {
     /// In which ways it can be put on each host, as far as room is concerned. Servers of one size
     /// share it.
     pub ways: Arc<Ways>,
-    /// For each host, whether it may be there for reasons other than room.
-    pub may_be_on: Vec<bool>,
+    /// Where it may be for reasons other than room.
+    pub may_be_on: Open,
     /// Where it is at present. To be elsewhere is a move.
     pub is_on: Option<usize>,
 }
@@ -147,6 +132,14 @@ impl Rule {
     pub fn level(&self) -> Level {
         match self {
             Self::Together(level, _) | Self::Apart(level, _) | Self::Alone(level, _) => *level,
+        }
+    }
+
+    /// How many servers it binds.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Together(_, servers) | Self::Alone(_, servers) => servers.len(),
+            Self::Apart(_, parts) => parts.iter().map(|part| 1 + part.len()).sum(),
         }
     }
 

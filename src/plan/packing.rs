@@ -7,6 +7,9 @@ use std::collections::HashSet;
 use super::clock::Clock;
 use super::load::Member;
 
+/// Situations that are remembered to have led nowhere; others may be met again.
+const FAILED_MAX: usize = 50_000;
+
 /// A way for each member, by its position among the ways of the member, so that all of them together
 /// draw no more than is left. Nothing is taken.
 ///
@@ -22,6 +25,7 @@ pub(super) fn pack(
         let ways = members[*nth].ways.iter();
         ways.map(|(_, draws)| draws.iter().map(|(_, amount)| u128::from(*amount)).sum()).max()
     };
+    clock.is_up_after(members.iter().map(|member| 8 * member.ways.len()).sum());
     order.sort_by_cached_key(|nth| {
         (std::cmp::Reverse(most(nth).unwrap_or(0_u128)), &members[*nth].ways)
     });
@@ -89,7 +93,9 @@ impl Packing<'_> {
                 }
             } else {
                 let situation = self.situation(self.first_way(), left);
-                self.failed.insert(situation);
+                if self.failed.len() < FAILED_MAX {
+                    self.failed.insert(situation);
+                }
             }
             let Some(last) = self.chosen.pop() else { return false };
             give(left, &self.members[self.chosen.len()].ways[last].1);

@@ -2,7 +2,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, rules and units are numbered densely")]
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use super::clock::Clock;
 use super::state::State;
@@ -18,10 +18,14 @@ pub(super) fn rule_out_units(state: &mut State<'_>, clock: &mut Clock<'_>) {
         }
         for unit in 0..setting.units.count(*level) {
             let hosts = setting.units.hosts(*level, unit);
-            if clock.is_up_after(2 * hosts.len() * setting.bound[number].len()) {
+            if clock.is_up_after(1 + 2 * hosts.len() * setting.bound[number].len()) {
                 return;
             }
-            if !can_hold(state, number, *level, hosts) {
+            let can_hold = can_hold(state, number, (*level, hosts), clock);
+            if clock.is_up() {
+                return;
+            }
+            if !can_hold {
                 for (kind, _) in &setting.bound[number] {
                     state.rule_out(*kind, hosts, true);
                 }
@@ -32,7 +36,12 @@ pub(super) fn rule_out_units(state: &mut State<'_>, clock: &mut Clock<'_>) {
 
 /// Whether there is room on the hosts of a unit for all that have to be in one, as far as can be
 /// seen.
-fn can_hold(state: &State<'_>, rule: usize, level: Level, hosts: &[usize]) -> bool {
+fn can_hold(
+    state: &State<'_>,
+    rule: usize,
+    (level, hosts): (Level, &[usize]),
+    clock: &mut Clock<'_>,
+) -> bool {
     let setting = state.setting;
     let bound = &setting.bound[rule];
     let is_open = |kind: usize, host: usize| state.domains.is_open(kind, host);
@@ -47,12 +56,14 @@ fn can_hold(state: &State<'_>, rule: usize, level: Level, hosts: &[usize]) -> bo
             let kind = &setting.kinds[*kind];
             u128::from(setting.loads[kind.load].least_own[class]) * kind.bundles.len() as u128
         });
+        clock.is_up_after(bound.len() + hosts.len());
         needed.sum::<u128>() <= hosts.iter().map(|host| state.own_left[*host][class]).sum()
     });
     has_slots
         && has_room
         && setting.problem.rules.iter().enumerate().all(|(apart, rule)| {
-            if !matches!(rule, Rule::Apart(Level::Host, _)) {
+            let is_apart = matches!(rule, Rule::Apart(Level::Host, _));
+            if !is_apart || clock.is_up_after(4 * bound.len()) {
                 return true;
             }
             let both = bound.iter().filter(|(kind, _)| {
@@ -63,6 +74,7 @@ fn can_hold(state: &State<'_>, rule: usize, level: Level, hosts: &[usize]) -> bo
             let rules = bundles.flat_map(|bundle| &setting.bundles[*bundle].rules);
             let mut parts: Vec<usize> =
                 rules.filter(|(other, _)| *other == apart).map(|(_, part)| *part).collect();
+            clock.is_up_after(4 * parts.len() + hosts.len() * kinds.len());
             parts.sort_unstable();
             parts.dedup();
             let open = hosts.iter().filter(|host| kinds.iter().any(|kind| is_open(*kind, **host)));
@@ -81,15 +93,15 @@ pub(super) fn can_be_apart(state: &State<'_>, clock: &mut Clock<'_>) -> bool {
 /// kind are one node.
 fn match_units(state: &State<'_>, rule: usize, level: Level, clock: &mut Clock<'_>) -> bool {
     let setting = state.setting;
-    let mut named = Vec::new();
+    let mut named = HashSet::new();
     let mut matching = Matching { open: Vec::new(), taken: vec![None; setting.units.count(level)] };
     for (kind, part) in &setting.bound[rule] {
         // One kind of a part stands for it: where that cannot be, the part cannot be either.
-        if part.is_some_and(|part| named.contains(&part)) {
+        if part.is_some_and(|part| !named.insert(part)) {
             continue;
         }
-        named.extend(*part);
-        if clock.is_up_after(2 * setting.problem.hosts.len()) {
+        let units = matching.taken.len();
+        if clock.is_up_with(units / 8) || clock.is_up_after(2 * setting.problem.hosts.len()) {
             return true;
         }
         let mut open = vec![false; matching.taken.len()];
@@ -122,7 +134,7 @@ impl Matching {
         let mut from: Vec<Option<(usize, usize)>> = vec![None; self.open.len()];
         let mut queue = VecDeque::from([kind]);
         while let Some(next) = queue.pop_front() {
-            if clock.is_up_after(self.taken.len()) {
+            if clock.is_up_after(self.taken.len() + self.open.len() / 16) {
                 return false;
             }
             for unit in 0..self.taken.len() {

@@ -4,10 +4,16 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts and rules are numbered densely")]
 
+use std::collections::HashMap;
+
 use super::bound::{fewest_moves, left};
+use super::clock::Clock;
 use super::few::Few;
 use super::limits::Limits;
 use super::state::State;
+
+/// Whether hosts may be gone to.
+type IsUsable<'u> = &'u dyn Fn(usize) -> bool;
 
 /// What the hosts cost at the least where those that are left go.
 #[derive(Debug)]
@@ -31,20 +37,23 @@ impl LeastRoom {
 /// more of them are moved than has to be. `None` if they cannot go there.
 ///
 /// If it is said how many racks they come to beside those that have been come to, and whether to hosts
-/// in use only, they are in no others.
+/// in use only, they are in no others. It is of no use once the time is up.
 pub(super) fn least_room(
     state: &State<'_>,
     limits: &Limits,
-    more_racks: Option<(u64, bool)>,
-    is_usable: impl Fn(usize) -> bool,
+    (more_racks, is_usable): (Option<(u64, bool)>, IsUsable<'_>),
+    clock: &mut Clock<'_>,
 ) -> Option<LeastRoom> {
+    clock.is_up_after(4 * state.left.len());
     let mut crowds = crowds(state, limits);
     let mut open = crowds.len();
     for host in &state.setting.by_room {
-        if open == 0 {
+        if open == 0 || clock.is_up_after(1) {
             break;
         }
         if is_usable(*host) {
+            let open_ones = crowds.iter().filter(|it| it.is_open());
+            clock.is_up_after(open_ones.map(|it| 4 * it.members.len()).sum());
             let room = state.setting.rooms[*host];
             for crowd in crowds.iter_mut().filter(|it| it.is_open()) {
                 open -= usize::from(crowd.fill(state, *host, room));
@@ -53,7 +62,7 @@ pub(super) fn least_room(
     }
     for crowd in &mut crowds {
         let few = crowd.rule.zip(more_racks);
-        crowd.few = few.and_then(|(rule, racks)| Few::of(state, limits, rule, racks));
+        crowd.few = few.and_then(|(rule, racks)| Few::of(state, limits, (rule, racks), clock));
     }
     let is_there = open == 0 && crowds.iter().all(Crowd::is_in_few);
     is_there.then_some(LeastRoom { crowds })
@@ -87,13 +96,14 @@ struct Filling {
 
 fn crowds(state: &State<'_>, limits: &Limits) -> Vec<Crowd> {
     let mut crowds: Vec<Crowd> = Vec::new();
+    let mut known: HashMap<usize, usize> = HashMap::new();
     for (kind, left) in left(state) {
         let rule = limits.crowds[kind];
-        let known = crowds.iter().position(|it| rule.is_some() && it.rule == rule);
-        let at = known.unwrap_or_else(|| {
+        let next = crowds.len();
+        let at = rule.map_or(next, |rule| *known.entry(rule).or_insert(next));
+        if at == next {
             crowds.push(Crowd { rule, ..Crowd::default() });
-            crowds.len() - 1
-        });
+        }
         let servers = state.setting.kinds[kind].servers;
         let moves = fewest_moves(state, kind);
         let it = Filling { kind, left, moves, servers, bundles: left, sum: 0, last: 0 };

@@ -69,6 +69,11 @@ pub fn solve(problem: &Problem, mut is_time_up: impl FnMut() -> bool) -> Outcome
     search(problem, &mut Clock::new(&mut is_time_up), Aim::Best)
 }
 
+/// The same, until a clock says that it has to end.
+pub fn solve_by(problem: &Problem, clock: &mut Clock<'_>) -> Outcome {
+    search(problem, clock, Aim::Best)
+}
+
 /// What is searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aim {
@@ -79,6 +84,14 @@ pub(super) enum Aim {
 }
 
 pub(super) fn search(problem: &Problem, clock: &mut Clock<'_>, aim: Aim) -> Outcome {
+    let kept = clock.kept();
+    let outcome = search_for(problem, clock, aim);
+    // What the search has kept is gone with it.
+    clock.let_go_to(kept);
+    outcome
+}
+
+fn search_for(problem: &Problem, clock: &mut Clock<'_>, aim: Aim) -> Outcome {
     let setting = Setting::of(problem, clock);
     if clock.is_up() {
         return Outcome::OutOfTime;
@@ -86,6 +99,10 @@ pub(super) fn search(problem: &Problem, clock: &mut Clock<'_>, aim: Aim) -> Outc
     let Some(setting) = setting else { return Outcome::Impossible };
     let mut state = State::new(&setting, clock);
     rule_out_units(&mut state, clock);
+    // What follows is of no use once the time is up.
+    if clock.is_up() {
+        return Outcome::OutOfTime;
+    }
     let limits = Limits::of(&state, clock);
     let can_be_apart = can_be_apart(&state, clock);
     if clock.is_up() {
@@ -94,9 +111,11 @@ pub(super) fn search(problem: &Problem, clock: &mut Clock<'_>, aim: Aim) -> Outc
     if !can_be_apart {
         return Outcome::Impossible;
     }
-    let Some(Bound { least, .. }) = bound(&state, &limits, None) else {
-        return Outcome::Impossible;
-    };
+    let first = bound(&state, &limits, None, clock);
+    if clock.is_up() {
+        return Outcome::OutOfTime;
+    }
+    let Some(Bound { least, .. }) = first else { return Outcome::Impossible };
     let enough = match aim {
         Aim::Best => least,
         Aim::Any => Cost { moved: u64::MAX, ..Cost::default() },

@@ -6,6 +6,7 @@ use super::alike::Alike;
 use super::bundle::{Bundle, bundles};
 use super::clock::Clock;
 use super::cost::rooms;
+use super::domain;
 use super::kind::{Kind, kinds};
 use super::load::{Load, Sizes};
 use super::units::Units;
@@ -38,12 +39,20 @@ pub(super) struct Setting<'p> {
 
 impl<'p> Setting<'p> {
     /// What is known of a problem. `None` if its rules contradict each other whatever the hosts are.
-    /// It is of no use once the time is up.
+    /// It is of no use, be it none, once the time is up.
     pub(super) fn of(problem: &'p Problem, clock: &mut Clock<'_>) -> Option<Self> {
         let units = Units::of(&problem.hosts);
         let sizes = Sizes::of(problem, clock);
+        // Several tables have an entry for each class and host.
+        clock.is_up_with(8 * sizes.classes * problem.hosts.len());
+        if clock.is_up() {
+            return None;
+        }
         let (bundles, loads) = bundles(problem, &units, &sizes, clock)?;
-        let kinds = kinds(problem, &bundles, &loads);
+        let kinds = kinds(problem, &bundles, &loads, clock);
+        if clock.is_up() {
+            return None;
+        }
         let rooms = rooms(problem);
         let mut by_room: Vec<usize> = (0..problem.hosts.len()).collect();
         by_room.sort_by_key(|host| rooms[*host]);
@@ -56,12 +65,8 @@ impl<'p> Setting<'p> {
         let keeping_out: Vec<usize> = (0..problem.rules.len())
             .filter(|rule| matches!(problem.rules[*rule], Rule::Alone(..)))
             .collect();
-        let mut kept_out = vec![Vec::new(); problem.rules.len()];
-        for rule in &keeping_out {
-            let is_free = |kind: &usize| !bound[*rule].iter().any(|(bound, _)| bound == kind);
-            kept_out[*rule] = (0..kinds.len()).filter(is_free).collect();
-        }
-        Some(Self {
+        let kept_out = kept_out(&bound, &keeping_out, kinds.len(), clock);
+        let setting = Self {
             problem,
             alike: Alike::of(problem, &units, &sizes, (&kinds, &bundles), clock),
             sharing: sizes.sharing(clock),
@@ -77,6 +82,29 @@ impl<'p> Setting<'p> {
             keeping_out,
             rooms,
             by_room,
-        })
+        };
+        let tallies = problem.rules.iter().map(|rule| 2 * setting.units.count(rule.level())).sum();
+        clock.is_up_with(tallies);
+        clock.is_up_with(domain::size(&setting));
+        Some(setting)
     }
+}
+
+/// For each rule that keeps others out, the kinds that it does not bind.
+fn kept_out(
+    bound: &[Vec<(usize, Option<usize>)>],
+    keeping_out: &[usize],
+    kinds: usize,
+    clock: &mut Clock<'_>,
+) -> Vec<Vec<usize>> {
+    let mut kept_out = vec![Vec::new(); bound.len()];
+    for rule in keeping_out {
+        if clock.is_up_with(kinds) {
+            break;
+        }
+        let mut is_bound = vec![false; kinds];
+        bound[*rule].iter().for_each(|(kind, _)| is_bound[*kind] = true);
+        kept_out[*rule] = (0..kinds).filter(|kind| !is_bound[*kind]).collect();
+    }
+    kept_out
 }

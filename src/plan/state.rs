@@ -67,8 +67,8 @@ impl<'p> State<'p> {
         });
         let mut state = Self {
             setting,
-            domains: Domains::new(setting),
-            stock: Stock::new(setting),
+            domains: Domains::new(setting, clock),
+            stock: Stock::new(setting, clock),
             spots: vec![None; setting.bundles.len()],
             left: setting.kinds.iter().map(|kind| kind.bundles.clone()).collect(),
             on_host: vec![0; problem.hosts.len()],
@@ -88,7 +88,7 @@ impl<'p> State<'p> {
             add(&mut state.needed, &setting.loads[bundle.load].least_own);
         }
         for host in 0..problem.hosts.len() {
-            if clock.is_up_after(8 * setting.loads.len()) {
+            if clock.is_up_after(8 * setting.loads.len() + setting.kinds.len()) {
                 break;
             }
             state.look_for_room(host, clock);
@@ -112,7 +112,9 @@ impl<'p> State<'p> {
         self.in_rack[rack] == 0
     }
 
-    /// Places a bundle that is left in the way of a variant, unless there is no room for that.
+    /// Places a bundle that is left in the way of a variant, unless there is no room for that. Once
+    /// the time is up, nothing of this state but places and what is drawn is to be relied on, and what
+    /// was placed last must not be taken back.
     pub(super) fn place(
         &mut self,
         bundle: usize,
@@ -146,7 +148,7 @@ impl<'p> State<'p> {
         self.room += setting.rooms[host] * kind.servers;
         self.left[it.kind].retain(|left| *left != bundle);
         self.spots[bundle] = Some((host, variant));
-        self.tally(bundle, host, true);
+        self.tally(bundle, host, true, clock);
         self.room_changed(host, clock);
         true
     }
@@ -180,7 +182,7 @@ impl<'p> State<'p> {
         self.moved -= kind.moves(host);
         self.room -= setting.rooms[host] * kind.servers;
         self.left[it.kind].push(bundle);
-        self.tally(bundle, host, false);
+        self.tally(bundle, host, false, clock);
         self.room_changed(host, clock);
     }
 
@@ -197,6 +199,9 @@ impl<'p> State<'p> {
     fn look_for_room(&mut self, host: usize, clock: &mut Clock<'_>) {
         clock.is_up_after(4 * self.setting.loads.len());
         for (nth, load) in self.setting.loads.iter().enumerate() {
+            if clock.is_up_after(1) {
+                return;
+            }
             let mut slots = self.stock.slots(nth, host, clock);
             if slots == u16::MAX {
                 let needs = load.least_own.iter().zip(&self.own_left[host]);
@@ -210,7 +215,7 @@ impl<'p> State<'p> {
     }
 
     /// Counts a bundle in or out for every rule, and rules hosts in or out for others.
-    fn tally(&mut self, bundle: usize, host: usize, is_in: bool) {
+    fn tally(&mut self, bundle: usize, host: usize, is_in: bool, clock: &mut Clock<'_>) {
         let setting = self.setting;
         let it = &setting.bundles[bundle];
         for (rule, part) in &it.rules {
@@ -223,7 +228,7 @@ impl<'p> State<'p> {
                 if let (Rule::Together(..), true) =
                     (&setting.problem.rules[*rule], level > Level::Host)
                 {
-                    self.confine(*rule, level, unit, is_in);
+                    self.confine(*rule, (level, unit), is_in, clock);
                 }
             }
             if !is_first {
@@ -234,17 +239,24 @@ impl<'p> State<'p> {
                 Rule::Apart(..) => {
                     let others = setting.bound[*rule].iter().filter(|(_, it)| *it != Some(*part));
                     for (kind, _) in others {
+                        if clock.is_up_after(4 * setting.units.hosts(level, unit).len()) {
+                            return;
+                        }
                         self.rule_out(*kind, setting.units.hosts(level, unit), is_in);
                     }
                 }
                 Rule::Alone(..) => {
                     for kind in &setting.kept_out[*rule] {
+                        if clock.is_up_after(4 * setting.units.hosts(level, unit).len()) {
+                            return;
+                        }
                         self.rule_out(*kind, setting.units.hosts(level, unit), is_in);
                     }
                 }
             }
         }
         for rule in &setting.keeping_out {
+            clock.is_up_after(1 + it.rules.len());
             if it.rules.iter().any(|(bound, _)| bound == rule) {
                 continue;
             }
@@ -252,6 +264,9 @@ impl<'p> State<'p> {
             let Some(unit) = setting.units.unit(level, host) else { continue };
             if change(&mut self.tallies[*rule][unit].others, is_in) {
                 for (kind, _) in &setting.bound[*rule] {
+                    if clock.is_up_after(4 * setting.units.hosts(level, unit).len()) {
+                        return;
+                    }
                     self.rule_out(*kind, setting.units.hosts(level, unit), is_in);
                 }
             }
@@ -259,9 +274,18 @@ impl<'p> State<'p> {
     }
 
     /// Keeps those of a rule in one unit, or lets them go anywhere again.
-    fn confine(&mut self, rule: usize, level: Level, unit: usize, is_in: bool) {
+    fn confine(
+        &mut self,
+        rule: usize,
+        (level, unit): (Level, usize),
+        is_in: bool,
+        clock: &mut Clock<'_>,
+    ) {
         let setting = self.setting;
         for (kind, _) in &setting.bound[rule] {
+            if clock.is_up_after(4 * setting.problem.hosts.len()) {
+                return;
+            }
             for host in 0..setting.problem.hosts.len() {
                 if setting.units.unit(level, host) != Some(unit) {
                     self.rule_out(*kind, &[host], is_in);

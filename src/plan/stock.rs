@@ -34,11 +34,11 @@ struct Chosen {
 }
 
 impl<'p> Stock<'p> {
-    pub(super) fn new(setting: &'p Setting<'p>) -> Self {
+    pub(super) fn new(setting: &'p Setting<'p>, clock: &mut Clock<'_>) -> Self {
         let pools = &setting.problem.pools;
         let mut most = vec![0; pools.len()];
         for load in &setting.loads {
-            load.most(&setting.sizes.shared, &mut most);
+            load.most(&setting.sizes.shared, &mut most, clock);
         }
         Self {
             setting,

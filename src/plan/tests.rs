@@ -37,7 +37,7 @@ fn one_way(need: u64, hosts: usize) -> Arc<Ways> {
 
 fn servers(count: usize, need: u64, hosts: usize) -> Vec<Server> {
     let ways = one_way(need, hosts);
-    vec![Server { ways, may_be_on: vec![true; hosts], is_on: None }; count]
+    vec![Server { ways, may_be_on: vec![true; hosts].into(), is_on: None }; count]
 }
 
 fn hosts_of(solution: &Solution) -> Vec<usize> {
@@ -87,7 +87,7 @@ fn broken(problem: &Problem, places: &[usize]) -> Option<&'static str> {
             Level::Cluster => problem.hosts[host].cluster,
         }
     };
-    if problem.servers.iter().zip(places).any(|(server, place)| !server.may_be_on[*place]) {
+    if problem.servers.iter().zip(places).any(|(server, place)| !server.may_be_on.has(*place)) {
         return Some("where it may be");
     }
     for rule in &problem.rules {
@@ -174,7 +174,7 @@ fn the_dead_end_of_greedy_planners_is_none() {
     let hosts = hosts(&[(2, 0), (3, 0)]);
     let mut servers = servers(2, 2, 2);
     servers[1].ways = one_way(1, 2);
-    servers[1].may_be_on = vec![true, false];
+    servers[1].may_be_on = vec![true, false].into();
     let pools = pools(&hosts);
     let problem = Problem { hosts, pools, servers, rules: Vec::new(), spread: false };
     assert_eq!(hosts_of(&placed(&problem).unwrap()), [1, 0]);
@@ -227,7 +227,7 @@ fn time_that_is_up_ends_it() {
     let mut problem = site(30, Vec::new());
     for (nth, server) in problem.servers.iter_mut().enumerate() {
         server.ways = one_way(1 + u64::from(nth % 2 == 0), 4);
-        server.may_be_on[nth % 4] = false;
+        server.may_be_on = (0..4).map(|host| host != nth % 4).collect();
     }
     problem.hosts.iter_mut().for_each(|host| host.free = vec![12]);
     problem.pools.iter_mut().for_each(|pool| pool.free = 12);
@@ -245,8 +245,10 @@ fn time_that_is_up_ends_it() {
 /// only if the second of the small ones joins the first.
 #[test]
 fn those_with_a_choice_make_way_for_others() {
-    let sized = |need: u64| Arc::new(vec![vec![Way(vec![(0, need)]), Way(vec![(1, need)])]]);
-    let server = |need: u64| Server { ways: sized(need), may_be_on: vec![true], is_on: None };
+    let ways = |need: u64| vec![Way(vec![(0, need)]), Way(vec![(1, need)])];
+    let sized = |need: u64| Arc::new(vec![ways(need)].into());
+    let server =
+        |need: u64| Server { ways: sized(need), may_be_on: vec![true].into(), is_on: None };
     let mut problem = Problem {
         hosts: vec![Host { free: vec![6], ..Host::default() }],
         pools: vec![Pool { class: 0, free: 3 }; 2],
@@ -267,7 +269,8 @@ fn those_with_a_choice_make_way_for_others() {
 #[test]
 fn who_has_a_choice_leaves_the_shared_pool_to_others() {
     let ways = vec![vec![Way(vec![(0, 2)]), Way(vec![(1, 2)])], vec![Way(vec![(0, 2)])]];
-    let server = Server { ways: Arc::new(ways), may_be_on: vec![true; 2], is_on: None };
+    let server =
+        Server { ways: Arc::new(ways.into()), may_be_on: vec![true; 2].into(), is_on: None };
     let mut problem = Problem {
         hosts: vec![Host::default(); 2],
         pools: vec![Pool { class: 0, free: 3 }, Pool { class: 0, free: 2 }],
@@ -284,8 +287,8 @@ fn who_has_a_choice_leaves_the_shared_pool_to_others() {
 fn who_is_pinned_draws_nothing() {
     let mut problem = site(2, Vec::new());
     let ways = vec![Vec::new(), Vec::new(), vec![Way::default()], Vec::new()];
-    let may_be_on = vec![false, false, true, false];
-    problem.servers.push(Server { ways: Arc::new(ways), may_be_on, is_on: Some(2) });
+    let may_be_on = vec![false, false, true, false].into();
+    problem.servers.push(Server { ways: Arc::new(ways.into()), may_be_on, is_on: Some(2) });
     problem.pools[2].free = 2;
     let solution = placed(&problem).unwrap();
     assert_eq!(hosts_of(&solution), [2, 2, 2]);
@@ -314,11 +317,11 @@ fn small_conflicts_come_first() {
 fn a_rule_that_does_not_matter_is_in_no_conflict() {
     let mut problem = site(5, vec![Rule::Together(Level::Host, vec![3, 4])]);
     problem.hosts.truncate(1);
-    problem.servers.iter_mut().for_each(|server| server.may_be_on.truncate(1));
+    problem.servers.iter_mut().for_each(|server| server.may_be_on = vec![true].into());
     problem.pools = vec![Pool { class: 0, free: 2 }, Pool { class: 1, free: 4 }];
     let draws = [[0, 1], [0, 1], [0, 1], [2, 0], [1, 2]];
     for (server, [one, other]) in problem.servers.iter_mut().zip(draws) {
-        server.ways = Arc::new(vec![vec![Way(vec![(0, one), (1, other)])]]);
+        server.ways = Arc::new(vec![vec![Way(vec![(0, one), (1, other)])]].into());
     }
     assert!(explain(&problem, never).rules.is_empty());
 }
@@ -356,11 +359,12 @@ fn bounds_add_up_what_kinds_lack() {
 #[test]
 fn sizes_are_told_apart_where_only_one_may_be() {
     let mut problem = site(2, Vec::new());
-    let mut ways = problem.servers[0].ways.to_vec();
-    problem.servers[0].may_be_on = vec![false, true, false, false];
+    let on = |host: usize| problem.servers[0].ways[host].to_vec();
+    let mut ways: Vec<Vec<Way>> = (0..4).map(on).collect();
+    problem.servers[0].may_be_on = vec![false, true, false, false].into();
     ways[0] = Vec::new();
-    problem.servers[1].ways = Arc::new(ways);
-    problem.servers[1].may_be_on = vec![true, true, false, false];
+    problem.servers[1].ways = Arc::new(ways.into());
+    problem.servers[1].may_be_on = vec![true, true, false, false].into();
     problem.pools[1].free = 1;
     assert_eq!(placed(&problem), None);
 }

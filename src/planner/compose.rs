@@ -1,31 +1,23 @@
 //! From a world and a stack to a problem for the solver: the hosts, what is free on them, in which
 //! ways servers of each size can be put there, and where each server may be.
 
-#![expect(clippy::indexing_slicing, reason = "hosts, servers and pools are numbered densely")]
-
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use super::Failure;
+use super::candidates::{Options, WAYS_MAX, candidates, in_time, sizes};
 use super::drift::{Stays, without_broken};
-use super::filter::{Filter, Reason, Scene};
+use super::filter::{Demands, Filter, Reason, Scene};
 use super::flavor::Size;
 use super::stack::{Server, Stack, Surroundings};
 use super::topology::{Spot, Topology};
-use crate::model::exclusive::EXCLUSIVE_TRAIT;
+use crate::model::provider::InventoryRow;
 use crate::model::{ClassId, ProviderId};
-use crate::plan::{self, Level, Pool, Problem, Rule, Way, Ways, groups};
-use crate::search::{self, Group as RequestGroup, Next, Request, Unknown};
+use crate::plan::{self, Clock, Level, Open, Pool, Problem, Rule, Way, Ways};
 use crate::world::{Changes, Provider, World};
-
-/// Ways in which a server can be put on one host, at the most. A tree may have thousands; those that
-/// are left out are choices of other providers for the same amounts.
-const WAYS_MAX: usize = 16;
-
-/// The trait of hosts that are not to get anything new.
-const DISABLED: &str = "COMPUTE_STATUS_DISABLED";
 
 /// A problem, and what its numbers mean.
 #[derive(Debug)]
@@ -42,6 +34,8 @@ pub(super) struct Composed {
     pub(super) memberships: Vec<BTreeSet<Uuid>>,
     /// Hosts that no server comes into question for, for want of room.
     pub(super) too_small: usize,
+    /// Hosts that may have more ways than were looked at.
+    pub(super) cut_short: usize,
     /// For each server, why it may not be on how many hosts.
     pub(super) ruled_out: Vec<BTreeMap<Reason, usize>>,
 }
@@ -54,27 +48,17 @@ pub(super) struct HostEntry {
     pub(super) spot: Spot,
 }
 
-/// The candidates for servers of one size: the amounts from each provider, by host.
-type Options = HashMap<ProviderId, Vec<Vec<(ProviderId, ClassId, i64)>>>;
-
 /// Composes the problem.
 pub(super) fn compose(
     world: &Arc<World>,
     stack: &Stack,
     around: &Surroundings,
-    is_time_up: &mut dyn FnMut() -> bool,
+    clock: &mut Clock<'_>,
 ) -> Result<Composed, Failure> {
-    let rules = stack.rules().map_err(|why| Failure::Senseless(senseless(stack, why)))?;
+    let rules = stack.rules().map_err(|why| Failure::Senseless(stack.words(why)))?;
     let (groups, all_rules): (Vec<usize>, Vec<Rule>) = rules.into_iter().unzip();
     let world = freed(world, stack);
     let topology = Topology::of(&world, around.racks_by_names);
-    let mut options: HashMap<&Size, Options> = HashMap::new();
-    for server in stack.servers.iter().filter(|server| !is_fixed(server)) {
-        if !options.contains_key(&server.size) {
-            let found = candidates(&world, &topology, &server.size, is_time_up)?;
-            options.insert(&server.size, found);
-        }
-    }
     let homes: Vec<Option<ProviderId>> = stack
         .servers
         .iter()
@@ -83,98 +67,163 @@ pub(super) fn compose(
             Some(topology.host_of(&world, &present.holds)?.id())
         })
         .collect();
-    let hosts = entries(&world, &topology, &options, &homes);
+    let sizes = sizes(stack, &homes)?;
+    let mut options: Vec<Options> = Vec::with_capacity(sizes.len());
+    let mut kept: Vec<usize> = Vec::with_capacity(sizes.len());
+    for size in &sizes {
+        let before = clock.kept();
+        options.push(candidates(&world, &topology, size, clock)?);
+        kept.push(clock.kept() - before);
+    }
+    let hosts = entries(&world, &topology, &options, &homes)?;
+    let cut_short = options.iter().flatten().filter(|(_, ways)| ways.len() >= WAYS_MAX);
+    let cut_short = cut_short.map(|(host, _)| host).collect::<HashSet<_>>().len();
     let mut composer = Composer::new(&world, &hosts);
-    let ways: HashMap<&Size, Arc<Ways>> =
-        options.iter().map(|(size, options)| (*size, Arc::new(composer.ways(options)))).collect();
+    let mut ways: HashMap<&Size, Arc<Ways>> = HashMap::new();
+    for ((size, options), kept) in sizes.into_iter().zip(options).zip(kept) {
+        ways.insert(size, Arc::new(composer.ways(&options, clock)?));
+        drop(options);
+        clock.let_go_to(clock.kept() - kept);
+    }
     let number: HashMap<ProviderId, usize> =
         hosts.iter().enumerate().map(|(nth, host)| (host.root, nth)).collect();
     let memberships = stored_groups(stack, &groups, &all_rules);
     let scene = Scene::new(&world, &topology, around, &hosts);
-    let filter = Filter::new(&scene, stack, memberships.clone());
-    let mut servers = Vec::new();
-    let mut ruled_out = Vec::new();
-    for (nth, server) in stack.servers.iter().enumerate() {
-        let is_on = homes[nth].and_then(|home| number.get(&home).copied());
-        if let (true, Some(home)) = (is_fixed(server), is_on) {
-            servers.push(fixed(home, hosts.len()));
-            ruled_out.push(BTreeMap::new());
+    let filter = Filter::new(&scene, stack, memberships.clone(), clock);
+    in_time(clock)?;
+    let is_on = homes.iter().map(|home| number.get(home.as_ref()?).copied());
+    let is_on: Vec<Option<usize>> = is_on.collect();
+    let Seated { servers, ruled_out } = seated(stack, &is_on, (&ways, &filter), clock)?;
+    let stays =
+        [Level::Host, Level::Rack, Level::Cluster].map(|level| stays(stack, &is_on, &hosts, level));
+    let rules = kept_rules(all_rules, &stays, clock)?;
+    let problem = composer.problem(servers, rules, stack.spread, clock)?;
+    let pools = composer.pools;
+    let too_small = hosts_in_all(&world, &topology, clock).saturating_sub(hosts.len());
+    in_time(clock)?;
+    Ok(Composed {
+        problem,
+        world,
+        hosts,
+        pools,
+        groups,
+        memberships,
+        too_small,
+        cut_short,
+        ruled_out,
+    })
+}
+
+/// Rules as far as servers that stay do not break them; it is told where those are at each level.
+fn kept_rules(
+    all: Vec<Rule>,
+    [host, rack, cluster]: &[Stays; 3],
+    clock: &mut Clock<'_>,
+) -> Result<Vec<Rule>, Failure> {
+    let mut rules = Vec::with_capacity(all.len());
+    for rule in all {
+        clock.is_up_after(4 * rule.size());
+        in_time(clock)?;
+        let stays = match rule.level() {
+            Level::Host => host,
+            Level::Rack => rack,
+            Level::Cluster => cluster,
+        };
+        rules.push(without_broken(rule, stays));
+    }
+    Ok(rules)
+}
+
+/// The servers of a problem, and for each of them why it may not be on how many hosts.
+struct Seated {
+    servers: Vec<plan::Server>,
+    ruled_out: Vec<BTreeMap<Reason, usize>>,
+}
+
+/// Where each server may be, and in which ways. What servers have in common they share.
+fn seated<'s>(
+    stack: &'s Stack,
+    is_on: &[Option<usize>],
+    (ways, filter): (&HashMap<&Size, Arc<Ways>>, &'s Filter<'_>),
+    clock: &mut Clock<'_>,
+) -> Result<Seated, Failure> {
+    type Sort<'k> = (&'k Size, Demands<'k>, Option<(usize, bool)>);
+    let mut staying: HashMap<usize, Arc<Ways>> = HashMap::new();
+    let mut known: HashMap<Sort<'s>, (plan::Server, BTreeMap<Reason, usize>)> = HashMap::new();
+    let mut seated = Seated { servers: Vec::new(), ruled_out: Vec::new() };
+    for (nth, (server, is_on)) in stack.servers.iter().zip(is_on).enumerate() {
+        clock.is_up_after(32);
+        in_time(clock)?;
+        if let (true, Some(home)) = (is_fixed(server), *is_on) {
+            let ways = staying.entry(home).or_insert_with(|| Arc::new(Ways::staying_on(home)));
+            let ways = Arc::clone(ways);
+            let may_be_on = Open::Only(home);
+            seated.servers.push(plan::Server { ways, may_be_on, is_on: Some(home) });
+            seated.ruled_out.push(BTreeMap::new());
             continue;
         }
-        let mut ways = ways.get(&server.size).cloned().unwrap_or_default();
+        // Its instance holds what it needs as long as it stays.
         let keeps = server.present.as_ref().is_some_and(|present| !present.ours);
-        if let (Some(home), true) = (is_on, keeps && !server.resized) {
-            // Its instance holds what it needs as long as it stays.
-            let stay =
-                |ways: &mut Ways| ways.get_mut(home).map(|here| here.insert(0, Way(Vec::new())));
-            stay(Arc::make_mut(&mut ways));
-        }
-        let (may_be_on, reasons) = filter.open_to(nth, &ways, is_on);
-        servers.push(plan::Server { ways, may_be_on, is_on });
-        ruled_out.push(reasons);
+        let stays = keeps && !server.resized;
+        let home = is_on.filter(|home| stays || filter.tells_homes_apart(*home));
+        let sort = (&server.size, filter.demands(nth), home.map(|home| (home, stays)));
+        let entry = match known.entry(sort) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let missing = || Failure::Broken(format!("server {} has no size", server.id));
+                let ways = ways.get(&server.size).ok_or_else(missing)?;
+                let ways = match home.filter(|_| stays) {
+                    Some(home) => Arc::new(ways.or_staying_on(home)),
+                    None => Arc::clone(ways),
+                };
+                let (may_be_on, reasons) = filter.open_to(nth, &ways, *is_on, clock);
+                entry.insert((plan::Server { ways, may_be_on, is_on: None }, reasons))
+            }
+        };
+        let (it, reasons) = &*entry;
+        seated.servers.push(plan::Server { is_on: *is_on, ..it.clone() });
+        seated.ruled_out.push(reasons.clone());
     }
-    let stays = |level| stays(stack, &homes, &hosts, &number, level);
-    let rules = all_rules.into_iter().map(|rule| {
-        let stays = stays(rule.level());
-        without_broken(rule, &stays)
-    });
-    let problem = composer.problem(servers, rules.collect(), stack.spread);
-    let pools = composer.pools;
-    let too_small = hosts_in_all(&world, &topology).saturating_sub(hosts.len());
-    Ok(Composed { problem, world, hosts, pools, groups, memberships, too_small, ruled_out })
+    Ok(seated)
 }
 
 /// Trees that have something of their own to give.
-fn hosts_in_all(world: &World, topology: &Topology) -> usize {
-    let has_own = |root: &Provider<'_>| {
-        root.tree().any(|it| !topology.is_shared(&it) && it.inventories().next().is_some())
-    };
-    world.trees().filter(has_own).count()
+fn hosts_in_all(world: &World, topology: &Topology, clock: &mut Clock<'_>) -> usize {
+    let mut count = 0;
+    for root in world.trees() {
+        let mut looked_at = 0;
+        let has_own = root.tree().any(|it| {
+            looked_at += 4;
+            !topology.is_shared(&it) && it.inventories().next().is_some()
+        });
+        count += usize::from(has_own);
+        if clock.is_up_after(looked_at) {
+            break;
+        }
+    }
+    count
 }
 
-/// Where those are who have to stay, at a level.
-fn stays(
-    stack: &Stack,
-    homes: &[Option<ProviderId>],
-    hosts: &[HostEntry],
-    number: &HashMap<ProviderId, usize>,
-    level: Level,
-) -> Stays {
-    let fixed = stack.servers.iter().enumerate().filter(|(_, server)| is_fixed(server));
-    let unit = |server: usize| {
-        let host = *number.get(&homes[server]?)?;
-        let name = hosts[host].spot.unit(level, &hosts[host].name)?;
-        // The first host of a unit stands for it.
-        hosts.iter().position(|it| it.spot.unit(level, &it.name) == Some(name))
+/// Where those are who have to stay, at a level. The first host of a unit stands for it.
+fn stays(stack: &Stack, is_on: &[Option<usize>], hosts: &[HostEntry], level: Level) -> Stays {
+    let mut first: HashMap<&str, usize> = HashMap::new();
+    for (nth, host) in hosts.iter().enumerate() {
+        if let Some(name) = host.spot.unit(level, &host.name) {
+            first.entry(name).or_insert(nth);
+        }
+    }
+    let unit = |home: Option<usize>| {
+        let host = hosts.get(home?)?;
+        first.get(host.spot.unit(level, &host.name)?).copied()
     };
-    fixed.map(|(server, _)| (server, unit(server))).collect()
+    let fixed = stack.servers.iter().zip(is_on).enumerate();
+    let fixed = fixed.filter(|(_, (server, _))| is_fixed(server));
+    fixed.map(|(server, (_, home))| (server, unit(*home))).collect()
 }
 
 /// Whether a server has to stay where it is. One that is nowhere cannot.
 pub(super) fn is_fixed(server: &Server) -> bool {
     server.fixed && server.present.as_ref().is_some_and(|present| !present.holds.is_empty())
-}
-
-/// Why groups make no sense, with their names.
-fn senseless(stack: &Stack, why: groups::Senseless) -> String {
-    use groups::Senseless::{AloneTwice, ApartFromItself, Cycle, HigherInside, Unknown};
-    let group = |nth: usize| stack.groups.get(nth).map_or("?", |it| it.name.as_str());
-    let server = |nth: usize| stack.servers.get(nth).map_or("?", |it| it.name.as_str());
-    match why {
-        Cycle(it) => format!("group '{}' is inside of itself", group(it)),
-        Unknown(it) => format!("group '{}' has a member that does not exist", group(it)),
-        HigherInside { inner, outer } => format!(
-            "grouping scope: nested group's level is higher: '{}' in '{}'",
-            group(inner),
-            group(outer)
-        ),
-        ApartFromItself { server: it, group: of } => {
-            format!("server '{}' is in two members of diversity group '{}'", server(it), group(of))
-        }
-        AloneTwice { server: it } => {
-            format!("server '{}' is in more than one exclusivity group of one level", server(it))
-        }
-    }
 }
 
 /// The world as if servers that may move held nothing, and those that go neither.
@@ -195,6 +244,7 @@ fn freed(world: &Arc<World>, stack: &Stack) -> Arc<World> {
         let mut row = provider.row();
         for inventory in &mut row.inventories {
             let less = less.get(&inventory.class).copied().unwrap_or(0);
+            // The world may be newer than what was read of the holds.
             inventory.used = (inventory.used - less).max(0);
         }
         providers.push((id, Some(row)));
@@ -202,81 +252,30 @@ fn freed(world: &Arc<World>, stack: &Stack) -> Arc<World> {
     Arc::new(world.apply(Changes { catalogue: None, providers }))
 }
 
-/// Everywhere a server of a size can be put, exactly as allocation candidates say.
-fn candidates(
-    world: &Arc<World>,
-    topology: &Topology,
-    size: &Size,
-    is_time_up: &mut dyn FnMut() -> bool,
-) -> Result<Options, Failure> {
-    // Hosts get this trait when a group gets them to itself, which groups say and not flavors.
-    let required = size.required.iter().filter(|name| *name != EXCLUSIVE_TRAIT);
-    let group = RequestGroup {
-        resources: size.needs.iter().map(|(class, amount)| (class.clone(), *amount)).collect(),
-        required: required.map(|name| vec![name.clone()]).collect(),
-        forbidden: size.forbidden.clone(),
-        ..RequestGroup::default()
-    };
-    let disabled = world.trait_id(DISABLED).map(|_| DISABLED.to_owned());
-    let root_forbidden = disabled.into_iter().collect();
-    let request =
-        Request { groups: vec![group], root_forbidden, nested: true, ..Request::default() };
-    let mut search = search::find(Arc::clone(world), &request).map_err(|unknown| {
-        Failure::Unknown(match unknown {
-            Unknown::Class(class) => format!("No such resource class {class}."),
-            Unknown::Traits(traits) | Unknown::RootTraits(traits) => {
-                format!("No such trait(s): {}.", traits.join(", "))
-            }
-        })
-    })?;
-    let mut options = Options::new();
-    loop {
-        let candidate = match search.next_candidate() {
-            Next::Found(candidate) => candidate,
-            Next::Paused if is_time_up() => return Err(Failure::OutOfTime),
-            Next::Paused => continue,
-            Next::Exhausted => return Ok(options),
-        };
-        let providers = candidate.allocations().map(|(provider, _)| provider);
-        let Some(host) = topology.host(providers.collect::<Vec<_>>().into_iter()) else { continue };
-        let ways = options.entry(host.id()).or_default();
-        if ways.len() < WAYS_MAX {
-            let draw = |(provider, amounts): (Provider<'_>, &[(ClassId, i64)])| {
-                let id = provider.id();
-                amounts.iter().map(move |(class, amount)| (id, *class, *amount)).collect::<Vec<_>>()
-            };
-            ways.push(candidate.allocations().flat_map(draw).collect());
-        }
-    }
-}
-
 /// The hosts that come into question, by name, so that the order does not depend on how they came
 /// to be.
 fn entries(
     world: &World,
     topology: &Topology,
-    options: &HashMap<&Size, Options>,
+    options: &[Options],
     homes: &[Option<ProviderId>],
-) -> Vec<HostEntry> {
-    let roots: HashSet<ProviderId> =
-        options.values().flat_map(|it| it.keys()).chain(homes.iter().flatten()).copied().collect();
+) -> Result<Vec<HostEntry>, Failure> {
+    let with_room = options.iter().flat_map(HashMap::keys);
+    let roots: HashSet<ProviderId> = with_room.chain(homes.iter().flatten()).copied().collect();
     let entry = |root: ProviderId| {
-        let provider = world.provider_by_id(root)?;
+        let provider = provider(world, root)?;
         let (name, spot) = (provider.name().to_owned(), topology.spot(&provider));
-        Some(HostEntry { root, name, spot })
+        Ok(HostEntry { root, name, spot })
     };
-    let mut hosts: Vec<HostEntry> = roots.into_iter().filter_map(entry).collect();
+    let mut hosts = roots.into_iter().map(entry).collect::<Result<Vec<HostEntry>, Failure>>()?;
     hosts.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-    hosts
+    Ok(hosts)
 }
 
-/// A server that stays: it draws on nothing that is free.
-fn fixed(home: usize, hosts: usize) -> plan::Server {
-    let mut ways: Ways = vec![Vec::new(); hosts];
-    let mut may_be_on = vec![false; hosts];
-    ways[home].push(Way(Vec::new()));
-    may_be_on[home] = true;
-    plan::Server { ways: Arc::new(ways), may_be_on, is_on: Some(home) }
+/// A provider of which the world has told itself.
+fn provider(world: &World, id: ProviderId) -> Result<Provider<'_>, Failure> {
+    let missing = || Failure::Broken(format!("provider {} is not in its world", id.0));
+    world.provider_by_id(id).ok_or_else(missing)
 }
 
 /// Pools and hosts in the making.
@@ -293,21 +292,26 @@ impl<'w> Composer<'w> {
     }
 
     /// What candidates draw on, by the numbers of hosts and pools.
-    fn ways(&mut self, options: &Options) -> Ways {
-        let mut ways: Ways = Vec::with_capacity(self.hosts.len());
+    fn ways(&mut self, options: &Options, clock: &mut Clock<'_>) -> Result<Ways, Failure> {
+        let mut ways: Vec<Vec<Way>> = Vec::with_capacity(self.hosts.len());
         for host in self.hosts {
             let mut here: Vec<Way> = Vec::new();
             for option in options.get(&host.root).into_iter().flatten() {
+                clock.is_up_with(4 + 2 * option.len());
                 let mut draws = Vec::with_capacity(option.len());
                 for (provider, class, amount) in option {
-                    draws.push((self.pool(*provider, *class), u64::try_from(*amount).unwrap_or(0)));
+                    let amount = u64::try_from(*amount)
+                        .map_err(|_| Failure::Broken(format!("a candidate draws {amount}")))?;
+                    draws.push((self.pool(*provider, *class), amount));
                 }
                 here.push(Way(draws));
             }
             here.sort();
+            clock.is_up_with(if here.is_empty() { 1 } else { 6 });
+            in_time(clock)?;
             ways.push(here);
         }
-        ways
+        Ok(ways.into())
     }
 
     fn pool(&mut self, provider: ProviderId, class: ClassId) -> usize {
@@ -319,30 +323,48 @@ impl<'w> Composer<'w> {
         number
     }
 
-    fn problem(&self, servers: Vec<plan::Server>, rules: Vec<Rule>, spread: bool) -> Problem {
+    fn problem(
+        &self,
+        servers: Vec<plan::Server>,
+        rules: Vec<Rule>,
+        spread: bool,
+        clock: &mut Clock<'_>,
+    ) -> Result<Problem, Failure> {
         let classes: BTreeSet<ClassId> = self.pools.iter().map(|(_, class)| *class).collect();
-        let classes: Vec<ClassId> = classes.into_iter().collect();
-        let dense = |class: ClassId| classes.binary_search(&class).unwrap_or(0);
-        let pool = |(provider, class): &(ProviderId, ClassId)| Pool {
-            class: dense(*class),
-            free: self.world.provider_by_id(*provider).map_or(0, |it| free(&it, *class)),
-        };
+        let dense: HashMap<ClassId, usize> =
+            classes.into_iter().enumerate().map(|(nth, class)| (class, nth)).collect();
+        let mut pools = Vec::with_capacity(self.pools.len());
+        for (id, class) in &self.pools {
+            let missing = || Failure::Broken(format!("class {} has no number", class.0));
+            let number = *dense.get(class).ok_or_else(missing)?;
+            let row = provider(self.world, *id)?.inventory(*class);
+            pools.push(Pool { class: number, free: row.map_or(0, |row| free(&row)) });
+        }
         let mut racks = Numbers::default();
         let mut clusters = Numbers::default();
-        let hosts = self.hosts.iter().map(|entry| {
-            let root = self.world.provider_by_id(entry.root);
-            let tree = || root.iter().flat_map(Provider::tree);
-            let of = |class: &ClassId| tree().map(|it| free(&it, *class)).sum();
-            plan::Host {
-                free: classes.iter().map(of).collect(),
+        let mut hosts = Vec::with_capacity(self.hosts.len());
+        for entry in self.hosts {
+            let root = provider(self.world, entry.root)?;
+            let mut sums = vec![0_u64; dense.len()];
+            let mut is_in_use = false;
+            for row in root.tree().flat_map(|it| it.inventories().collect::<Vec<_>>()) {
+                clock.is_up_after(4);
+                is_in_use |= row.used > 0;
+                if let Some(sum) = dense.get(&row.class).and_then(|class| sums.get_mut(*class)) {
+                    *sum = sum.saturating_add(free(&row));
+                }
+            }
+            clock.is_up_with(8 + sums.len());
+            in_time(clock)?;
+            hosts.push(plan::Host {
+                free: sums,
                 rack: entry.spot.rack.as_deref().map(|name| racks.of(name)),
                 cluster: entry.spot.cluster.as_deref().map(|name| clusters.of(name)),
                 // Who is to be spread has no use for hosts that are in use already.
-                in_use: !spread && root.is_some_and(|root| is_in_use(&root)),
-            }
-        });
-        let hosts = hosts.collect();
-        Problem { hosts, pools: self.pools.iter().map(pool).collect(), servers, rules, spread }
+                in_use: !spread && is_in_use,
+            });
+        }
+        Ok(Problem { hosts, pools, servers, rules, spread })
     }
 }
 
@@ -357,9 +379,9 @@ impl<'n> Numbers<'n> {
     }
 }
 
-fn free(provider: &Provider<'_>, class: ClassId) -> u64 {
-    let free = provider.inventory(class).map_or(0, |row| row.terms.capacity() - row.used);
-    u64::try_from(free).unwrap_or(0)
+/// What is free of an inventory: nothing, if more is used than there is.
+fn free(row: &InventoryRow) -> u64 {
+    u64::try_from(row.terms.capacity() - row.used).unwrap_or(0)
 }
 
 /// Whether anybody holds anything on a host.

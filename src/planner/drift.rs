@@ -6,8 +6,27 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::plan::Rule;
 
-/// The unit that a server which stays is in, by server; those that may move are not in it.
-pub(super) type Stays = HashMap<usize, Option<usize>>;
+/// Where servers are that stay.
+#[derive(Debug, Default)]
+pub(super) struct Stays {
+    /// The unit that a server which stays is in, by server; those that may move are not in it.
+    unit_of: HashMap<usize, Option<usize>>,
+    /// How many of them are in each unit.
+    in_unit: HashMap<usize, usize>,
+}
+
+impl FromIterator<(usize, Option<usize>)> for Stays {
+    fn from_iter<T: IntoIterator<Item = (usize, Option<usize>)>>(servers: T) -> Self {
+        let mut stays = Self::default();
+        for (server, unit) in servers {
+            stays.unit_of.insert(server, unit);
+            if let Some(unit) = unit {
+                *stays.in_unit.entry(unit).or_insert(0) += 1;
+            }
+        }
+        stays
+    }
+}
 
 /// A rule as far as servers that stay do not break it.
 pub(super) fn without_broken(rule: Rule, stays: &Stays) -> Rule {
@@ -21,13 +40,14 @@ pub(super) fn without_broken(rule: Rule, stays: &Stays) -> Rule {
 /// Those who stay count only where most of them are.
 fn together(servers: Vec<usize>, stays: &Stays) -> Vec<usize> {
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    for unit in servers.iter().filter_map(|server| *stays.get(server)?) {
+    for unit in servers.iter().filter_map(|server| *stays.unit_of.get(server)?) {
         *counts.entry(unit).or_insert(0) += 1;
     }
     let most = counts.iter().max_by_key(|(unit, count)| (**count, usize::MAX - **unit));
     let most = most.map(|(unit, _)| *unit);
-    let keeps =
-        |server: &usize| stays.get(server).is_none_or(|unit| unit.is_some() && *unit == most);
+    let keeps = |server: &usize| {
+        stays.unit_of.get(server).is_none_or(|unit| unit.is_some() && *unit == most)
+    };
     servers.into_iter().filter(keeps).collect()
 }
 
@@ -36,7 +56,7 @@ fn apart(parts: Vec<Vec<usize>>, stays: &Stays) -> Vec<Vec<usize>> {
     let mut first: HashMap<usize, usize> = HashMap::new();
     let mut kept = Vec::with_capacity(parts.len());
     for (number, part) in parts.into_iter().enumerate() {
-        let keeps = |server: &usize| match stays.get(server) {
+        let keeps = |server: &usize| match stays.unit_of.get(server) {
             None => true,
             Some(None) => false,
             Some(Some(unit)) => *first.entry(*unit).or_insert(number) == number,
@@ -49,11 +69,14 @@ fn apart(parts: Vec<Vec<usize>>, stays: &Stays) -> Vec<Vec<usize>> {
 /// Those do not count who stay in a unit with somebody else who stays.
 fn alone(servers: Vec<usize>, stays: &Stays) -> Vec<usize> {
     let members: HashSet<usize> = servers.iter().copied().collect();
-    let others = stays.iter().filter(|(server, _)| !members.contains(server));
-    let shared: HashSet<usize> = others.filter_map(|(_, unit)| *unit).collect();
-    let keeps = |server: &usize| match stays.get(server) {
+    let mut own: HashMap<usize, usize> = HashMap::new();
+    for unit in members.iter().filter_map(|server| *stays.unit_of.get(server)?) {
+        *own.entry(unit).or_insert(0) += 1;
+    }
+    let is_own = |unit: &usize| own.get(unit) == stays.in_unit.get(unit);
+    let keeps = |server: &usize| match stays.unit_of.get(server) {
         None => true,
-        Some(unit) => unit.is_some_and(|unit| !shared.contains(&unit)),
+        Some(unit) => unit.is_some_and(|unit| is_own(&unit)),
     };
     servers.into_iter().filter(keeps).collect()
 }

@@ -4,15 +4,16 @@
 #![expect(clippy::indexing_slicing, reason = "hosts and servers are numbered densely")]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use uuid::Uuid;
 
 use super::compose::{HostEntry, is_fixed, is_in_use};
-use super::stack::{KeptHost, Server, Stack, Surroundings};
+use super::stack::{HostNames, KeptHost, Stack, Surroundings};
 use super::topology::{Topology, zone_name};
 use crate::model::ProviderId;
 use crate::plan::groups::Kind;
-use crate::plan::{Level, Ways};
+use crate::plan::{Clock, Level, Open, Ways};
 use crate::world::{Provider, World};
 
 /// Why a server may not be on a host.
@@ -49,6 +50,11 @@ impl Reason {
     }
 }
 
+/// What a server demands of its host besides room: a zone, lists of hosts that it must be on, lists of
+/// hosts that it must not be on, and its stored groups. Lists are known by their addresses, because
+/// servers share them and comparing their contents would cost their length for each server.
+pub(super) type Demands<'f> = (Option<&'f str>, Vec<usize>, Vec<usize>, &'f BTreeSet<Uuid>);
+
 /// What decides, looked up once for all servers.
 pub(super) struct Filter<'s> {
     stack: &'s Stack,
@@ -65,41 +71,84 @@ pub(super) struct Filter<'s> {
 }
 
 impl<'s> Filter<'s> {
-    /// For a stack in its surroundings; `groups_of` are the stored groups of each server.
-    pub(super) fn new(scene: &Scene<'s>, stack: &'s Stack, groups_of: Vec<BTreeSet<Uuid>>) -> Self {
-        let kept = |host: &HostEntry| scene.keepers(host.root).map(|it| it.group).collect();
+    /// For a stack in its surroundings; `groups_of` are the stored groups of each server. It is of no
+    /// use once the time is up.
+    pub(super) fn new(
+        scene: &Scene<'s>,
+        stack: &'s Stack,
+        groups_of: Vec<BTreeSet<Uuid>>,
+        clock: &mut Clock<'_>,
+    ) -> Self {
         let mut verdicts = HashMap::new();
         for group in &stack.groups {
-            if let Some(stored) = group.stored {
-                verdicts.insert(stored, scene.verdicts(stored, group.kind, group.level));
+            if clock.is_up_after(1) {
+                break;
             }
+            let Some(stored) = group.stored.filter(|stored| !verdicts.contains_key(stored)) else {
+                continue;
+            };
+            clock.is_up_with(scene.hosts.len() / 8);
+            verdicts.insert(stored, scene.verdicts(stored, (group.kind, group.level), clock));
         }
-        let kept: Vec<BTreeSet<Uuid>> = scene.hosts.iter().map(kept).collect();
-        let by_others = |host: &HostEntry| {
-            let keepers = scene.keepers(host.root);
-            let firm = keepers.filter(|it| scene.stays(it, stack, &groups_of));
-            firm.map(|it| it.group).collect()
-        };
-        let kept_by_others = scene.hosts.iter().map(by_others).collect();
+        let own = scene.own_units(stack, &groups_of, clock);
+        let mut occupied: HashMap<(Uuid, Level), HashSet<String>> = HashMap::new();
+        let (mut kept, mut kept_by_others) = (Vec::new(), Vec::new());
+        for host in scene.hosts {
+            if clock.is_up_after(8) {
+                break;
+            }
+            let mut all = BTreeSet::new();
+            let mut firm = BTreeSet::new();
+            for keeper in scene.keepers(host.root) {
+                let taken = occupied
+                    .entry((keeper.group, keeper.level))
+                    .or_insert_with(|| scene.occupied(keeper.group, keeper.level, clock));
+                all.insert(keeper.group);
+                if scene.stays(keeper, taken, &own) {
+                    firm.insert(keeper.group);
+                }
+            }
+            kept.push(all);
+            kept_by_others.push(firm);
+        }
         Self { stack, hosts: scene.hosts, groups_of, kept, kept_by_others, verdicts }
     }
 
-    /// For each host whether a server may be there, and how many hosts are ruled out why: each host
-    /// counts for the first reason there is.
+    /// All that [`Self::open_to`] goes by, but for ways and home.
+    pub(super) fn demands(&self, server: usize) -> Demands<'_> {
+        let it = &self.stack.servers[server];
+        let addresses =
+            |lists: &[HostNames]| lists.iter().map(|it| Arc::as_ptr(it).addr()).collect();
+        let groups = &self.groups_of[server];
+        (it.zone.as_deref(), addresses(&it.locations), addresses(&it.excluded), groups)
+    }
+
+    /// Whether a host is open to who is there and closed to others.
+    pub(super) fn tells_homes_apart(&self, host: usize) -> bool {
+        self.kept[host] != self.kept_by_others[host]
+    }
+
+    /// The hosts where a server may be, and how many hosts are ruled out why: each host counts for the
+    /// first reason there is. It is of no use once the time is up.
     pub(super) fn open_to(
         &self,
         server: usize,
         ways: &Ways,
         home: Option<usize>,
-    ) -> (Vec<bool>, BTreeMap<Reason, usize>) {
+        clock: &mut Clock<'_>,
+    ) -> (Open, BTreeMap<Reason, usize>) {
         let mut reasons = BTreeMap::new();
         let it = &self.stack.servers[server];
         let zone = it.zone.as_deref().map(zone_name);
-        let lists: Vec<HashSet<&str>> =
-            it.locations.iter().map(|list| list.iter().map(String::as_str).collect()).collect();
         let groups = &self.groups_of[server];
+        clock.is_up_with(self.hosts.len() / 8);
         let mut open = Vec::with_capacity(self.hosts.len());
         for (nth, host) in self.hosts.iter().enumerate() {
+            if clock
+                .is_up_after(8 + 8 * it.locations.len() + 8 * it.excluded.len() + 4 * groups.len())
+            {
+                break;
+            }
             let name = host.name.as_str();
             let by_groups = || {
                 let verdicts = groups.iter().filter_map(|group| self.verdicts.get(group));
@@ -107,15 +156,15 @@ impl<'s> Filter<'s> {
             };
             let why = if zone.as_ref().is_some_and(|zone| !host.spot.zones.contains(zone)) {
                 Some(Reason::Zone)
-            } else if lists.iter().any(|list| !list.contains(name)) {
+            } else if it.locations.iter().any(|list| !list.contains(name)) {
                 Some(Reason::Location)
-            } else if it.excluded.iter().any(|excluded| excluded == name) {
+            } else if it.excluded.iter().any(|list| list.contains(name)) {
                 Some(Reason::Excluded)
             } else if !self.keepers(nth, home).is_subset(groups) {
                 Some(Reason::Kept)
             } else if let Some(why) = by_groups() {
                 Some(why)
-            } else if ways.get(nth).is_none_or(Vec::is_empty) {
+            } else if ways.on(nth).is_empty() {
                 Some(Reason::Room)
             } else {
                 None
@@ -125,7 +174,7 @@ impl<'s> Filter<'s> {
             }
             open.push(why.is_none());
         }
-        (open, reasons)
+        (open.into(), reasons)
     }
 }
 
@@ -135,6 +184,9 @@ impl Filter<'_> {
         if home == Some(host) { &self.kept_by_others[host] } else { &self.kept[host] }
     }
 }
+
+/// Units by group and level.
+type OwnUnits = HashMap<(Uuid, Level), HashSet<String>>;
 
 /// The hosts and what surrounds them.
 pub(super) struct Scene<'s> {
@@ -159,18 +211,38 @@ impl<'s> Scene<'s> {
         Self { world, topology, around, hosts, kept }
     }
 
-    /// Whether a group keeps its unit whatever becomes of the servers of the stack that may move.
-    fn stays(&self, kept: &KeptHost, stack: &Stack, groups_of: &[BTreeSet<Uuid>]) -> bool {
-        let is_in_unit = |server: &Server| {
+    /// The units that servers of the stack are in who stay, by their groups.
+    fn own_units(
+        &self,
+        stack: &Stack,
+        groups_of: &[BTreeSet<Uuid>],
+        clock: &mut Clock<'_>,
+    ) -> OwnUnits {
+        let mut own = OwnUnits::new();
+        for (server, groups) in stack.servers.iter().zip(groups_of) {
+            if clock.is_up_after(1 + 8 * groups.len()) {
+                break;
+            }
             let present = server.present.as_ref().filter(|_| is_fixed(server));
             let host = present.and_then(|it| self.topology.host_of(self.world, &it.holds));
-            let unit = host.and_then(|root| self.topology.unit(&root, kept.level));
-            unit.as_deref() == Some(kept.unit.as_str())
-        };
-        let mut own = stack.servers.iter().zip(groups_of);
+            let Some(root) = host.filter(|_| !groups.is_empty()) else { continue };
+            for level in [Level::Host, Level::Rack, Level::Cluster] {
+                let Some(unit) = self.topology.unit(&root, level) else { continue };
+                for group in groups {
+                    own.entry((*group, level)).or_default().insert(unit.clone());
+                }
+            }
+        }
+        own
+    }
+
+    /// Whether a group keeps its unit whatever becomes of the servers of the stack that may move:
+    /// others of it are there, or servers of the stack that stay.
+    fn stays(&self, kept: &KeptHost, occupied: &HashSet<String>, own: &OwnUnits) -> bool {
+        let own = own.get(&(kept.group, kept.level));
         !self.around.known.contains(&kept.group)
-            || self.occupied(kept.group, kept.level).contains(&kept.unit)
-            || own.any(|(server, groups)| groups.contains(&kept.group) && is_in_unit(server))
+            || occupied.contains(&kept.unit)
+            || own.is_some_and(|units| units.contains(&kept.unit))
     }
 
     /// Who has a host to itself, by its root.
@@ -179,9 +251,15 @@ impl<'s> Scene<'s> {
     }
 
     /// For each host why the group cannot be there.
-    fn verdicts(&self, group: Uuid, kind: Kind, level: Level) -> Vec<Option<Reason>> {
+    fn verdicts(
+        &self,
+        group: Uuid,
+        (kind, level): (Kind, Level),
+        clock: &mut Clock<'_>,
+    ) -> Vec<Option<Reason>> {
+        clock.is_up_after(8 * self.hosts.len());
         let unit = |host: &HostEntry| host.spot.unit(level, &host.name).map(str::to_owned);
-        let taken = self.occupied(group, level);
+        let taken = self.occupied(group, level, clock);
         match kind {
             Kind::Affinity if self.is_nowhere(group) => vec![None; self.hosts.len()],
             Kind::Affinity => {
@@ -193,7 +271,7 @@ impl<'s> Scene<'s> {
                 self.hosts.iter().map(|host| (!free(host)).then_some(Reason::Group)).collect()
             }
             Kind::Exclusivity => {
-                let closed = self.closed(group, level);
+                let closed = self.closed(group, level, clock);
                 let open = |host| unit(host).is_some_and(|unit| !closed.contains(&unit));
                 self.hosts.iter().map(|host| (!open(host)).then_some(Reason::Exclusivity)).collect()
             }
@@ -201,9 +279,10 @@ impl<'s> Scene<'s> {
     }
 
     /// The units that members of other stacks are in.
-    fn occupied(&self, group: Uuid, level: Level) -> HashSet<String> {
+    fn occupied(&self, group: Uuid, level: Level, clock: &mut Clock<'_>) -> HashSet<String> {
         let servers = self.around.occupied.get(&group).into_iter().flatten();
         servers
+            .take_while(|providers| !clock.is_up_after(8 + 8 * providers.len()))
             .filter_map(|providers| {
                 let providers = providers.iter().filter_map(|id| self.world.provider_by_id(*id));
                 self.topology.unit(&self.topology.host(providers)?, level)
@@ -217,7 +296,7 @@ impl<'s> Scene<'s> {
 
     /// The units that a group can not have to itself: others are there, and it does not have them
     /// already.
-    fn closed(&self, group: Uuid, level: Level) -> HashSet<String> {
+    fn closed(&self, group: Uuid, level: Level, clock: &mut Clock<'_>) -> HashSet<String> {
         let is_closed = |root: &Provider<'_>| {
             let mut keepers = self.keepers(root.id()).filter(|it| it.level == level);
             match keepers.next() {
@@ -225,7 +304,8 @@ impl<'s> Scene<'s> {
                 None => is_in_use(root),
             }
         };
-        let closed = self.world.trees().filter(is_closed);
+        let trees = self.world.trees().take_while(|_| !clock.is_up_after(16));
+        let closed = trees.filter(is_closed);
         closed.filter_map(|root| self.topology.unit(&root, level)).collect()
     }
 }

@@ -1,6 +1,8 @@
 //! Groups that are stored: what they ask of the servers in them, whichever plan these are of, and
 //! which projects may use them.
 
+use std::collections::{HashMap, HashSet};
+
 use thiserror::Error;
 use uuid::Uuid;
 
@@ -56,7 +58,9 @@ impl StoredGroup {
 
     /// How a member was spelled when it came; `None` if the project is not one.
     pub fn spelling(&self, project: &str) -> Option<&str> {
-        self.members.iter().find(|member| ids::same(member, project)).map(String::as_str)
+        let project = ids::canonical(project);
+        let is_it = |member: &&String| ids::canonical(member) == project;
+        self.members.iter().find(is_it).map(String::as_str)
     }
 }
 
@@ -126,16 +130,8 @@ pub fn level_named(word: &str) -> Option<Level> {
 
 /// Which of `more` are not among `members` yet, each once, in their order.
 pub fn new_members(members: &[String], more: &[String]) -> Vec<String> {
-    let mut known: Vec<String> = members.iter().map(|member| ids::canonical(member)).collect();
-    let mut new = Vec::new();
-    for member in more {
-        let canonical = ids::canonical(member);
-        if !known.contains(&canonical) {
-            known.push(canonical);
-            new.push(member.clone());
-        }
-    }
-    new
+    let mut known: HashSet<String> = members.iter().map(|member| ids::canonical(member)).collect();
+    more.iter().filter(|member| known.insert(ids::canonical(member))).cloned().collect()
 }
 
 /// Why one of these members cannot leave a group where these servers are: project and id of each.
@@ -144,14 +140,14 @@ pub fn keeps(
     leaving: &[String],
     servers: &[(String, String)],
 ) -> Option<Refusal> {
+    let mut servers_of: HashMap<String, Vec<String>> = HashMap::new();
+    for (project, server) in servers {
+        servers_of.entry(ids::canonical(project)).or_default().push(server.clone());
+    }
     leaving.iter().find_map(|member| {
-        let own = servers.iter().filter(|(project, _)| ids::same(project, member));
-        let own: Vec<String> = own.map(|(_, server)| server.clone()).collect();
-        (!own.is_empty()).then(|| Refusal::MemberHasServers {
-            member: member.clone(),
-            group: group.name.clone(),
-            servers: own,
-        })
+        let servers = servers_of.remove(&ids::canonical(member))?;
+        let (member, group) = (member.clone(), group.name.clone());
+        Some(Refusal::MemberHasServers { member, group, servers })
     })
 }
 

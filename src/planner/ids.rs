@@ -10,7 +10,7 @@ pub fn canonical(id: &str) -> String {
 
 /// Whether two ids are the same.
 pub fn same(one: &str, other: &str) -> bool {
-    canonical(one) == canonical(other)
+    one == other || canonical(one) == canonical(other)
 }
 
 #[cfg(test)]

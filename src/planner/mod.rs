@@ -2,10 +2,11 @@
 //! why there are none. Pure functions over plain data.
 //!
 //! [`stack`] is what is asked for, [`topology`] says where hosts stand, [`mod@compose`] makes it a
-//! problem for the [solver](crate::plan), with [`filter`] for what is not a matter of room, and
-//! [`words`] say what was in the way.
+//! problem for the [solver](crate::plan), with [`mod@candidates`] for what is a matter of room and
+//! [`filter`] for what is not, and [`words`] say what was in the way.
 
 mod bonds;
+mod candidates;
 mod compose;
 mod drift;
 mod filter;
@@ -16,7 +17,7 @@ pub mod stack;
 pub mod topology;
 mod words;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -29,7 +30,7 @@ use self::topology::Topology;
 pub use self::words::{Demand, Explanation};
 use crate::model::ProviderId;
 use crate::plan::groups::Kind;
-use crate::plan::{Cost, Outcome, Solution, explain, solve};
+use crate::plan::{Clock, Cost, Level, Outcome, Solution, explain_by, solve_by};
 use crate::world::{Provider, World};
 
 /// Places for all servers.
@@ -65,10 +66,28 @@ pub enum Failure {
     NoPlaces(Explanation),
     /// The time was up before it was known whether there are.
     OutOfTime,
+    /// It is more than is looked at for one plan, in memory or in number.
+    TooLarge(String),
+    /// What cannot be: the program is at fault.
+    Broken(String),
     /// What is asked makes no sense, whatever the hosts are.
     Senseless(String),
     /// Something is named that does not exist.
     Unknown(String),
+}
+
+impl Failure {
+    /// Why a clock has ended a search.
+    fn of_end(clock: &Clock<'_>) -> Self {
+        if clock.is_full() {
+            return Self::TooLarge(
+                "a search for places of so many servers of different sizes and groups, on so many \
+                 hosts, takes more memory than a plan may have; ask for fewer at a time"
+                    .to_owned(),
+            );
+        }
+        Self::OutOfTime
+    }
 }
 
 /// Finds places for all servers of a stack.
@@ -86,10 +105,11 @@ pub fn places(
     is_time_over: &mut dyn FnMut() -> bool,
 ) -> Result<Answer, Failure> {
     let (present, seats) = stack.present();
-    let composed = compose(world, &present, around, is_time_up)?;
-    match solve(&composed.problem, &mut *is_time_up) {
+    let mut clock = Clock::new(is_time_up);
+    let composed = compose(world, &present, around, &mut clock)?;
+    match solve_by(&composed.problem, &mut clock) {
         Outcome::Placed(solution) => {
-            let placed = placed(&composed, &present, &solution);
+            let placed = placed(&composed, &present, &solution)?;
             let units = units(&composed.world, &present, around, &placed);
             let mut all = vec![None; stack.servers.len()];
             for (seat, placed) in seats.into_iter().zip(placed) {
@@ -99,37 +119,48 @@ pub fn places(
             }
             Ok(Answer { places: all, units, cost: solution.cost, bound: solution.bound })
         }
-        Outcome::OutOfTime => Err(Failure::OutOfTime),
+        Outcome::OutOfTime => Err(Failure::of_end(&clock)),
         Outcome::Impossible => {
-            let conflict = explain(&composed.problem, is_time_over);
+            let conflict = explain_by(&composed.problem, &mut Clock::new(is_time_over));
             Err(Failure::NoPlaces(words::explanation(&composed, &present, &conflict)))
         }
     }
 }
 
-fn placed(composed: &Composed, stack: &Stack, solution: &Solution) -> Vec<Placed> {
-    let Composed { problem, world, hosts, .. } = composed;
-    let mut places = Vec::with_capacity(stack.servers.len());
-    for (nth, (server, place)) in stack.servers.iter().zip(&solution.places).enumerate() {
-        let was_on = problem.servers.get(nth).and_then(|it| it.is_on);
-        let ways = problem.servers.get(nth).and_then(|it| it.ways.get(place.host)?.get(place.way));
-        places.push(Placed {
-            host: hosts.get(place.host).map(|host| host.name.clone()).unwrap_or_default(),
-            wants: ways.filter(|_| !is_fixed(server)).map(|way| wants(composed, world, &way.0)),
-            moved: was_on.is_some_and(|home| home != place.host),
-            groups: composed.memberships.get(nth).cloned().unwrap_or_default(),
+fn placed(composed: &Composed, stack: &Stack, solution: &Solution) -> Result<Vec<Placed>, Failure> {
+    let lost = |nth: usize| Failure::Broken(format!("the place of server {nth} is none"));
+    let mut found = Vec::with_capacity(stack.servers.len());
+    for (nth, server) in stack.servers.iter().enumerate() {
+        let (Some(place), Some(it)) = (solution.places.get(nth), composed.problem.servers.get(nth))
+        else {
+            return Err(lost(nth));
+        };
+        let host = composed.hosts.get(place.host).ok_or_else(|| lost(nth))?;
+        let way = it.ways.on(place.host).get(place.way).ok_or_else(|| lost(nth))?;
+        let wants = if is_fixed(server) {
+            None
+        } else {
+            Some(wants(composed, &way.0).ok_or_else(|| lost(nth))?)
+        };
+        found.push(Placed {
+            host: host.name.clone(),
+            wants,
+            moved: it.is_on.is_some_and(|home| home != place.host),
+            groups: composed.memberships.get(nth).cloned().ok_or_else(|| lost(nth))?,
         });
     }
-    places
+    Ok(found)
 }
 
-fn wants(composed: &Composed, world: &World, draws: &[(usize, u64)]) -> Vec<(Uuid, String, i64)> {
+/// What a way draws, by provider and class. All of it is known to the world it was found in.
+fn wants(composed: &Composed, draws: &[(usize, u64)]) -> Option<Vec<(Uuid, String, i64)>> {
+    let world = &composed.world;
     let want = |(pool, amount): &(usize, u64)| {
         let (provider, class) = composed.pools.get(*pool)?;
         let uuid = world.provider_by_id(*provider)?.uuid();
         Some((uuid, world.class_name(*class)?.to_owned(), i64::try_from(*amount).ok()?))
     };
-    draws.iter().filter_map(want).collect()
+    draws.iter().map(want).collect()
 }
 
 /// The hosts of the units in which the servers of exclusivity groups are. Those that are theirs
@@ -138,13 +169,16 @@ fn units(world: &World, stack: &Stack, around: &Surroundings, places: &[Placed])
     let topology = Topology::of(world, around.racks_by_names);
     let mut known: HashSet<KeptHost> = HashSet::new();
     let mut taken: Vec<KeptHost> = Vec::new();
+    let mut units_at: HashMap<Level, BTreeMap<String, Vec<Provider<'_>>>> = HashMap::new();
     for group in stack.groups.iter().filter(|group| group.kind == Kind::Exclusivity) {
         let Some(stored) = group.stored else { continue };
         // Where an instance has gone by itself there may be others, who stay.
         let is_placed = |placed: &Placed| placed.wants.as_ref().is_some_and(|it| !it.is_empty());
         let members = places.iter().filter(|it| is_placed(it) && it.groups.contains(&stored));
         let hosts: BTreeSet<&str> = members.map(|placed| placed.host.as_str()).collect();
-        for (unit, roots) in topology.units(world, group.level) {
+        let units =
+            units_at.entry(group.level).or_insert_with(|| topology.units(world, group.level));
+        for (unit, roots) in &*units {
             if !roots.iter().any(|root| hosts.contains(root.name())) {
                 continue;
             }

@@ -1,12 +1,13 @@
 //! What is to be planned: a stack of servers, the groups that bind them, and what surrounds them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use uuid::Uuid;
 
 use super::flavor::Size;
 use crate::model::{ClassId, ProviderId};
-use crate::plan::groups::{self, Kind, Member, Senseless};
+use crate::plan::groups::{self, GROUPS_MAX, Kind, MEMBERS_MAX, Member, NESTING_MAX, Senseless};
 use crate::plan::{Level, Rule};
 
 /// A stack.
@@ -59,24 +60,75 @@ impl Stack {
     }
 
     /// A server and those that are in affinity groups with it, directly or by way of others.
-    pub fn mates(&self, server: usize) -> BTreeSet<usize> {
-        let rules = self.rules().unwrap_or_default();
+    ///
+    /// # Errors
+    /// What makes no sense.
+    pub fn mates(&self, server: usize) -> Result<BTreeSet<usize>, Senseless> {
+        let bound = self.rules()?.into_iter().filter_map(|(_, rule)| match rule {
+            Rule::Together(_, servers) => Some(servers),
+            Rule::Apart(..) | Rule::Alone(..) => None,
+        });
+        let mut bound: Vec<Vec<usize>> = bound.collect();
+        let mut groups_of: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (number, servers) in bound.iter().enumerate() {
+            for server in servers {
+                groups_of.entry(*server).or_default().push(number);
+            }
+        }
         let mut found = BTreeSet::from([server]);
-        loop {
-            let before = found.len();
-            for (_, rule) in &rules {
-                if let Rule::Together(_, servers) = rule
-                    && servers.iter().any(|it| found.contains(it))
-                {
-                    found.extend(servers);
-                }
+        let mut next = vec![server];
+        while let Some(server) = next.pop() {
+            for group in groups_of.remove(&server).unwrap_or_default() {
+                // The servers of a group are looked at once.
+                let mates = bound.get_mut(group).map(std::mem::take).unwrap_or_default();
+                next.extend(mates.into_iter().filter(|mate| found.insert(*mate)));
             }
-            if found.len() == before {
-                return found;
+        }
+        Ok(found)
+    }
+
+    /// Why groups make no sense, with their names and those of servers.
+    pub fn words(&self, why: Senseless) -> String {
+        use Senseless::{
+            AloneTwice, ApartFromItself, Cycle, HigherInside, TooDeep, TooLarge, TooMany, Unknown,
+        };
+        let group = |nth: usize| self.groups.get(nth).map_or("?", |it| it.name.as_str());
+        let server = |nth: usize| self.servers.get(nth).map_or("?", |it| it.name.as_str());
+        match why {
+            Cycle(it) => format!("group '{}' is inside of itself", group(it)),
+            Unknown(it) => format!("group '{}' has a member that does not exist", group(it)),
+            HigherInside { inner, outer } => format!(
+                "grouping scope: nested group's level is higher: '{}' in '{}'",
+                group(inner),
+                group(outer)
+            ),
+            ApartFromItself { server: it, group: of } => {
+                let (server, group) = (server(it), group(of));
+                format!("server '{server}' is in two members of diversity group '{group}'")
             }
+            AloneTwice { server: it } => {
+                let server = server(it);
+                format!("server '{server}' is in more than one exclusivity group of one level")
+            }
+            TooMany(it) => format!(
+                "group '{}' is one too many: a plan has at most {GROUPS_MAX} groups",
+                group(it)
+            ),
+            TooDeep(it) => format!(
+                "group '{}' is nested too deep: at most {NESTING_MAX} groups are inside of each other",
+                group(it)
+            ),
+            TooLarge(it) => format!(
+                "group '{}' is too large: all groups of a plan together have at most {MEMBERS_MAX} \
+                 members, where a group inside of another counts as all of its servers",
+                group(it)
+            ),
         }
     }
 }
+
+/// Names of hosts. Servers share them, as one request may give many servers the same.
+pub type HostNames = Arc<HashSet<String>>;
 
 /// A server to be placed, or one that has its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,9 +142,9 @@ pub struct Server {
     /// The availability zone it has to be in.
     pub zone: Option<String>,
     /// Names of hosts it has to be on one of: in each of the lists.
-    pub locations: Vec<Vec<String>>,
-    /// Names of hosts it must not be on.
-    pub excluded: Vec<String>,
+    pub locations: Vec<HostNames>,
+    /// Names of hosts it must not be on, in any of the lists.
+    pub excluded: Vec<HostNames>,
     /// Where it is.
     pub present: Option<Present>,
     /// Whether it has to stay there.

@@ -1,13 +1,14 @@
 //! Why nothing fits, in words: one sentence that names the smallest set of demands found that
 //! contradict each other, and the counts behind it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::candidates::WAYS_MAX;
 use super::compose::Composed;
 use super::filter::Reason;
 use super::group::{kind_word, level_word};
 use super::stack::Stack;
-use crate::plan::{Conflict, Level};
+use crate::plan::{Conflict, Count, Level, Open};
 
 /// Units and servers that a sentence names at the most; the rest are counted.
 const NAMED_MAX: usize = 5;
@@ -44,13 +45,15 @@ pub struct Demand {
 
 /// Says what a conflict is.
 pub(super) fn explanation(composed: &Composed, stack: &Stack, conflict: &Conflict) -> Explanation {
-    let sayer = Sayer { composed, stack, conflict };
+    let names = stack.servers.iter().map(|it| (it.id.as_str(), it.name.as_str())).collect();
+    let sayer = Sayer { composed, stack, conflict, names };
     let mut demands: Vec<Demand> = sayer.of_rules();
     if demands.is_empty() {
         demands.push(sayer.of_room());
     }
     let mut sentences: Vec<String> = demands.iter().map(|demand| sayer.sentence(demand)).collect();
     sentences.extend(sayer.hosts_without_unit(&demands));
+    sentences.extend(sayer.hosts_cut_short());
     Explanation { sentence: sentences.join("; "), demands }
 }
 
@@ -58,17 +61,23 @@ struct Sayer<'s> {
     composed: &'s Composed,
     stack: &'s Stack,
     conflict: &'s Conflict,
+    /// The names of servers by what the orchestrator calls them.
+    names: HashMap<&'s str, &'s str>,
 }
 
 impl Sayer<'_> {
     fn of_rules(&self) -> Vec<Demand> {
+        let members: HashSet<usize> = self.conflict.servers.iter().copied().collect();
+        let counts = self.conflict.counts.iter().map(|count| (count.rule, count));
+        let counts: HashMap<usize, &Count> = counts.collect();
         let demand = |rule: &usize| {
             let it = self.composed.problem.rules.get(*rule)?;
             let group = self.stack.groups.get(*self.composed.groups.get(*rule)?)?;
-            let bound = it.servers();
-            let servers = self.conflict.servers.iter().copied();
-            let servers: Vec<usize> = servers.filter(|server| bound.contains(server)).collect();
-            let count = self.conflict.counts.iter().find(|count| count.rule == *rule);
+            let mut servers = it.servers();
+            servers.retain(|server| members.contains(server));
+            servers.sort_unstable();
+            servers.dedup();
+            let count = counts.get(rule);
             let hosts = count.map(|count| count.units.as_slice()).unwrap_or_default();
             Some(Demand {
                 constraint: kind_word(group.kind),
@@ -87,9 +96,7 @@ impl Sayer<'_> {
     /// What servers need by themselves.
     fn of_room(&self) -> Demand {
         let servers = &self.conflict.servers;
-        let open: Vec<usize> = (0..self.composed.hosts.len())
-            .filter(|host| servers.iter().any(|server| self.may_be_on(*server, *host)))
-            .collect();
+        let open = self.open_hosts(servers);
         Demand {
             constraint: self.main_reason(servers).name(),
             group: None,
@@ -102,9 +109,20 @@ impl Sayer<'_> {
         }
     }
 
-    fn may_be_on(&self, server: usize, host: usize) -> bool {
-        let server = self.composed.problem.servers.get(server);
-        server.is_some_and(|it| it.may_be_on.get(host).copied().unwrap_or(false))
+    /// The hosts where one of the servers may be. Servers of one sort share what is open to them.
+    fn open_hosts(&self, servers: &[usize]) -> Vec<usize> {
+        let mut looked_at: HashSet<*const bool> = HashSet::new();
+        let mut open = vec![false; self.composed.hosts.len()];
+        for server in servers.iter().filter_map(|it| self.composed.problem.servers.get(*it)) {
+            match &server.may_be_on {
+                Open::Only(host) => open.iter_mut().skip(*host).take(1).for_each(|it| *it = true),
+                Open::These(hosts) if looked_at.insert(hosts.as_ptr()) => {
+                    open.iter_mut().zip(hosts.iter()).for_each(|(open, may)| *open |= may);
+                }
+                Open::These(_) => {}
+            }
+        }
+        (0..open.len()).zip(open).filter_map(|(host, open)| open.then_some(host)).collect()
     }
 
     /// What rules most hosts out for these servers.
@@ -198,10 +216,20 @@ impl Sayer<'_> {
 
     fn names(&self, demand: &Demand) -> String {
         let name = |id: &String| {
-            let server = self.stack.servers.iter().find(|it| it.id == *id);
-            server.map_or_else(|| id.clone(), |it| it.name.clone())
+            let name = self.names.get(id.as_str()).copied().unwrap_or(id.as_str());
+            name.to_owned()
         };
-        listed(&demand.servers.iter().map(name).collect::<Vec<_>>())
+        let first = demand.servers.iter().take(NAMED_MAX).map(name).collect::<Vec<_>>();
+        listed_of(&first, demand.servers.len())
+    }
+
+    /// Hosts that may have more ways than were looked at: then it is not proven that there are none.
+    fn hosts_cut_short(&self) -> Option<String> {
+        let count = self.composed.cut_short;
+        let hosts = if count == 1 { "1 host".to_owned() } else { format!("{count} hosts") };
+        (count > 0).then(|| {
+            format!("on {hosts} only {WAYS_MAX} of the ways to put a server there were looked at")
+        })
     }
 
     /// Hosts of which it is not known in which rack or cluster they are, if that matters.
@@ -225,8 +253,13 @@ fn reasons(eliminated: &BTreeMap<&'static str, usize>) -> String {
 }
 
 fn listed(names: &[String]) -> String {
+    listed_of(names, names.len())
+}
+
+/// The same of so many names, of which only the first need to be there.
+fn listed_of(names: &[String], count: usize) -> String {
     let first = names.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match names.len().checked_sub(NAMED_MAX) {
+    match count.checked_sub(NAMED_MAX) {
         None | Some(0) => first,
         Some(more) => format!("{first} and {more} more"),
     }

@@ -29,7 +29,7 @@ pub struct Default {
 }
 
 /// The rules that others refer to.
-pub const BASES: [Default; 5] = [
+pub const BASES: [Default; 6] = [
     base("admin_api", "role:admin", None, "Administrators."),
     base("service_api", "role:service", Some("role:admin"), "Services of the cloud."),
     base(
@@ -50,6 +50,12 @@ pub const BASES: [Default; 5] = [
         Some("role:admin"),
         "Administrators, services, and those who may read what belongs to the project.",
     ),
+    base(
+        "project_member_api",
+        "role:member and project_id:%(project_id)s",
+        None,
+        "Those who may change what belongs to the project: who plans in it.",
+    ),
 ];
 
 const fn base(
@@ -65,10 +71,15 @@ const ADMIN_OR_SERVICE: &str = "rule:admin_or_service_api";
 const SERVICE: &str = "rule:service_api";
 const ADMIN_OR_PROJECT_READER_OR_SERVICE: &str = "rule:admin_or_project_reader_or_service_api";
 
+const PROJECT_MEMBER: &str = "rule:admin_or_service_api or rule:project_member_api";
+const PROJECT_READER: &str =
+    "rule:admin_or_project_reader_or_service_api or rule:project_member_api";
+
 macro_rules! rules {
-    ($($name:ident = $text:literal, $check:ident, $description:literal, [$($operation:literal),+];)+) => {
-        /// The rules that operations are under.
-        pub mod rule {
+    ($(#[$about:meta])+ $module:ident, $list:ident;
+     $($name:ident = $text:literal, $check:ident, $description:literal, [$($operation:literal),*];)+) => {
+        $(#[$about])+
+        pub mod $module {
             use super::Rule;
             $(
                 #[doc = concat!("`", $text, "`: ", $description)]
@@ -76,18 +87,20 @@ macro_rules! rules {
             )+
         }
 
-        /// The rules that operations are under.
-        pub const OPERATIONS: &[Default] = &[$(Default {
+        $(#[$about])+
+        pub const $list: &[Default] = &[$(Default {
             name: $text,
             check: $check,
             legacy: None,
             description: $description,
-            operations: &[$($operation),+],
+            operations: &[$($operation),*],
         },)+];
     };
 }
 
 rules! {
+    /// The rules that operations of the Placement API are under.
+    rule, OPERATIONS;
     PROVIDERS_LIST = "placement:resource_providers:list", ADMIN_OR_SERVICE,
         "List resource providers.", ["GET /resource_providers"];
     PROVIDERS_CREATE = "placement:resource_providers:create", ADMIN_OR_SERVICE,
@@ -159,4 +172,69 @@ rules! {
         "List allocation candidates.", ["GET /allocation_candidates"];
     RESHAPE = "placement:reshaper:reshape", SERVICE,
         "Move inventories and allocations between providers.", ["POST /reshaper"];
+}
+
+rules! {
+    /// The rules that operations of the planner are under, and whose things it is about.
+    planning, PLANNING;
+    ALL_PROJECTS_READ = "planner:all_projects:read", ADMIN_OR_SERVICE,
+        "See the plans and placements of all projects, where the rules below let see one's own.", [];
+    ALL_PROJECTS_WRITE = "planner:all_projects:write", ADMIN_OR_SERVICE,
+        "Change the plans and placements of all projects, where the rules below let change one's \
+         own.", [];
+    GROUPS_LIST = "planner:groups:list", ADMIN_OR_SERVICE,
+        "List groups.", ["GET /v1/groups"];
+    GROUPS_CREATE = "planner:groups:create", ADMIN_OR_SERVICE,
+        "Create a group.", ["POST /v1/groups"];
+    GROUPS_SHOW = "planner:groups:show", ADMIN_OR_SERVICE,
+        "Show a group.", ["GET /v1/groups/{group}"];
+    GROUPS_UPDATE = "planner:groups:update", ADMIN_OR_SERVICE,
+        "Describe a group.", ["PUT /v1/groups/{group}"];
+    GROUPS_DELETE = "planner:groups:delete", ADMIN_OR_SERVICE,
+        "Delete a group.", ["DELETE /v1/groups/{group}"];
+    MEMBERS_SHOW = "planner:groups:members:show", ADMIN_OR_SERVICE,
+        "Ask whether a project is a member of a group.",
+        ["GET /v1/groups/{group}/members/{member}"];
+    MEMBERS_ADD = "planner:groups:members:add", ADMIN_OR_SERVICE,
+        "Add members to a group.", ["PUT /v1/groups/{group}/members"];
+    MEMBERS_REMOVE = "planner:groups:members:remove", ADMIN_OR_SERVICE,
+        "Remove one member of a group, or all of them.",
+        ["DELETE /v1/groups/{group}/members", "DELETE /v1/groups/{group}/members/{member}"];
+    PLACEMENTS_LIST = "planner:placements:list", PROJECT_READER,
+        "List placements.", ["GET /v1/placements"];
+    PLACEMENTS_SHOW = "planner:placements:show", PROJECT_READER,
+        "Show a placement.", ["GET /v1/placements/{placement}"];
+    PLACEMENTS_RECOMMEND = "planner:placements:recommend", PROJECT_MEMBER,
+        "Ask for another host for something that is there.", ["POST /v1/placements"];
+    PLACEMENTS_RESERVE = "planner:placements:reserve", PROJECT_MEMBER,
+        "Reserve a placement, or plan it anew.", ["POST /v1/placements/{placement}"];
+    PLACEMENTS_DELETE = "planner:placements:delete", PROJECT_MEMBER,
+        "Delete a placement.", ["DELETE /v1/placements/{placement}"];
+    PLANS_LIST = "planner:plans:list", PROJECT_READER,
+        "List plans.", ["GET /v1/plans"];
+    PLANS_CREATE = "planner:plans:create", PROJECT_MEMBER,
+        "Create a plan, or try out what would come of it.", ["POST /v1/plans"];
+    PLANS_SHOW = "planner:plans:show", PROJECT_READER,
+        "Show a plan.", ["GET /v1/plans/{plan}"];
+    PLANS_UPDATE = "planner:plans:update", PROJECT_MEMBER,
+        "Give a plan other resources.", ["PUT /v1/plans/{plan}"];
+    PLANS_MIGRATE = "planner:plans:migrate", ADMIN_OR_SERVICE,
+        "Find another host for a server of a plan.", ["PUT /v1/plans/{plan} (action: migrate)"];
+    PLANS_DELETE = "planner:plans:delete", PROJECT_MEMBER,
+        "Delete a plan.", ["DELETE /v1/plans/{plan}"];
+    STATUS_SHOW = "planner:status:show", PROJECT_READER,
+        "Show what state the planner is in.", ["HEAD /v1/status", "GET /v1/status"];
+}
+
+/// What the names of all rules begin with that operations are under.
+const PREFIXES: [&str; 2] = ["placement:", "planner:"];
+
+/// Whether a name is one that only rules have which operations are under.
+pub fn is_for_operations(name: &str) -> bool {
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The rules that operations are under, of both APIs.
+pub fn operations() -> impl Iterator<Item = &'static Default> {
+    OPERATIONS.iter().chain(PLANNING)
 }

@@ -1,6 +1,6 @@
 //! Who may do what, in the language of oslo.policy.
 //!
-//! [`defaults`](OPERATIONS) are the rules that operations are under, [`language`] reads expressions,
+//! [`defaults`](OPERATIONS) are the rules that operations are under, of the planner as well, [`language`] reads expressions,
 //! [`check`] judges by them, [`file`](mod@file) reads an operator's files, and [`rules`] puts all together.
 //! A [`Policy`] is rules in force and where they are from. What a caller is, is in [`caller`].
 
@@ -19,7 +19,9 @@ use arc_swap::ArcSwap;
 
 pub use self::caller::{Attribute, Caller};
 pub use self::check::Target;
-pub use self::defaults::{BASES, Default, OPERATIONS, Rule, rule};
+pub use self::defaults::{
+    BASES, Default, OPERATIONS, PLANNING, Rule, is_for_operations, operations, planning, rule,
+};
 use self::file::Text;
 pub use self::rules::{Denied, Fault, Place, Rules, defaults, own};
 pub use self::words::{list, sample};
@@ -54,8 +56,8 @@ impl Source {
             overrides.extend(file::parse(text)?);
         }
         let rules = Rules::new(&overrides, &self.default_rule, !self.enforce_new_defaults)?;
-        let known = |name: &str| OPERATIONS.iter().any(|it| it.name == name);
-        let strange = |name: &str| name.starts_with("placement:") && !known(name);
+        let known = |name: &str| operations().any(|it| it.name == name);
+        let strange = |name: &str| is_for_operations(name) && !known(name);
         let strangers = overrides.iter().filter(|it| strange(&it.name));
         let warnings = strangers
             .map(|it| format!("{}: no operation is under the rule \"{}\"", it.place, it.name));

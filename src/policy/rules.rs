@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::caller::Caller;
 use super::check::{Check, Facts, Target};
-use super::defaults::{BASES, Default, OPERATIONS, Rule};
+use super::defaults::{BASES, Default, Rule, operations};
 use super::language;
 
 /// A rule as a file has it.
@@ -120,9 +120,9 @@ impl Rules {
     }
 
     /// The names of all rules and what they ask, in the policy language; operations in the order of
-    /// [`OPERATIONS`], after what else there is in the order of the alphabet.
+    /// [`operations`], after what else there is in the order of the alphabet.
     pub fn all(&self) -> Vec<(&str, String)> {
-        let position = |name: &str| OPERATIONS.iter().position(|it| it.name == name);
+        let position = |name: &str| operations().position(|it| it.name == name);
         let mut all: Vec<_> =
             self.checks.iter().map(|(name, check)| (name.as_str(), check.to_string())).collect();
         all.sort_by(|(one, _), (other, _)| (position(one), one).cmp(&(position(other), other)));
@@ -167,7 +167,7 @@ impl Rules {
 
 /// All rules there are without any file.
 pub fn defaults() -> impl Iterator<Item = &'static Default> {
-    BASES.iter().chain(OPERATIONS)
+    BASES.iter().chain(operations())
 }
 
 /// What a request is about if it is about nobody's things in particular: the caller's own.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::anchors::{Ahead, Anchors, Lot, Place};
 use super::combine::{Combination, Sources};
-use super::found::Found;
+use super::found::{Found, Survey};
 use super::hat::Hat;
 use super::part::Masks;
 use super::plan::Plan;
@@ -95,6 +95,10 @@ impl Engine {
         if plan.bound.is_some_and(|bound| self.given >= bound) {
             return Progress::Exhausted;
         }
+        self.go_on(world, plan)
+    }
+
+    fn go_on(&mut self, world: &World, plan: &Plan) -> Progress {
         let mut steps = Steps(STEPS);
         let width = width(plan);
         let progress = loop {
@@ -125,6 +129,42 @@ impl Engine {
         self.given += usize::from(progress == Progress::Found);
         self.steps += (STEPS - steps.0) as u64;
         progress
+    }
+
+    /// Closes the place of the last candidate, if it was the only one open: there is nothing to be
+    /// found there any more.
+    pub(super) fn skip_tree(&mut self) {
+        debug_assert!(self.open.len() <= 1, "trees take turns");
+        self.spare.extend(self.open.pop_back().map(|open| open.combination));
+    }
+
+    /// Goes on after the limit, for the summaries alone: where a candidate may use one provider of a tree
+    /// only, they are to tell of all providers that supply any candidate in a tree of those given.
+    /// Pauses as a search does; otherwise it is done.
+    pub(super) fn survey(&mut self, world: &World, plan: &mut Plan) -> Progress {
+        if plan.nested || !plan.limited || plan.bound.is_none_or(|bound| self.given < bound) {
+            return Progress::Exhausted;
+        }
+        if !plan.surveying {
+            plan.surveying = true;
+            let Survey { kept, pending } = self.found.begin_survey(world, plan);
+            if !pending.iter().any(|slot| plan.sharing.contains(*slot)) {
+                // Other trees have no part in this.
+                plan.anchor.all.push(vec![kept]);
+            }
+        }
+        let enough = self.steps + STEPS as u64;
+        while self.found.is_surveying() && plan.most.is_none_or(|most| self.given < most) {
+            if self.steps >= enough {
+                return Progress::Paused;
+            }
+            match self.go_on(world, plan) {
+                Progress::Found => {}
+                Progress::Paused => return Progress::Paused,
+                Progress::Exhausted => break,
+            }
+        }
+        Progress::Exhausted
     }
 
     /// Steps taken so far.
@@ -215,6 +255,9 @@ impl Engine {
 
 /// How many places are open at the same time.
 fn width(plan: &Plan) -> usize {
+    if plan.surveying {
+        return 1;
+    }
     match (plan.seed, plan.strategy, plan.bound) {
         (None, Strategy::DepthFirst, _) | (None, Strategy::BreadthFirst, None) => 1,
         (Some(_), _, None) => OPEN_UNBOUNDED,

@@ -7,6 +7,7 @@ use super::part::Amount;
 use super::plan::Plan;
 use crate::model::ClassId;
 use crate::world::World;
+use crate::world::set::Set;
 
 /// The candidate.
 #[derive(Debug, Default)]
@@ -24,6 +25,17 @@ pub(super) struct Found {
     takings: Vec<(u32, ClassId, i64)>,
     /// The slots that summaries are to be told of, a bit each: roots, or providers.
     involved: Vec<u64>,
+    /// When only providers in some trees are still looked for: their roots, and how many
+    /// providers there may be.
+    surveyed: Option<(Set, usize)>,
+}
+
+/// What a survey is about.
+pub(super) struct Survey {
+    /// Roots of the trees of which a candidate was given.
+    pub(super) kept: Set,
+    /// Members of those trees that are not involved yet and may come to be.
+    pub(super) pending: Vec<u32>,
 }
 
 impl Found {
@@ -50,7 +62,7 @@ impl Found {
             *provider = slot;
         }
         if !self.providers.is_empty() {
-            self.involve(slot);
+            self.involve(slot, slot);
         }
     }
 
@@ -77,7 +89,8 @@ impl Found {
         self.merge();
         for at in 0..self.providers.len() {
             let slot = self.providers[at].0;
-            self.involve(if plan.nested { world.place(slot).root } else { slot });
+            let root = world.place(slot).root;
+            self.involve(root, if plan.nested { root } else { slot });
         }
     }
 
@@ -102,7 +115,40 @@ impl Found {
         }
     }
 
-    fn involve(&mut self, slot: u32) {
+    /// From now on nobody is involved but in the trees of those involved so far.
+    pub(super) fn begin_survey(&mut self, world: &World, plan: &Plan) -> Survey {
+        let mut kept = Set::default();
+        for slot in self.involved(0) {
+            kept.insert(world.place(slot).root);
+        }
+        let members = kept.iter().flat_map(|root| root..root + world.place(root).len);
+        let pending = members.filter(|&slot| {
+            !self.is_involved(slot) && plan.parts.iter().any(|part| part.fits(slot))
+        });
+        let pending: Vec<u32> = pending.collect();
+        self.surveyed = Some((kept.clone(), pending.len()));
+        Survey { kept, pending }
+    }
+
+    /// Whether anybody may still come to be involved.
+    pub(super) fn is_surveying(&self) -> bool {
+        self.surveyed.as_ref().is_some_and(|(_, pending)| *pending > 0)
+    }
+
+    fn is_involved(&self, slot: u32) -> bool {
+        let word = self.involved.get(slot as usize / 64);
+        word.is_some_and(|word| word >> (slot % 64) & 1 == 1)
+    }
+
+    fn involve(&mut self, root: u32, slot: u32) {
+        if let Some((kept, _)) = &self.surveyed
+            && (!kept.contains(root) || self.is_involved(slot))
+        {
+            return;
+        }
+        if let Some((_, pending)) = &mut self.surveyed {
+            *pending = pending.saturating_sub(1);
+        }
         let word = slot as usize / 64;
         if self.involved.len() <= word {
             self.involved.resize((word + 1).next_power_of_two(), 0);

@@ -2,6 +2,9 @@
 
 #![expect(clippy::indexing_slicing, reason = "takers and sites are positions in the lists given")]
 
+/// Sites and takers looked at for one question, at the most: a few milliseconds.
+const WORK_MAX: usize = 1_000_000;
+
 /// Takers, and the sites that each may have. It is cleared and filled again for each question, so
 /// that questions need no memory of their own.
 #[derive(Debug, Default)]
@@ -15,6 +18,8 @@ pub(super) struct Matching {
     /// Which site serves each taker.
     given: Vec<Option<usize>>,
     tried: Vec<bool>,
+    /// What has been looked at for this question.
+    work: usize,
 }
 
 impl Matching {
@@ -31,7 +36,8 @@ impl Matching {
         self.takers.push((from, self.sites.len()));
     }
 
-    /// Whether every taker can have one of its sites, of which each serves only so many.
+    /// Whether every taker can have one of its sites, of which each serves only so many. Where that
+    /// would take too long to say, perhaps they can.
     pub(super) fn all_served(&mut self, seats: impl Iterator<Item = usize>) -> bool {
         self.takers.sort_unstable_by_key(|(from, to)| to - from);
         let mut takers = self.takers.iter().enumerate();
@@ -43,17 +49,24 @@ impl Matching {
         self.seats.extend(seats);
         self.given.clear();
         self.given.resize(self.takers.len(), None);
-        (0..self.takers.len()).all(|taker| {
+        self.work = 0;
+        let all = (0..self.takers.len()).all(|taker| {
+            self.work += self.seats.len();
             self.tried.clear();
             self.tried.resize(self.seats.len(), false);
             self.serve(taker)
-        })
+        });
+        all || self.work >= WORK_MAX
     }
 
     /// Finds a site for a taker, moving others to other sites of theirs if need be.
     fn serve(&mut self, taker: usize) -> bool {
         let (from, to) = self.takers[taker];
         for at in from..to {
+            self.work += 1;
+            if self.work >= WORK_MAX {
+                return false;
+            }
             let site = self.sites[at];
             if std::mem::replace(&mut self.tried[site], true) {
                 continue;
@@ -71,6 +84,7 @@ impl Matching {
     }
 
     fn move_one_away(&mut self, site: usize) -> bool {
+        self.work += self.given.len();
         (0..self.given.len()).any(|other| self.given[other] == Some(site) && self.serve(other))
     }
 }
@@ -93,6 +107,15 @@ mod tests {
         assert!(all_served(&takers, &[1, 1, 1]));
         assert!(!all_served(&takers, &[1, 1, 0]));
         assert!(all_served(&takers, &[2, 0, 1]));
+    }
+
+    /// A question that takes too long is not answered with no.
+    #[test]
+    fn what_is_not_known_is_perhaps_so() {
+        let takers = vec![(0..2000).collect::<Vec<usize>>(); 2001];
+        assert!(all_served(&takers, &[1; 2000]));
+        let takers = vec![(0..20).collect::<Vec<usize>>(); 21];
+        assert!(!all_served(&takers, &[1; 20]));
     }
 
     #[test]

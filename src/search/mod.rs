@@ -65,6 +65,15 @@ pub enum Next<'s> {
     Exhausted,
 }
 
+/// What [`Search::survey`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Surveyed {
+    /// It is not done: ask again, or give up.
+    Paused,
+    /// Summaries may be read.
+    Done,
+}
+
 /// One way to satisfy the whole request. Borrowed from the search until the next one is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'s> {
@@ -112,10 +121,30 @@ impl Search {
         })
     }
 
+    /// To be called after the last candidate and before [`Search::summarised`], until it is done. With a limit, and where a candidate may use one provider of a
+    /// tree only, others of the same trees may belong into the summaries.
+    pub(crate) fn survey(&mut self) -> Surveyed {
+        match self.engine.survey(&self.world, &mut self.plan) {
+            Progress::Paused => Surveyed::Paused,
+            Progress::Found | Progress::Exhausted => Surveyed::Done,
+        }
+    }
+
     /// How much has been done so far, in steps of a few nanoseconds: a measure of the work that is the
     /// same on every machine.
     pub fn steps(&self) -> u64 {
         self.engine.steps()
+    }
+
+    /// Of how many parts, each from one provider, a candidate consists.
+    pub fn parts(&self) -> usize {
+        self.plan.parts.len()
+    }
+
+    /// Leaves the tree that the last candidate was found in: the next one is of another. For searches
+    /// in the order of trees.
+    pub fn skip_tree(&mut self) {
+        self.engine.skip_tree();
     }
 
     /// The world that is searched.

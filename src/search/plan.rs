@@ -1,6 +1,6 @@
 //! From names to sets: a request made ready for searching one world.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::part::{Amount, Filter, Part, carriers, members};
 use super::request::{Group, Policy, Request, Strategy};
@@ -19,6 +19,7 @@ pub(super) struct PlannedGroup {
 
 /// What to search for.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that a request asks for")]
 pub(super) struct Plan {
     pub(super) groups: Vec<PlannedGroup>,
     pub(super) parts: Vec<Part>,
@@ -36,6 +37,12 @@ pub(super) struct Plan {
     pub(super) nested: bool,
     /// Candidates to give at the most.
     pub(super) bound: Option<usize>,
+    /// Candidates to generate at the most, whatever the limit of the request.
+    pub(super) most: Option<usize>,
+    /// Whether the bound is the limit of the request, and not that of the operator.
+    pub(super) limited: bool,
+    /// Whether only summaries are worked for: see [`Engine::survey`].
+    pub(super) surveying: bool,
     pub(super) strategy: Strategy,
     pub(super) seed: Option<u64>,
     /// The slots of all sharing providers.
@@ -52,6 +59,10 @@ impl Plan {
             isolate: request.policy == Policy::Isolate,
             nested: request.nested,
             bound: request.limit.into_iter().chain(request.max_candidates).min(),
+            most: request.max_candidates,
+            limited: request
+                .limit
+                .is_some_and(|limit| request.max_candidates.is_none_or(|most| limit < most)),
             strategy: request.strategy,
             seed: request.random_seed,
             sharing: world.sharing(),
@@ -68,7 +79,9 @@ impl Plan {
                 return Err(unknown);
             }
         }
-        let position = |suffix: &String| request.groups.iter().position(|it| it.suffix == *suffix);
+        let suffixes = request.groups.iter().map(|group| &group.suffix).zip(0..);
+        let positions: HashMap<&String, usize> = suffixes.collect();
+        let position = |suffix: &String| positions.get(suffix).copied();
         let subtrees = request.same_subtree.iter();
         plan.subtrees = subtrees.map(|set| set.iter().filter_map(position).collect()).collect();
         plan.mark_contended();
@@ -147,8 +160,9 @@ impl Plan {
             total.units = total.units.saturating_add(amount.units);
         }
         totals.retain(|_, (parts, _)| *parts > 1);
+        let positions: HashMap<ClassId, usize> = totals.keys().copied().zip(0..).collect();
         for amount in self.parts.iter_mut().flat_map(|part| &mut part.amounts) {
-            amount.contended = totals.keys().position(|class| *class == amount.class);
+            amount.contended = positions.get(&amount.class).copied();
         }
         self.contended = totals.into_values().map(|(_, total)| total).collect();
     }

@@ -10,8 +10,10 @@ use crate::world::World;
 
 /// Counting ends here: what matters is how few are left.
 const COUNTED_MAX: usize = 1000;
-/// Counting ends after about as many milliseconds, too.
+/// Counting for one condition ends after about as many milliseconds, too.
 const PAUSES_MAX: usize = 20;
+/// And counting for all of them; conditions after that count as if they left something.
+const PAUSES_OF_ALL_MAX: usize = 400;
 
 /// Possibilities left, condition by condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,10 +72,11 @@ pub enum Condition {
 
 /// Finds out what the conditions of a request leave, one after the other.
 pub fn why(world: &World, request: &Request) -> Funnel {
-    let groups: Vec<GroupFunnel> =
-        request.groups.iter().map(|group| of_group(world, request, group)).collect();
+    let mut pauses = PAUSES_OF_ALL_MAX;
+    let groups = request.groups.iter().map(|group| of_group(world, request, group, &mut pauses));
+    let groups: Vec<GroupFunnel> = groups.collect();
     let void = groups.iter().any(|group| group.steps.iter().any(|step| step.left == 0));
-    let together = if void { Vec::new() } else { of_all(world, request) };
+    let together = if void { Vec::new() } else { of_all(world, request, &mut pauses) };
     Funnel { groups, together }
 }
 
@@ -89,7 +92,7 @@ impl Funnel {
     }
 }
 
-fn of_group(world: &World, request: &Request, group: &Group) -> GroupFunnel {
+fn of_group(world: &World, request: &Request, group: &Group, pauses: &mut usize) -> GroupFunnel {
     let mut part = Group { suffix: group.suffix.clone(), ..Group::default() };
     let mut steps = Vec::new();
     let mut add = |given: bool, condition: Condition, part: &Group, roots: bool| {
@@ -100,7 +103,7 @@ fn of_group(world: &World, request: &Request, group: &Group) -> GroupFunnel {
                 alone.root_required.clone_from(&request.root_required);
                 alone.root_forbidden.clone_from(&request.root_forbidden);
             }
-            steps.push(Step { condition, left: count(world, &alone) });
+            steps.push(Step { condition, left: count(world, &alone, pauses) });
         }
     };
     for resource in &group.resources {
@@ -122,7 +125,7 @@ fn of_group(world: &World, request: &Request, group: &Group) -> GroupFunnel {
     GroupFunnel { suffix: part.suffix, steps }
 }
 
-fn of_all(world: &World, request: &Request) -> Vec<Step> {
+fn of_all(world: &World, request: &Request, pauses: &mut usize) -> Vec<Step> {
     let mut all = Request {
         groups: request.groups.clone(),
         root_required: request.root_required.clone(),
@@ -133,7 +136,7 @@ fn of_all(world: &World, request: &Request) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut add = |given: bool, condition: Condition, all: &Request| {
         if given {
-            steps.push(Step { condition, left: count(world, all) });
+            steps.push(Step { condition, left: count(world, all, pauses) });
         }
     };
     add(true, Condition::Merge, &all);
@@ -147,19 +150,27 @@ fn of_all(world: &World, request: &Request) -> Vec<Step> {
 }
 
 /// How many candidates there are, as far as it is counted.
-fn count(world: &World, request: &Request) -> usize {
+fn count(world: &World, request: &Request, pauses: &mut usize) -> usize {
     let request = Request { limit: Some(COUNTED_MAX), ..request.clone() };
     let Ok(plan) = Plan::new(world, &request) else { return 0 };
     let mut engine = Engine::default();
-    let mut pauses = 0;
+    let most = PAUSES_MAX.min(*pauses);
     let mut found = 0;
+    let mut used = 0;
     loop {
         match engine.advance(world, &plan) {
             Progress::Found => found += 1,
-            Progress::Paused if pauses < PAUSES_MAX => pauses += 1,
-            Progress::Paused | Progress::Exhausted => return found,
+            Progress::Paused if used < most => used += 1,
+            Progress::Exhausted => break,
+            // It is not known that nothing is left once there is no time for any of it.
+            Progress::Paused => {
+                found = found.max(usize::from(most == 0));
+                break;
+            }
         }
     }
+    *pauses -= used;
+    found
 }
 
 impl fmt::Display for Condition {

@@ -15,28 +15,44 @@ pub struct ReplaceAggregates {
     pub provider: Uuid,
     /// The generation the client saw, if it said.
     pub seen: Option<Generation>,
-    /// All its aggregates from now on.
-    pub aggregates: Vec<Uuid>,
+    /// All its aggregates from now on, each as the client spelled it; no spelling twice.
+    pub aggregates: Vec<(Uuid, String)>,
+}
+
+/// What is stored of a spelling: nothing, if it is the usual one.
+fn stored(aggregate: Uuid, spelling: &str) -> String {
+    if aggregate.to_string() == spelling { String::new() } else { spelling.to_owned() }
 }
 
 impl Change for ReplaceAggregates {
     const NAME: &'static str = "replace_aggregates";
     type Outcome = Generation;
 
+    fn row(&self) -> Option<Uuid> {
+        Some(self.provider)
+    }
+
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
         let provider = lock_at(tx.conn, self.provider, self.seen).await?;
+        let aggregates: Vec<Uuid> = self.aggregates.iter().map(|(uuid, _)| *uuid).collect();
+        let spellings = self.aggregates.iter().map(|(uuid, spelling)| stored(*uuid, spelling));
+        let spellings: Vec<String> = spellings.collect();
         sqlx::query!(
-            "delete from provider_aggregates where provider_id = $1 and aggregate <> all($2)",
+            "delete from provider_aggregates a where provider_id = $1 and not exists (
+                 select from unnest($2::uuid[], $3::text[]) as wanted(aggregate, spelling)
+                 where wanted.aggregate = a.aggregate and wanted.spelling = a.spelling)",
             provider.id.0,
-            &self.aggregates
+            &aggregates,
+            &spellings
         )
         .execute(&mut *tx.conn)
         .await?;
         sqlx::query!(
-            "insert into provider_aggregates (provider_id, aggregate) select $1, unnest($2::uuid[]) \
-             on conflict do nothing",
+            "insert into provider_aggregates (provider_id, aggregate, spelling)
+             select $1, * from unnest($2::uuid[], $3::text[]) on conflict do nothing",
             provider.id.0,
-            &self.aggregates
+            &aggregates,
+            &spellings
         )
         .execute(&mut *tx.conn)
         .await?;

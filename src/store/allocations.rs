@@ -7,7 +7,7 @@ use super::change::{Change, Tx};
 use super::claims::{self, Moves, Needs};
 use super::error::Result;
 use super::inventories;
-use super::owners::Owners;
+use super::owners::{Newcomers, Owners};
 use super::planner::Arrivals;
 use super::writer::Job;
 use crate::model::claim::{Reshaping, reshape};
@@ -66,10 +66,9 @@ impl Change for Reshape {
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
-        let mut owners = Owners::default();
-        owners.learn(tx.conn, self.claims.iter()).await?;
-        let claims: Vec<_> =
-            self.claims.iter().map(|claim| owners.resolve(claim.clone())).collect();
+        let (mut owners, mut newcomers) = (Owners::default(), Newcomers::default());
+        owners.look_up(tx.conn, self.claims.iter()).await?;
+        let claims = owners.resolve(&self.claims, &mut newcomers)?;
         let mut needs = Needs::default();
         needs.add_claims(&claims);
         for reshaping in &self.inventories {
@@ -77,7 +76,7 @@ impl Change for Reshape {
             needs.classes.extend(reshaping.inventories.iter().map(|(name, _)| name.as_str()));
         }
         let mut locked = claims::lock(tx, &needs).await?;
-        let mut arrivals = Arrivals::find(tx, &mut locked).await?;
+        let mut arrivals = Arrivals::find(tx, &mut locked, &claims, &newcomers).await?;
         let claims = arrivals.with_holds(&claims);
         let before = Moves::before(&locked.books);
         reshape(&mut locked.books, &self.inventories, &claims)?;
@@ -92,6 +91,7 @@ impl Change for Reshape {
             inventories::write(tx, id, &wanted).await?;
             stays.push((id, wanted.iter().map(|(class, _)| *class).collect::<Vec<_>>()));
         }
+        newcomers.settle(tx.conn, &mut locked.books).await?;
         let moved = before.since(&locked.books);
         claims::write(tx, &locked, &moved).await?;
         for (provider, classes) in stays {

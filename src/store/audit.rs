@@ -3,7 +3,15 @@
 
 use sqlx::PgConnection;
 
-use super::error::Result;
+use super::error::{Error, Result};
+use crate::model::claim::Books;
+
+/// Refuses to judge by books in which something is held from an inventory that is not there.
+pub(super) fn check_held(books: &Books) -> Result<()> {
+    let Some((consumer, provider, class)) = books.held_from_nothing() else { return Ok(()) };
+    let key = format!("{}, {}: consumer {consumer} holds something of it", provider.0, class.0);
+    Err(Error::inconsistent("inventories", "provider_id, class_id", key))
+}
 
 /// Everything that does not add up, one sentence each; empty when all is well. Reads committed
 /// state in one statement, so it may run beside any load.

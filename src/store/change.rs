@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
-use sqlx::{Acquire, PgConnection};
-use tokio::time::timeout;
+use sqlx::{Acquire, PgConnection, Postgres, Transaction};
+use tokio::time::{Instant, timeout};
+use uuid::Uuid;
 
 use super::error::{Error, Result};
-use super::{Store, feed};
+use super::locks::HELD_MAX;
+use super::{ACQUIRE_MAX, Store, feed};
 use crate::model::ProviderId;
 
 /// How often a transaction is tried before its caller is told to come back later.
@@ -27,6 +29,12 @@ pub trait Change: Send + Sync + 'static {
     const NAME: &'static str;
     /// What it tells when it is done.
     type Outcome: Send + 'static;
+    /// Whether it is tried again when it meets a row that somebody holds for long.
+    const PATIENT: bool = true;
+    /// The row that it begins with: changes of the same row use one connection in turn.
+    fn row(&self) -> Option<Uuid> {
+        None
+    }
     /// Does it within a transaction, noting every provider whose visible state it changes.
     fn apply(&self, tx: &mut Tx<'_>) -> impl Future<Output = Result<Self::Outcome>> + Send;
 }
@@ -37,7 +45,7 @@ pub struct Tx<'c> {
     pub(super) conn: &'c mut PgConnection,
     /// Whether strangers in exclusive units are only remarked on.
     pub(super) report_only: bool,
-    touched: BTreeSet<i32>,
+    touched: BTreeSet<i64>,
 }
 
 impl Tx<'_> {
@@ -71,7 +79,7 @@ pub(super) async fn transact<C: Change>(
             return Err(error);
         }
     };
-    let touched: Vec<i32> = tx.touched.into_iter().collect();
+    let touched: Vec<i64> = tx.touched.into_iter().collect();
     if !touched.is_empty() {
         sqlx::query!("insert into change_log (providers) values ($1)", &touched)
             .execute(&mut *transaction)
@@ -81,9 +89,15 @@ pub(super) async fn transact<C: Change>(
     Ok(outcome)
 }
 
+/// Begins a transaction for a look at which rows can be locked. It must write nothing, and be rolled
+/// back: to commit locks is to wait until the log is on disk, which keeps them for all that time.
+pub(super) async fn look(conn: &mut PgConnection) -> Result<Transaction<'_, Postgres>> {
+    Ok(conn.begin().await?)
+}
+
 /// Waits before attempt number `attempt` (the first is 1): a little, and not in step with others.
 pub(super) async fn pause(attempt: u32) {
-    let spread = uuid::Uuid::new_v4().as_u128() % u128::from(PAUSE_MS_MAX);
+    let spread = Uuid::new_v4().as_u128() % u128::from(PAUSE_MS_MAX);
     let pause = u64::try_from(spread).unwrap_or(PAUSE_MS_MAX).min(u64::from(attempt) * 10);
     tokio::time::sleep(Duration::from_millis(pause)).await;
 }
@@ -91,42 +105,54 @@ pub(super) async fn pause(attempt: u32) {
 impl Store {
     /// Makes a change: entirely or not at all, and to its end even if the caller goes away.
     ///
+    /// A change that meets a row that somebody holds for long gives its connection back, and is
+    /// tried again until [`HELD_MAX`] has passed.
+    ///
     /// # Errors
     /// A refusal, or the database cannot be asked.
     pub async fn commit<C: Change>(&self, change: C) -> Result<C::Outcome> {
-        let pool = self.pool().clone();
-        let report_only = self.report_only;
+        let store = self.clone();
         let work = tokio::spawn(async move {
-            let mut attempt = 1;
+            let deadline = Instant::now() + HELD_MAX;
+            let _turn = match change.row() {
+                Some(row) => Some(store.turns.row(row, deadline).await.map_err(Error::settled)?),
+                None => None,
+            };
+            let (mut attempt, mut again) = (1, false);
             loop {
-                let settled = match pool.acquire().await {
-                    Ok(mut conn) => {
-                        let attempt = transact(&mut conn, &change, report_only);
-                        let settled = match timeout(ATTEMPT_MAX, attempt).await {
-                            Ok(settled) => settled,
-                            // It may have been committed all the same.
-                            Err(_) => Err(Error::Unavailable(format!(
-                                "no outcome within {ATTEMPT_MAX:?}"
-                            ))),
-                        };
-                        if !matches!(settled, Ok(_) | Err(Error::Refused(_))) {
-                            // The session may be dead or in doubt: never lend it again.
-                            drop(timeout(CLOSE_MAX, conn.close()).await);
-                        }
-                        settled
-                    }
-                    Err(error) => Err(error.into()),
-                };
-                match settled {
+                match store.attempt(&change, again).await {
                     Err(Error::Again(why)) if attempt < ATTEMPTS_MAX => {
                         tracing::debug!(change = C::NAME, attempt, why, "trying a change again");
                         pause(attempt).await;
                         attempt += 1;
                     }
+                    Err(Error::Locked(why)) if C::PATIENT && Instant::now() < deadline => {
+                        tracing::debug!(change = C::NAME, why, "a change waits for a lock");
+                        again = true;
+                        pause(ATTEMPTS_MAX).await;
+                    }
                     settled => return settled.map_err(Error::settled),
                 }
             }
         });
-        work.await.map_err(|panic| Error::Bug(format!("{} did not end: {panic}", C::NAME)))?
+        work.await.map_err(|panic| Error::bug(format!("{} did not end: {panic}", C::NAME)))?
+    }
+
+    /// One transaction on a connection of the pool.
+    async fn attempt<C: Change>(&self, change: &C, again: bool) -> Result<C::Outcome> {
+        let patience = if again { HELD_MAX } else { ACQUIRE_MAX };
+        let _permits = self.turns.connection(again, patience).await?;
+        let mut conn = self.pool().acquire().await?;
+        let attempt = transact(&mut conn, change, self.report_only);
+        let settled = match timeout(ATTEMPT_MAX, attempt).await {
+            Ok(settled) => settled,
+            // It may have been committed all the same.
+            Err(_) => Err(Error::Unavailable(format!("no outcome within {ATTEMPT_MAX:?}"))),
+        };
+        if !matches!(settled, Ok(_) | Err(Error::Refused(_) | Error::Locked(_))) {
+            // The session may be dead or in doubt: never lend it again.
+            drop(timeout(CLOSE_MAX, conn.close()).await);
+        }
+        settled
     }
 }

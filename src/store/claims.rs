@@ -1,13 +1,18 @@
 //! Claims in the database: locking what they need, and writing what was judged.
 //!
-//! The order of locks is the same for every writer (consumers by UUID, then providers by key), so
+//! The order of locks is the same for every writer (see [`locks`](super::locks)), so
 //! claims queue behind each other and none is refused because another came at the same time.
+
+mod rows;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+pub(super) use rows::{Moves, write};
+
+use super::audit;
 use super::change::Tx;
 use super::error::{Error, Result};
 use crate::model::claim::{Account, Books, Claim, Consumer, Owner, Request, Shelf, Stock};
@@ -48,6 +53,10 @@ pub(super) struct Needs<'r> {
     pub(super) consumers: BTreeSet<Uuid>,
     /// Providers that are named.
     pub(super) providers: BTreeSet<Uuid>,
+    /// Consumers that claim something: they take over what is held for them.
+    pub(super) arriving: BTreeSet<Uuid>,
+    /// Groups whose units may become free, besides those that the consumers are in.
+    pub(super) groups: BTreeSet<Uuid>,
     /// Classes that are named.
     pub(super) classes: BTreeSet<&'r str>,
 }
@@ -71,6 +80,9 @@ impl<'r> Needs<'r> {
     pub(super) fn add_claims(&mut self, claims: &'r [Claim]) {
         for claim in claims {
             self.consumers.insert(claim.consumer);
+            if !claim.wants.is_empty() {
+                self.arriving.insert(claim.consumer);
+            }
             // Who expects a generation or gives everything up creates no consumer.
             if !claim.wants.is_empty() && !matches!(claim.expected, Expected::Is(_)) {
                 self.claiming.insert(claim.consumer, claim.owner);
@@ -86,51 +98,50 @@ impl<'r> Needs<'r> {
 /// Locks everything that is needed and reads it.
 pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<Locked> {
     let (mut consumers, expected) = insert_consumers(tx.conn, &needs.claiming).await?;
-    let mut named = needs.consumers.clone();
-    // What is held for them is locked in the order in which plans lock it. Whoever is expected since
-    // is found later.
-    named.extend(held_for(tx.conn, &expected).await?);
-    let mut accounts = lock_consumers(tx.conn, &named, &mut consumers).await?;
+    let mut accounts = lock_consumers(tx.conn, needs, expected, &mut consumers).await?;
     if needs.claiming.keys().any(|uuid| !consumers.contains_key(uuid)) {
         return Err(Error::Again("a consumer went while it was being locked".to_owned()));
     }
     let held = read_held(tx.conn, &mut accounts, &consumers).await?;
-    let providers = lock_providers(tx.conn, needs, &held).await?;
+    let named: Vec<Uuid> = accounts.keys().copied().collect();
+    let providers = lock_providers(tx.conn, needs, &held, &named).await?;
     let mut books = Books { providers, consumers: accounts, ..Books::default() };
     let concern = read_stocks(tx.conn, &mut books).await?;
     read_classes(tx.conn, needs, &mut books.classes).await?;
+    audit::check_held(&books)?;
     Ok(Locked { books, consumers, concern })
 }
 
 impl Locked {
-    /// Locks further consumers, which claim nothing, with what they hold.
-    pub(super) async fn add(&mut self, tx: &mut Tx<'_>, consumers: &[Uuid]) -> Result<()> {
+    /// Makes sure that these holds are locked, or that they are gone.
+    ///
+    /// # Errors
+    /// [`Error::Again`] if one was given to its instance while the locks were taken: to lock it now
+    /// would be out of order.
+    pub(super) async fn expect(&mut self, tx: &mut Tx<'_>, holds: &[Uuid]) -> Result<()> {
         let known = &self.books.consumers;
-        let new = consumers.iter().filter(|uuid| !known.contains_key(*uuid)).copied();
-        let needs = Needs { consumers: new.collect(), ..Needs::default() };
-        if needs.consumers.is_empty() {
+        let unknown: Vec<Uuid> =
+            holds.iter().filter(|uuid| !known.contains_key(*uuid)).copied().collect();
+        if unknown.is_empty() {
             return Ok(());
         }
-        let more = lock(tx, &needs).await?;
-        self.consumers.extend(more.consumers);
-        let Books { classes, providers, stocks, consumers, .. } = more.books;
-        self.books.classes.extend(classes);
-        self.books.providers.extend(providers);
-        self.books.stocks.extend(stocks);
-        self.books.consumers.extend(consumers);
+        let exist = sqlx::query_scalar!(
+            r#"select exists(select from consumers where uuid = any($1)) as "exist!""#,
+            &unknown
+        )
+        .fetch_one(&mut *tx.conn)
+        .await?;
+        if exist {
+            return Err(Error::Again("an instance got a reservation meanwhile".to_owned()));
+        }
+        self.books.consumers.extend(unknown.into_iter().map(|uuid| (uuid, Account::default())));
         Ok(())
     }
-}
 
-/// The placements that these instances are to take over.
-async fn held_for(conn: &mut PgConnection, instances: &[Uuid]) -> Result<Vec<Uuid>> {
-    if instances.is_empty() {
-        return Ok(Vec::new());
+    /// Whether the provider is locked.
+    pub(super) fn has(&self, provider: ProviderId) -> bool {
+        self.books.providers.values().any(|shelf| shelf.id == provider)
     }
-    let holds = sqlx::query_scalar!("select id from placements where ticket = any($1)", instances)
-        .fetch_all(conn)
-        .await?;
-    Ok(holds)
 }
 
 /// Inserts those that do not exist, and tells which of them are instances that plans expect; whoever
@@ -143,19 +154,19 @@ async fn insert_consumers(
         return Ok(Default::default());
     }
     let uuids: Vec<Uuid> = claiming.keys().copied().collect();
-    let projects: Vec<i32> = claiming.values().map(|owner| owner.project).collect();
-    let users: Vec<i32> = claiming.values().map(|owner| owner.user).collect();
-    let types: Vec<Option<i32>> = claiming.values().map(|owner| owner.consumer_type).collect();
+    let projects: Vec<i64> = claiming.values().map(|owner| owner.project).collect();
+    let users: Vec<i64> = claiming.values().map(|owner| owner.user).collect();
+    let types: Vec<Option<i64>> = claiming.values().map(|owner| owner.consumer_type).collect();
     let rows = sqlx::query!(
         r#"insert into consumers (uuid, project_id, user_id, consumer_type_id, generation)
-           select *, $5::bigint from unnest($1::uuid[], $2::int[], $3::int[], $4::int[])
+           select *, $5::bigint from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[])
            on conflict (uuid) do nothing
            returning uuid, id,
                      exists(select from placements where ticket = consumers.uuid) as "expected!""#,
         &uuids,
         &projects,
         &users,
-        &types as &[Option<i32>],
+        &types as &[Option<i64>],
         GENERATION_INSERTED
     )
     .fetch_all(conn)
@@ -175,22 +186,29 @@ async fn insert_consumers(
     Ok((inserted, expected))
 }
 
-/// Locks those that existed before and opens an account for each; to insert is to lock.
+/// Locks those that existed before, with the holds that those of them and of the `expected` who claim
+/// something take over, and opens an account for each; to insert is to lock.
 async fn lock_consumers(
     conn: &mut PgConnection,
-    named: &BTreeSet<Uuid>,
+    needs: &Needs<'_>,
+    expected: Vec<Uuid>,
     rows: &mut BTreeMap<Uuid, ConsumerRow>,
 ) -> Result<BTreeMap<Uuid, Account>> {
     let mut accounts: BTreeMap<Uuid, Account> =
-        named.iter().map(|uuid| (*uuid, Account::default())).collect();
-    let uuids: Vec<Uuid> = named.iter().filter(|uuid| !rows.contains_key(uuid)).copied().collect();
-    if uuids.is_empty() {
+        needs.consumers.iter().map(|uuid| (*uuid, Account::default())).collect();
+    let is_old = |uuid: &&Uuid| !rows.contains_key(*uuid);
+    let uuids: Vec<Uuid> = needs.consumers.iter().filter(is_old).copied().collect();
+    let mut arriving = expected;
+    arriving.extend(needs.arriving.iter().filter(is_old));
+    if uuids.is_empty() && arriving.is_empty() {
         return Ok(accounts);
     }
     let locked = sqlx::query!(
         "select id, uuid, generation, project_id, user_id, consumer_type_id from consumers
-         where uuid = any($1) order by uuid for update",
-        &uuids
+         where uuid = any($1::uuid[] || array(select id from placements where ticket = any($2)))
+         order by uuid for update",
+        &uuids,
+        &arriving
     )
     .fetch_all(conn)
     .await?;
@@ -216,7 +234,7 @@ async fn read_held(
     conn: &mut PgConnection,
     accounts: &mut BTreeMap<Uuid, Account>,
     rows: &BTreeMap<Uuid, ConsumerRow>,
-) -> Result<BTreeSet<i32>> {
+) -> Result<BTreeSet<i64>> {
     let uuid_of: HashMap<i64, Uuid> = rows
         .iter()
         .filter(|(_, row)| row.inserted.is_none())
@@ -245,18 +263,35 @@ async fn read_held(
     Ok(providers)
 }
 
+/// Locks the providers that are named or drawn upon, and the roots of all units of the groups that
+/// the consumers are in: a unit that becomes free moves the generation of its hosts.
 async fn lock_providers(
     conn: &mut PgConnection,
     needs: &Needs<'_>,
-    held: &BTreeSet<i32>,
+    held: &BTreeSet<i64>,
+    consumers: &[Uuid],
 ) -> Result<HashMap<Uuid, Shelf>> {
     let uuids: Vec<Uuid> = needs.providers.iter().copied().collect();
-    let ids: Vec<i32> = held.iter().copied().collect();
+    let ids: Vec<i64> = held.iter().copied().collect();
+    let groups: Vec<Uuid> = needs.groups.iter().copied().collect();
     let rows = sqlx::query!(
-        "select id, uuid, generation from providers where uuid = any($1) or id = any($2)
+        "select id, uuid, generation from providers
+         where uuid = any($1) or id = any($2::bigint[] || array(
+             select root_id from exclusive_units where group_id = any($3)
+             union all
+             select e.root_id from placements p
+             join placement_groups g on g.placement_id = p.id
+             join exclusive_units e on e.group_id = g.group_id
+             where p.consumer = any($4) and exists (select from exclusive_units)
+             union all
+             select e.root_id from placement_groups g
+             join exclusive_units e on e.group_id = g.group_id
+             where g.placement_id = any($4) and exists (select from exclusive_units)))
          order by id for no key update",
         &uuids,
-        &ids
+        &ids,
+        &groups,
+        consumers
     )
     .fetch_all(conn)
     .await?;
@@ -269,7 +304,7 @@ async fn lock_providers(
 /// Reads what the providers have, and the names of the classes of it; and, in the same statement,
 /// because it begins after everything is locked, whether the planner has to do with it.
 async fn read_stocks(conn: &mut PgConnection, books: &mut Books) -> Result<Concern> {
-    let ids: Vec<i32> = books.providers.values().map(|shelf| shelf.id.0).collect();
+    let ids: Vec<i64> = books.providers.values().map(|shelf| shelf.id.0).collect();
     let consumers: Vec<Uuid> = books.consumers.keys().copied().collect();
     let rows = sqlx::query!(
         r#"select provider_id, class_id, name, total, reserved, min_unit, max_unit, step_size,
@@ -320,180 +355,4 @@ async fn read_classes(
     .await?;
     classes.extend(rows.into_iter().map(|row| (row.name, ClassId(row.id))));
     Ok(())
-}
-
-/// Writes the difference between the books as they were locked and as they are now. Inventories
-/// themselves (their terms, and whether they exist) are not this function's business.
-pub(super) async fn write(tx: &mut Tx<'_>, locked: &Locked, moved: &Moves) -> Result<()> {
-    let mut rows = Rows::default();
-    for (uuid, account) in &locked.books.consumers {
-        if let Some(row) = locked.consumers.get(uuid) {
-            rows.add_account(row, account);
-        }
-    }
-    for ((provider, class), stock) in &locked.books.stocks {
-        if stock.used != stock.used_before {
-            rows.stock.0.push(provider.0);
-            rows.stock.1.push(class.0);
-            rows.stock.2.push(stock.used - stock.used_before);
-            tx.touch(*provider);
-        }
-    }
-    for (provider, steps) in &moved.0 {
-        rows.provider.0.push(provider.0);
-        rows.provider.1.push(*steps);
-        tx.touch(*provider);
-    }
-    rows.write(tx.conn).await
-}
-
-/// By how much the generations of providers moved.
-#[derive(Debug, Default)]
-pub(super) struct Moves(BTreeMap<ProviderId, i64>);
-
-impl Moves {
-    /// The generations as locked, to be compared with when all is judged.
-    pub(super) fn before(books: &Books) -> Self {
-        Self(books.providers.values().map(|shelf| (shelf.id, shelf.generation)).collect())
-    }
-
-    /// What has moved since [`Moves::before`].
-    pub(super) fn since(mut self, books: &Books) -> Self {
-        for shelf in books.providers.values() {
-            if let Some(generation) = self.0.get_mut(&shelf.id) {
-                *generation = shelf.generation - *generation;
-            }
-        }
-        self.0.retain(|_, steps| *steps != 0);
-        self
-    }
-}
-
-/// The rows to write, column by column.
-#[derive(Default)]
-struct Rows {
-    /// Allocations that end.
-    gone: (Vec<i64>, Vec<i32>, Vec<i32>),
-    /// Allocations that begin or change.
-    held: (Vec<i64>, Vec<i32>, Vec<i32>, Vec<i64>),
-    /// Changes of `inventories.used`.
-    stock: (Vec<i32>, Vec<i32>, Vec<i64>),
-    /// Steps of provider generations.
-    provider: (Vec<i32>, Vec<i64>),
-    /// Consumers that come into being or change: id and generation.
-    consumer: (Vec<i64>, Vec<i64>),
-    /// Their project, user and type.
-    owner: (Vec<i32>, Vec<i32>, Vec<Option<i32>>),
-    /// Consumers that go.
-    consumer_gone: Vec<i64>,
-}
-
-impl Rows {
-    fn add_account(&mut self, row: &ConsumerRow, account: &Account) {
-        let empty = BTreeMap::new();
-        let before = account.before.as_ref().map_or(&empty, |before| &before.holds);
-        let now = account.now.as_ref().map_or(&empty, |now| &now.holds);
-        for (place, _) in before.iter().filter(|(place, _)| !now.contains_key(place)) {
-            self.gone.0.push(row.id.0);
-            self.gone.1.push(place.0.0);
-            self.gone.2.push(place.1.0);
-        }
-        for (place, amount) in now {
-            // A row is written anew even when the amount is the same: its time stamp moves.
-            if account.before != account.now {
-                self.held.0.push(row.id.0);
-                self.held.1.push(place.0.0);
-                self.held.2.push(place.1.0);
-                self.held.3.push(*amount);
-            }
-        }
-        let stored = row.inserted.as_ref().or(account.before.as_ref());
-        let is_stored = |now: &Consumer| {
-            stored.is_some_and(|it| (it.generation, it.owner) == (now.generation, now.owner))
-        };
-        match &account.now {
-            Some(now) if !is_stored(now) => {
-                self.consumer.0.push(row.id.0);
-                self.consumer.1.push(now.generation);
-                self.owner.0.push(now.owner.project);
-                self.owner.1.push(now.owner.user);
-                self.owner.2.push(now.owner.consumer_type);
-            }
-            Some(_) => {}
-            None => self.consumer_gone.push(row.id.0),
-        }
-    }
-
-    /// One statement for everything: constraints are checked at its end, when all is in place.
-    ///
-    /// # Errors
-    /// Besides those of the database, a bug if not exactly the rows that are meant have changed:
-    /// there is no foreign key that would notice.
-    async fn write(&self, conn: &mut PgConnection) -> Result<()> {
-        let changed = sqlx::query!(
-            r#"with gone as (
-                 delete from allocations a
-                 using unnest($1::bigint[], $2::int[], $3::int[]) as g (consumer, provider, class)
-                 where a.consumer_id = g.consumer and a.provider_id = g.provider
-                   and a.class_id = g.class
-             ), held as (
-                 insert into allocations (consumer_id, provider_id, class_id, used)
-                 select * from unnest($4::bigint[], $5::int[], $6::int[], $7::bigint[])
-                 on conflict (consumer_id, provider_id, class_id)
-                     do update set used = excluded.used, updated_at = now()
-             ), stock as (
-                 update inventories i set used = i.used + s.delta
-                 from unnest($8::int[], $9::int[], $10::bigint[]) as s (provider, class, delta)
-                 where i.provider_id = s.provider and i.class_id = s.class returning 1
-             ), provider as (
-                 update providers p set generation = p.generation + s.steps, updated_at = now()
-                 from unnest($11::int[], $12::bigint[]) as s (provider, steps)
-                 where p.id = s.provider returning 1
-             ), consumer as (
-                 update consumers c set project_id = s.project, user_id = s.user_id,
-                        consumer_type_id = s.consumer_type, generation = s.generation
-                 from unnest($13::bigint[], $14::bigint[], $15::int[], $16::int[], $17::int[])
-                     as s (consumer, generation, project, user_id, consumer_type)
-                 where c.id = s.consumer returning 1
-             ), consumer_gone as (
-                 delete from consumers where id = any($18) returning 1
-             )
-             select (select count(*) from stock) as "stock!",
-                    (select count(*) from provider) as "provider!",
-                    (select count(*) from consumer) as "consumer!",
-                    (select count(*) from consumer_gone) as "consumer_gone!""#,
-            &self.gone.0,
-            &self.gone.1,
-            &self.gone.2,
-            &self.held.0,
-            &self.held.1,
-            &self.held.2,
-            &self.held.3,
-            &self.stock.0,
-            &self.stock.1,
-            &self.stock.2,
-            &self.provider.0,
-            &self.provider.1,
-            &self.consumer.0,
-            &self.consumer.1,
-            &self.owner.0,
-            &self.owner.1,
-            &self.owner.2 as &[Option<i32>],
-            &self.consumer_gone
-        )
-        .fetch_one(conn)
-        .await?;
-        let meant = [
-            (changed.stock, self.stock.0.len()),
-            (changed.provider, self.provider.0.len()),
-            (changed.consumer, self.consumer.0.len()),
-            (changed.consumer_gone, self.consumer_gone.len()),
-        ];
-        if meant.iter().any(|(changed, meant)| usize::try_from(*changed) != Ok(*meant)) {
-            return Err(Error::Bug(format!(
-                "a claim changed other rows than it locked: {meant:?}"
-            )));
-        }
-        Ok(())
-    }
 }

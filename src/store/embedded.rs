@@ -5,10 +5,14 @@
 //! the end of its input and then stops it, so it goes away even when Berth is killed; when the
 //! server itself dies it is started again.
 
-use std::fs::{File, Permissions};
-use std::os::unix::fs::PermissionsExt;
+mod files;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
@@ -18,16 +22,18 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use self::files::Directory;
+
 /// How long the server may take to answer after it was started; recovery after a crash is in it.
 const START_MAX: Duration = Duration::from_mins(2);
 /// How long it may take to stop.
 const STOP_MAX: Duration = Duration::from_mins(1);
 /// The pause before a server that died is started again.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
-/// The longest path of a socket's directory that systems take for a socket in it.
-const SOCKET_DIR_LENGTH_MAX: usize = 80;
 
 const NAME: &str = "berth";
+const LOCK: &str = "berth.lock";
+const LOG: &str = "postgres.log";
 
 /// Starts the server in the background, passes the end of input on to it as a fast shutdown, and
 /// ends when it ends.
@@ -61,6 +67,7 @@ struct Site {
     programs: PathBuf,
     cluster: PathBuf,
     socket: PathBuf,
+    data: Arc<Directory>,
     log: PathBuf,
     settings: Vec<String>,
     user: Option<User>,
@@ -89,19 +96,27 @@ impl Embedded {
     /// # Errors
     /// As [`Embedded::start`].
     pub async fn start_with(directory: &Path, settings: &[&str]) -> Result<Self> {
-        let user = unprivileged().await?;
-        prepare(directory, user.as_ref()).await?;
-        let lock = lock(directory)?;
+        let directory =
+            &std::path::absolute(directory).map_err(|error| failure(error.to_string()))?;
+        let user = unprivileged()?;
+        let data = Arc::new(Directory::open(directory, user.as_ref())?);
+        check_use(directory, user.as_ref()).await?;
+        let lock = lock(&data, directory)?;
+        let temporary = std::env::temp_dir();
+        let cluster = directory.join("postgres");
+        let version = files::cluster_version(&cluster, user.as_ref())?;
         let site = Site {
-            programs: PathBuf::new(),
-            cluster: directory.join("postgres"),
-            socket: socket_directory(directory, user.as_ref()).await?,
-            log: directory.join("postgres.log"),
+            programs: programs(&cluster, version).await?,
+            cluster,
+            socket: files::socket_directory(directory, &temporary, user.as_ref())?,
+            data,
+            log: directory.join(LOG),
             settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
             user,
         };
-        let site = Site { programs: programs(&site.cluster).await?, ..site };
-        create_cluster(&site).await?;
+        if version.is_none() {
+            create_cluster(&site).await?;
+        }
         stop_leftover(&site).await;
 
         let options = PgConnectOptions::new_without_pgpass()
@@ -212,11 +227,7 @@ impl Site {
 }
 
 fn spawn(site: &Site) -> Result<Child> {
-    let log = File::options()
-        .create(true)
-        .append(true)
-        .open(&site.log)
-        .map_err(|error| failure(format!("{}: {error}", site.log.display())))?;
+    let log = site.data.file(LOG)?;
     let log_too = log.try_clone().map_err(|error| failure(error.to_string()))?;
     site.command("sh")
         .args(["-c", KEEPER, "sh"])
@@ -235,16 +246,9 @@ fn spawn(site: &Site) -> Result<Child> {
         .map_err(|error| failure(format!("the private PostgreSQL does not start: {error}")))
 }
 
-/// A directory that both this process and the server's user can use.
-async fn prepare(directory: &Path, user: Option<&User>) -> Result<()> {
+/// Whether the server's user can work in the directory.
+async fn check_use(directory: &Path, user: Option<&User>) -> Result<()> {
     let told = |error: std::io::Error| failure(format!("{}: {error}", directory.display()));
-    if !directory.exists() {
-        std::fs::create_dir_all(directory).map_err(told)?;
-        std::fs::set_permissions(directory, Permissions::from_mode(0o700)).map_err(told)?;
-        if let Some(user) = user {
-            std::os::unix::fs::chown(directory, Some(user.uid), Some(user.gid)).map_err(told)?;
-        }
-    }
     let Some(user) = user else { return Ok(()) };
     let can_enter = Command::new("test")
         .arg("-w")
@@ -266,10 +270,8 @@ async fn prepare(directory: &Path, user: Option<&User>) -> Result<()> {
     )))
 }
 
-fn lock(directory: &Path) -> Result<File> {
-    let path = directory.join("berth.lock");
-    let file =
-        File::create(&path).map_err(|error| failure(format!("{}: {error}", path.display())))?;
+fn lock(data: &Directory, directory: &Path) -> Result<File> {
+    let file = data.file(LOCK)?;
     file.try_lock().map_err(|_| {
         failure(format!(
             "another berth uses {}: stop it, or choose another --data-dir",
@@ -280,10 +282,8 @@ fn lock(directory: &Path) -> Result<File> {
 }
 
 /// The user to run the server as: none if this process is not root.
-async fn unprivileged() -> Result<Option<User>> {
-    let id = Command::new("id").arg("-u").output().await;
-    let id = id.map_err(|error| failure(format!("id -u: {error}")))?;
-    if id.stdout.trim_ascii() != b"0" {
+fn unprivileged() -> Result<Option<User>> {
+    if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }
     let passwd = std::fs::read_to_string("/etc/passwd")
@@ -304,9 +304,7 @@ fn user_in(passwd: &str, name: &str) -> Option<User> {
 
 /// Where the server programs are: those of the cluster's version if there is a cluster, the newest
 /// otherwise.
-async fn programs(cluster: &Path) -> Result<PathBuf> {
-    let wanted = std::fs::read_to_string(cluster.join("PG_VERSION")).ok();
-    let wanted = wanted.as_deref().map(str::trim);
+async fn programs(cluster: &Path, wanted: Option<u32>) -> Result<PathBuf> {
     let mut found = Vec::new();
     for directory in program_directories().await {
         if let Some(version) = version_of(&directory).await {
@@ -315,7 +313,7 @@ async fn programs(cluster: &Path) -> Result<PathBuf> {
     }
     found.sort();
     let chosen = match wanted {
-        Some(wanted) => found.iter().rev().find(|(version, _)| version.to_string() == wanted),
+        Some(wanted) => found.iter().rev().find(|(version, _)| *version == wanted),
         None => found.last(),
     };
     chosen.map(|(_, directory)| directory.clone()).ok_or_else(|| match wanted {
@@ -354,25 +352,8 @@ async fn version_of(directory: &Path) -> Option<u32> {
     text.split_whitespace().find_map(|word| word.split('.').next()?.parse().ok())
 }
 
-/// A directory for the socket: the data directory, unless its path is too long for one.
-async fn socket_directory(directory: &Path, user: Option<&User>) -> Result<PathBuf> {
-    let directory = std::path::absolute(directory).map_err(|error| failure(error.to_string()))?;
-    if directory.as_os_str().len() <= SOCKET_DIR_LENGTH_MAX {
-        return Ok(directory);
-    }
-    let hash = directory.as_os_str().as_encoded_bytes().iter().fold(0_u64, |hash, byte| {
-        hash.wrapping_mul(1_099_511_628_211).wrapping_add(u64::from(*byte))
-    });
-    let socket = std::env::temp_dir().join(format!("berth-{hash:016x}"));
-    prepare(&socket, user).await?;
-    Ok(socket)
-}
-
 /// Makes the cluster beside its place and moves it there when it is whole.
 async fn create_cluster(site: &Site) -> Result<()> {
-    if site.cluster.join("PG_VERSION").exists() {
-        return Ok(());
-    }
     let new = site.cluster.with_extension("new");
     let told = |error: std::io::Error| failure(format!("{}: {error}", new.display()));
     if new.exists() {

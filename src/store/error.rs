@@ -1,6 +1,9 @@
 //! What can go wrong below HTTP, and what each kind of database error means.
 
-use crate::model::Refusal;
+use std::borrow::Cow;
+use std::fmt::Display;
+
+use crate::model::{Bug, Refusal, bug};
 
 /// The result of asking the store.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -19,9 +22,24 @@ pub enum Error {
     /// trying again at once. Becomes [`Error::Unavailable`] when that has not helped.
     #[error("the transaction must be tried again: {0}")]
     Again(String),
+    /// Rows contradict each other, or mean nothing to this program. Made by
+    /// [`Error::inconsistent`]. Nothing was written.
+    #[error("inconsistent data: {table}.{column} of {key}")]
+    Inconsistent {
+        /// The table that has the row, or ought to have it.
+        table: &'static str,
+        /// Its column.
+        column: &'static str,
+        /// The key of the row, and what is wrong with it.
+        key: String,
+    },
+    /// A row that was needed was held by somebody else for longer than one wait; nothing was
+    /// written. Becomes [`Error::Unavailable`] when that has not changed in time.
+    #[error("a row is held by another transaction: {0}")]
+    Locked(String),
     /// A fault of ours.
-    #[error("{0}")]
-    Bug(String),
+    #[error(transparent)]
+    Bug(#[from] Bug),
 }
 
 /// SQLSTATEs after which the whole transaction is tried again: serialization failure, deadlock,
@@ -31,14 +49,42 @@ const TRY_AGAIN: [&str; 5] = ["40001", "40P01", "57P01", "57P02", "25P03"];
 /// SQLSTATEs and classes of a server that cannot serve now: connection trouble, no resources,
 /// starting up, time-outs, read-only (a standby, or a full disk), a database that is closed or
 /// gone, and a password that no longer holds.
-const AWAY: [&str; 11] =
-    ["08", "28", "3D000", "53", "55000", "55P03", "57014", "57P03", "57P05", "58", "25006"];
+const AWAY: [&str; 10] =
+    ["08", "28", "3D000", "53", "55000", "57014", "57P03", "57P05", "58", "25006"];
+
+/// SQLSTATE of a lock that was not to be had in time.
+const LOCKED: &str = "55P03";
 
 impl Error {
+    /// A fault of ours, with what is wrong. It is counted.
+    pub fn bug(what: impl Into<Cow<'static, str>>) -> Self {
+        Self::Bug(Bug::new(what))
+    }
+
+    /// A row that cannot be: which table, which column, and the key of the row with what is wrong.
+    /// It is counted.
+    pub fn inconsistent(table: &'static str, column: &'static str, key: impl Display) -> Self {
+        bug::count();
+        Self::Inconsistent { table, column, key: key.to_string() }
+    }
+
+    /// Whether the program or the stored rows are wrong, so that trying again does not help.
+    pub(super) fn is_ours(&self) -> bool {
+        matches!(self, Self::Bug(_) | Self::Inconsistent { .. })
+    }
+
     /// What the caller is told when trying again at once has not helped, or must not be tried
     /// because the transaction may have been committed.
     pub(super) fn settled(self) -> Self {
-        if let Self::Again(why) = self { Self::Unavailable(why) } else { self }
+        match self {
+            Self::Again(why) => Self::Unavailable(why),
+            Self::Locked(why) => {
+                Self::Unavailable(format!("a row is held by another transaction: {why}"))
+            }
+            Self::Refused(_) | Self::Unavailable(_) | Self::Inconsistent { .. } | Self::Bug(_) => {
+                self
+            }
+        }
     }
 }
 
@@ -51,10 +97,12 @@ impl From<sqlx::Error> for Error {
                 let code = database.code().unwrap_or_default();
                 if TRY_AGAIN.contains(&code.as_ref()) {
                     Self::Again(text)
+                } else if code == LOCKED {
+                    Self::Locked(text)
                 } else if AWAY.iter().any(|away| code.starts_with(away)) {
                     Self::Unavailable(text)
                 } else {
-                    Self::Bug(format!("{text} (SQLSTATE {code})"))
+                    Bug::new(format!("{text} (SQLSTATE {code})")).into()
                 }
             }
             sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => Self::Again(text),
@@ -62,7 +110,7 @@ impl From<sqlx::Error> for Error {
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::PoolClosed
             | sqlx::Error::WorkerCrashed => Self::Unavailable(text),
-            other => Self::Bug(format!("{other:?}")),
+            other => Bug::new(format!("{other:?}")).into(),
         }
     }
 }

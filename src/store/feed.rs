@@ -25,7 +25,7 @@ use super::rows::{self, Delta};
 use crate::world::{Changes, World};
 
 /// The entry of `change_log.providers` that says names of classes or traits have changed.
-pub(super) const CATALOGUE: i32 = 0;
+pub(super) const CATALOGUE: i64 = 0;
 
 /// How long a request waits for a refresh before it is told that the database is away.
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -72,11 +72,11 @@ impl Feed {
             TrySendError::Full(_) => {
                 Error::Unavailable("too many requests wait for a refresh".to_owned())
             }
-            TrySendError::Closed(_) => Error::Bug("the change feed has ended".to_owned()),
+            TrySendError::Closed(_) => Error::bug("the change feed has ended"),
         })?;
         match timeout(WAIT_MAX, done).await {
             Ok(Ok(refreshed)) => refreshed.map(|()| self.world.load_full()),
-            Ok(Err(_)) => Err(Error::Bug("the change feed has ended".to_owned())),
+            Ok(Err(_)) => Err(Error::bug("the change feed has ended")),
             Err(_) => Err(Error::Unavailable(format!("no refresh within {WAIT_MAX:?}"))),
         }
     }
@@ -116,13 +116,13 @@ impl Reader {
             let refresh = AssertUnwindSafe(self.refresh(&world)).catch_unwind();
             let refreshed = match timeout(bound, refresh).await {
                 Ok(Ok(refreshed)) => refreshed,
-                Ok(Err(_panic)) => Err(Error::Bug("the refresh panicked".to_owned())),
+                Ok(Err(_panic)) => Err(Error::bug("the refresh panicked")),
                 Err(_) => Err(Error::Unavailable(format!("no refresh within {bound:?}"))),
             };
             if let Err(error) = &refreshed {
                 tracing::warn!(%error, "refreshing the world failed");
                 self.conn = None;
-                if matches!(error, Error::Bug(_)) {
+                if error.is_ours() {
                     // What cannot be worked in is not tried for ever: everything is read again,
                     // after a panic too.
                     self.seen = None;
@@ -251,5 +251,5 @@ async fn apply(current: Arc<World>, changes: Changes, keys: usize) -> Result<Wor
 async fn off_thread(work: impl FnOnce() -> World + Send + 'static) -> Result<World> {
     tokio::task::spawn_blocking(work)
         .await
-        .map_err(|panic| Error::Bug(format!("the world could not be laid out: {panic}")))
+        .map_err(|panic| Error::bug(format!("the world could not be laid out: {panic}")))
 }

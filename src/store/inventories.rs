@@ -63,6 +63,10 @@ impl Change for ReplaceInventories {
     const NAME: &'static str = "replace_inventories";
     type Outcome = Generation;
 
+    fn row(&self) -> Option<Uuid> {
+        Some(self.provider)
+    }
+
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
         let provider = lock_at(tx.conn, self.provider, self.seen).await?;
         let wanted = resolve(tx, &self.inventories).await?;
@@ -77,6 +81,10 @@ impl Change for ReplaceInventories {
 impl Change for CreateInventory {
     const NAME: &'static str = "create_inventory";
     type Outcome = Generation;
+
+    fn row(&self) -> Option<Uuid> {
+        Some(self.provider)
+    }
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
         let provider = lock_at(tx.conn, self.provider, self.seen).await?;
@@ -94,6 +102,10 @@ impl Change for UpdateInventory {
     const NAME: &'static str = "update_inventory";
     type Outcome = Generation;
 
+    fn row(&self) -> Option<Uuid> {
+        Some(self.provider)
+    }
+
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
         let provider = lock_at(tx.conn, self.provider, Some(self.seen)).await?;
         let class = resource_classes::id(tx.conn, &self.class).await?;
@@ -108,6 +120,10 @@ impl Change for UpdateInventory {
 impl Change for DeleteInventory {
     const NAME: &'static str = "delete_inventory";
     type Outcome = Generation;
+
+    fn row(&self) -> Option<Uuid> {
+        Some(self.provider)
+    }
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
         let provider = lock_at(tx.conn, self.provider, None).await?;

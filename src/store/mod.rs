@@ -17,6 +17,7 @@ pub mod embedded;
 pub mod error;
 mod feed;
 pub mod inventories;
+mod locks;
 mod owners;
 pub mod planner;
 mod plans;
@@ -27,6 +28,7 @@ mod rows;
 pub mod schema;
 pub mod standard;
 pub mod traits;
+mod turns;
 mod writer;
 
 use std::sync::Arc;
@@ -40,14 +42,16 @@ pub use error::{Error, Result};
 
 use crate::world::World;
 use feed::Feed;
+use turns::Turns;
 use writer::Writer;
 
 /// How long a request waits for a connection of the pool.
 const ACQUIRE_MAX: Duration = Duration::from_secs(2);
-/// How long the server lets a statement run, wait for a lock, and a transaction lie idle.
-const SESSION: [(&str, &str); 5] = [
+/// How long the change feed, which locks no row, waits for a table that somebody has locked.
+const FEED_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long the server lets a statement run, and a transaction lie idle.
+const SESSION: [(&str, &str); 4] = [
     ("statement_timeout", "30s"),
-    ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "30s"),
     ("application_name", "berth"),
     // Compiling a plan costs a hundred times what these statements take.
@@ -60,6 +64,7 @@ pub struct Store {
     pool: PgPool,
     feed: Feed,
     writer: Writer,
+    turns: Turns,
     report_only: bool,
 }
 
@@ -89,11 +94,12 @@ impl Store {
         let pool = PgPoolOptions::new()
             .max_connections(connections)
             .acquire_timeout(ACQUIRE_MAX)
-            .connect_lazy_with(options.clone());
+            .connect_lazy_with(waiting(options.clone(), locks::WAIT_MAX));
         let options = plans::settings(options);
-        let feed = Feed::start(options.clone()).await?;
-        let writer = Writer::start(options, report_only);
-        Ok(Self { pool, feed, writer, report_only })
+        let feed = Feed::start(waiting(options.clone(), FEED_WAIT_MAX)).await?;
+        let writer = Writer::start(&waiting(options, locks::WRITER_WAIT_MAX), report_only);
+        let turns = Turns::new(connections);
+        Ok(Self { pool, feed, writer, turns, report_only })
     }
 
     /// The world as of a moment after this call began: what any replica acknowledged before is in
@@ -112,6 +118,11 @@ impl Store {
     fn writer(&self) -> &Writer {
         &self.writer
     }
+}
+
+/// A session that waits for a lock no longer than this.
+fn waiting(options: PgConnectOptions, lock: Duration) -> PgConnectOptions {
+    options.options([("lock_timeout", format!("{}ms", lock.as_millis()))])
 }
 
 /// The bounds every session has.

@@ -1,52 +1,76 @@
 //! Projects, users and consumer types: names to keys. Rows are never deleted or renamed, so a key
-//! once read may be kept.
+//! that was committed may be kept.
+//!
+//! A name gets its row with the first claim that succeeds. Until a claim has been judged, a name
+//! without a row stands in it with a provisional key, which is negative and never stored.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::PgConnection;
 
 use super::allocations::ConsumerClaim;
-use super::error::Result;
-use crate::model::claim::{Claim, Owner};
+use super::error::{Error, Result};
+use crate::model::claim::{Books, Claim, Owner};
 
 /// Names remembered at most, of each kind; then everything is forgotten and read again.
 const REMEMBERED_MAX: usize = 100_000;
 
-/// Keys already known.
+/// What a name is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Kind {
+    Project,
+    User,
+    ConsumerType,
+}
+
+impl Kind {
+    /// As the statements below number them.
+    fn numbered(number: i32) -> Result<Self> {
+        match number {
+            1 => Ok(Self::Project),
+            2 => Ok(Self::User),
+            3 => Ok(Self::ConsumerType),
+            other => Err(Error::bug(format!("an owner of kind {other} was read"))),
+        }
+    }
+}
+
+/// The names in claims, by kind.
+fn names(claim: &ConsumerClaim) -> impl Iterator<Item = (Kind, &str)> {
+    let consumer_type = claim.consumer_type.as_deref().map(|name| (Kind::ConsumerType, name));
+    [(Kind::Project, claim.project.as_str()), (Kind::User, claim.user.as_str())]
+        .into_iter()
+        .chain(consumer_type)
+}
+
+/// Keys that have been committed.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    projects: HashMap<String, i32>,
-    users: HashMap<String, i32>,
-    consumer_types: HashMap<String, i32>,
+    known: HashMap<Kind, HashMap<String, i64>>,
 }
 
 impl Owners {
-    /// Makes sure that everybody named in the claims has a key.
-    pub(super) async fn learn<'c>(
+    /// Reads the keys of those named in the claims that have one.
+    pub(super) async fn look_up<'c>(
         &mut self,
         conn: &mut PgConnection,
         claims: impl Iterator<Item = &'c ConsumerClaim>,
     ) -> Result<()> {
-        let known = self.projects.len().max(self.users.len()).max(self.consumer_types.len());
-        if known > REMEMBERED_MAX {
-            *self = Self::default();
+        if self.known.values().any(|names| names.len() > REMEMBERED_MAX) {
+            self.known.clear();
         }
-        let (mut projects, mut users, mut types) =
-            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        for claim in claims {
-            note(&self.projects, &mut projects, &claim.project);
-            note(&self.users, &mut users, &claim.user);
-            if let Some(name) = &claim.consumer_type {
-                note(&self.consumer_types, &mut types, name);
+        let mut unknown: BTreeMap<Kind, BTreeSet<&str>> = BTreeMap::new();
+        for (kind, name) in claims.flat_map(names) {
+            if self.key(kind, name).is_none() {
+                unknown.entry(kind).or_default().insert(name);
             }
         }
-        if projects.is_empty() && users.is_empty() && types.is_empty() {
+        if unknown.is_empty() {
             return Ok(());
         }
-        let projects: Vec<&str> = projects.into_iter().collect();
-        let users: Vec<&str> = users.into_iter().collect();
-        let types: Vec<&str> = types.into_iter().collect();
-        insert(conn, &projects, &users, &types).await?;
+        let wanted = |kind| -> Vec<&str> {
+            unknown.get(&kind).map_or_else(Vec::new, |names| names.iter().copied().collect())
+        };
         let rows = sqlx::query!(
             r#"select 1 as "kind!", id as "id!", external_id as "name!" from projects
                where external_id = any($1)
@@ -54,75 +78,167 @@ impl Owners {
                select 2, id, external_id from users where external_id = any($2)
                union all
                select 3, id, name from consumer_types where name = any($3)"#,
-            &projects as &[&str],
-            &users as &[&str],
-            &types as &[&str]
+            &wanted(Kind::Project) as &[&str],
+            &wanted(Kind::User) as &[&str],
+            &wanted(Kind::ConsumerType) as &[&str]
         )
         .fetch_all(conn)
         .await?;
         for row in rows {
-            let names = match row.kind {
-                1 => &mut self.projects,
-                2 => &mut self.users,
-                _ => &mut self.consumer_types,
-            };
-            names.insert(row.name, row.id);
+            self.insert(Kind::numbered(row.kind)?, row.name, row.id);
         }
         Ok(())
     }
 
-    /// A claim with keys for names, all of which [`Owners::learn`] has been told of.
-    pub(super) fn resolve(&self, claim: ConsumerClaim) -> Claim {
-        let key = |names: &HashMap<String, i32>, name: &str| names.get(name).copied();
-        Claim {
-            consumer: claim.consumer,
-            expected: claim.expected,
-            owner: Owner {
-                project: key(&self.projects, &claim.project).unwrap_or_default(),
-                user: key(&self.users, &claim.user).unwrap_or_default(),
-                consumer_type: claim
-                    .consumer_type
-                    .and_then(|name| key(&self.consumer_types, &name)),
-            },
-            wants: claim.wants,
+    fn key(&self, kind: Kind, name: &str) -> Option<i64> {
+        self.known.get(&kind)?.get(name).copied()
+    }
+
+    fn insert(&mut self, kind: Kind, name: String, key: i64) {
+        self.known.entry(kind).or_default().insert(name, key);
+    }
+
+    /// The claims with keys for names: those that are known, and provisional ones for newcomers.
+    pub(super) fn resolve(
+        &self,
+        claims: &[ConsumerClaim],
+        newcomers: &mut Newcomers,
+    ) -> Result<Vec<Claim>> {
+        let mut key = |kind, name: &str| match self.key(kind, name) {
+            Some(key) => Ok(key),
+            None => newcomers.key(kind, name),
+        };
+        let mut resolved = Vec::with_capacity(claims.len());
+        for claim in claims {
+            let of_type = |name: &String| key(Kind::ConsumerType, name);
+            let consumer_type = claim.consumer_type.as_ref().map(of_type).transpose()?;
+            resolved.push(Claim {
+                consumer: claim.consumer,
+                expected: claim.expected,
+                owner: Owner {
+                    project: key(Kind::Project, &claim.project)?,
+                    user: key(Kind::User, &claim.user)?,
+                    consumer_type,
+                },
+                wants: claim.wants.clone(),
+            });
+        }
+        Ok(resolved)
+    }
+
+    /// Remembers what has been committed.
+    pub(super) fn remember(&mut self, added: Added) {
+        for (kind, name, key) in added.0 {
+            self.insert(kind, name, key);
         }
     }
 }
 
-fn note<'c>(known: &HashMap<String, i32>, wanted: &mut BTreeSet<&'c str>, name: &'c str) {
-    if !known.contains_key(name) {
-        wanted.insert(name);
+/// Names that have got rows, with their keys; to be remembered once they are committed.
+#[derive(Debug, Default)]
+pub(super) struct Added(Vec<(Kind, String, i64)>);
+
+/// Names without a row, with their provisional keys.
+#[derive(Debug, Default)]
+pub(super) struct Newcomers {
+    keys: BTreeMap<(Kind, String), i64>,
+}
+
+impl Newcomers {
+    fn key(&mut self, kind: Kind, name: &str) -> Result<i64> {
+        let next = i64::try_from(self.keys.len()).map(|number| -1 - number);
+        let next = next.map_err(|_| Error::bug("too many new owners in one batch"))?;
+        Ok(*self.keys.entry((kind, name.to_owned())).or_insert(next))
+    }
+
+    /// The names of projects by their provisional keys.
+    pub(super) fn projects(&self) -> HashMap<i64, String> {
+        let projects = self.keys.iter().filter(|((kind, _), _)| *kind == Kind::Project);
+        projects.map(|((_, name), key)| (*key, name.clone())).collect()
+    }
+
+    /// Gives rows to those who answer for a consumer now that all is judged, and puts their keys into
+    /// the books.
+    ///
+    /// # Errors
+    /// [`Error::Again`] if somebody else has just added one of them.
+    pub(super) async fn settle(&self, conn: &mut PgConnection, books: &mut Books) -> Result<Added> {
+        let used: BTreeSet<i64> = owners(books).flat_map(keys).map(|key| *key).collect();
+        let wanted: Vec<&(Kind, String)> =
+            self.keys.iter().filter(|(_, key)| used.contains(*key)).map(|(name, _)| name).collect();
+        if used.iter().filter(|key| **key < 0).count() != wanted.len() {
+            return Err(Error::bug("a claim was judged with an unknown owner"));
+        }
+        if wanted.is_empty() {
+            return Ok(Added::default());
+        }
+        let added = insert(conn, &wanted).await?;
+        let mut key_of: HashMap<i64, i64> = HashMap::new();
+        for (kind, name, key) in &added.0 {
+            if let Some(provisional) = self.keys.get(&(*kind, name.clone())) {
+                key_of.insert(*provisional, *key);
+            }
+        }
+        if key_of.len() != wanted.len() {
+            return Err(Error::Again("an owner was added meanwhile".to_owned()));
+        }
+        let settle = |key: &mut i64| {
+            if let Some(settled) = key_of.get(key) {
+                *key = *settled;
+            }
+        };
+        for owner in owners(books) {
+            keys(owner).into_iter().for_each(settle);
+        }
+        Ok(added)
     }
 }
 
-/// Adds those that are missing; keys are not used up by those that are not.
-async fn insert(
-    conn: &mut PgConnection,
-    projects: &[&str],
-    users: &[&str],
-    types: &[&str],
-) -> Result<()> {
-    sqlx::query!(
-        "with project as (
+/// Who answers for the consumers that exist now.
+fn owners(books: &mut Books) -> impl Iterator<Item = &mut Owner> {
+    let accounts = books.consumers.values_mut();
+    accounts.filter_map(|account| account.now.as_mut()).map(|now| &mut now.owner)
+}
+
+fn keys(owner: &mut Owner) -> impl IntoIterator<Item = &mut i64> {
+    [&mut owner.project, &mut owner.user].into_iter().chain(owner.consumer_type.as_mut())
+}
+
+/// Adds rows, in an order that is the same for everybody; keys are not used up by those that exist.
+async fn insert(conn: &mut PgConnection, wanted: &[&(Kind, String)]) -> Result<Added> {
+    let of = |wanted_kind: Kind| -> Vec<&str> {
+        let of_kind = wanted.iter().filter(|(kind, _)| *kind == wanted_kind);
+        of_kind.map(|(_, name)| name.as_str()).collect()
+    };
+    let rows = sqlx::query!(
+        r#"with project as (
              insert into projects (external_id)
              select name from unnest($1::text[]) as name
              where not exists (select from projects where external_id = name)
-             on conflict do nothing
+             on conflict do nothing returning id, external_id
          ), person as (
              insert into users (external_id)
              select name from unnest($2::text[]) as name
              where not exists (select from users where external_id = name)
-             on conflict do nothing
+             on conflict do nothing returning id, external_id
+         ), consumer_type as (
+             insert into consumer_types (name)
+             select new.name from unnest($3::text[]) as new (name)
+             where not exists (select from consumer_types c where c.name = new.name)
+             on conflict do nothing returning id, name
          )
-         insert into consumer_types (name)
-         select new.name from unnest($3::text[]) as new (name)
-         where not exists (select from consumer_types c where c.name = new.name)
-         on conflict do nothing",
-        projects as &[&str],
-        users as &[&str],
-        types as &[&str]
+         select 1 as "kind!", id as "id!", external_id as "name!" from project
+         union all select 2, id, external_id from person
+         union all select 3, id, name from consumer_type"#,
+        &of(Kind::Project) as &[&str],
+        &of(Kind::User) as &[&str],
+        &of(Kind::ConsumerType) as &[&str]
     )
-    .execute(conn)
+    .fetch_all(conn)
     .await?;
-    Ok(())
+    let mut added = Added::default();
+    for row in rows {
+        added.0.push((Kind::numbered(row.kind)?, row.name, row.id));
+    }
+    Ok(added)
 }

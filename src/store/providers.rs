@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::change::{Change, Tx};
 use super::error::{Error, Result, refuse_on};
+use super::locks;
 use crate::model::{Generation, ProviderId, Refusal};
 
 /// A provider as its own row says, with the identities of its relatives.
@@ -64,27 +65,20 @@ pub(super) struct Locked {
     pub(super) id: ProviderId,
     pub(super) uuid: Uuid,
     pub(super) generation: Generation,
-    parent: Option<i32>,
-    root: i32,
+    parent: Option<i64>,
 }
 
 /// Locks a provider against every other writer of it.
 pub(super) async fn lock(conn: &mut PgConnection, uuid: Uuid) -> Result<Locked> {
     let row = sqlx::query!(
-        "select id, generation, parent_id, root_id from providers where uuid = $1 \
+        "select id, generation, parent_id from providers where uuid = $1 \
          for no key update",
         uuid
     )
     .fetch_optional(conn)
     .await?
     .ok_or(Refusal::ProviderNotFound(uuid))?;
-    Ok(Locked {
-        id: ProviderId(row.id),
-        uuid,
-        generation: row.generation,
-        parent: row.parent_id,
-        root: row.root_id,
-    })
+    Ok(Locked { id: ProviderId(row.id), uuid, generation: row.generation, parent: row.parent_id })
 }
 
 /// As [`lock`], for a client that says which generation it saw.
@@ -116,21 +110,6 @@ pub(super) async fn advance(tx: &mut Tx<'_>, provider: Locked) -> Result<Generat
     Ok(generation)
 }
 
-/// Providers move one at a time: two moves that each pass the check for loops could make one
-/// together, and a move must see every child there is.
-async fn lock_trees(conn: &mut PgConnection) -> Result<()> {
-    sqlx::query!("select pg_advisory_xact_lock(hashtext('berth.trees'))").execute(conn).await?;
-    Ok(())
-}
-
-/// Keeps moves away while a child is created; children are created side by side.
-async fn share_trees(conn: &mut PgConnection) -> Result<()> {
-    sqlx::query!("select pg_advisory_xact_lock_shared(hashtext('berth.trees'))")
-        .execute(conn)
-        .await?;
-    Ok(())
-}
-
 async fn record(conn: &mut PgConnection, id: ProviderId) -> Result<ProviderRecord> {
     let record = sqlx::query_as!(
         ProviderRecord,
@@ -151,17 +130,26 @@ impl Change for CreateProvider {
     const NAME: &'static str = "create_provider";
     type Outcome = ProviderRecord;
 
+    fn row(&self) -> Option<Uuid> {
+        self.parent
+    }
+
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<ProviderRecord> {
         let parent = match self.parent {
             Some(parent) if parent == self.uuid => return Err(Refusal::ParentIsSelf.into()),
             Some(parent) => {
-                share_trees(tx.conn).await?;
-                Some(lock_parent(tx.conn, parent).await?)
+                locks::keep_trees(tx.conn).await?;
+                Some(find_parent(tx.conn, parent).await?)
             }
             None => None,
         };
+        // A name or UUID that is taken uses up no key, unless two ask for it at the same time.
         let id = sqlx::query_scalar!(
-            "with next as (select nextval(pg_get_serial_sequence('providers', 'id'))::int as id)
+            "with next as materialized (
+                 select nextval(pg_get_serial_sequence('providers', 'id')) as id
+                 where not exists (select from providers where uuid = $1)
+                   and not exists (select from providers where name = $2)
+             )
              insert into providers (id, uuid, name, parent_id, root_id) overriding system value
              select id, $1, $2, $3, coalesce($4, id) from next
              returning id",
@@ -170,15 +158,35 @@ impl Change for CreateProvider {
             parent.map(|parent| parent.0),
             parent.map(|parent| parent.1),
         )
-        .fetch_one(&mut *tx.conn)
+        .fetch_optional(&mut *tx.conn)
         .await
         .map_err(|error| self.refused(error))?;
+        let Some(id) = id else { return Err(self.taken(tx.conn).await?) };
         tx.touch(ProviderId(id));
         record(tx.conn, ProviderId(id)).await
     }
 }
 
 impl CreateProvider {
+    /// Which of the UUID and the name is taken: the UUID, if both are.
+    async fn taken(&self, conn: &mut PgConnection) -> Result<Error> {
+        let taken = sqlx::query!(
+            r#"select exists (select from providers where uuid = $1) as "uuid!",
+                      exists (select from providers where name = $2) as "name!""#,
+            self.uuid,
+            self.name
+        )
+        .fetch_one(conn)
+        .await?;
+        Ok(if taken.uuid {
+            Refusal::ProviderUuidTaken(self.uuid).into()
+        } else if taken.name {
+            Refusal::ProviderNameTaken(self.name.clone()).into()
+        } else {
+            Error::Again("the provider in the way was deleted meanwhile".to_owned())
+        })
+    }
+
     fn refused(&self, error: sqlx::Error) -> Error {
         refuse_on(
             error,
@@ -192,9 +200,10 @@ impl CreateProvider {
     }
 }
 
-/// Keeps a parent where it is until the child is written: its key and its root's.
-async fn lock_parent(conn: &mut PgConnection, uuid: Uuid) -> Result<(i32, i32)> {
-    let row = sqlx::query!("select id, root_id from providers where uuid = $1 for share", uuid)
+/// The keys of a parent and of its root. The lock of trees keeps it where it is, and the foreign key
+/// keeps it from being deleted; a lock of its row would meet every claim on it.
+async fn find_parent(conn: &mut PgConnection, uuid: Uuid) -> Result<(i64, i64)> {
+    let row = sqlx::query!("select id, root_id from providers where uuid = $1", uuid)
         .fetch_optional(conn)
         .await?
         .ok_or(Refusal::ParentNotFound)?;
@@ -205,20 +214,26 @@ impl Change for UpdateProvider {
     const NAME: &'static str = "update_provider";
     type Outcome = ProviderRecord;
 
+    fn row(&self) -> Option<Uuid> {
+        Some(self.uuid)
+    }
+
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<ProviderRecord> {
-        if let Some(parent) = self.parent
-            && self.moves(tx.conn, parent).await?
-        {
-            lock_trees(tx.conn).await?;
-            let provider = lock(tx.conn, self.uuid).await?;
-            self.move_to(tx, provider, parent).await?;
+        let effect = self.effect(tx.conn).await?;
+        if effect.moves {
+            locks::move_trees(tx.conn).await?;
+        }
+        if effect.renames {
+            locks::rename(tx.conn).await?;
+        }
+        if let Some(parent) = self.parent.filter(|_| effect.moves) {
+            self.move_to(tx, parent).await?;
         }
         let provider = lock(tx.conn, self.uuid).await?;
-        // Nobody moves it any more; somebody may have while nobody was kept from it.
-        if let Some(parent) = self.parent
-            && self.moves(tx.conn, parent).await?
-        {
-            return Err(Error::Again("the provider was moved meanwhile".to_owned()));
+        // Nobody changes it any more; somebody may have before it was locked.
+        let now = self.effect(tx.conn).await?;
+        if now.moves || (now.renames && !effect.renames) {
+            return Err(Error::Again("the provider was changed meanwhile".to_owned()));
         }
         sqlx::query!(
             "update providers set name = $2, updated_at = now() where id = $1",
@@ -235,24 +250,34 @@ impl Change for UpdateProvider {
     }
 }
 
+/// What an update comes to. Most only repeat name and parent, and need not wait for each other.
+#[derive(Clone, Copy, Debug)]
+struct Effect {
+    moves: bool,
+    renames: bool,
+}
+
 impl UpdateProvider {
-    /// Whether the provider hangs elsewhere at the moment: most updates only repeat its parent, and
-    /// need not wait for each other.
-    async fn moves(&self, conn: &mut PgConnection, parent: Option<Uuid>) -> Result<bool> {
+    async fn effect(&self, conn: &mut PgConnection) -> Result<Effect> {
         let row = sqlx::query!(
-            r#"select parent.uuid as "parent?" from providers p
+            r#"select p.name, parent.uuid as "parent?" from providers p
                left join providers parent on parent.id = p.parent_id where p.uuid = $1"#,
             self.uuid
         )
         .fetch_optional(conn)
         .await?
         .ok_or(Refusal::ProviderNotFound(self.uuid))?;
-        Ok(row.parent != parent)
+        let moves = self.parent.is_some_and(|parent| parent != row.parent);
+        Ok(Effect { moves, renames: row.name != self.name })
     }
 
-    async fn move_to(&self, tx: &mut Tx<'_>, provider: Locked, parent: Option<Uuid>) -> Result<()> {
+    /// Moves the provider with everything below it. The lock of trees is held: nothing is moved or
+    /// created below another meanwhile, so what is read stays true until it is locked.
+    async fn move_to(&self, tx: &mut Tx<'_>, parent: Option<Uuid>) -> Result<()> {
+        let subtree = lock_subtree(tx.conn, self.uuid).await?;
+        let provider = lock(tx.conn, self.uuid).await?;
         let target = match parent {
-            Some(uuid) => Some(lock_parent(tx.conn, uuid).await?),
+            Some(uuid) => Some(find_parent(tx.conn, uuid).await?),
             None => None,
         };
         let parent_id = target.map(|(id, _)| id);
@@ -266,21 +291,25 @@ impl UpdateProvider {
             }
             .into());
         }
-        let subtree = subtree(tx.conn, provider).await?;
         if parent_id.is_some_and(|id| subtree.contains(&id)) {
             return Err(Refusal::TreeLoop.into());
         }
         let root = target.map_or(provider.id.0, |(_, root)| root);
         sqlx::query!(
-            "update providers set root_id = $2, updated_at = now() where id = any($1)",
+            "update providers set root_id = $2, updated_at = now(),
+                    parent_id = case when id = $3 then $4 else parent_id end
+             where id = any($1)",
             &subtree,
-            root
+            root,
+            provider.id.0,
+            parent_id
         )
         .execute(&mut *tx.conn)
-        .await?;
-        sqlx::query!("update providers set parent_id = $2 where id = $1", provider.id.0, parent_id)
-            .execute(&mut *tx.conn)
-            .await?;
+        .await
+        .map_err(|error| {
+            let gone = |name| (name, Refusal::ParentNotFound);
+            refuse_on(error, [gone("providers_parent"), gone("providers_root")])
+        })?;
         for id in subtree {
             tx.touch(ProviderId(id));
         }
@@ -288,21 +317,17 @@ impl UpdateProvider {
     }
 }
 
-/// The provider and everything below it, locked in the order of their keys. The provider itself and
-/// its new parent are locked already, so a move and a claim can meet in a deadlock; it is rare, and
-/// tried again.
-async fn subtree(conn: &mut PgConnection, provider: Locked) -> Result<Vec<i32>> {
+/// The provider and everything below it, locked in the order of their keys.
+async fn lock_subtree(conn: &mut PgConnection, provider: Uuid) -> Result<Vec<i64>> {
     let ids = sqlx::query_scalar!(
         r#"with recursive below as (
-               select id from providers where id = $1
+               select id from providers where uuid = $1
                union all
                select child.id from providers child join below on child.parent_id = below.id
            )
-           select id as "id!" from providers
-           where root_id = $2 and id in (select id from below)
+           select id as "id!" from providers where id in (select id from below)
            order by id for no key update"#,
-        provider.id.0,
-        provider.root
+        provider
     )
     .fetch_all(conn)
     .await?;
@@ -312,6 +337,10 @@ async fn subtree(conn: &mut PgConnection, provider: Locked) -> Result<Vec<i32>> 
 impl Change for DeleteProvider {
     const NAME: &'static str = "delete_provider";
     type Outcome = ();
+
+    fn row(&self) -> Option<Uuid> {
+        Some(self.uuid)
+    }
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
         // For update: nothing may begin to refer to it.

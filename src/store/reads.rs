@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::{Result, Store};
-use crate::model::{ClassId, Generation, ProviderId};
+use crate::model::{Generation, ProviderId};
 
 /// Everything one consumer holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +40,8 @@ pub struct HeldByConsumer {
     pub consumer: Uuid,
     /// Its generation.
     pub generation: Generation,
-    /// Amounts by class, ascending by class.
-    pub resources: Vec<(ClassId, i64)>,
+    /// Amounts by class name, in class order.
+    pub resources: Vec<(String, i64)>,
 }
 
 /// Which usages to sum up, for `GET /usages`.
@@ -117,15 +117,14 @@ impl Store {
         };
         for row in rows {
             held.updated_at = held.updated_at.max(row.updated_at);
-            if held.providers.last().is_none_or(|last| last.provider != row.provider) {
-                held.providers.push(HeldOnProvider {
+            let amount = (row.class, row.used);
+            match held.providers.last_mut() {
+                Some(last) if last.provider == row.provider => last.resources.push(amount),
+                _ => held.providers.push(HeldOnProvider {
                     provider: row.provider,
                     generation: row.provider_generation,
-                    resources: Vec::new(),
-                });
-            }
-            if let Some(last) = held.providers.last_mut() {
-                last.resources.push((row.class, row.used));
+                    resources: vec![amount],
+                }),
             }
         }
         Ok(Some(held))
@@ -140,9 +139,10 @@ impl Store {
         provider: ProviderId,
     ) -> Result<(Vec<HeldByConsumer>, Option<i64>)> {
         let rows = sqlx::query!(
-            r#"select c.uuid as consumer, c.generation, a.class_id, a.used,
+            r#"select c.uuid as consumer, c.generation, rc.name as class, a.used,
                       extract(epoch from a.updated_at)::bigint as "updated_at!"
                from allocations a join consumers c on c.id = a.consumer_id
+               join resource_classes rc on rc.id = a.class_id
                where a.provider_id = $1
                order by a.consumer_id, a.class_id"#,
             provider.0
@@ -153,12 +153,14 @@ impl Store {
         let mut updated_at = None;
         for row in rows {
             updated_at = updated_at.max(Some(row.updated_at));
-            if held.last().is_none_or(|last| last.consumer != row.consumer) {
-                let (consumer, generation) = (row.consumer, row.generation);
-                held.push(HeldByConsumer { consumer, generation, resources: Vec::new() });
-            }
-            if let Some(last) = held.last_mut() {
-                last.resources.push((ClassId(row.class_id), row.used));
+            let amount = (row.class, row.used);
+            match held.last_mut() {
+                Some(last) if last.consumer == row.consumer => last.resources.push(amount),
+                _ => held.push(HeldByConsumer {
+                    consumer: row.consumer,
+                    generation: row.generation,
+                    resources: vec![amount],
+                }),
             }
         }
         Ok((held, updated_at))
@@ -207,15 +209,14 @@ impl Store {
         .await?;
         let mut usages: Vec<UsageOfType> = Vec::new();
         for row in rows {
-            if usages.last().is_none_or(|last| last.consumer_type != row.consumer_type) {
-                usages.push(UsageOfType {
+            let sum = (row.class, row.used);
+            match usages.last_mut() {
+                Some(last) if last.consumer_type == row.consumer_type => last.resources.push(sum),
+                _ => usages.push(UsageOfType {
                     consumer_type: row.consumer_type,
                     consumers: row.consumers,
-                    resources: Vec::new(),
-                });
-            }
-            if let Some(last) = usages.last_mut() {
-                last.resources.push((row.class, row.used));
+                    resources: vec![sum],
+                }),
             }
         }
         Ok(usages)

@@ -6,6 +6,7 @@ use sqlx::PgConnection;
 
 use super::change::{Change, Tx};
 use super::error::{Result, refuse_on};
+use super::locks;
 use super::standard::CUSTOM_FROM;
 use crate::model::{ClassId, Refusal};
 
@@ -117,6 +118,7 @@ impl Change for RenameClass {
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
+        locks::rename(tx.conn).await?;
         let class = lock(tx, &self.name).await?;
         if class.0 < CUSTOM_FROM {
             return Err(Refusal::ClassStandardUpdate(self.name.clone()).into());

@@ -69,6 +69,7 @@ pub(super) async fn all(conn: &mut PgConnection) -> Result<All> {
             inventories: Vec::new(),
             traits: Vec::new(),
             aggregates: Vec::new(),
+            spellings: Vec::new(),
         });
     }
     drop(rows);
@@ -89,24 +90,41 @@ pub(super) async fn all(conn: &mut PgConnection) -> Result<All> {
         };
         let class = ClassId(row.class_id);
         let (used, updated_at) = (row.used, row.updated_at);
-        providers.inventory(row.provider_id, InventoryRow { class, terms, used, updated_at });
+        let row_of_class = InventoryRow { class, terms, used, updated_at };
+        providers.find("inventories", row.provider_id)?.inventories.push(row_of_class);
     }
     drop(rows);
-    let mut rows = sqlx::query!("select provider_id, trait_id from provider_traits order by 1, 2")
-        .fetch(&mut *tx);
-    while let Some(row) = rows.try_next().await? {
-        providers.with(row.provider_id, |to| to.traits.push(TraitId(row.trait_id)));
-    }
-    drop(rows);
-    let mut rows =
-        sqlx::query!("select provider_id, aggregate from provider_aggregates order by 1, 2")
-            .fetch(&mut *tx);
-    while let Some(row) = rows.try_next().await? {
-        providers.with(row.provider_id, |to| to.aggregates.push(row.aggregate));
-    }
-    drop(rows);
+    memberships(&mut tx, &mut providers).await?;
     tx.commit().await?;
     Ok(All { snapshot: now.snapshot, epoch: now.epoch, catalogue, providers: providers.rows })
+}
+
+/// Reads traits and aggregates of all providers.
+async fn memberships(conn: &mut PgConnection, providers: &mut Assembly) -> Result<()> {
+    let mut rows = sqlx::query!("select provider_id, trait_id from provider_traits order by 1, 2")
+        .fetch(&mut *conn);
+    while let Some(row) = rows.try_next().await? {
+        let provider = providers.find("provider_traits", row.provider_id)?;
+        provider.traits.push(TraitId(row.trait_id));
+    }
+    drop(rows);
+    read_aggregates(conn, providers).await
+}
+
+async fn read_aggregates(conn: &mut PgConnection, providers: &mut Assembly) -> Result<()> {
+    let mut rows = sqlx::query!(
+        "select provider_id, aggregate, spelling from provider_aggregates order by 1, 2, 3"
+    )
+    .fetch(conn);
+    while let Some(row) = rows.try_next().await? {
+        let provider = providers.find("provider_aggregates", row.provider_id)?;
+        provider.aggregates.push(row.aggregate);
+        provider.spellings.push(row.spelling);
+    }
+    for row in &mut providers.rows {
+        row.spellings = shown(&row.aggregates, std::mem::take(&mut row.spellings));
+    }
+    Ok(())
 }
 
 async fn catalogue(conn: &mut PgConnection) -> Result<Catalogue> {
@@ -133,6 +151,18 @@ async fn catalogue(conn: &mut PgConnection) -> Result<Catalogue> {
     })
 }
 
+/// Aggregates as clients spelled them, from the spellings that are stored; nothing if each is spelled in
+/// the usual way.
+fn shown(aggregates: &[Uuid], stored: Vec<String>) -> Vec<String> {
+    if stored.iter().all(String::is_empty) {
+        return Vec::new();
+    }
+    let spelled = |(uuid, stored): (&Uuid, String)| {
+        if stored.is_empty() { uuid.to_string() } else { stored }
+    };
+    aggregates.iter().zip(stored).map(spelled).collect()
+}
+
 /// Providers being put together from rows that come sorted by provider.
 #[derive(Default)]
 struct Assembly {
@@ -145,24 +175,19 @@ impl Assembly {
         self.rows.push(row);
     }
 
-    fn inventory(&mut self, provider: i32, row: InventoryRow) {
-        self.with(provider, |to| to.inventories.push(row));
-    }
-
-    /// Hands the provider to `put`. Providers come in ascending order, from the start again for
-    /// each kind of row.
-    fn with(&mut self, provider: i32, put: impl FnOnce(&mut ProviderRow)) {
+    /// The provider that a row of a table is of. Providers come in ascending order, from the start
+    /// again for each table.
+    fn find(&mut self, table: &'static str, provider: i64) -> Result<&mut ProviderRow> {
         let id = ProviderId(provider);
         if self.rows.get(self.cursor).is_none_or(|row| row.id > id) {
             self.cursor = 0;
         }
-        let ahead = self.rows.get(self.cursor..).unwrap_or_default();
-        self.cursor += ahead.partition_point(|row| row.id < id);
-        if let Some(row) = self.rows.get_mut(self.cursor)
-            && row.id == id
-        {
-            put(row);
-        }
+        let (_, ahead) = self.rows.split_at_mut(self.cursor);
+        let step = ahead.partition_point(|row| row.id < id);
+        self.cursor += step;
+        ahead.get_mut(step).filter(|row| row.id == id).ok_or_else(|| {
+            Error::inconsistent(table, "provider_id", format!("{provider}: no such provider"))
+        })
     }
 }
 
@@ -193,15 +218,16 @@ struct ChangedRow {
     epoch: Option<Uuid>,
     lost: bool,
     keys: i32,
-    key: Option<i32>,
+    key: Option<i64>,
     uuid: Option<Uuid>,
     name: Option<String>,
     generation: Option<i64>,
-    parent_id: Option<i32>,
-    root_id: Option<i32>,
+    parent_id: Option<i64>,
+    root_id: Option<i64>,
     updated_at: Option<i64>,
     traits: Vec<i32>,
     aggregates: Vec<Uuid>,
+    spellings: Vec<String>,
     class_id: Option<i32>,
     total: Option<i32>,
     reserved: Option<i32>,
@@ -214,58 +240,77 @@ struct ChangedRow {
 }
 
 impl ChangedRow {
-    fn inventory(&self) -> Option<InventoryRow> {
-        Some(InventoryRow {
-            class: ClassId(self.class_id?),
-            terms: Inventory {
-                total: self.total?,
-                reserved: self.reserved?,
-                min_unit: self.min_unit?,
-                max_unit: self.max_unit?,
-                step_size: self.step_size?,
-                allocation_ratio: self.allocation_ratio?,
-            },
-            used: self.used?,
-            updated_at: self.inventory_updated_at?,
-        })
+    /// The inventory of this row; `None` if the provider has none or is gone.
+    fn inventory(&self) -> Result<Option<InventoryRow>> {
+        let Some(class) = self.class_id else { return Ok(None) };
+        let read = || {
+            Some(InventoryRow {
+                class: ClassId(class),
+                terms: Inventory {
+                    total: self.total?,
+                    reserved: self.reserved?,
+                    min_unit: self.min_unit?,
+                    max_unit: self.max_unit?,
+                    step_size: self.step_size?,
+                    allocation_ratio: self.allocation_ratio?,
+                },
+                used: self.used?,
+                updated_at: self.inventory_updated_at?,
+            })
+        };
+        let key = || format!("provider {:?}, class {class}: null", self.key);
+        read().map(Some).ok_or_else(|| Error::inconsistent("inventories", "*", key()))
     }
 
-    fn provider(self) -> Option<ProviderRow> {
-        Some(ProviderRow {
-            id: ProviderId(self.key?),
-            uuid: self.uuid?,
-            name: self.name?,
-            generation: self.generation?,
-            parent: self.parent_id.map(ProviderId),
-            root: ProviderId(self.root_id?),
-            updated_at: self.updated_at?,
-            inventories: Vec::new(),
-            traits: self.traits.into_iter().map(TraitId).collect(),
-            aggregates: self.aggregates,
-        })
+    /// The provider of this row; `None` if it is gone.
+    fn provider(self) -> Result<Option<ProviderRow>> {
+        let Some(uuid) = self.uuid else { return Ok(None) };
+        let read = || {
+            Some(ProviderRow {
+                id: ProviderId(self.key?),
+                uuid,
+                name: self.name?,
+                generation: self.generation?,
+                parent: self.parent_id.map(ProviderId),
+                root: ProviderId(self.root_id?),
+                updated_at: self.updated_at?,
+                inventories: Vec::new(),
+                traits: self.traits.into_iter().map(TraitId).collect(),
+                spellings: shown(&self.aggregates, self.spellings),
+                aggregates: self.aggregates,
+            })
+        };
+        let null = || Error::inconsistent("providers", "*", format!("{uuid}: null"));
+        read().map(Some).ok_or_else(null)
     }
 }
 
 async fn changed_providers(conn: &mut PgConnection, since: &str) -> Result<Read> {
     let rows = changed_rows(conn, since).await?;
     let Some(head) = rows.first() else {
-        return Err(Error::Bug("the change feed gave no row".to_owned()));
+        return Err(Error::bug("the change feed gave no row"));
     };
     if head.lost {
         return Ok(Read { known: Delta::Lost, names_changed: false });
     }
     let (snapshot, epoch) = (head.snapshot.clone(), head.epoch);
-    let keys = usize::try_from(head.keys).unwrap_or_default();
+    let keys = usize::try_from(head.keys)
+        .map_err(|_| Error::bug(format!("{} providers have changed", head.keys)))?;
     let names_changed = head.key == Some(CATALOGUE);
     let mut providers: Vec<(ProviderId, Option<ProviderRow>)> = Vec::with_capacity(keys);
     for row in rows {
+        // One row says that nothing has changed, or stands for the names of classes and traits.
         let Some(id) = row.key.filter(|key| *key != CATALOGUE).map(ProviderId) else { continue };
-        let inventory = row.inventory();
-        if providers.last().is_none_or(|(last, _)| *last != id) {
-            providers.push((id, row.provider()));
-        }
-        if let (Some((_, Some(provider))), Some(inventory)) = (providers.last_mut(), inventory) {
-            provider.inventories.push(inventory);
+        let inventory = row.inventory()?;
+        match providers.last_mut() {
+            Some((last, Some(provider))) if *last == id => provider.inventories.extend(inventory),
+            _ => {
+                let mut provider = row.provider()?;
+                if let Some(provider) = &mut provider {
+                    provider.inventories.extend(inventory);
+                }
+                providers.push((id, provider));
+            }
         }
     }
     let changes = Changes { catalogue: None, providers };
@@ -294,7 +339,9 @@ async fn changed_rows(conn: &mut PgConnection, since: &str) -> Result<Vec<Change
                   array(select trait_id from provider_traits where provider_id = p.id order by 1)
                       as "traits!",
                   array(select aggregate from provider_aggregates where provider_id = p.id
-                        order by 1) as "aggregates!",
+                        order by aggregate, spelling) as "aggregates!",
+                  array(select spelling from provider_aggregates where provider_id = p.id
+                        order by aggregate, spelling) as "spellings!",
                   i.class_id as "class_id?", i.total as "total?", i.reserved as "reserved?",
                   i.min_unit as "min_unit?", i.max_unit as "max_unit?",
                   i.step_size as "step_size?", i.allocation_ratio as "allocation_ratio?",

@@ -48,10 +48,8 @@ pub async fn status(conn: &mut PgConnection) -> Result<Status> {
 }
 
 async fn is_empty(conn: &mut PgConnection) -> Result<bool> {
-    let table: Option<bool> = sqlx::query_scalar("select to_regclass('_sqlx_migrations') is null")
-        .fetch_one(conn)
-        .await?;
-    Ok(table.unwrap_or(true))
+    let is_empty = sqlx::query_scalar("select to_regclass('_sqlx_migrations') is null");
+    Ok(is_empty.fetch_one(conn).await?)
 }
 
 /// Applies what is missing, each migration in a transaction, and adds standard names that the
@@ -61,11 +59,11 @@ async fn is_empty(conn: &mut PgConnection) -> Result<bool> {
 /// The database cannot be asked, or is ahead of this program.
 pub async fn migrate(conn: &mut PgConnection) -> Result<()> {
     if let Status::Ahead(versions) = status(conn).await? {
-        return Err(Error::Bug(format!(
+        return Err(Error::bug(format!(
             "the schema has versions this program does not know: {versions:?}"
         )));
     }
-    MIGRATOR.run(&mut *conn).await.map_err(|error| Error::Bug(error.to_string()))?;
+    MIGRATOR.run(&mut *conn).await.map_err(|error| Error::bug(error.to_string()))?;
     let mut transaction = conn.begin().await?;
     standard::sync(&mut transaction).await?;
     transaction.commit().await?;

@@ -40,17 +40,15 @@ impl Change for ReplaceTraits {
     const NAME: &'static str = "replace_traits";
     type Outcome = Generation;
 
+    fn row(&self) -> Option<Uuid> {
+        Some(self.provider)
+    }
+
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
         let provider = lock_at(tx.conn, self.provider, self.seen).await?;
         let wanted = self.resolve(tx).await?;
-        let removed = sqlx::query!(
-            "delete from provider_traits where provider_id = $1 and trait_id <> all($2)",
-            provider.id.0,
-            &wanted
-        )
-        .execute(&mut *tx.conn)
-        .await?
-        .rows_affected();
+        // To add is to wait for whoever deletes the trait; with nothing deleted yet, nobody waits for
+        // this transaction meanwhile.
         let added = sqlx::query!(
             "insert into provider_traits (provider_id, trait_id) select $1, unnest($2::int[]) \
              on conflict do nothing",
@@ -63,6 +61,14 @@ impl Change for ReplaceTraits {
             let gone = Refusal::TraitsNotFound(self.traits.join(", "));
             refuse_on(error, [("provider_traits_trait", gone)])
         })?
+        .rows_affected();
+        let removed = sqlx::query!(
+            "delete from provider_traits where provider_id = $1 and trait_id <> all($2)",
+            provider.id.0,
+            &wanted
+        )
+        .execute(&mut *tx.conn)
+        .await?
         .rows_affected();
         if removed + added == 0 {
             return Ok(provider.generation);

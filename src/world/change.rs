@@ -10,7 +10,10 @@ use super::relay::{Member, Source};
 use super::resident::{Mover, Pulse, Resident};
 use super::{Changes, Names, World};
 use crate::model::provider::ProviderRow;
-use crate::model::{ClassId, ProviderId, TraitId};
+use crate::model::{Bug, ClassId, ProviderId, TraitId};
+
+/// Worlds of at most so many providers are checked after each change, in debug builds.
+const CHECKED_MAX: usize = 64;
 
 impl World {
     /// The world after `changes`; `self` stays as it is for those who read it. Changes that are
@@ -27,7 +30,9 @@ impl World {
         }
         let mut draft = Draft::new(next);
         draft.change(changes.providers);
-        draft.finish()
+        let next = draft.finish();
+        debug_assert!(next.len() > CHECKED_MAX || next.check().is_ok(), "{:?}", next.check());
+        next
     }
 
     /// The sharing trait got another key: everything about sharing is to be found out anew.
@@ -50,8 +55,16 @@ pub(super) struct Draft {
     pub(super) stale: Vec<u32>,
     /// Of each aggregate whose sharing members changed: whether it had any before.
     pub(super) shared_before: BTreeMap<Uuid, bool>,
-    /// Traits that at some time lost their last carrier, and aggregates their last member.
-    pub(super) emptied: (Vec<TraitId>, Vec<Uuid>),
+    pub(super) emptied: Emptied,
+}
+
+/// What at some time lost its last carrier, member or inventory. If it still has none when the world
+/// is finished, nothing of it is kept.
+#[derive(Default)]
+pub(super) struct Emptied {
+    pub(super) traits: Vec<TraitId>,
+    pub(super) aggregates: Vec<Uuid>,
+    pub(super) classes: Vec<ClassId>,
 }
 
 impl Draft {
@@ -60,7 +73,7 @@ impl Draft {
             world,
             stale: Vec::new(),
             shared_before: BTreeMap::new(),
-            emptied: Default::default(),
+            emptied: Emptied::default(),
         }
     }
 
@@ -98,7 +111,7 @@ impl Draft {
     }
 
     fn parent_of(&self, slot: u32) -> Option<ProviderId> {
-        Some(self.world.at(slot)?.parent()?.id())
+        Some(self.world.occupied(slot).parent()?.id())
     }
 
     /// Brings what is known of a provider itself up to date.
@@ -108,10 +121,10 @@ impl Draft {
         if self.world.pulses.get(slot) != Some(&pulse) {
             *self.world.pulses.get_mut(slot) = pulse;
         }
-        let Some(old) = self.world.residents.get(slot).cloned().flatten() else { return };
+        let old = self.world.occupied(slot).resident.clone();
         let classes: Vec<ClassId> = row.inventories.iter().map(|it| it.class).collect();
         for &class in old.classes.iter().filter(|class| classes.binary_search(class).is_err()) {
-            self.column(class).remove(slot);
+            self.take_inventory(slot, class);
         }
         for inventory in &row.inventories {
             let next = Row::from(*inventory);
@@ -120,7 +133,8 @@ impl Draft {
             }
         }
         let members = *old.traits == row.traits[..] && *old.aggregates == row.aggregates[..];
-        let named = old.uuid == row.uuid && *old.name == row.name;
+        let named =
+            old.uuid == row.uuid && *old.name == row.name && *old.spellings() == row.spellings[..];
         if members && named && *old.classes == classes[..] {
             return;
         }
@@ -156,6 +170,7 @@ impl Draft {
             name: row.name.as_str().into(),
             traits: self.world.lists.traits.get(&row.traits),
             aggregates: self.world.lists.aggregates.get(&row.aggregates),
+            spellings: (!row.spellings.is_empty()).then(|| row.spellings.as_slice().into()),
             classes: self.world.lists.classes.get(classes),
         }
     }
@@ -164,6 +179,16 @@ impl Draft {
         self.world.lists.traits.give_back(&resident.traits);
         self.world.lists.aggregates.give_back(&resident.aggregates);
         self.world.lists.classes.give_back(&resident.classes);
+    }
+
+    /// Takes an inventory that a provider is known to have out of its column.
+    pub(super) fn take_inventory(&mut self, slot: u32, class: ClassId) -> Row {
+        let column = self.column(class);
+        let row = column.remove(slot);
+        if column.len() == 0 {
+            self.emptied.classes.push(class);
+        }
+        row.unwrap_or_else(|| Bug::raise(format!("slot {slot} has no inventory of {class:?}")))
     }
 
     /// The column of a class, for writing.

@@ -107,7 +107,9 @@ impl World {
             let counted = rows.remove(class).unwrap_or_default() == column.len();
             expect(counted && column.sound(), || format!("the column of {class:?} is unsound"))?;
         }
-        Ok(())
+        expect(rows.is_empty() && self.columns.iter().all(|(_, column)| column.len() > 0), || {
+            "columns are missing, or kept without inventories".to_owned()
+        })
     }
 
     fn check_traits(&self, providers: &[Provider<'_>]) -> Result<(), String> {

@@ -100,8 +100,9 @@ impl Page {
         self.used.iter().zip(&*self.terms).map(|(&used, &terms)| Row { used, terms })
     }
 
+    /// Zero if there are no rows, or none has room.
     fn find_most(&self) -> i64 {
-        self.rows().map(|row| row.room()).max().unwrap_or_default().max(0)
+        self.rows().map(|row| row.room()).fold(0, i64::max)
     }
 
     /// Those of the slots given as bits of word number `word` in which a row passes.
@@ -123,8 +124,11 @@ impl Page {
 
     /// A bit for each slot of word number `word` with at least this level free.
     fn at_level(&self, word: usize, level: u8) -> u64 {
-        let levels = self.levels[word * 64..(word + 1) * 64].chunks_exact(8);
-        levels.enumerate().fold(0, |bits, (nth, eight)| bits | reach(eight, level) << (nth * 8))
+        let (levels, _) = self.levels[word * 64..(word + 1) * 64].as_chunks();
+        levels
+            .iter()
+            .enumerate()
+            .fold(0, |bits, (nth, &eight)| bits | reach(eight, level) << (nth * 8))
     }
 }
 
@@ -275,12 +279,12 @@ fn insert<T>(list: &mut Vec<T>, at: usize, item: T) {
 }
 
 /// A bit for each of eight levels that is at least `level`, the first one lowest.
-fn reach(eight: &[u8], level: u8) -> u64 {
+fn reach(eight: [u8; 8], level: u8) -> u64 {
     const HIGH: u64 = 0x8080_8080_8080_8080;
     // Levels are below 128: with the high bit of each byte set, subtracting borrows nothing from
     // the neighbour and leaves the high bit where the byte is large enough. The product moves
     // the eight high bits side by side.
-    let levels = u64::from_le_bytes(eight.try_into().unwrap_or_default());
+    let levels = u64::from_le_bytes(eight);
     let enough = ((levels | HIGH) - u64::from(level) * 0x0101_0101_0101_0101) & HIGH;
     (enough >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }

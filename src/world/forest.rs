@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::resident::NOWHERE;
-use crate::model::ProviderId;
+use crate::model::{Bug, ProviderId};
 
 /// One provider's position in its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,8 @@ fn descend(root: usize, children: &[(usize, usize)], placed: &mut [bool]) -> Vec
         if std::mem::replace(&mut placed[member], true) {
             continue;
         }
-        let position = u32::try_from(tree.len()).unwrap_or(NOWHERE);
+        let position = u32::try_from(tree.len())
+            .unwrap_or_else(|_| Bug::raise("a tree has more members than there are slots"));
         tree.push(Spot { member, parent, len: 1 });
         let from = children.partition_point(|&(parent, _)| parent < member);
         let to = children.partition_point(|&(parent, _)| parent <= member);
@@ -67,7 +68,7 @@ fn descend(root: usize, children: &[(usize, usize)], placed: &mut [bool]) -> Vec
 mod tests {
     use super::*;
 
-    fn trees(parents: &[(i32, i32)]) -> Vec<Vec<(i32, u32, u32)>> {
+    fn trees(parents: &[(i64, i64)]) -> Vec<Vec<(i64, u32, u32)>> {
         let providers: Vec<_> = parents
             .iter()
             .map(|&(id, parent)| (ProviderId(id), (parent != 0).then_some(ProviderId(parent))))

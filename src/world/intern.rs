@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::map::Map;
+use crate::model::Bug;
 
 /// Lists of the same hash, each with the number of its users.
 type Alike<T> = Vec<(Arc<[T]>, usize)>;
@@ -50,8 +51,9 @@ impl<T: Clone + Eq + Hash> Interned<T> {
     pub(super) fn give_back(&mut self, list: &[T]) {
         let hash = hash(list);
         let same = self.lists.get_or_insert_with(hash, Vec::new);
-        for (_, users) in same.iter_mut().filter(|(kept, _)| **kept == *list) {
-            *users -= 1;
+        match same.iter_mut().find(|(kept, _)| **kept == *list) {
+            Some((_, users)) => *users -= 1,
+            None => Bug::raise("a list is given back that nobody has"),
         }
         same.retain(|(_, users)| *users > 0);
         if same.is_empty() {

@@ -4,7 +4,7 @@
 use uuid::Uuid;
 
 use super::pages::Pages;
-use crate::model::{ProviderId, TraitId};
+use crate::model::{Bug, ProviderId, TraitId};
 
 /// Leaves of a map are 2 to the power of this; at a million keys a leaf has about 250.
 const LEAF_BITS: u32 = 12;
@@ -24,7 +24,7 @@ impl Key for Uuid {
 
 impl Key for ProviderId {
     fn scatter(self) -> u64 {
-        u64::from(self.0.cast_unsigned())
+        self.0.cast_unsigned()
     }
 }
 
@@ -107,8 +107,10 @@ impl<K: Key, V: Clone> Map<K, V> {
 
     /// Sets the value of a key.
     pub(super) fn insert(&mut self, key: K, value: V) {
+        let taken = || Bug::raise("the value of a new key is made twice");
+        let make = |value: &mut Option<V>| value.take().unwrap_or_else(taken);
         let mut value = Some(value);
-        let place = self.get_or_insert_with(key, || value.take().unwrap_or_else(|| unreachable!()));
+        let place = self.get_or_insert_with(key, || make(&mut value));
         if let Some(value) = value {
             *place = value;
         }
@@ -117,9 +119,16 @@ impl<K: Key, V: Clone> Map<K, V> {
     /// Forgets a key.
     pub(super) fn remove(&mut self, key: K) {
         if self.get(key).is_some() {
-            let leaf = self.leaves.get_mut(leaf(key));
+            let index = leaf(key);
+            let leaf = self.leaves.get_mut(index);
             leaf.retain(|(other, _)| *other != key);
             self.len -= 1;
+            // A leaf that has had many keys must not keep their memory.
+            if leaf.is_empty() {
+                self.leaves.remove(index);
+            } else if leaf.len() < leaf.capacity() / 4 {
+                leaf.shrink_to_fit();
+            }
         }
     }
 

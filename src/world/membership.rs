@@ -1,6 +1,8 @@
 //! Keeping the sets in step: carriers of traits, members of aggregates, and what follows from them,
 //! the signatures of trees.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
 use super::World;
@@ -8,6 +10,7 @@ use super::change::Draft;
 use super::resident::Resident;
 use super::set::Set;
 use super::sharing::Aggregate;
+use crate::model::Bug;
 
 impl Draft {
     /// Enters a provider's slot into the sets of its traits and aggregates.
@@ -31,7 +34,7 @@ impl Draft {
             let carriers = self.world.traits.get_or_insert_with(id, Set::default);
             carriers.remove(slot);
             if carriers.is_empty() {
-                self.emptied.0.push(id);
+                self.emptied.traits.push(id);
             }
         }
         let shares = self.shares(resident);
@@ -42,7 +45,7 @@ impl Draft {
                 aggregate.sharing.remove(slot);
             }
             if aggregate.members.is_empty() {
-                self.emptied.1.push(id);
+                self.emptied.aggregates.push(id);
             }
         }
     }
@@ -64,7 +67,9 @@ impl Draft {
     /// The world, with what depends on several providers brought up to date.
     pub(super) fn finish(mut self) -> World {
         for (aggregate, shared) in std::mem::take(&mut self.shared_before) {
-            let Some(aggregate) = self.world.aggregates.get(aggregate) else { continue };
+            let known = self.world.aggregates.get(aggregate);
+            let missing = || Bug::raise(format!("aggregate {aggregate} is gone too early"));
+            let aggregate = known.unwrap_or_else(missing);
             if aggregate.sharing.is_empty() == shared {
                 let roots = aggregate.members.iter().map(|slot| self.world.place(slot).root);
                 self.stale.extend(roots);
@@ -78,15 +83,20 @@ impl Draft {
                 self.world.signatures.set(root, &content, &mut self.world.aggregates);
             }
         }
-        for id in self.emptied.0 {
+        for id in self.emptied.traits {
             if self.world.traits.get(id).is_some_and(Set::is_empty) {
                 self.world.traits.remove(id);
             }
         }
-        for id in self.emptied.1 {
+        for id in self.emptied.aggregates {
             if self.world.aggregates.get(id).is_some_and(|it| it.members.is_empty()) {
                 self.world.aggregates.remove(id);
             }
+        }
+        if !self.emptied.classes.is_empty() {
+            let columns = Arc::make_mut(&mut self.world.columns);
+            columns.retain(|(_, column)| column.len() > 0);
+            columns.shrink_to_fit();
         }
         self.world
     }
@@ -96,7 +106,7 @@ impl World {
     /// What the signature of the tree with this root is to be.
     pub(super) fn signature_content(&self, root: u32) -> Vec<Uuid> {
         let mut content: Vec<Uuid> = (root..root + self.place(root).len)
-            .filter_map(|slot| self.at(slot))
+            .map(|slot| self.occupied(slot))
             .flat_map(|provider| provider.aggregates())
             .filter(|&&id| self.aggregate(id).is_some_and(|it| !it.sharing.is_empty()))
             .copied()

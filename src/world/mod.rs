@@ -37,7 +37,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::model::provider::ProviderRow;
-use crate::model::{ClassId, ProviderId, TraitId};
+use crate::model::{Bug, ClassId, ProviderId, TraitId};
 use column::Column;
 use intern::Interned;
 use map::Map;
@@ -147,6 +147,24 @@ impl World {
         self.names.catalogue.classes.get(&id).map(|entry| entry.name.as_str())
     }
 
+    /// The name of a class that something of this world has inventories of.
+    ///
+    /// # Panics
+    /// The class has no name, which the database rules out.
+    pub fn name_of_class(&self, id: ClassId) -> &str {
+        let nameless = || Bug::raise(format!("class {} is in use and has no name", id.0));
+        self.class_name(id).unwrap_or_else(nameless)
+    }
+
+    /// The name of a trait that a provider of this world has.
+    ///
+    /// # Panics
+    /// The trait has no name, which the database rules out.
+    pub fn name_of_trait(&self, id: TraitId) -> &str {
+        let nameless = || Bug::raise(format!("trait {} is in use and has no name", id.0));
+        self.trait_name(id).unwrap_or_else(nameless)
+    }
+
     /// The key of a trait.
     pub fn trait_id(&self, name: &str) -> Option<TraitId> {
         self.names.traits.get(name).copied()
@@ -184,14 +202,14 @@ impl World {
 
     /// The roots of all trees.
     pub fn trees(&self) -> impl Iterator<Item = Provider<'_>> {
-        self.trees.roots.iter().filter_map(|root| self.at(root))
+        self.trees.roots.iter().map(|root| self.occupied(root))
     }
 
     /// All providers, each before those below it.
     pub fn providers(&self) -> impl Iterator<Item = Provider<'_>> {
         self.trees.roots.iter().flat_map(|root| {
             let end = root + self.place(root).len;
-            (root..end).filter_map(|slot| self.at(slot))
+            (root..end).map(|slot| self.occupied(slot))
         })
     }
 }
@@ -203,7 +221,12 @@ impl World {
         Some(Provider { world: self, slot, resident: self.residents.get(slot)?.as_ref()? })
     }
 
-    /// The place of a slot in its tree.
+    /// The provider in a slot that is known to have one.
+    pub(crate) fn occupied(&self, slot: u32) -> Provider<'_> {
+        self.at(slot).unwrap_or_else(|| Bug::raise(format!("nobody is in slot {slot}")))
+    }
+
+    /// The place of a slot in its tree; [`Place::default`] if nobody is there.
     pub(crate) fn place(&self, slot: u32) -> Place {
         self.trees.places.get(slot).copied().unwrap_or_default()
     }

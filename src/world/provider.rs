@@ -3,9 +3,9 @@
 use uuid::Uuid;
 
 use super::World;
-use super::resident::{NOWHERE, Resident};
+use super::resident::{NOWHERE, Pulse, Resident};
 use crate::model::provider::{InventoryRow, ProviderRow};
-use crate::model::{ClassId, Generation, ProviderId, TraitId};
+use crate::model::{Bug, ClassId, Generation, ProviderId, TraitId};
 
 /// One provider in a world.
 #[derive(Clone, Copy, Debug)]
@@ -42,26 +42,31 @@ impl<'w> Provider<'w> {
 
     /// Counter of visible changes.
     pub fn generation(&self) -> Generation {
-        self.world.pulses.get(self.slot).copied().unwrap_or_default().generation
+        self.pulse().generation
     }
 
     /// Last change, seconds since the Unix epoch.
     pub fn updated_at(&self) -> i64 {
-        self.world.pulses.get(self.slot).copied().unwrap_or_default().updated_at
+        self.pulse().updated_at
+    }
+
+    fn pulse(&self) -> Pulse {
+        let pulse = self.world.pulses.get(self.slot).copied();
+        pulse.unwrap_or_else(|| Bug::raise(format!("slot {} has no pulse", self.slot)))
     }
 
     /// The provider this one hangs below.
     pub fn parent(&self) -> Option<Provider<'w>> {
         match self.world.place(self.slot).parent {
             NOWHERE => None,
-            parent => self.world.at(parent),
+            parent => Some(self.world.occupied(parent)),
         }
     }
 
     /// The top of its tree.
     #[must_use]
     pub fn root(&self) -> Provider<'w> {
-        self.world.at(self.world.place(self.slot).root).unwrap_or(*self)
+        self.world.occupied(self.world.place(self.slot).root)
     }
 
     /// All members of its tree, each before those below it.
@@ -69,16 +74,17 @@ impl<'w> Provider<'w> {
         let world = self.world;
         let root = world.place(self.slot).root;
         let end = root.saturating_add(world.place(root).len);
-        (root..end).filter_map(move |slot| world.at(slot))
+        (root..end).map(move |slot| world.occupied(slot))
     }
 
     /// Inventories, ascending by class.
     pub fn inventories(&self) -> impl Iterator<Item = InventoryRow> + use<'w> {
         let Self { world, slot, resident } = *self;
-        resident
-            .classes
-            .iter()
-            .filter_map(move |&class| Some(world.column(class)?.get(slot)?.inventory(class)))
+        resident.classes.iter().map(move |&class| {
+            let row = world.column(class).and_then(|column| column.get(slot));
+            let missing = || Bug::raise(format!("slot {slot} has no inventory of {class:?}"));
+            row.unwrap_or_else(missing).inventory(class)
+        })
     }
 
     /// The inventory of one class.
@@ -90,6 +96,14 @@ impl<'w> Provider<'w> {
     /// same slice.
     pub fn traits(&self) -> &'w [TraitId] {
         &self.resident.traits
+    }
+
+    /// Aggregates as clients spelled them: one that was spelled in two ways is there twice.
+    pub fn aggregates_as_spelled(&self) -> Vec<String> {
+        match &self.resident.spellings {
+            Some(spellings) => spellings.to_vec(),
+            None => self.aggregates().iter().map(Uuid::to_string).collect(),
+        }
     }
 
     /// Aggregates, ascending.
@@ -110,6 +124,7 @@ impl<'w> Provider<'w> {
             inventories: self.inventories().collect(),
             traits: self.traits().to_vec(),
             aggregates: self.aggregates().to_vec(),
+            spellings: self.resident.spellings().to_vec(),
         }
     }
 

@@ -9,7 +9,7 @@ use super::change::Draft;
 use super::forest::{Spot, arrange};
 use super::resident::{Mover, NOWHERE, Place, Resident};
 use super::set::{BLOCK, Set};
-use crate::model::ProviderId;
+use crate::model::{Bug, ProviderId};
 
 /// A member of the trees that are laid out anew.
 pub(super) struct Member {
@@ -34,15 +34,18 @@ impl Draft {
     ) {
         let mut old_trees: BTreeSet<u32> =
             gone.iter().map(|&slot| self.world.place(slot).root).collect();
-        old_trees.extend(moved.keys().filter_map(|&id| self.root_of(id)));
+        old_trees.extend(moved.keys().map(|&id| {
+            self.root_of(id).unwrap_or_else(|| Bug::raise(format!("{id:?} moves and is unknown")))
+        }));
         let parents = moved.values().copied().chain(newcomers.iter().map(|it| it.parent));
         old_trees.extend(parents.flatten().filter_map(|id| self.root_of(id)));
         let mut members = Vec::new();
         for &root in &old_trees {
             for slot in root..root + self.world.place(root).len {
-                let Some(provider) = self.world.at(slot).filter(|_| !gone.contains(&slot)) else {
+                if gone.contains(&slot) {
                     continue;
-                };
+                }
+                let provider = self.world.occupied(slot);
                 let id = provider.id();
                 let parent = match moved.get(&id) {
                     Some(parent) => *parent,
@@ -56,9 +59,8 @@ impl Draft {
         let trees = arrange(&links);
         let rooms = self.assign_rooms(old_trees, &trees, &members);
         for &slot in gone {
-            if let Some(mover) = self.vacate(slot) {
-                self.dismiss(&mover.resident);
-            }
+            let Mover { resident, .. } = self.vacate(slot);
+            self.dismiss(&resident);
         }
         self.settle_all(&trees, &rooms, members);
     }
@@ -111,7 +113,7 @@ impl Draft {
         for (member, &slot) in members.into_iter().zip(&slots) {
             movers.push(match member.source {
                 Source::Slot(old) if old == slot => None,
-                Source::Slot(old) => self.vacate(old).map(Box::new),
+                Source::Slot(old) => Some(Box::new(self.vacate(old))),
                 Source::Outside(mover) => Some(mover),
             });
         }
@@ -154,16 +156,17 @@ impl Draft {
     }
 
     /// Takes a provider out of its slot.
-    fn vacate(&mut self, slot: u32) -> Option<Mover> {
-        let resident = self.world.residents.get_mut(slot).take()?;
+    fn vacate(&mut self, slot: u32) -> Mover {
+        let resident = self.world.residents.get_mut(slot).take();
+        let resident = resident.unwrap_or_else(|| Bug::raise(format!("nobody leaves slot {slot}")));
         self.leave(slot, &resident);
         let mut rows = Vec::new();
         for &class in resident.classes.iter() {
-            rows.extend(self.column(class).remove(slot).map(|row| (class, row)));
+            rows.push((class, self.take_inventory(slot, class)));
         }
         self.set_place(slot, Place::default());
         let pulse = std::mem::take(self.world.pulses.get_mut(slot));
-        Some(Mover { resident, pulse, rows })
+        Mover { resident, pulse, rows }
     }
 
     /// Puts a provider into an empty slot.

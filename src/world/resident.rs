@@ -39,8 +39,21 @@ pub(super) struct Resident {
     /// Ascending, as are the others.
     pub(super) traits: Arc<[TraitId]>,
     pub(super) aggregates: Arc<[Uuid]>,
+    /// All aggregates as clients spelled them; nothing if each is spelled in the usual way, as
+    /// nearly all are.
+    pub(super) spellings: Option<Arc<[String]>>,
     /// Those it has inventories of.
     pub(super) classes: Arc<[ClassId]>,
+}
+
+impl Resident {
+    /// All aggregates as clients spelled them; nothing if each is spelled in the usual way.
+    pub(super) fn spellings(&self) -> &[String] {
+        match &self.spellings {
+            Some(spellings) => spellings,
+            None => &[],
+        }
+    }
 }
 
 /// What changes with every write.

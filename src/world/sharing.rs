@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::map::Map;
 use super::pages::Table;
 use super::set::Set;
+use crate::model::Bug;
 
 /// The name of the trait of sharing providers.
 pub(crate) const SHARES: &str = "MISC_SHARES_VIA_AGGREGATE";
@@ -114,7 +115,8 @@ impl Signatures {
     }
 
     fn leave(&mut self, root: u32, id: SignatureId, aggregates: &mut Map<Uuid, Aggregate>) {
-        let Some(signature) = self.all.get(id) else { return };
+        let unknown = || Bug::raise(format!("the tree at {root} has unknown signature {id}"));
+        let signature = self.all.get(id).unwrap_or_else(unknown);
         let content = Arc::clone(&signature.aggregates);
         let last = signature.roots.len() == 1;
         if !last {

@@ -39,7 +39,7 @@ async fn u1_a_uuid_is_the_same_in_any_case() {
         json!({"aggregates": [aggregate.simple()], "resource_provider_generation": generation});
     let path = format!("/resource_providers/{}/aggregates", host.0);
     let put = berth.put(&path, body).await.expect(200);
-    assert_eq!(put.json()["aggregates"], json!([aggregate]));
+    assert_eq!(put.json()["aggregates"], json!([aggregate.simple()]));
     let upper_aggregate = aggregate.to_string().to_uppercase();
     let listed = berth.get(&format!("/resource_providers?member_of={upper_aggregate}")).await;
     assert_eq!(count(listed.expect(200)), 1);
@@ -191,4 +191,50 @@ async fn b12_a_path_and_its_query_have_a_bound() {
     };
     ask(2000).await.expect(414);
     assert_eq!(ask(1000).await.expect(200).json()["resource_providers"], Value::Array(Vec::new()));
+}
+
+#[tokio::test]
+async fn b14_an_inventory_is_an_object_whatever_its_class_is_called() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    let path = format!("/resource_providers/{}/inventories", host.0);
+    let before = berth.get(&path).await.json();
+    let body = json!({
+        "resource_provider_generation": before["resource_provider_generation"],
+        "inventories": {"a": 1},
+    });
+    let detail = berth.put(&path, body).await.expect(400).detail();
+    assert!(detail.contains("invalid type: integer `1`, expected an object"), "{detail}");
+    assert_eq!(berth.get(&path).await.json(), before);
+}
+
+#[tokio::test]
+async fn b15_a_consumer_that_is_no_uuid_is_refused() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    for name in ["0".repeat(36), "-".repeat(36), "5c0bfa84-6b1c-4bbd-9d2f7e8a4c3de901-".to_owned()]
+    {
+        let body = json!({ name.clone(): claim_body(None, &[(host, "VCPU", 1)]) });
+        let refused = berth.post("/allocations", body).await.expect(400);
+        assert!(refused.text().contains(&format!("Malformed consumer_uuid: {name}")));
+    }
+    assert_eq!(berth.usages(host).await, json!({"VCPU": 0}));
+}
+
+#[tokio::test]
+async fn b16_an_aggregate_is_not_spelled_at_length() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[]).await;
+    let path = format!("/resource_providers/{}/aggregates", host.0);
+    let uuid = Uuid::new_v4();
+    for (spelling, status) in [
+        (format!("urn:uuid:{{{uuid}}}"), 200),
+        (format!("{uuid}{}", "-".repeat(28)), 200),
+        (format!("{uuid}{}", "-".repeat(29)), 400),
+    ] {
+        let generation = berth.generation(host).await;
+        let body = json!({"aggregates": [spelling], "resource_provider_generation": generation});
+        let answer = berth.put(&path, body).await.expect(status);
+        assert_eq!(answer.text().contains("is too long"), status == 400);
+    }
 }

@@ -1,10 +1,14 @@
 //! Answers with many allocation candidates, or with a search that would not end.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, HttpBody, to_bytes};
 use axum::http::{Request, Response};
 use berth::http::Options;
+use berth::http::turns::Asker;
+use berth::http::watch::Watch;
 use serde_json::Value;
 
 use crate::support::app::Berth;
@@ -62,14 +66,110 @@ async fn a_search_that_finds_nothing_is_given_up() {
     assert!(body.contains("--search-timeout"), "{body}");
 }
 
+/// A watch on which a millisecond passes with each look at it.
+fn counting() -> Watch {
+    let (began, looks) = (Instant::now(), AtomicU32::new(0));
+    Watch::of(move || began + Duration::from_millis(1) * looks.fetch_add(1, Ordering::Relaxed))
+}
+
 /// What has been found is sent, and the answer does not look whole.
 #[tokio::test]
 async fn a_search_that_finds_no_more_is_cut_short() {
     let options = Options { search_timeout: Duration::from_millis(50), ..Options::default() };
-    let berth = Berth::with(&database().await, options).await;
+    let berth = Berth::with(&database().await, options).await.timed_by(counting());
     berth.host("other", &[("VGPU", 100)]).await;
     devices(&berth, 10, 4).await;
     let answer = ask(&berth, &PUZZLE, "").await;
     assert_eq!(answer.status(), 200);
     assert!(to_bytes(answer.into_body(), usize::MAX).await.is_err());
+}
+
+/// Each keeps a world in memory, so there is a bounded number of them, of one project all but one.
+#[tokio::test]
+async fn large_answers_are_sent_in_a_bounded_number_at_once() {
+    let moment = Duration::from_millis(1);
+    let options = Options { streams_max: 2, stream_wait: moment, ..Options::default() };
+    let berth = Berth::with(&database().await, options).await;
+    devices(&berth, 8, 1).await;
+    let streams = berth.app().streams;
+    let first = ask(&berth, &[1; 6], "").await;
+    assert_eq!((first.status().as_u16(), streams.held()), (200, 1));
+    let second = ask(&berth, &[1; 6], "").await;
+    assert_eq!(second.status(), 503);
+    assert!(second.headers().contains_key("retry-after"));
+    let small = ask(&berth, &[1; 6], "&limit=1").await;
+    assert_eq!(small.status(), 200);
+    let other = berth.app().streams.turn_now(Asker::named("other"));
+    assert!(other.is_some());
+    drop((first, other));
+    while streams.held() > 0 {
+        tokio::task::yield_now().await;
+    }
+    let third = to_bytes(ask(&berth, &[1; 6], "").await.into_body(), usize::MAX).await.unwrap();
+    let json: Value = serde_json::from_slice(&third).unwrap();
+    assert_eq!(json["allocation_requests"].as_array().map(Vec::len), Some(20_160));
+}
+
+/// Without an end to it, a client that takes in nothing would keep the world as it was for good.
+#[tokio::test]
+async fn a_slow_client_does_not_keep_an_old_world() {
+    let options = Options { stream_timeout: Duration::from_millis(1), ..Options::default() };
+    let berth = Berth::with(&database().await, options).await;
+    devices(&berth, 8, 1).await;
+    let answer = ask(&berth, &[1; 6], "").await;
+    let old = Arc::downgrade(&berth.app().store.world().await.unwrap());
+    berth.host("new", &[]).await;
+    drop(berth.app().store.world().await.unwrap());
+    while old.upgrade().is_some() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(berth.app().streams.held(), 0);
+    // What was made in time is there, and does not look whole.
+    assert!(to_bytes(answer.into_body(), usize::MAX).await.is_err());
+}
+
+/// Before 1.29 one candidate has one provider of a tree. Whatever the limit, the summaries tell of the
+/// others in its tree that are in candidates as well, and of no others.
+#[tokio::test]
+async fn summaries_before_1_29_tell_of_the_trees_of_the_candidates_that_were_kept() {
+    let berth = Berth::new().await;
+    let aggregate = uuid::Uuid::new_v4();
+    for tree in ["one", "two"] {
+        let root = berth.host(tree, &[("VCPU", 8)]).await;
+        let child = berth.child(&format!("{tree}-child"), Some(root), &[("VCPU", 8)]).await;
+        berth.child(&format!("{tree}-grandchild"), Some(child), &[("VCPU", 8)]).await;
+        // These are in no candidate.
+        berth.child(&format!("{tree}-small"), Some(root), &[("VCPU", 1)]).await;
+        berth.child(&format!("{tree}-disk"), Some(root), &[("DISK_GB", 8)]).await;
+        let body =
+            serde_json::json!({"aggregates": [aggregate], "resource_provider_generation": 1});
+        berth.put(&format!("/resource_providers/{}/aggregates", root.0), body).await.expect(200);
+    }
+    let storage = berth.host("storage", &[]).await;
+    for pool in ["pool", "other-pool"] {
+        let pool = berth.child(pool, Some(storage), &[("IPV4_ADDRESS", 100)]).await;
+        let url = format!("/resource_providers/{}", pool.0);
+        let body =
+            serde_json::json!({"aggregates": [aggregate], "resource_provider_generation": 1});
+        berth.put(&format!("{url}/aggregates"), body).await.expect(200);
+        let traits = ["MISC_SHARES_VIA_AGGREGATE"];
+        let body = serde_json::json!({"traits": traits, "resource_provider_generation": 2});
+        berth.put(&format!("{url}/traits"), body).await.expect(200);
+    }
+    for (version, resources, limit, found, told) in [
+        ("1.28", "VCPU:2", 1, 1, 3),
+        ("1.16", "VCPU:2", 1, 1, 3),
+        ("1.28", "VCPU:2", 100, 6, 6),
+        ("1.28", "VCPU:2,IPV4_ADDRESS:1", 1, 1, 5),
+        ("1.28", "IPV4_ADDRESS:1", 1, 1, 2),
+        ("1.29", "VCPU:2", 1, 1, 5),
+    ] {
+        let path = format!("/allocation_candidates?resources={resources}&limit={limit}");
+        let answer = berth.at(version).get(&path).await.expect(200).json();
+        let counts = (
+            answer["allocation_requests"].as_array().map(Vec::len),
+            answer["provider_summaries"].as_object().map(serde_json::Map::len),
+        );
+        assert_eq!(counts, (Some(found), Some(told)), "{version} {resources} {limit}: {answer}");
+    }
 }

@@ -8,9 +8,12 @@ use uuid::Uuid;
 
 use crate::support::app::Berth;
 use crate::support::cloud::{Host, claim_body};
+use crate::support::postgres;
 
 async fn replicas() -> [Berth; 2] {
-    let first = Berth::new().await;
+    let database = postgres::database().await;
+    Berth::watch_deadlocks(&database).await;
+    let first = Berth::over(&database).await;
     let second = first.replica().await;
     [first, second]
 }
@@ -115,6 +118,7 @@ async fn claims_on_two_providers_in_opposite_order_all_succeed() {
     assert_eq!(berths[0].usages(one).await, json!({"VCPU": 100}));
     assert_eq!(berths[1].usages(two).await, json!({"VCPU": 100}));
     berths[0].audit().await;
+    assert_eq!(berths[0].deadlocks().await, 0);
 }
 
 /// In the reference both may be acknowledged.
@@ -265,4 +269,93 @@ async fn of_those_who_delete_a_name_at_once_one_does() {
             assert_eq!(statuses, [204, 404, 404, 404, 404, 404, 404, 404], "{path}");
         }
     }
+}
+
+/// Everything that locks providers, on the same few of them, in whatever order clients name them:
+/// transactions wait for each other, and never in a circle.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_in_a_circle() {
+    let berths = replicas().await;
+    let [one, two] = [
+        berths[0].host("one", &[("VCPU", 1000)]).await,
+        berths[0].host("two", &[("VCPU", 1000)]).await,
+    ];
+    let mut nodes = Vec::new();
+    for nth in 0..4 {
+        nodes.push(berths[0].child(&format!("node-{nth}"), Some(one), &[("VCPU", 1000)]).await);
+    }
+    let clients = (0..12).map(|number| {
+        let (berth, nodes) = (berths[number % 2].clone(), nodes.clone());
+        tokio::spawn(async move {
+            for round in 0..25 {
+                let node = nodes[(number + round) % nodes.len()];
+                let status = match number % 6 {
+                    0 | 1 => claim_and_move_on(&berth, [node, one, two], round).await,
+                    2 => put_below(&berth, node, if round % 2 == 0 { two } else { one }).await,
+                    3 => rename(&berth, node, nodes[round % nodes.len()]).await,
+                    4 => come_and_go(&berth, if round % 2 == 0 { one } else { two }).await,
+                    _ => reshape(&berth, node, two).await,
+                };
+                assert!((200..500).contains(&status), "client {number}: {status}");
+            }
+        })
+    });
+    for client in join_all(clients).await {
+        client.unwrap();
+    }
+    berths[0].audit().await;
+    assert_eq!(berths[0].deadlocks().await, 0);
+}
+
+/// A consumer takes from the providers in one order, then in the other, and goes.
+async fn claim_and_move_on(berth: &Berth, mut hosts: [Host; 3], round: usize) -> u16 {
+    let consumer = Uuid::new_v4();
+    hosts.rotate_left(round % 3);
+    let wants = hosts.map(|host| (host, "VCPU", 1));
+    berth.claim(consumer, None, &wants).await.expect(204);
+    hosts.reverse();
+    let wants = hosts.map(|host| (host, "VCPU", 2));
+    berth.claim(consumer, Some(1), &wants[..2]).await.expect(204);
+    berth.delete(&format!("/allocations/{consumer}")).await.status
+}
+
+async fn put_below(berth: &Berth, node: Host, parent: Host) -> u16 {
+    let path = format!("/resource_providers/{}", node.0);
+    let name = berth.get(&path).await.expect(200).json()["name"].clone();
+    berth.put(&path, json!({"name": name, "parent_provider_uuid": parent.0})).await.status
+}
+
+/// Gives one the name of another, which is free now and then.
+async fn rename(berth: &Berth, node: Host, other: Host) -> u16 {
+    let path = format!("/resource_providers/{}", other.0);
+    let name = berth.get(&path).await.expect(200).json()["name"].clone();
+    berth.put(&path, json!({"name": format!("{}-once", node.0)})).await;
+    berth.put(&format!("/resource_providers/{}", node.0), json!({"name": name})).await.status
+}
+
+/// A child is created, gets an inventory and a trait, and is deleted.
+async fn come_and_go(berth: &Berth, parent: Host) -> u16 {
+    let name = Uuid::new_v4().to_string();
+    let child = berth.child(&name, Some(parent), &[("VCPU", 8)]).await;
+    let path = format!("/resource_providers/{}", child.0);
+    berth.ask(Method::PUT, "/traits/CUSTOM_NEW", None).await;
+    let body = json!({"resource_provider_generation": 1, "traits": ["CUSTOM_NEW"]});
+    berth.put(&format!("{path}/traits"), body).await;
+    berth.delete(&path).await;
+    berth.delete("/traits/CUSTOM_NEW").await.status
+}
+
+/// Both providers get the inventories that they have, in the same request.
+async fn reshape(berth: &Berth, one: Host, two: Host) -> u16 {
+    let mut inventories = serde_json::Map::new();
+    for host in [two, one] {
+        let generation = berth.generation(host).await;
+        let all = json!({"VCPU": {"total": 1000}});
+        let new = json!({"resource_provider_generation": generation, "inventories": all});
+        inventories.insert(host.0.to_string(), new);
+    }
+    let consumer = Uuid::new_v4().to_string();
+    let claims = json!({consumer: claim_body(None, &[(two, "VCPU", 1), (one, "VCPU", 1)])});
+    let body = json!({"inventories": inventories, "allocations": claims});
+    berth.post("/reshaper", body).await.status
 }

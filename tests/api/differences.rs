@@ -138,12 +138,16 @@ async fn d8_a_refused_write_leaves_no_consumer_behind() {
     let many = json!({consumer.to_string(): claim_body(None, &[(nowhere, "VCPU", 1)])});
     berth.post("/allocations", many).await.expect(400);
     berth.claim(consumer, None, &[]).await.expect(204);
-    let consumers: i64 = sqlx::query_scalar("select count(*) from consumers")
-        .fetch_one(&mut berth.session().await)
-        .await
-        .unwrap();
-    assert_eq!(consumers, 0);
+    berth.claim(consumer, None, &[(host, "VCPU", 9)]).await.expect(409);
+    let left = async |berth: &Berth| -> (i64, i64, i64, i64) {
+        let counts = "select (select count(*) from consumers), (select count(*) from projects),
+                             (select count(*) from users), (select count(*) from consumer_types)";
+        sqlx::query_as(counts).fetch_one(&mut berth.session().await).await.unwrap()
+    };
+    assert_eq!(left(&berth).await, (0, 0, 0, 0));
     berth.claim(consumer, None, &[(host, "VCPU", 1)]).await.expect(204);
+    assert_eq!(left(&berth).await, (1, 1, 1, 1));
+    berth.audit().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -235,4 +239,58 @@ async fn c1_a_request_with_very_many_candidates_is_answered() {
     assert_eq!(distinct.len(), 1000);
     // No timing test: the combinations would take hours.
     assert!(began.elapsed() < Duration::from_mins(1));
+}
+
+#[tokio::test]
+async fn d10_a_capacity_is_a_64_bit_number() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[]).await;
+    let inventory = json!({"total": i32::MAX, "allocation_ratio": 3e38});
+    let body = json!({"resource_provider_generation": 0, "inventories": {"VCPU": inventory}});
+    let path = format!("/resource_providers/{}/inventories", host.0);
+    berth.put(&path, body).await.expect(200);
+    let found = berth.get("/allocation_candidates?resources=VCPU:1").await.expect(200).json();
+    let summary = &found["provider_summaries"][host.0.to_string()]["resources"]["VCPU"];
+    assert_eq!(summary["capacity"], json!(i64::MAX));
+}
+
+#[tokio::test]
+async fn h1_an_update_says_when_it_was_made() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[]).await;
+    let path = format!("/resource_providers/{}", host.0);
+    sqlx::query("update providers set updated_at = 'epoch'")
+        .execute(&mut berth.session().await)
+        .await
+        .unwrap();
+    let updated = berth.put(&path, json!({"name": "renamed"})).await.expect(200);
+    let shown = berth.get(&path).await.expect(200);
+    assert_eq!(updated.headers["last-modified"], shown.headers["last-modified"]);
+    assert!(!updated.headers["last-modified"].to_str().unwrap().contains("1970"));
+}
+
+#[tokio::test]
+async fn h2_a_405_says_what_is_allowed() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[]).await;
+    let path = format!("/resource_providers/{}/inventories", host.0);
+    let refused = berth.at("1.4").delete(&path).await.expect(405);
+    assert_eq!(refused.headers["allow"], "GET, POST, PUT");
+    berth.delete(&path).await.expect(204);
+}
+
+#[tokio::test]
+async fn t1_all_unknown_traits_are_told() {
+    let berth = Berth::new().await;
+    let path = "/resource_providers?required=CUSTOM_B,CUSTOM_A";
+    let refused = berth.get(path).await.expect(400);
+    assert!(refused.text().contains("No such trait(s): CUSTOM_A, CUSTOM_B."), "{}", refused.text());
+}
+
+#[tokio::test]
+async fn v1_a_long_value_is_cut_in_the_text_of_an_error() {
+    let berth = Berth::new().await;
+    let body = json!({"name": "x".repeat(20_000)});
+    let refused = berth.post("/resource_providers", body).await.expect(400);
+    assert!(refused.text().contains("xxx... is too long"), "{}", refused.text());
 }

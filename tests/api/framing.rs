@@ -90,3 +90,45 @@ async fn unusual_shapes_have_one_meaning() {
     assert!(served.say(same).await.starts_with("HTTP/1.1 200 "));
     served.stop().await;
 }
+
+/// RFC 9112: one host for each request, and a target that is a path or a URI.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_says_where_it_goes() {
+    let berth = Berth::new().await;
+    let served = Served::new(&berth, wide()).await;
+    let rest = "x-auth-token: admin\r\nconnection: close\r\n\r\n";
+    for (head, status) in [
+        ("GET / HTTP/1.1\r\nhost: x\r\n", 200),
+        ("GET / HTTP/1.1\r\n", 400),
+        ("GET /resource_providers HTTP/1.1\r\n", 400),
+        ("GET / HTTP/1.1\r\nhost: x\r\nhost: x\r\n", 400),
+        ("GET / HTTP/1.0\r\nhost: x\r\nhost: y\r\n", 400),
+        ("GET / HTTP/1.1\r\nhost: x/y\r\n", 400),
+        ("GET / HTTP/1.0\r\n", 200),
+        ("GET x HTTP/1.1\r\nhost: x\r\n", 400),
+        ("GET x:80 HTTP/1.1\r\nhost: x\r\n", 400),
+        ("GET * HTTP/1.1\r\nhost: x\r\n", 400),
+        ("OPTIONS * HTTP/1.1\r\nhost: x\r\n", 404),
+        ("GET http://y/resource_providers HTTP/1.1\r\nhost: x\r\n", 200),
+        ("GET http://y HTTP/1.1\r\nhost: x\r\n", 200),
+    ] {
+        let answer = served.say(format!("{head}{rest}")).await;
+        let version = head.find("HTTP/").map(|at| &head[at..at + 8]).unwrap();
+        assert!(answer.starts_with(&format!("{version} {status} ")), "{head}{answer}");
+        if status == 400 {
+            let id = answer.lines().find_map(|line| line.strip_prefix("x-openstack-request-id: "));
+            assert!(answer.contains(&format!("\"request_id\":\"{}\"", id.unwrap())), "{answer}");
+        }
+    }
+    // The host of the target wins over the header.
+    let body = r#"{"name": "one"}"#;
+    let post = format!(
+        "POST http://y.example.com/resource_providers HTTP/1.1\r\nhost: x\r\n\
+         openstack-api-version: placement 1.39\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n{rest}{body}",
+        body.len()
+    );
+    let answer = served.say(post).await;
+    assert!(answer.contains("\r\nlocation: http://y.example.com/resource_providers/"), "{answer}");
+    served.stop().await;
+}

@@ -77,19 +77,134 @@ async fn a_head_that_trickles_in_is_not_waited_for() {
     served.stop().await;
 }
 
+/// Asks over a connection that goes on, and gives the server time to see that it is idle again: a
+/// client has the answer before the server has noted that it was sent.
+async fn ask_and_rest(stream: &mut TcpStream) {
+    ask(stream).await;
+    tokio::time::sleep(SHORT).await;
+}
+
+/// Asks over a connection that goes on.
+async fn ask(stream: &mut TcpStream) {
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"}]}]}") {
+        answer.push(stream.read_u8().await.unwrap());
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 200 "));
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_beyond_the_bound_wait_for_those_that_idle() {
+async fn clients_that_idle_make_room_for_others() {
     let berth = Berth::new().await;
-    let bounds = Bounds { connections: 3, header_timeout: SHORT, ..wide() };
-    let served = Served::new(&berth, bounds).await;
+    let served = Served::new(&berth, Bounds { connections: 3, ..wide() }).await;
     let mut flood = Vec::new();
     for _ in 0..50 {
         flood.push(served.connect().await);
     }
-    let answer = served.say(get("/resource_providers")).await;
-    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    drop(flood);
+    for _ in 0..10 {
+        let answer = served.say(get("/resource_providers")).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    for idle in &mut flood {
+        assert_eq!(rest(idle).await, "");
+    }
     served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_connection_that_has_been_idle_longest_is_closed() {
+    let berth = Berth::new().await;
+    let served = Served::new(&berth, Bounds { connections: 2, ..wide() }).await;
+    let (mut one, mut other) = (served.connect().await, served.connect().await);
+    ask_and_rest(&mut one).await;
+    ask_and_rest(&mut other).await;
+    ask_and_rest(&mut one).await;
+    let mut third = served.connect().await;
+    ask(&mut third).await;
+    assert_eq!(rest(&mut other).await, "");
+    ask(&mut one).await;
+    ask(&mut third).await;
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_under_way_is_not_ended_for_another_connection() {
+    let berth = Berth::new().await;
+    let served = Served::new(&berth, Bounds { connections: 1, ..wide() }).await;
+    let mut first = begin_a_body(&served).await;
+    let mut second = served.connect().await;
+    second.write_all(get("/").as_bytes()).await.unwrap();
+    let waits = tokio::time::timeout(SHORT, second.read_u8()).await;
+    assert!(waits.is_err(), "there is room for one");
+    first.write_all(b"{\"name\": \"one\"}").await.unwrap();
+    assert!(rest(&mut first).await.starts_with("HTTP/1.1 201 "));
+    assert!(rest(&mut second).await.starts_with("HTTP/1.1 200 "));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_connection_has_a_time_of_its_own() {
+    let berth = Berth::new().await;
+    let bounds = Bounds { header_timeout: SHORT, ..wide() };
+    let served = Served::new(&berth, bounds).await;
+    let mut stream = served.connect().await;
+    ask(&mut stream).await;
+    tokio::time::sleep(SHORT * 3).await;
+    ask(&mut stream).await;
+    // A head that has begun has the other.
+    stream.write_all(b"GET /").await.unwrap();
+    assert_eq!(rest(&mut stream).await, "");
+    // So has the first.
+    assert_eq!(rest(&mut served.connect().await).await, "");
+    served.stop().await;
+
+    let served = Served::new(&berth, Bounds { idle_timeout: SHORT, ..wide() }).await;
+    let mut stream = served.connect().await;
+    ask(&mut stream).await;
+    assert_eq!(rest(&mut stream).await, "");
+    served.stop().await;
+}
+
+/// What has come of a head is no request that could be finished.
+#[tokio::test(flavor = "multi_thread")]
+async fn half_a_head_does_not_hold_the_end_of_the_server() {
+    let berth = Berth::new().await;
+    let bounds = Bounds { shutdown_grace: PATIENCE * 2, header_timeout: PATIENCE * 2, ..wide() };
+    let served = Served::new(&berth, bounds).await;
+    let mut first = served.connect().await;
+    first.write_all(b"GET / HTTP/1.1\r\nhost: ").await.unwrap();
+    let mut later = served.connect().await;
+    ask(&mut later).await;
+    later.write_all(b"GET / HTTP/1.1\r\nhost: ").await.unwrap();
+    let silent = served.connect().await;
+    // Waits for less than the grace.
+    served.stop().await;
+    drop((first, later, silent));
+}
+
+/// A request under way is finished, and its answer says that it is the last.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_in_flight_are_finished_within_the_grace() {
+    let berth = Berth::new().await;
+    let served = Served::new(&berth, wide()).await;
+    let mut stream = begin_a_body(&served).await;
+    let stopping = tokio::spawn(served.stop());
+    tokio::time::sleep(SHORT).await;
+    assert!(!stopping.is_finished());
+    stream.write_all(b"{\"name\": \"one\"}").await.unwrap();
+    let answer = rest(&mut stream).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 201 ") && answer.contains("connection: close"),
+        "{answer}"
+    );
+    stopping.await.unwrap();
+
+    // Beyond it, they are cut off.
+    let served = Served::new(&berth, Bounds { shutdown_grace: SHORT, ..wide() }).await;
+    let mut stream = begin_a_body(&served).await;
+    served.stop().await;
+    assert_eq!(rest(&mut stream).await, "");
 }
 
 #[tokio::test(flavor = "multi_thread")]

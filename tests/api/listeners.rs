@@ -5,7 +5,10 @@ use std::path::Path;
 use std::process::Command;
 
 use berth::health::health;
+use berth::http::Api;
 use berth::http::listener::{Endpoint, Listener};
+use berth::http::server::{Bounds, Front};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::support::app::Berth;
@@ -106,4 +109,98 @@ fn a_server_whose_planner_finds_its_port_busy_does_not_start() {
     let words = String::from_utf8_lossy(&told.stderr);
     assert!(!told.status.success());
     assert!(words.contains(&format!("cannot listen on {address} (--planner-listen)")), "{words}");
+}
+
+async fn told(served: &Served, path: &str) -> String {
+    let Endpoint::Tcp(address) = served.endpoints[1] else { panic!("no admin address") };
+    converse(tokio::net::TcpStream::connect(address).await.unwrap(), get(path).as_bytes()).await
+}
+
+/// Both the Placement API and what the server says of itself.
+async fn with_admin(berth: &Berth, bounds: Bounds) -> Served {
+    let bind = async || Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let (api, admin) = (bind().await, bind().await);
+    let address = admin.endpoint().unwrap();
+    let front = Front { listeners: vec![(Api::Placement, api)], tls: None, admin: vec![admin] };
+    let mut served = Served::on(berth, front, bounds);
+    served.endpoints.push(address);
+    served
+}
+
+/// The state is told however full the server is.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_state_of_the_server_is_told_over_connections_of_its_own() {
+    let berth = Berth::new().await;
+    let served = with_admin(&berth, Bounds { connections: 1, ..wide() }).await;
+    let mut busy = served.connect().await;
+    let head = "POST /resource_providers HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\
+                content-type: application/json\r\ncontent-length: 15\r\n\
+                expect: 100-continue\r\n\r\n";
+    busy.write_all(head.as_bytes()).await.unwrap();
+    busy.read_exact(&mut [0; 25]).await.unwrap();
+    for (path, status) in [
+        ("/healthz", 200),
+        ("/readyz", 200),
+        ("/metrics", 200),
+        ("/", 404),
+        ("/resource_providers", 404),
+    ] {
+        let answer = told(&served, path).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {answer}");
+    }
+    let metrics = told(&served, "/metrics").await;
+    for line in [
+        "# TYPE berth_connections_open gauge",
+        "berth_connections_open 1",
+        "berth_connections_idle 0",
+        "berth_requests_in_flight 1",
+        "berth_connections_closed_for_room_total 0",
+        "berth_panics_total 0",
+        "berth_accept_errors_total{reason=\"scarce\"} 0",
+    ] {
+        assert!(metrics.lines().any(|it| it == line), "{line}: {metrics}");
+    }
+    // The whole process counts these, so other tests may have raised the number.
+    let inconsistencies =
+        metrics.lines().find_map(|it| it.strip_prefix("berth_inconsistencies_total "));
+    assert!(inconsistencies.is_some_and(|it| it.parse::<u64>().is_ok()), "{metrics}");
+    drop(busy);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_its_database_lives_and_is_not_ready() {
+    let berth = Berth::new().await;
+    let served = with_admin(&berth, wide()).await;
+    let name = berth.database.get_database().unwrap().to_owned();
+    let options = berth.database.clone().database("postgres");
+    let mut elsewhere =
+        <sqlx::PgConnection as sqlx::Connection>::connect_with(&options).await.unwrap();
+    let away = format!(
+        "alter database {name} allow_connections false;
+         select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(away)).execute(&mut elsewhere).await.unwrap();
+    assert!(told(&served, "/readyz").await.starts_with("HTTP/1.1 503 "));
+    assert!(told(&served, "/healthz").await.starts_with("HTTP/1.1 200 "));
+    assert!(told(&served, "/metrics").await.starts_with("HTTP/1.1 200 "));
+    let back = format!("alter database {name} allow_connections true");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(back)).execute(&mut elsewhere).await.unwrap();
+    assert!(told(&served, "/readyz").await.starts_with("HTTP/1.1 200 "));
+    served.stop().await;
+}
+
+#[test]
+fn too_few_descriptors_are_told_beforehand() {
+    let check = |most: &str| {
+        let words = format!("ulimit -n 256 && exec \"$0\" config check --max-connections {most}");
+        let mut command = Command::new("sh");
+        command.args(["-c", &words, env!("CARGO_BIN_EXE_berth")]).env_clear();
+        command.output().unwrap()
+    };
+    let told = check("1000");
+    assert!(told.status.success());
+    let words = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(words.contains("256 file descriptors") && words.contains("LimitNOFILE"), "{words}");
+    assert_eq!(String::from_utf8_lossy(&check("50").stderr), "");
 }

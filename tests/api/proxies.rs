@@ -19,7 +19,7 @@ async fn locations(berth: &Berth, trusted: &[&str], said: &str) -> [Option<Strin
     }
     let trusted: Vec<String> = trusted.iter().map(ToString::to_string).collect();
     let app = berth.app().behind(Trusted::parse(&trusted).unwrap());
-    let served = Served::with(app, Front { listeners, tls: None }, wide());
+    let served = Served::with(app, Front { listeners, tls: None, admin: Vec::new() }, wide());
     let question = || {
         let body = format!("{{\"name\": \"{}\"}}", uuid::Uuid::new_v4());
         let length = body.len();

@@ -1,12 +1,18 @@
 //! The schema's version: an empty database is told, migrated and known; one of the future is
 //! refused.
 
+use std::path::Path;
+
 use berth::store::schema::{Status, migrate, status};
 use berth::store::standard;
+use serde_json::json;
+use sqlx::migrate::Migrator;
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
 use crate::support::app::Berth;
+use crate::support::cloud::{Host, claim_body};
 use crate::support::postgres::{database, empty_database};
 
 #[tokio::test]
@@ -96,4 +102,261 @@ async fn standard_names_are_there_in_their_order() {
     .await
     .unwrap();
     assert_eq!(back, 1, "it is back, among the standard ones, and replicas are told");
+}
+
+/// Rows of the first version: a host with a child, a sharing disk, two consumers.
+const OF_VERSION_1: &str = "
+    insert into resource_classes (id, name) values
+        (0, 'VCPU'), (2, 'DISK_GB'), (10000, 'CUSTOM_GOLD');
+    insert into traits (id, name) values (0, 'HW_CPU_X86_AVX2'), (10000, 'CUSTOM_FAST');
+    select setval('resource_classes_id', 10000), setval('traits_id', 10000);
+    insert into providers (id, uuid, name, generation, parent_id, root_id)
+        overriding system value values
+        (1, '00000000-0000-0000-0000-0000000000a1', 'host', 7, null, 1),
+        (2, '00000000-0000-0000-0000-0000000000a2', 'numa', 3, 1, 1),
+        (5, '00000000-0000-0000-0000-0000000000a5', 'disk', 4, null, 5);
+    select setval(pg_get_serial_sequence('providers', 'id'), 5);
+    insert into inventories (provider_id, class_id, total, reserved, min_unit, max_unit, step_size,
+                             allocation_ratio, used)
+        values (1, 10000, 9, 1, 1, 9, 1, 1.5, 2), (2, 0, 8, 0, 1, 8, 1, 4.0, 5),
+               (5, 2, 100, 0, 10, 50, 10, 1.0, 0);
+    insert into provider_traits (provider_id, trait_id) values (1, 0), (2, 10000);
+    insert into provider_aggregates (provider_id, aggregate) values
+        (1, '00000000-0000-0000-0000-0000000000e1'), (5, '00000000-0000-0000-0000-0000000000e1');
+    insert into projects (external_id) values ('project'), ('other');
+    insert into users (external_id) values ('user');
+    insert into consumer_types (name) values ('INSTANCE');
+    insert into consumers (id, uuid, project_id, user_id, consumer_type_id, generation)
+        overriding system value values
+        (1, '00000000-0000-0000-0000-0000000000c1', 1, 1, 1, 2),
+        (2, '00000000-0000-0000-0000-0000000000c2', 2, 1, null, 1);
+    select setval(pg_get_serial_sequence('consumers', 'id'), 2);
+    insert into allocations (consumer_id, provider_id, class_id, used) values
+        (1, 1, 10000, 2), (1, 2, 0, 4), (2, 2, 0, 1);
+    insert into change_log (providers) values (array[0, 1, 2, 5]);
+";
+
+/// Rows that the third version adds: a group that has the host to itself, and a plan whose only
+/// server holds what the second consumer has.
+const OF_VERSION_3: &str = "
+    insert into planner_groups (id, name, kind, level) values
+        ('00000000-0000-0000-0000-0000000000b1', 'alone', 'exclusivity', 'host');
+    insert into planner_group_members (group_id, project)
+        values ('00000000-0000-0000-0000-0000000000b1', 'other');
+    insert into plans (id, name, stack_id, stack_key, project, user_id, document) values
+        ('00000000-0000-0000-0000-0000000000d1', 'stack', 'the stack', 'the stack', 'other', 'user',
+         '{}');
+    insert into placements (id, plan_id, position, orchestration_id, orchestration_key, name,
+                            reserved, consumer)
+        values ('00000000-0000-0000-0000-0000000000c2', '00000000-0000-0000-0000-0000000000d1', 0,
+                'server', 'server', 'server', false, '00000000-0000-0000-0000-0000000000c2');
+    insert into placement_groups (placement_id, group_id) values
+        ('00000000-0000-0000-0000-0000000000c2', '00000000-0000-0000-0000-0000000000b1');
+    insert into exclusive_units (root_id, level, unit, group_id)
+        values (1, 'host', 'host', '00000000-0000-0000-0000-0000000000b1');
+";
+
+/// A database of that version, with the rows that it can have.
+async fn of_version(version: i64) -> PgConnectOptions {
+    let options = empty_database().await;
+    let mut conn = PgConnection::connect_with(&options).await.unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+    Migrator::new(folder).await.unwrap().run_to(version, &mut conn).await.unwrap();
+    sqlx::raw_sql(OF_VERSION_1).execute(&mut conn).await.unwrap();
+    if version >= 3 {
+        sqlx::raw_sql(OF_VERSION_3).execute(&mut conn).await.unwrap();
+    }
+    options
+}
+
+/// Data of each version before the newest is served after the migrations that follow, as it was.
+#[tokio::test]
+async fn data_of_every_version_survives_what_comes_after() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+    let known: Vec<i64> =
+        Migrator::new(folder).await.unwrap().iter().map(|migration| migration.version).collect();
+    let (_, before) = known.split_last().unwrap();
+    assert!(before.len() >= 2);
+    for &version in before {
+        let options = of_version(version).await;
+        let mut conn = PgConnection::connect_with(&options).await.unwrap();
+        assert!(matches!(status(&mut conn).await.unwrap(), Status::Behind(_)));
+        migrate(&mut conn).await.unwrap();
+        assert_eq!(status(&mut conn).await.unwrap(), Status::Current);
+        let berth = Berth::over(&options).await;
+        berth.audit().await;
+        survivors_are_served(&berth, version).await;
+        newcomers_are_served(&berth).await;
+        if version >= 3 {
+            planner_rows_survived(&mut conn).await;
+        }
+        berth.audit().await;
+    }
+}
+
+fn key(last: &str) -> String {
+    format!("00000000-0000-0000-0000-0000000000{last}")
+}
+
+async fn survivors_are_served(berth: &Berth, version: i64) {
+    let provider = |last: &str, what: &str| format!("/resource_providers/{}{what}", key(last));
+    let numa = berth.get(&provider("a2", "")).await.expect(200).json();
+    assert_eq!(
+        (&numa["name"], &numa["generation"], &numa["parent_provider_uuid"]),
+        (&json!("numa"), &json!(3), &json!(key("a1"))),
+        "of version {version}"
+    );
+    assert_eq!(numa["root_provider_uuid"], json!(key("a1")));
+    let inventories = berth.get(&provider("a1", "/inventories")).await.expect(200).json();
+    let gold = json!({"total": 9, "reserved": 1, "min_unit": 1, "max_unit": 9, "step_size": 1,
+                      "allocation_ratio": 1.5});
+    assert_eq!(inventories["inventories"], json!({"CUSTOM_GOLD": gold}));
+    let usages = berth.get(&provider("a2", "/usages")).await.expect(200).json();
+    assert_eq!(usages["usages"], json!({"VCPU": 5}));
+    let traits = berth.get(&provider("a2", "/traits")).await.expect(200).json();
+    assert_eq!(traits["traits"], json!(["CUSTOM_FAST"]));
+    let aggregates = berth.get(&provider("a5", "/aggregates")).await.expect(200).json();
+    assert_eq!(aggregates["aggregates"], json!([key("e1")]));
+    let held = berth.get(&format!("/allocations/{}", key("c1"))).await.expect(200).json();
+    let allocations = json!({
+        key("a1"): {"generation": 7, "resources": {"CUSTOM_GOLD": 2}},
+        key("a2"): {"generation": 3, "resources": {"VCPU": 4}},
+    });
+    assert_eq!(held["allocations"], allocations);
+    let owner = json!(["project", "user", "INSTANCE", 2]);
+    let told = ["project_id", "user_id", "consumer_type", "consumer_generation"];
+    assert_eq!(json!(told.map(|key| held[key].clone())), owner);
+    let held = berth.get(&provider("a2", "/allocations")).await.expect(200).json();
+    let by_consumer = json!({
+        key("c1"): {"consumer_generation": 2, "resources": {"VCPU": 4}},
+        key("c2"): {"consumer_generation": 1, "resources": {"VCPU": 1}},
+    });
+    assert_eq!(held["allocations"], by_consumer);
+}
+
+/// What is made next gets keys that nothing has, and can be claimed beside what was there.
+async fn newcomers_are_served(berth: &Berth) {
+    let child = berth.child("new", Some(Host(key("a5").parse().unwrap())), &[("VCPU", 2)]).await;
+    let wants = [(child, "VCPU", 1)];
+    berth.claim(Uuid::new_v4(), None, &wants).await.expect(204);
+    let consumer: Uuid = key("c1").parse().unwrap();
+    berth.claim(consumer, Some(2), &wants).await.expect(204);
+    assert_eq!(berth.usages(child).await, json!({"VCPU": 2}));
+    berth.put(&format!("/traits/CUSTOM_{}", "NEW"), json!({})).await.expect(201);
+}
+
+async fn planner_rows_survived(conn: &mut PgConnection) {
+    let rows: Vec<String> = sqlx::query_scalar(
+        "select format('%s %s %s %s', p.name, s.name, s.project, u.root_id)
+         from plans s join placements p on p.plan_id = s.id
+         join placement_groups g on g.placement_id = p.id
+         join exclusive_units u on u.group_id = g.group_id",
+    )
+    .fetch_all(conn)
+    .await
+    .unwrap();
+    assert_eq!(rows, ["server stack other 1"]);
+}
+
+/// Keys of providers, projects, users and consumer types go on where 32 bits end.
+#[tokio::test]
+async fn keys_may_need_more_than_32_bits() {
+    let berth = Berth::new().await;
+    let mut conn = berth.session().await;
+    sqlx::raw_sql(
+        "select setval(pg_get_serial_sequence(name, 'id'), 5000000000)
+         from unnest(array['providers', 'projects', 'users', 'consumer_types']) as name",
+    )
+    .execute(&mut conn)
+    .await
+    .unwrap();
+    let root = berth.host("root", &[("VCPU", 8)]).await;
+    let child = berth.child("child", Some(root), &[("VCPU", 8)]).await;
+    let consumer = Uuid::new_v4();
+    berth.claim(consumer, None, &[(root, "VCPU", 1), (child, "VCPU", 2)]).await.expect(204);
+    assert_eq!(berth.usages(child).await, json!({"VCPU": 2}));
+    // Another replica reads all of it anew.
+    let other = berth.replica().await;
+    assert_eq!(other.held(consumer).await[child.0.to_string()]["resources"], json!({"VCPU": 2}));
+    let tree = other.get(&format!("/resource_providers?in_tree={}", child.0)).await.expect(200);
+    assert_eq!(tree.json()["resource_providers"].as_array().unwrap().len(), 2);
+    let candidates = "/allocation_candidates?resources=VCPU:1";
+    let candidates = other.get(candidates).await.expect(200).json();
+    assert_eq!(candidates["allocation_requests"].as_array().unwrap().len(), 2);
+    berth.delete(&format!("/allocations/{consumer}")).await.expect(204);
+    berth.delete(&format!("/resource_providers/{}", child.0)).await.expect(204);
+    other.get(&format!("/resource_providers/{}", child.0)).await.expect(404);
+    let least: i64 = sqlx::query_scalar(
+        "select least((select min(id) from providers), (select min(id) from projects),
+                      (select min(id) from users), (select min(id) from consumer_types))",
+    )
+    .fetch_one(&mut conn)
+    .await
+    .unwrap();
+    assert!(least > i64::from(i32::MAX), "{least}");
+    berth.audit().await;
+}
+
+/// Refused creations use up no keys: of names that are taken, and of claims by known owners.
+#[tokio::test]
+async fn what_is_refused_uses_up_no_key() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 1)]).await.expect(204);
+    berth.put("/traits/CUSTOM_A", json!({})).await.expect(201);
+    berth.put("/resource_classes/CUSTOM_A", json!({})).await.expect(201);
+    let mut conn = berth.session().await;
+    let used_up = "select string_agg(format('%s %s', sequencename, last_value), ', '
+                                     order by sequencename)
+                   from pg_sequences where sequencename <> 'consumers_id_seq'";
+    let before: String = sqlx::query_scalar(used_up).fetch_one(&mut conn).await.unwrap();
+    for nth in 0..20 {
+        let named = json!({"name": "host"});
+        let taken = berth.post("/resource_providers", named).await.expect(409);
+        assert!(taken.detail().contains("name: host"), "{}", taken.detail());
+        let same = json!({"name": format!("other-{nth}"), "uuid": host.0});
+        let taken = berth.post("/resource_providers", same).await.expect(409);
+        assert!(taken.detail().contains(&host.0.to_string()), "{}", taken.detail());
+        let both = json!({"name": "host", "uuid": host.0});
+        let taken = berth.post("/resource_providers", both).await.expect(409);
+        assert!(taken.detail().contains("uuid"), "{}", taken.detail());
+        let parent = json!({"name": format!("other-{nth}"), "parent_provider_uuid": key("99")});
+        berth.post("/resource_providers", parent).await.expect(400);
+        berth.put("/traits/CUSTOM_A", json!({})).await.expect(204);
+        berth.put("/resource_classes/CUSTOM_A", json!({})).await.expect(204);
+        berth.post("/resource_classes", json!({"name": "CUSTOM_A"})).await.expect(409);
+        let body = claim_body(None, &[(host, "VCPU", 9)]);
+        berth.put(&format!("/allocations/{}", Uuid::new_v4()), body).await.expect(409);
+    }
+    let after: String = sqlx::query_scalar(used_up).fetch_one(&mut conn).await.unwrap();
+    assert_eq!(after, before);
+}
+
+/// A row that contradicts another is answered 500 and named in the log, and hurts nobody else.
+#[tokio::test]
+async fn an_allocation_without_an_inventory_is_told_loudly() {
+    let berth = Berth::new().await;
+    let [good, bad] =
+        [berth.host("a", &[("VCPU", 8)]).await, berth.host("b", &[("VCPU", 8)]).await];
+    let (kept, broken) = (Uuid::new_v4(), Uuid::new_v4());
+    berth.claim(kept, None, &[(good, "VCPU", 1)]).await.expect(204);
+    berth.claim(broken, None, &[(bad, "VCPU", 1)]).await.expect(204);
+    let mut conn = berth.session().await;
+    sqlx::raw_sql(
+        "alter table inventories disable trigger allocations_inventory;
+         delete from inventories where provider_id = (select id from providers where name = 'b')",
+    )
+    .execute(&mut conn)
+    .await
+    .unwrap();
+    let before = berth::model::bug::found();
+    let path = format!("/allocations/{broken}");
+    let (refused, taken) =
+        tokio::join!(berth.delete(&path), berth.claim(Uuid::new_v4(), None, &[(good, "VCPU", 2)]));
+    let refused = refused.expect(500);
+    assert!(!refused.text().contains("inventories"), "{}", refused.text());
+    assert!(refused.json()["errors"][0]["request_id"].is_string());
+    taken.expect(204);
+    assert!(berth::model::bug::found() > before);
+    assert_eq!(berth.usages(good).await, json!({"VCPU": 3}));
 }

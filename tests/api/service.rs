@@ -4,10 +4,13 @@ use std::time::{Duration, Instant};
 
 use berth::http::app::Options;
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use uuid::Uuid;
 
 use crate::support::app::Berth;
 use crate::support::postgres;
+use crate::support::process::{Server, signal};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_answer_has_a_request_id_of_its_own() {
@@ -81,4 +84,61 @@ async fn a_database_that_is_away_is_told_and_comes_back() {
     berth.claim(consumer, None, &[(host, "VCPU", 1)]).await.expect(204);
     assert_eq!(berth.usages(host).await, json!({"VCPU": 1}));
     berth.post("/resource_providers", json!({"name": "other"})).await.expect(200);
+}
+
+/// Neither half a head nor a request that does not end keeps the process, and its PostgreSQL stops
+/// with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_process_ends_after_the_grace() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = ["--shutdown-grace", "60", "--header-timeout", "600", "--body-timeout", "600"];
+    let mut server = Server::start_with(directory.path(), &options).await;
+    let mut stream = TcpStream::connect(&server.address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: ").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let began = Instant::now();
+    signal("TERM", &server.pid());
+    let status = tokio::task::block_in_place(|| server.wait());
+    assert!(status.success(), "{status}");
+    assert!(began.elapsed() < Duration::from_secs(50), "it waits for half a head");
+    assert!(!directory.path().join("data/postgres/postmaster.pid").exists());
+
+    let options = ["--shutdown-grace", "1", "--header-timeout", "600", "--body-timeout", "600"];
+    let mut server = Server::start_with(directory.path(), &options).await;
+    let mut stream = TcpStream::connect(&server.address).await.unwrap();
+    let head = "POST /resource_providers HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\
+                content-type: application/json\r\ncontent-length: 15\r\n\
+                expect: 100-continue\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.read_exact(&mut [0; 25]).await.unwrap();
+    signal("TERM", &server.pid());
+    let status = tokio::task::block_in_place(|| server.wait());
+    assert!(status.success(), "{status}");
+    assert!(!directory.path().join("data/postgres/postmaster.pid").exists());
+    let log = std::fs::read_to_string(directory.path().join("berth.log")).unwrap();
+    assert!(log.contains("1 requests were cut off") && log.ends_with("stopped\n"), "{log}");
+}
+
+/// Names that clients choose do not write lines of the log, or move the cursor of its reader.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_client_writes_a_line_of_the_log() {
+    for format in ["human", "json"] {
+        let directory = tempfile::tempdir().unwrap();
+        let options = ["--log-format", format, "--log", "debug"];
+        let mut server = Server::start_with(directory.path(), &options).await;
+        let name = "evil\u{1b}[2J\u{9b}31m\u{202e}\r\nINFO forged";
+        let body = json!({ "name": name });
+        let (status, _) = server.ask("POST", "/resource_providers", Some(&body)).await.unwrap();
+        assert_eq!(status, 200);
+        // Says the name in its refusal.
+        server.ask("POST", "/resource_providers", Some(&body)).await.unwrap();
+        let path = "/traits/CUSTOM%0D%0AINFO%20forged%1B";
+        server.ask("PUT", path, None).await.unwrap();
+        signal("TERM", &server.pid());
+        tokio::task::block_in_place(|| server.wait());
+        let log = std::fs::read_to_string(directory.path().join("berth.log")).unwrap();
+        let acts = |it: char| it != '\n' && (it.is_control() || it == '\u{202e}');
+        assert!(!log.contains(acts), "{log:?}");
+        assert!(!log.lines().any(|line| line.starts_with("INFO forged")), "{log}");
+    }
 }

@@ -64,7 +64,8 @@ fn write(directory: &Path, signed: &Signed) -> Files {
 async fn serve(berth: &Berth, files: Files, bounds: Bounds) -> (Served, Arc<Tls>) {
     let tls = Arc::new(Tls::new(files).unwrap());
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let front = Front { listeners: vec![(Api::Placement, listener)], tls: Some(Arc::clone(&tls)) };
+    let listeners = vec![(Api::Placement, listener)];
+    let front = Front { listeners, tls: Some(Arc::clone(&tls)), admin: Vec::new() };
     (Served::on(berth, front, bounds), tls)
 }
 

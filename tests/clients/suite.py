@@ -10,12 +10,14 @@ import time
 import unittest
 
 import openstacksdk_proxy
+import openstacksdk_suite
 import osc_placement_suite
 from harness import cases, report, servers
 
 SUITES = {
     "osc-placement": osc_placement_suite,
     "openstacksdk": openstacksdk_proxy,
+    "openstacksdk-functional": openstacksdk_suite,
 }
 
 

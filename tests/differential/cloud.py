@@ -51,6 +51,17 @@ class Cloud:
     def new_uuid(self) -> str:
         return str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
 
+    def spelt(self, uuid: str) -> str:
+        """The same UUID of an aggregate, rarely spelt otherwise than usual.
+
+        Those of providers and consumers are not: for the reference, other spellings are others (see
+        docs/differences.md).
+        """
+        if self.chance(0.98):
+            return uuid
+        bare = uuid.replace("-", "")
+        return self.pick([bare, bare.upper(), uuid.upper(), f"{{{uuid}}}", f"urn:uuid:{uuid}"])
+
     def new_name(self) -> str:
         self.named += 1
         return f"provider {self.named}"
@@ -70,7 +81,7 @@ class Cloud:
         return self.pick(many if self.chance(0.97) else NO_TRAITS)
 
     def any_aggregate(self) -> str:
-        return self.pick(self.aggregates) if self.chance(0.95) else self.new_uuid()
+        return self.spelt(self.pick(self.aggregates) if self.chance(0.95) else self.new_uuid())
 
     def any_consumer(self) -> str:
         return self.pick(self.consumers) if self.chance(0.97) else self.new_uuid()

@@ -23,6 +23,7 @@ PREFIXES = [
 # Names that the reference takes from a set, in whatever order.
 SETS = [
     re.compile(r"(?P<before>Inventory for '|' on resource provider ')(?P<names>[^']*)(?=')"),
+    re.compile(r"(?P<before>`same_subtree`: \[)(?P<names>[^\]]*)"),
     re.compile(r"(?P<before>Inventory for &#x27;|#x27; on resource provider &#x27;)(?P<names>[^&]*)"),
 ]
 
@@ -70,6 +71,37 @@ def cut_short(request: Request, body) -> bool:
     limits = [value for name, value in request.query if name == "limit"]
     found = body.get("allocation_requests") if isinstance(body, dict) else None
     return found is not None and bool(limits) and str(len(found)) == limits[0]
+
+
+def both_cut_short(request: Request, reference: Answer, berth: Answer) -> bool:
+    """Whether either server could have left candidates out."""
+    return all(cut_short(request, answer.json()) for answer in (reference, berth))
+
+
+def no_part_of(answer: Answer, whole: Answer, roots: dict[str, str]) -> list[str]:
+    """Why these candidates are no part of the whole; nothing if they are.
+
+    Every candidate is one of the whole, and the providers summarised are those of the whole that are
+    in a tree of which a candidate has something. `roots` has the root of each provider.
+    """
+    part, whole = (normal(it.json()) for it in (answer, whole))
+    found = [
+        f"{_brief(it)} is no candidate"
+        for it in _without(part["allocation_requests"], whole["allocation_requests"])
+    ]
+    used = {
+        roots[uuid] for it in part["allocation_requests"] for uuid in _providers_of(it["allocations"])
+    }
+    expected = {
+        uuid: it for uuid, it in whole["provider_summaries"].items() if roots[uuid] in used
+    }
+    return found + list(_structures(expected, part["provider_summaries"], "summaries"))
+
+
+def _providers_of(allocations) -> list[str]:
+    if isinstance(allocations, dict):
+        return list(allocations)
+    return [it["resource_provider"]["uuid"] for it in allocations]
 
 
 def normal(value, name: str = ""):

@@ -83,6 +83,12 @@ def a1(request: Request, reference: Answer, berth: Answer) -> bool:
     return both and "allow" not in reference.headers and request.method == "DELETE"
 
 
+def b14(request: Request, reference: Answer, berth: Answer) -> bool:
+    """An inventory that is no object: below some names the reference does not look at it."""
+    failed = reference.status == 500 and "object is not iterable" in reference.detail()
+    return failed and berth.status == 400 and "expected an object" in berth.detail()
+
+
 def t1(request: Request, reference: Answer, berth: Answer) -> bool:
     """Of several unknown traits the reference names one, Berth all."""
     one, other = (UNKNOWN_TRAITS.search(answer.detail()) for answer in (reference, berth))
@@ -107,4 +113,4 @@ def l1(request: Request, reference: Answer, berth: Answer) -> bool:
     )
 
 
-RULES = [a1, d1, d2, d4, d5, d8, l1, r4, t1, t2]
+RULES = [a1, b14, d1, d2, d4, d5, d8, l1, r4, t1, t2]

@@ -6,7 +6,7 @@ from cloud import Cloud
 def resources(cloud: Cloud, most: int = 2) -> str:
     classes = sorted({cloud.any_class() for _ in range(cloud.rng.randint(1, most))})
     cloud.rng.shuffle(classes)
-    return ",".join(f"{name}:{cloud.pick([1, 1, 1, 2, 3, 4, 10])}" for name in classes)
+    return ",".join(f"{name}:{cloud.pick([1, 1, 1, 2, 3, 4, 10, 1000])}" for name in classes)
 
 
 def required(cloud: Cloud, asked: int, any_of: int, forbidden: int) -> str:
@@ -81,8 +81,8 @@ def candidates_query(cloud: Cloud, asked: int) -> list[tuple[str, str]]:
     suffixed = [suffix for suffix in chosen if suffix]
     if asked >= 25 and (len(suffixed) > 1 or cloud.chance(0.1)) and cloud.chance(0.97):
         query.append(("group_policy", cloud.pick(["none", "isolate"])))
-    if asked >= 16 and cloud.chance(0.1):
-        query.append(("limit", cloud.pick(["1", "2", "1000"])))
+    if asked >= 16 and cloud.chance(0.2):
+        query.append(("limit", cloud.pick(["1", "2", "3", "5", "1000"])))
     if asked >= 35 and cloud.chance(0.15):
         query.append(("root_required", required(cloud, asked, 99, 22)))
     if asked >= 36 and suffixed:

@@ -79,12 +79,12 @@ def list_providers(cloud: Cloud) -> Request:
 
 
 def inventory(cloud: Cloud) -> dict:
-    total = cloud.pick([1, 2, 4, 8, 16, 100, 1000])
+    total = cloud.pick([1, 2, 4, 8, 16, 100, 1000, 2147483647])
     record = {"total": total}
     if cloud.chance(0.3):
         record["reserved"] = cloud.pick([0, 0, 1, total, total + 1, total // 2])
     if cloud.chance(0.3):
-        record["allocation_ratio"] = cloud.pick([1, 1.0, 0.5, 1.5, 16.0, 0.29])
+        record["allocation_ratio"] = cloud.pick([1, 1.0, 0.5, 1.5, 16.0, 0.29, 0.1, 3.4, 1000])
     if cloud.chance(0.2):
         record["min_unit"] = cloud.pick([1, 2])
     if cloud.chance(0.3):
@@ -161,7 +161,7 @@ def delete_traits(cloud: Cloud) -> Request:
 def replace_aggregates(cloud: Cloud) -> Request:
     uuid = cloud.any_provider()
     asked = version(cloud, 1)
-    body = sorted(cloud.some(cloud.aggregates, 0, 2))
+    body = sorted(cloud.spelt(it) for it in cloud.some(cloud.aggregates, 0, 3))
     if minor(asked) >= 19:
         body = {
             "resource_provider_generation": cloud.provider_generation(uuid),
@@ -257,7 +257,8 @@ def claim_fields(cloud: Cloud, asked: int, consumer: str) -> dict:
     if asked >= 38:
         fields["consumer_type"] = cloud.pick(TYPES)
     if asked >= 34 and cloud.chance(0.2):
-        fields["mappings"] = {"_G": [cloud.any_provider()]}
+        suffixes = cloud.some(["", "1", "42", "_G", "-a", "_" + "x" * 62, "a b"], 1, 2)
+        fields["mappings"] = {it: [cloud.any_provider() for _ in range(2)] for it in suffixes}
     return fields
 
 
@@ -361,12 +362,12 @@ KINDS = {
     delete_trait: (1, 0),
     list_traits: (3, 0),
     replace_allocations: (16, 12),
-    replace_many: (6, 0),
+    replace_many: (10, 0),
     show_allocations: (5, 0),
     delete_allocations: (3, 0),
-    reshape: (6, 0),
+    reshape: (8, 0),
     total_usages: (4, 0),
-    list_candidates: (30, 0),
+    list_candidates: (34, 0),
 }
 
 

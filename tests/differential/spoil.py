@@ -32,7 +32,7 @@ PARAMETERS = [
     "resources ", "Resources", "nonsense", "", "project_id", "user_id", "consumer_type",
     "associated",
 ]  # fmt: skip
-VERSIONS = ["1.40", "0.9", "2.0", "1", "1.", "1.1.1", "foo", "latest ", "LATEST", "-1.0", "1.01"]
+VERSIONS = ["1.40", "1.00", "1.39.0", " 1.10", "1.10 ", "0.9", "2.0", "1", "1.", "1.1.1", "foo", "latest ", "LATEST", "-1.0", "1.01"]
 ACCEPTS = [
     "*/*", "text/html", "text/plain", "application/xml", "text/*", "application/*", "nonsense",
     "application/json;q=0.5, text/html", "text/html;q=0.5, application/json",

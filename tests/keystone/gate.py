@@ -228,6 +228,30 @@ def slow(seconds: float) -> Behaviour:
     return behaviour
 
 
+class Holding:
+    """The right answer, but about tokens that begin so only once they are let go."""
+
+    def __init__(self, beginning: str) -> None:
+        self._beginning = beginning
+        self._go = threading.Event()
+        self._holds = threading.Semaphore(0)
+
+    def __call__(self, gate: Gate, seen: Seen) -> Reply | None:
+        if seen.is_validation and seen.subject.startswith(self._beginning):
+            self._holds.release()
+            self._go.wait()
+        return gate.pass_on(seen)
+
+    def await_questions(self, number: int, seconds: float) -> None:
+        """Wait until so many questions more have come."""
+        for _ in range(number):
+            if not self._holds.acquire(timeout=seconds):
+                raise RuntimeError(f"not {number} questions in {seconds} s")
+
+    def let_go(self) -> None:
+        self._go.set()
+
+
 def cut_short(gate: Gate, seen: Seen) -> Reply | None:
     """Half the right answer."""
     reply = gate.pass_on(seen)

@@ -5,13 +5,16 @@ import contextlib
 import time
 
 from exchange import Answer, ask
-from gate import Gate, answering, cut_short, hanging_up, living, only, refusing, slow
+from gate import Gate, Holding, answering, cut_short, hanging_up, living, only, refusing, slow
 from scene import TIMEOUT_SECONDS, Case, beyond_the_reference
 
 PROVIDERS = "/resource_providers"
-# What an answer may take beside the time that Keystone is given.
-MARGIN_SECONDS = 1.5
+# What an answer may take beside the time that Keystone is given. On a busy machine everything takes its
+# time; with it, this is still less than what Keystone is given by default.
+MARGIN_SECONDS = 6
 TOGETHER = 50
+# About so many tokens that nobody has seen is Keystone asked at once.
+STRANGERS_AT_ONCE = 32
 # Time for a real Keystone to answer many at once on a busy machine.
 AMPLE_SECONDS = 30
 
@@ -113,11 +116,11 @@ class Asked(Gated):
         self.assertEqual(200, self.ask(token).status)
 
     def test_a_remembered_token_ends_although_nobody_is_there(self):
-        token = self.keystone.ending(self.new_token(), 4)
+        token = self.keystone.ending(self.new_token(), 8)
         self.assertEqual(200, self.ask(token).status)
         with self.gate.closed():
             self.assertEqual(200, self.ask(token).status)
-            time.sleep(4.2)
+            time.sleep(8.2)
             self.assertIn(self.ask(token).status, (401, 503))
 
     def test_a_bad_token_is_remembered_as_bad_although_nobody_is_there(self):
@@ -126,8 +129,9 @@ class Asked(Gated):
             self.assertIn(self.ask("made up for this").status, (401, 503))
 
     def test_late_is_not_too_late(self):
-        with self.gate.behaving(slow(TIMEOUT_SECONDS / 3)):
-            self.assertEqual(200, self.ask(self.new_token()).status)
+        with self.fresh("patient", keystone_timeout=AMPLE_SECONDS) as server:
+            with self.gate.behaving(slow(TIMEOUT_SECONDS / 3)):
+                self.assertEqual(200, self.ask(self.new_token(), server).status)
 
     @beyond_the_reference("it follows")
     def test_tokens_are_not_carried_elsewhere(self):
@@ -142,20 +146,25 @@ class Asked(Gated):
             self.assertEqual([], [seen for seen in elsewhere.seen if seen.subject or seen.body])
 
     @beyond_the_reference("a process for each request that waits")
-    def test_those_who_wait_hold_up_nobody(self):
-        known, tokens = self.new_token(), [f"{n}-of-many-that-hang" for n in range(2 * TOGETHER)]
-        self.assertEqual(200, self.ask(known).status)
-        with self.gate.behaving(slow(TIMEOUT_SECONDS + 3)):
+    def test_strangers_hold_up_nobody_who_is_known(self):
+        known, tokens = self.new_token(), [f"stranger {n}" for n in range(2 * TOGETHER)]
+        hold = Holding("stranger")
+        # Nothing is remembered, so that the known token is asked about each time.
+        options = {"keystone_timeout": AMPLE_SECONDS, "keystone_token_cache_time": 0}
+        with self.fresh("crowded", **options) as server, self.gate.behaving(hold):
+            self.assertEqual(200, self.ask(known, server).status)
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                waiting = pool.submit(self.ask_at_once, tokens)
-                time.sleep(0.5)
-                began = time.monotonic()
-                self.assertEqual(200, self.ask(known).status)
-                self.assertEqual(200, self.ask(None, path="/").status)
-                self.assertLess(time.monotonic() - began, 0.7)
-                self.assertEqual({503}, set(waiting.result()))
-                self.assertLess(time.monotonic() - began, TIMEOUT_SECONDS + MARGIN_SECONDS)
-        self.assertEqual(401, self.ask(tokens[0]).status)
+                waiting = pool.submit(self.ask_at_once, tokens, server)
+                try:
+                    hold.await_questions(STRANGERS_AT_ONCE, AMPLE_SECONDS)
+                    self.assertEqual(200, self.ask(known, server).status)
+                    self.assertEqual(200, self.ask(None, server, "/").status)
+                    self.assertEqual(401, self.ask(None, server).status)
+                    self.assertFalse(waiting.done())
+                finally:
+                    hold.let_go()
+                # On a busy machine the real one may be too slow for some of them.
+                self.assertLessEqual(set(waiting.result()), {401, 503})
 
 
 class OwnToken(Gated):

@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use crate::site::{Asker, Host, Site};
 use crate::stack::{
-    Usages, allocations, arrive, claim, create, finish, host, named, placement, plan, server, show,
-    store_group, usages, vcpus,
+    Usages, allocations, arrive, arrive_of, claim, create, finish, host, named, placement, plan,
+    server, show, store_group, usages, vcpus,
 };
 
 /// Two hosts of 4 `VCPU` with nothing on them, `r01h01` and `r01h02`, and their providers.
@@ -277,7 +277,7 @@ async fn r67_r68_the_placement_api_keeps_strangers_out_of_exclusive_hosts() {
     let instance = Uuid::new_v4();
     let body = json!({"resource_id": instance, "locations": [host(&made, "a")]});
     member.post("/v1/placements/a", body).await.expect(201);
-    arrive(&site, instance, providers[kept], 1).await;
+    arrive_of(&site, "b7d0e9b175294b649464caa3411adb3f", instance, providers[kept], 1).await;
     assert_eq!(candidates("").await, [providers[1 - kept]]);
     // It is everybody's again when the last of them has gone.
     member.delete("/v1/plans/stack").await.expect(204);

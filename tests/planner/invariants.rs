@@ -17,8 +17,10 @@ use sqlx::postgres::PgConnectOptions;
 use crate::dice::{Dice, seed};
 use crate::site::Site;
 use crate::storm::{Client, Storm, calm};
+use crate::support::app::Berth;
 use crate::support::postgres;
 use crate::truth::faults;
+use crate::upkeep::Upkeep;
 
 /// Clients of each replica.
 const CLIENTS: usize = 6;
@@ -43,6 +45,10 @@ async fn storm(sites: &[Arc<Site>]) {
             let client = Client { site, storm: Arc::clone(&storm), dice, number, made: 0 };
             tokio::spawn(client.run(end))
         })
+        .chain(sites.iter().enumerate().map(|(number, site)| {
+            let upkeep = Upkeep { site: Arc::clone(site), storm: Arc::clone(&storm), number };
+            tokio::spawn(upkeep.run(end))
+        }))
         .collect();
     let mut session = site.session().await;
     let mut looks = 0;
@@ -66,7 +72,15 @@ async fn storm(sites: &[Arc<Site>]) {
     .await
     .unwrap();
     println!("{sum} answers, {looks} looks, {deadlocks} deadlocks: {counts:?}");
+    assert_eq!(deadlocks, 0, "transactions have waited for each other in a circle");
     calm(site).await;
+}
+
+/// A database in which every deadlock is counted.
+async fn watched() -> PgConnectOptions {
+    let database = postgres::database().await;
+    Berth::watch_deadlocks(&database).await;
+    database
 }
 
 /// A replica with more connections than it has clients, each of which may wait for another one.
@@ -77,11 +91,11 @@ async fn replica(database: &PgConnectOptions) -> Arc<Site> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_one_replica() {
-    storm(&[replica(&postgres::database().await).await]).await;
+    storm(&[replica(&watched().await).await]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_two_replicas() {
-    let database = postgres::database().await;
+    let database = watched().await;
     storm(&[replica(&database).await, replica(&database).await]).await;
 }

@@ -8,9 +8,11 @@
 )]
 
 mod bad_input;
+mod caps;
 mod contract;
 mod crowd;
 mod dice;
+mod effort;
 mod flavors;
 mod following;
 mod grouping;
@@ -18,10 +20,13 @@ mod groups;
 mod handover;
 mod invariants;
 mod killed;
+mod large;
 mod membership;
 mod migrations;
 mod placements;
 mod plans;
+mod policies;
+mod proportion;
 mod races;
 mod regressions;
 mod requests;
@@ -38,8 +43,12 @@ mod storm;
 #[expect(dead_code, reason = "the tests of the other API need more of it")]
 #[path = "../api/support/mod.rs"]
 mod support;
+mod tenancy;
 mod trees;
 mod truth;
+mod turns;
 mod units;
 mod updates;
+mod upgrade;
+mod upkeep;
 mod wrong_plans;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::site::{Asker, Site};
 use crate::stack::{
-    Usages, arrive, create, finish, group, host, placement, placements, reserve, server, show,
+    Usages, arrive_of, create, finish, group, host, placement, placements, reserve, server, show,
     usages, vcpus,
 };
 
@@ -119,7 +119,7 @@ async fn r46_an_instance_that_migrates_has_a_hold_where_it_goes() {
     let body = json!({"resource_id": instance, "locations": [home]});
     admin.post("/v1/placements/a", body.clone()).await.expect(201);
     let there = usize::from(home == "r01h02");
-    arrive(&site, instance, providers[there], 3).await;
+    arrive_of(&site, "admin", instance, providers[there], 3).await;
     let moved = migrate(&admin, &instance.to_string(), &[]).await;
     let away = host(&moved, "a");
     assert_ne!(away, home);
@@ -131,8 +131,8 @@ async fn r46_an_instance_that_migrates_has_a_hold_where_it_goes() {
     // Nova leaves the old host to a consumer of its own, and gives it back when all is done.
     let migration = uuid::Uuid::new_v4();
     let held = site.placement().get(&format!("/allocations/{instance}")).await.expect(200).json();
-    let mut old = crate::stack::claim(providers[there], 3);
-    let mut new = crate::stack::claim(providers[1 - there], 3);
+    let mut old = crate::stack::claim_of("admin", providers[there], 3);
+    let mut new = crate::stack::claim_of("admin", providers[1 - there], 3);
     new["consumer_generation"] = held["consumer_generation"].clone();
     old["consumer_type"] = json!("MIGRATION");
     let both = json!({migration.to_string(): old, instance.to_string(): new});

@@ -198,7 +198,8 @@ async fn a_group_is_not_deleted_under_a_plan() {
         if created.status == 409 {
             // The group is looked up again, and its absence is the reason.
             assert_eq!(created.explanation(409), format!("Valet error: Group '{name}' not found"));
-            assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
+            // The two seconds of the plan are ten on the site's watch.
+            assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
         }
     }
     site.assert_true(&none()).await;

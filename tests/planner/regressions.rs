@@ -323,7 +323,7 @@ async fn a_server_that_is_gone_stands_in_nobodys_way() {
     let claim = |vcpu: i64| {
         json!({
             "allocations": {host.to_string(): {"resources": {"VCPU": vcpu}}},
-            "project_id": "p", "user_id": "u", "consumer_generation": null,
+            "project_id": "admin", "user_id": "u", "consumer_generation": null,
             "consumer_type": "INSTANCE",
         })
     };

@@ -286,3 +286,21 @@ async fn r37_reserved_is_null_true_or_false() {
     assert_eq!(is_reserved("a").await, json!(true));
     finish(&site, &before).await;
 }
+
+/// The terms of an inventory may change below what is held, as when a compute host loses processors.
+/// There is no other place to choose then, so the answer comes at once and is final.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_the_terms_of_its_host_forbid_by_now_is_not_tried_for_ever() {
+    let site = Site::new().await;
+    let host = site.racks(1, 1, [8, 1, 1]).await[0];
+    let tenant = site.tenant("p");
+    create(&tenant, "stack", json!({"a": server("a", 8)})).await;
+    let path = format!("/resource_providers/{host}/inventories");
+    let mut inventories = site.placement().get(&path).await.expect(200).json();
+    inventories["inventories"]["VCPU"]["max_unit"] = json!(4);
+    site.placement().put(&path, inventories).await.expect(200);
+    let before = all(&site, &tenant).await;
+    let why = refused(&tenant, "a", json!({"resource_id": Uuid::new_v4()}), 409).await;
+    assert!(why.contains("VCPU"), "{why}");
+    assert_eq!(all(&site, &tenant).await, before);
+}

@@ -224,7 +224,7 @@ async fn rest_a_stack_from_its_beginning_to_its_end() {
         let there = reserved.json()["location"].as_str().unwrap().to_owned();
         assert_eq!(there, host(&made, id));
         let nth = all.iter().position(|host| *host == there).unwrap();
-        let mut claim = crate::stack::claim(providers[nth], 1);
+        let mut claim = crate::stack::claim_of(PROJECT, providers[nth], 1);
         let resources = json!({"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 20});
         claim["allocations"][providers[nth].to_string()]["resources"] = resources;
         site.placement().put(&format!("/allocations/{instance}"), claim).await.expect(204);

@@ -147,19 +147,30 @@ pub async fn allocations(site: &Site, consumer: &str) -> Value {
     found.json()["allocations"].clone()
 }
 
-/// The body by which an instance, as Nova does it, allocates so many `VCPU` of a provider.
+/// The body by which an instance of the project `p`, as Nova does it, allocates so many `VCPU` of a
+/// provider.
 pub fn claim(provider: Uuid, vcpu: i64) -> Value {
+    claim_of("p", provider, vcpu)
+}
+
+/// The same of another project.
+pub fn claim_of(project: &str, provider: Uuid, vcpu: i64) -> Value {
     json!({
         "allocations": {provider.to_string(): {"resources": {"VCPU": vcpu}}},
-        "project_id": "p",
+        "project_id": project,
         "user_id": "u",
         "consumer_generation": null,
         "consumer_type": "INSTANCE",
     })
 }
 
-/// An instance comes to a provider and allocates so many `VCPU` of it.
+/// An instance of the project `p` comes to a provider and allocates so many `VCPU` of it.
 pub async fn arrive(site: &Site, instance: Uuid, provider: Uuid, vcpu: i64) {
+    arrive_of(site, "p", instance, provider, vcpu).await;
+}
+
+/// The same of another project.
+pub async fn arrive_of(site: &Site, project: &str, instance: Uuid, provider: Uuid, vcpu: i64) {
     let path = format!("/allocations/{instance}");
-    site.placement().put(&path, claim(provider, vcpu)).await.expect(204);
+    site.placement().put(&path, claim_of(project, provider, vcpu)).await.expect(204);
 }

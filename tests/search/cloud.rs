@@ -62,7 +62,7 @@ impl Cloud {
             let mut names = fields.next().unwrap().split('<').map(str::trim);
             let name = names.next().unwrap().to_owned();
             let parent = names.next().map(|it| rows.iter().find(|row| row.name == it).unwrap());
-            let id = ProviderId(rows.len() as i32 + 1);
+            let id = ProviderId(rows.len() as i64 + 1);
             let inventories = words(fields.next().unwrap_or_default()).map(|word| {
                 let (class, total) = word.split_once(':').unwrap();
                 inventory(class, total.parse().unwrap())
@@ -87,6 +87,7 @@ impl Cloud {
                 inventories,
                 traits,
                 aggregates,
+                spellings: Vec::new(),
             };
             rows.push(row);
         }

@@ -21,7 +21,7 @@ pub(crate) fn catalogue() -> Catalogue {
     }
 }
 
-pub(crate) fn provider_uuid(id: i32) -> Uuid {
+pub(crate) fn provider_uuid(id: i64) -> Uuid {
     Uuid::from_u128(0xA000 + u128::from(id.cast_unsigned()))
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn likeness() -> impl Strategy<Value = Likeness> {
     })
 }
 
-pub(crate) fn row(id: i32, parent: Option<i32>, root: i32, like: Likeness) -> ProviderRow {
+pub(crate) fn row(id: i64, parent: Option<i64>, root: i64, like: Likeness) -> ProviderRow {
     ProviderRow {
         id: ProviderId(id),
         uuid: provider_uuid(id),
@@ -96,6 +96,7 @@ pub(crate) fn row(id: i32, parent: Option<i32>, root: i32, like: Likeness) -> Pr
         inventories: like.inventories,
         traits: like.traits,
         aggregates: like.aggregates,
+        spellings: Vec::new(),
     }
 }
 
@@ -105,7 +106,7 @@ pub(crate) fn rows(most: usize) -> impl Strategy<Value = Vec<ProviderRow>> {
     vec(spec, 1..=most).prop_flat_map(|specs| {
         let mut rows: Vec<ProviderRow> = Vec::new();
         // Keys are not in the order of creation.
-        let key = |position: usize| (position as i32 * 7) % 11 + 1;
+        let key = |position: usize| (position as i64 * 7) % 11 + 1;
         for (position, (parent, like)) in specs.into_iter().enumerate() {
             let parent = parent.filter(|_| position > 0).map(|it| it.index(position));
             let root = parent.map_or(key(position), |parent| rows[parent].root.0);
@@ -141,7 +142,7 @@ fn group(
     let not_member_of = prop_oneof![12 => Just(Vec::new()), 1 => vec(aggregate(), 1..=2)];
     let in_tree = weighted(
         0.08,
-        prop_oneof![40 => (1..12_i32).prop_map(provider_uuid), 1 => Just(Uuid::nil())],
+        prop_oneof![40 => (1..12_i64).prop_map(provider_uuid), 1 => Just(Uuid::nil())],
     );
     (resources, required, forbidden, member_of, not_member_of, in_tree).prop_map(
         move |(resources, required, forbidden, member_of, not_member_of, in_tree)| Group {

@@ -119,7 +119,7 @@ proptest! {
     fn the_list_is_of_those_that_pass(
         rows in rows(8),
         request in request(),
-        one in prop::option::weighted(0.2, 1..12),
+        one in prop::option::weighted(0.2, 1..12_i64),
     ) {
         let world = World::build(catalogue(), rows.clone());
         for group in request.groups {

@@ -63,7 +63,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 #[derive(Clone, Debug, Default)]
 struct Rows {
     rows: BTreeMap<ProviderId, ProviderRow>,
-    last: i32,
+    last: i64,
 }
 
 impl Rows {
@@ -230,9 +230,9 @@ proptest! {
 #[test]
 fn a_tree_may_grow_beyond_a_block_and_shrink_again() {
     let mut rows = Rows::default();
-    let like = |id: i32| {
+    let like = |id: i64| {
         let mut like = row(id, None, id, Likeness::default());
-        like.inventories = vec![crate::cloud::inventory("VCPU", id)];
+        like.inventories = vec![crate::cloud::inventory("VCPU", i32::try_from(id).unwrap())];
         like
     };
     let mut world = World::build(catalogue(), vec![like(1)]);

@@ -1,12 +1,15 @@
 //! Callers whom Keystone knows by their tokens, with the meaning of keystonemiddleware's
 //! `auth_token`.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 
 use super::{Caller, Stranger};
+use crate::http::path;
+use crate::http::proxy::Remote;
 use crate::keystone::{AuthOptions, Keystone, Token, Unavailable};
 
 /// The longest token that is looked at, in bytes. Keystone's have a few hundred.
@@ -28,22 +31,27 @@ impl ByToken {
         Self { keystone, options, www_authenticate }
     }
 
-    /// Who sent a request.
+    /// Who sent a request for a path, which is as the routes have it.
     ///
     /// # Errors
     /// Nobody is known to have sent it.
-    pub(super) async fn caller(&self, request: &Parts) -> Result<Arc<Caller>, Stranger> {
+    pub(super) async fn caller(
+        &self,
+        request: &Parts,
+        path: &str,
+    ) -> Result<Arc<Caller>, Stranger> {
         let headers = &request.headers;
+        let from = request.extensions.get::<Remote>().and_then(|remote| remote.0);
         let service = match given(headers, "x-service-token") {
-            Some(token) => Some(self.service(token).await?),
+            Some(token) => Some(self.service(token, from).await?),
             None => None,
         };
         let token = given(headers, "x-auth-token").or_else(|| given(headers, "x-storage-token"));
         let token = token.ok_or_else(|| self.turned_away())?;
         // A service finishes what was begun while the user's token was still valid.
         let allow_expired = service.as_ref().is_some_and(|service| service.trusted);
-        let token = self.valid(token, allow_expired).await?;
-        if !self.may_be_used_for(&token, request, service.is_some()) {
+        let token = self.valid(token, allow_expired, from).await?;
+        if service.is_none() && !self.may_be_used_for(&token, request.method.as_str(), path) {
             tracing::info!("the access rules of the token do not allow the request");
             return Err(self.turned_away());
         }
@@ -67,8 +75,8 @@ impl ByToken {
     }
 
     /// The service that a service token is of.
-    async fn service(&self, token: &[u8]) -> Result<Service, Stranger> {
-        let token = self.valid(token, false).await?;
+    async fn service(&self, token: &[u8], from: Option<IpAddr>) -> Result<Service, Stranger> {
+        let token = self.valid(token, false, from).await?;
         let roles = &self.options.service_token_roles;
         let trusted = roles.iter().any(|role| token.caller.has_role(role));
         if !trusted && self.options.service_token_roles_required {
@@ -78,21 +86,29 @@ impl ByToken {
         Ok(Service { token, trusted })
     }
 
-    async fn valid(&self, token: &[u8], allow_expired: bool) -> Result<Arc<Token>, Stranger> {
+    async fn valid(
+        &self,
+        token: &[u8],
+        allow_expired: bool,
+        from: Option<IpAddr>,
+    ) -> Result<Arc<Token>, Stranger> {
         let text = std::str::from_utf8(token).map(str::trim).unwrap_or_default();
         if text.is_empty() || text.len() > TOKEN_BYTES_MAX {
             return Err(self.turned_away());
         }
-        let answer = self.keystone.validate(text, allow_expired).await;
+        let answer = self.keystone.validate(text, allow_expired, from).await;
         let answer = answer.map_err(|failure| Stranger::Unavailable(failure.to_string()))?;
         answer.ok_or_else(|| self.turned_away())
     }
 
-    fn may_be_used_for(&self, token: &Token, request: &Parts, by_service: bool) -> bool {
-        let (kind, method) = (self.options.service_type.as_str(), request.method.as_str());
-        token.access_rules.as_ref().is_none_or(|rules| {
-            by_service || rules.iter().any(|rule| rule.allows(kind, method, request.uri.path()))
-        })
+    /// Whether the access rules of a token, if it has any, name the request. They are compared with
+    /// the parts of the path that the routes see.
+    fn may_be_used_for(&self, token: &Token, method: &str, path: &str) -> bool {
+        let Some(rules) = &token.access_rules else { return true };
+        // Nothing is at a path that cannot be read.
+        let Ok(path) = path::canonical(path) else { return false };
+        let kind = self.options.service_type.as_str();
+        rules.iter().any(|rule| rule.allows(kind, method, &path))
     }
 
     fn turned_away(&self) -> Stranger {

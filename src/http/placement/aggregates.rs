@@ -12,6 +12,7 @@ use super::problem::{Code, Problem};
 use super::reply::Reply;
 use super::schema::{Schema, Shape, array, integer, object, uuid};
 use super::spelling::any_uuid;
+use crate::http::python::text_repr;
 use crate::model::{Generation, Refusal};
 use crate::store::Error;
 use crate::store::aggregates::ReplaceAggregates;
@@ -34,11 +35,15 @@ struct Wanted {
     resource_provider_generation: Whole,
 }
 
+/// The longest spelling of an aggregate, in bytes: as a URN in braces it has 47.
+const SPELLING_MAX: usize = 64;
+
 /// `GET .../aggregates`
 pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     let world = call.app.store.world().await?;
     let provider = call.provider(&world)?;
-    let view = View::of(provider.aggregates(), provider.generation(), call.asked);
+    let aggregates = provider.aggregates_as_spelled();
+    let view = View::of(&aggregates, provider.generation(), call.asked);
     Ok(Reply::json(&view).modified(call.now()))
 }
 
@@ -55,18 +60,27 @@ pub(super) async fn replace(call: Call) -> Result<Reply, Problem> {
     if seen.is_some_and(|seen| seen != generation) {
         return Err(generation_changed());
     }
-    let mut aggregates: Vec<Uuid> = Vec::with_capacity(names.len());
-    for aggregate in names.iter().filter_map(|name| any_uuid(name)) {
-        if !aggregates.contains(&aggregate) {
-            aggregates.push(aggregate);
-        }
-    }
-    let change = ReplaceAggregates { provider: uuid, seen, aggregates: aggregates.clone() };
+    let aggregates = names.iter().map(|name| spelled(name)).collect::<Result<_, Problem>>()?;
+    let change = ReplaceAggregates { provider: uuid, seen, aggregates };
     let generation = call.app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(Refusal::ProviderGeneration { .. }) => generation_changed(),
         other => other.into(),
     })?;
-    Ok(Reply::json(&View::of(&aggregates, generation, call.asked)).modified(call.now()))
+    Ok(Reply::json(&View::of(&names, generation, call.asked)).modified(call.now()))
+}
+
+/// An aggregate with its spelling. Any number of dashes and braces makes no other UUID, but more than
+/// anyone needs is not kept.
+fn spelled(name: &str) -> Result<(Uuid, String), Problem> {
+    let refused = |why| {
+        let name = text_repr(name);
+        Problem::bad_request(format!("JSON does not validate: {name} {why}"))
+    };
+    if name.len() > SPELLING_MAX {
+        return Err(refused("is too long"));
+    }
+    let uuid = any_uuid(name).ok_or_else(|| refused("is not a 'uuid'"))?;
+    Ok((uuid, name.to_owned()))
 }
 
 fn generation_changed() -> Problem {
@@ -77,13 +91,13 @@ fn generation_changed() -> Problem {
 
 #[derive(Serialize)]
 struct View<'a> {
-    aggregates: &'a [Uuid],
+    aggregates: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     resource_provider_generation: Option<Generation>,
 }
 
 impl<'a> View<'a> {
-    fn of(aggregates: &'a [Uuid], generation: Generation, asked: Microversion) -> Self {
+    fn of(aggregates: &'a [String], generation: Generation, asked: Microversion) -> Self {
         let resource_provider_generation = asked.show(AGGREGATES_GENERATION, generation);
         Self { aggregates, resource_provider_generation }
     }

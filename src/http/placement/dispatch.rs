@@ -11,9 +11,9 @@ use super::problem::Problem;
 use super::routes::{Elsewhere, Media, Route, Row};
 use crate::http::path::{self, Captured};
 
-/// The route of a path (decoded), and the values of its variable parts.
+/// The route of a path, and the values of its variable parts.
 pub(super) fn find<'t>(table: &'t [Route], asked: &str) -> Result<(&'t Route, Captured), Problem> {
-    let parts: Vec<&str> = asked.strip_prefix('/').unwrap_or(asked).split('/').collect();
+    let parts = path::parts(asked).map_err(Problem::bad_request)?;
     let found = table.iter().find_map(|route| Some((route, path::capture(route.path, &parts)?)));
     found.ok_or_else(|| Problem::not_found(""))
 }

@@ -62,6 +62,7 @@ fn terms() -> Shape {
 
 /// How a request's body says one inventory.
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 pub(super) struct Terms {
     total: Whole<i32>,
     reserved: Option<Whole<i32>>,
@@ -119,7 +120,7 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     let world = call.app.store.world().await?;
     let provider = shown_provider(&call, &world)?;
     let rows: Vec<_> = provider.inventories().collect();
-    let name = |row: &InventoryRow| world.class_name(row.class).unwrap_or_default().to_owned();
+    let name = |row: &InventoryRow| world.name_of_class(row.class).to_owned();
     let modified = rows.iter().map(|row| row.updated_at).max();
     let inventories = rows.iter().map(|row| (name(row), View::of(&row.terms))).collect();
     let generation = provider.generation();

@@ -17,6 +17,7 @@ mod allocations;
 mod body;
 mod call;
 mod dispatch;
+mod effort;
 mod inventories;
 mod microversion;
 mod names;
@@ -32,6 +33,7 @@ mod schema;
 mod spelling;
 mod traits;
 mod usages;
+mod validation;
 mod wording;
 
 use std::sync::Arc;
@@ -53,8 +55,8 @@ use self::routes::{Media, TABLE};
 use super::app::App;
 use super::edge::{self, Account, Ids};
 use super::identity::Caller;
+use super::intake;
 use super::site::Site;
-use super::{intake, path};
 
 /// Answers a request, whatever it is.
 pub(super) async fn answer(app: App, request: Request) -> Response {
@@ -63,12 +65,16 @@ pub(super) async fn answer(app: App, request: Request) -> Response {
         parts.extensions.get::<Ids>().map_or_else(String::new, |ids| ids.request.clone());
     let offered = Offered::of(&parts.headers);
     let mut known = Known::default();
-    let outcome = edge::guard(&app, serve(&app, &parts, body, &offered, &mut known)).await;
+    let work = async {
+        let reply = serve(&app, &parts, body, &offered, &mut known).await?;
+        Ok(reply.render(known.asked.unwrap_or(microversion::INITIAL)))
+    };
+    let outcome = edge::guard(&app, work).await;
     let outcome = outcome.unwrap_or_else(|panic| Err(Problem::internal(panic)));
     let cause = outcome.as_ref().err().and_then(|problem| problem.cause.clone());
     let asked = known.asked;
     let mut response = match outcome {
-        Ok(reply) => reply.render(asked.unwrap_or(microversion::INITIAL)),
+        Ok(response) => response,
         Err(problem) => {
             let Offered { content_type, accept } = offered;
             let method = parts.method;
@@ -106,7 +112,7 @@ async fn serve(
     let (prefix, path) = split_prefix(&app.options.path_prefix, parts.uri.path());
     let is_root = matches!(path, "/" | "");
     if !is_root {
-        known.caller = app.identity.caller(parts).await?;
+        known.caller = app.identity.caller(parts, parts.uri.path()).await?;
     }
     // Strangers take nobody's place, and whoever asks whether the server answers is told so however
     // busy it is.
@@ -114,8 +120,7 @@ async fn serve(
     let asked = Microversion::from_headers(&parts.headers).map_err(unacceptable)?;
     known.asked = Some(asked);
     check_content_type(&parts.headers)?;
-    let decoded = path::decode(path).map_err(Problem::bad_request)?;
-    let (route, captured) = dispatch::find(&TABLE, &decoded)?;
+    let (route, captured) = dispatch::find(&TABLE, path)?;
     let row = dispatch::choose(route, &parts.method, asked, offered)?;
     let mut call = Call {
         app: app.clone(),

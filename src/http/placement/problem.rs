@@ -15,7 +15,7 @@ use super::microversion::{self, Microversion};
 use crate::http::identity::Stranger;
 use crate::http::intake::Unfit;
 use crate::http::status::{explanation, title};
-use crate::model::Refusal;
+use crate::model::{Bug, Refusal};
 use crate::store;
 
 /// How long a client should wait before it tries again, in seconds.
@@ -288,16 +288,24 @@ impl From<Unfit> for Problem {
     }
 }
 
+impl From<Bug> for Problem {
+    fn from(bug: Bug) -> Self {
+        Self::internal(bug.to_string())
+    }
+}
+
 impl From<store::Error> for Problem {
     /// What a failure of the store means wherever a resource does not say otherwise.
     fn from(error: store::Error) -> Self {
         match error {
             store::Error::Refused(why) if is_absence(&why) => Self::not_found(why.to_string()),
             store::Error::Refused(why) => Self::conflict(why.to_string()),
-            store::Error::Unavailable(cause) | store::Error::Again(cause) => {
-                Self::unavailable(cause)
+            store::Error::Unavailable(cause)
+            | store::Error::Again(cause)
+            | store::Error::Locked(cause) => Self::unavailable(cause),
+            error @ (store::Error::Inconsistent { .. } | store::Error::Bug(_)) => {
+                Self::internal(error.to_string())
             }
-            store::Error::Bug(cause) => Self::internal(cause),
         }
     }
 }

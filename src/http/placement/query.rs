@@ -3,10 +3,13 @@
 //! What a value may contain changes with the microversion; that is said by [`Grammar`], whose
 //! fields are set on its ladder and nowhere else.
 
+use std::collections::{HashMap, HashSet};
+
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::effort::steps;
 use super::microversion::{
     ANY_TRAITS, FORBIDDEN_AGGREGATES, FORBIDDEN_TRAITS, Ladder, Microversion, NAMED_GROUPS,
     REPEATED_MEMBER_OF,
@@ -53,7 +56,11 @@ impl Grammar {
 
 /// A query string as pairs, in the order in which they were written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Query(Vec<(String, String)>);
+pub(super) struct Query {
+    pairs: Vec<(String, String)>,
+    /// Where the values of each name stand.
+    places: HashMap<String, Vec<usize>>,
+}
 
 impl Query {
     /// Reads the pairs. Text that is not UTF-8 or holds a NUL is refused.
@@ -63,12 +70,25 @@ impl Query {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             Ok((decode(name)?, decode(value)?))
         });
-        pairs.collect::<Result<_, Problem>>().map(Self)
+        Ok(Self::of(pairs.collect::<Result<_, Problem>>()?))
+    }
+
+    fn of(pairs: Vec<(String, String)>) -> Self {
+        let mut places: HashMap<String, Vec<usize>> = HashMap::new();
+        for (place, (name, _)) in pairs.iter().enumerate() {
+            steps(1);
+            match places.get_mut(name) {
+                Some(places) => places.push(place),
+                None => drop(places.insert(name.clone(), vec![place])),
+            }
+        }
+        Self { pairs, places }
     }
 
     /// Checks names and values. The last of several values is the one that is looked at.
     pub(super) fn check(&self, schema: &Schema) -> Result<(), Problem> {
-        let members = self.0.iter().map(|(name, value)| (name.clone(), Value::from(value.clone())));
+        let members =
+            self.pairs.iter().map(|(name, value)| (name.clone(), Value::from(value.clone())));
         schema.check(&Value::Object(members.collect::<Map<_, _>>())).map_err(|violation| {
             Problem::bad_request(format!("Invalid query string parameters: {violation}"))
         })
@@ -76,12 +96,14 @@ impl Query {
 
     /// All pairs.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// All values of a name.
     pub(super) fn all(&self, name: &str) -> impl DoubleEndedIterator<Item = &str> {
-        self.0.iter().filter(move |pair| pair.0 == name).map(|(_, value)| value.as_str())
+        let places = self.places.get(name).into_iter().flatten();
+        let values = places.filter_map(|&place| self.pairs.get(place));
+        values.inspect(|_| steps(1)).map(|(_, value)| value.as_str())
     }
 
     /// The last value of a name.
@@ -103,6 +125,13 @@ fn decode(text: &str) -> Result<String, Problem> {
     Ok(decoded.into_owned())
 }
 
+/// Each once, where it stood first.
+pub(super) fn distinct(names: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut known = HashSet::new();
+    let names = names.into_iter().inspect(|_| steps(1));
+    names.filter(|name| known.insert(name.clone())).collect()
+}
+
 /// Traits as clauses: of each clause in `required` any trait will do; none in `forbidden` may be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Traits {
@@ -120,12 +149,9 @@ pub(super) fn traits(query: &Query, suffix: &str, grammar: Grammar) -> Result<Tr
     for value in values.into_iter().skip(counted) {
         let clauses = trait_clauses(value, grammar)?;
         traits.required.extend(clauses.required);
-        for name in clauses.forbidden {
-            if !traits.forbidden.contains(&name) {
-                traits.forbidden.push(name);
-            }
-        }
+        traits.forbidden.extend(clauses.forbidden);
     }
+    traits.forbidden = distinct(traits.forbidden);
     Ok(traits)
 }
 
@@ -144,6 +170,7 @@ pub(super) fn trait_clauses(value: &str, grammar: Grammar) -> Result<Traits, Pro
     let form = if grammar.forbidden_traits { "HW_CPU_X86_VMX,!CUSTOM_MAGIC" } else { plain };
     let mut traits = Traits::default();
     for name in value.split(',').map(str::trim) {
+        steps(1);
         // Any number of marks counts as one: a slip of the reference that clients may rely on.
         let unmarked = name.trim_start_matches('!');
         if unmarked.is_empty() {
@@ -151,10 +178,11 @@ pub(super) fn trait_clauses(value: &str, grammar: Grammar) -> Result<Traits, Pro
         }
         if unmarked.len() == name.len() {
             traits.required.push(vec![name.to_owned()]);
-        } else if !traits.forbidden.iter().any(|known| known == unmarked) {
+        } else {
             traits.forbidden.push(unmarked.to_owned());
         }
     }
+    traits.forbidden = distinct(traits.forbidden);
     if !traits.forbidden.is_empty() && !grammar.forbidden_traits {
         return Err(expected(plain, "Got"));
     }
@@ -170,12 +198,7 @@ fn any_of_traits(value: &str, list: &str, grammar: Grammar) -> Result<Traits, Pr
             "The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39. Got",
         );
     }
-    let mut names: Vec<String> = Vec::new();
-    for name in list.split(',').map(str::trim) {
-        if !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
-        }
-    }
+    let names: Vec<String> = distinct(list.split(',').map(|name| name.trim().to_owned()));
     if names.iter().any(String::is_empty) {
         return refused(
             "Expected 'required' parameter value of the form: in:HW_CPU_X86_VMX,CUSTOM_MAGIC. Got an \
@@ -241,6 +264,7 @@ fn aggregate_clause(value: &str) -> Result<(bool, Vec<Uuid>), Problem> {
         None => vec![rest],
     };
     let uuids = list.into_iter().map(|text| {
+        steps(1);
         any_uuid(text).ok_or_else(|| {
             Problem::bad_request(format!(
                 "Invalid query string parameters: Expected 'member_of' parameter to contain valid \
@@ -273,15 +297,19 @@ pub(super) fn resources(value: &str) -> Result<Vec<(String, i64)>, Problem> {
         return Err(badly_formed("empty string"));
     }
     let mut resources: Vec<(String, i64)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
     for pair in value.split(',') {
+        steps(1);
         let (class, amount) = pair.split_once(':').ok_or_else(|| badly_formed(pair))?;
         if amount.contains(':') {
             return Err(badly_formed(pair));
         }
         let amount = amount_of(class, amount)?;
-        match resources.iter_mut().find(|(known, _)| known == class) {
-            Some(known) => known.1 = amount,
-            None => resources.push((class.to_owned(), amount)),
+        if let Some(known) = places.get(class).and_then(|&place| resources.get_mut(place)) {
+            known.1 = amount;
+        } else {
+            places.insert(class, resources.len());
+            resources.push((class.to_owned(), amount));
         }
     }
     Ok(resources)

@@ -10,6 +10,7 @@ use time::macros::format_description;
 
 use super::accept;
 use super::microversion::{CACHE_HEADERS, Microversion};
+use crate::model::Bug;
 
 /// An answer. Made by a handler, written by [`Reply::render`].
 #[derive(Debug)]
@@ -27,7 +28,9 @@ impl Reply {
     /// 200 with a view as JSON.
     pub(super) fn json(view: &impl Serialize) -> Self {
         // Views are plain data with text keys, which can always be written.
-        Self::bytes(serde_json::to_vec(view).unwrap_or_default().into())
+        let json = serde_json::to_vec(view)
+            .unwrap_or_else(|error| Bug::raise(format!("a view cannot be written: {error}")));
+        Self::bytes(json.into())
     }
 
     /// 200 with JSON that is already written.
@@ -79,17 +82,23 @@ impl Reply {
         if has_content {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(accept::JSON));
         }
-        if let Some(Ok(location)) = self.location.map(HeaderValue::try_from) {
-            headers.insert(header::LOCATION, location);
+        if let Some(location) = self.location {
+            headers.insert(header::LOCATION, value(&location));
         }
         if self.no_cache && asked.has(CACHE_HEADERS) {
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-            if let Some(Ok(date)) = self.modified.map(|at| HeaderValue::try_from(http_date(at))) {
-                headers.insert(header::LAST_MODIFIED, date);
+            if let Some(seconds) = self.modified {
+                headers.insert(header::LAST_MODIFIED, value(&http_date(seconds)));
             }
         }
         response
     }
+}
+
+/// The value of a header. Ours can always be written.
+fn value(text: &str) -> HeaderValue {
+    HeaderValue::try_from(text)
+        .unwrap_or_else(|error| Bug::raise(format!("{text:?} in a header: {error}")))
 }
 
 /// A moment as HTTP writes it.
@@ -97,8 +106,11 @@ fn http_date(seconds: i64) -> String {
     const FORMAT: &[BorrowedFormatItem<'_>] = format_description!(
         "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT"
     );
-    let moment = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    moment.format(FORMAT).unwrap_or_default()
+    let moment = OffsetDateTime::from_unix_timestamp(seconds)
+        .unwrap_or_else(|error| Bug::raise(format!("the moment {seconds}: {error}")));
+    moment
+        .format(FORMAT)
+        .unwrap_or_else(|error| Bug::raise(format!("the moment {seconds}: {error}")))
 }
 
 #[cfg(test)]
@@ -112,7 +124,12 @@ mod tests {
     fn a_moment_is_written_as_http_writes_it() {
         assert_eq!(http_date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(http_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
-        assert_eq!(http_date(i64::MAX), "Thu, 01 Jan 1970 00:00:00 GMT");
+    }
+
+    #[test]
+    #[should_panic(expected = "the moment 9223372036854775807")]
+    fn a_moment_that_is_none_is_not_passed_off_as_another() {
+        http_date(i64::MAX);
     }
 
     #[test]

@@ -17,12 +17,16 @@ use super::reply::Reply;
 use super::schema::{Schema, Shape, any_of, null, object, string, uuid};
 use super::spelling::{any_uuid, dashed_uuid};
 use crate::http::site::Site;
+use crate::http::turns::Asker;
 use crate::model::{Generation, Refusal};
 use crate::search::Unknown;
 use crate::search::listing::{self, Filter};
 use crate::store::Error;
 use crate::store::providers::{CreateProvider, DeleteProvider, ProviderRecord, UpdateProvider};
-use crate::world::Provider;
+use crate::world::{Provider, World};
+
+/// A list out of more providers than this is made in a turn beside the threads that serve requests.
+const SLOTS_AT_ONCE: u32 = 1024;
 
 /// What `GET /resource_providers` may ask.
 static LIST_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
@@ -87,7 +91,24 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     query.check(LIST_QUERY.at(call.asked))?;
     let filter = filter(&query, Grammar::at(call.asked))?;
     let world = call.app.store.world().await?;
-    let providers = listing::list(&world, &filter).map_err(unknown)?;
+    if filter.uuid.is_some() || filter.in_tree.is_some() || world.end() <= SLOTS_AT_ONCE {
+        return listed(&call, &world, &filter);
+    }
+    let turn = call.app.search_turns.turn(Asker::of(&call.caller)).await;
+    let turn = turn.map_err(|crowded| Problem::overloaded(crowded.to_string()))?;
+    let list = tokio::task::spawn_blocking(move || {
+        let list = listed(&call, &world, &filter);
+        drop(turn);
+        list
+    });
+    list.await.unwrap_or_else(|error| match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(error) => Err(Problem::internal(error.to_string())),
+    })
+}
+
+fn listed(call: &Call, world: &World, filter: &Filter) -> Result<Reply, Problem> {
+    let providers = listing::list(world, filter).map_err(unknown)?;
     let views: Vec<_> = providers.iter().map(|it| View::of(it, &call.site, call.asked)).collect();
     let modified = providers.iter().map(Provider::updated_at).max();
     Ok(Reply::json(&List { resource_providers: views }).modified(modified.unwrap_or(call.now())))

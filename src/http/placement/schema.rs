@@ -5,10 +5,10 @@
 //!
 //! [`Ladder`]: super::microversion::Ladder
 
-use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value};
 
 use super::spelling::{any_uuid, dashed_uuid};
+use super::validation::{IsUuid, Node};
 use super::wording;
 
 /// A schema being written.
@@ -144,41 +144,37 @@ impl Shape {
         self.with("minLength", least).with("maxLength", most)
     }
 
+    /// The schema as JSON.
+    #[cfg(test)]
+    pub(super) fn into_value(self) -> Value {
+        self.0.into()
+    }
+
     /// The schema, for bodies: a UUID may be spelled in any way.
     pub(super) fn for_bodies(self) -> Schema {
-        Schema::new(self.0.into(), |text| any_uuid(text).is_some())
+        Schema::new(&self.0.into(), |text| any_uuid(text).is_some())
     }
 
     /// The schema, for queries: a UUID is spelled with dashes.
     pub(super) fn for_queries(self) -> Schema {
-        Schema::new(self.0.into(), |text| dashed_uuid(text).is_some())
+        Schema::new(&self.0.into(), |text| dashed_uuid(text).is_some())
     }
 }
 
 /// A schema in use.
 #[derive(Debug)]
 pub(super) struct Schema {
-    shape: Value,
-    validator: Validator,
+    node: Node,
 }
 
 impl Schema {
     #[expect(clippy::expect_used, reason = "the schemas are constants, and tests build each")]
-    fn new(shape: Value, is_uuid: fn(&str) -> bool) -> Self {
-        let validator = jsonschema::draft202012::options()
-            .with_format("uuid", is_uuid)
-            .should_validate_formats(true)
-            .with_pattern_options(PatternOptions::regex())
-            .build(&shape)
-            .expect("a schema of ours is a schema");
-        Self { shape, validator }
+    fn new(shape: &Value, is_uuid: IsUuid) -> Self {
+        Self { node: Node::new(shape, is_uuid).expect("a schema of ours is a schema") }
     }
 
     /// Whether the value is as it should be; if not, what is wrong, in the words of the reference.
     pub(super) fn check(&self, value: &Value) -> Result<(), String> {
-        if self.validator.is_valid(value) {
-            return Ok(());
-        }
-        Err(wording::violation(&self.shape, value, self.validator.iter_errors(value)))
+        self.node.violation(value).map_or(Ok(()), |violation| Err(wording::text(&violation)))
     }
 }

@@ -1,7 +1,9 @@
 //! `/traits`, `/traits/{name}` and `/resource_providers/{uuid}/traits`.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -149,10 +151,10 @@ fn generation_changed() -> Problem {
 }
 
 /// Which traits to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 struct Filter {
-    names: Option<Vec<String>>,
-    prefix: Option<String>,
+    names: Option<HashSet<String>>,
+    like: Option<Like>,
     in_use: Option<bool>,
 }
 
@@ -168,7 +170,7 @@ impl Filter {
             })?;
             match operator {
                 "in" => filter.names = Some(operand.split(',').map(str::to_owned).collect()),
-                "startswith" => filter.prefix = Some(operand.to_owned()),
+                "startswith" => filter.like = Some(Like::beginning_with(operand)?),
                 // Other operators are passed over, as in the reference.
                 _ => {}
             }
@@ -184,9 +186,49 @@ impl Filter {
     }
 
     fn passes(&self, name: &str, in_use: impl FnOnce() -> bool) -> bool {
-        self.names.as_ref().is_none_or(|names| names.iter().any(|known| known == name))
-            && self.prefix.as_ref().is_none_or(|prefix| name.starts_with(prefix.as_str()))
+        self.names.as_ref().is_none_or(|names| names.contains(name))
+            && self.like.as_ref().is_none_or(|like| like.matches(name))
             && self.in_use.is_none_or(|wanted| wanted == in_use())
+    }
+}
+
+/// A pattern as `like` of `SQLite` has it, since the reference hands the beginning to that as it came: `%`
+/// stands for any characters, `_` for one, and small letters are as good as capital ones.
+#[derive(Clone, Debug)]
+enum Like {
+    /// No trait's name can be like it.
+    Nothing,
+    Pattern(Regex),
+}
+
+impl Like {
+    fn beginning_with(beginning: &str) -> Result<Self, Problem> {
+        // Names have no other characters, nor more of them.
+        let known = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '%');
+        let least = beginning.chars().filter(|it| *it != '%').count();
+        if least > LONGEST || !beginning.chars().all(known) {
+            return Ok(Self::Nothing);
+        }
+        let mut pattern = "^".to_owned();
+        let mut before = None;
+        for character in beginning.chars() {
+            match character {
+                '%' if before == Some('%') => {}
+                '%' => pattern.push_str("[A-Z0-9_]*"),
+                '_' => pattern.push_str("[A-Z0-9_]"),
+                other => pattern.push(other.to_ascii_uppercase()),
+            }
+            before = Some(character);
+        }
+        let pattern = Regex::new(&pattern);
+        pattern.map(Self::Pattern).map_err(|error| Problem::internal(error.to_string()))
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Pattern(pattern) => pattern.is_match(name),
+        }
     }
 }
 
@@ -206,7 +248,7 @@ struct View<'w> {
 
 impl<'w> View<'w> {
     fn of(world: &'w World, traits: &[TraitId], generation: Option<Generation>) -> Self {
-        let traits = traits.iter().filter_map(|id| world.trait_name(*id)).collect();
+        let traits = traits.iter().map(|id| world.name_of_trait(*id)).collect();
         Self { traits, resource_provider_generation: generation }
     }
 }

@@ -11,7 +11,7 @@ use super::names::LONGEST;
 use super::problem::Problem;
 use super::reply::Reply;
 use super::schema::{Schema, Shape, object, string};
-use crate::model::Generation;
+use crate::model::{Bug, Generation};
 use crate::policy::rule;
 use crate::store::reads::{TypeFilter, UsageFilter, UsageOfType};
 
@@ -31,9 +31,9 @@ pub(super) async fn of_provider(call: Call) -> Result<Reply, Problem> {
         let missing = no_provider(call.part("uuid"));
         Problem::not_found(format!("{missing}: {missing}"))
     })?;
-    let usages = provider.inventories().map(|row| {
-        (world.class_name(row.class).unwrap_or_default().to_owned(), Value::from(row.used))
-    });
+    let usages = provider
+        .inventories()
+        .map(|row| (world.name_of_class(row.class).to_owned(), Value::from(row.used)));
     let usages = usages.collect();
     let view = OfProvider { resource_provider_generation: provider.generation(), usages };
     Ok(Reply::json(&view).modified(call.now()))
@@ -46,8 +46,9 @@ pub(super) async fn total(call: Call) -> Result<Reply, Problem> {
     query.check(TOTAL_QUERY.at(call.asked))?;
     let by_type = call.asked.has(CONSUMER_TYPE);
     let kind = query.last("consumer_type");
+    let unchecked = || Bug::new("a query that was checked names no project");
     let filter = UsageFilter {
-        project: query.last("project_id").unwrap_or_default().to_owned(),
+        project: query.last("project_id").ok_or_else(unchecked)?.to_owned(),
         user: query.last("user_id").map(str::to_owned),
         consumer_type: match kind {
             None if by_type => TypeFilter::Each,

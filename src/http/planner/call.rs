@@ -11,12 +11,11 @@ use crate::http::identity::Caller;
 use crate::http::path::Captured;
 use crate::http::site::Site;
 use crate::planner::ids::canonical;
+use crate::policy::Rule;
+use crate::store::planner::plans::Scope;
 
 /// The parameter that says that nothing is to be written.
 const DRY_RUN: &str = "dry_run";
-
-/// The role of administrators.
-const ADMIN: &str = "admin";
 
 /// A request.
 #[derive(Clone, Debug)]
@@ -25,6 +24,8 @@ pub(super) struct Call {
     pub(super) app: App,
     /// Who asks.
     pub(super) caller: Arc<Caller>,
+    /// Whether the request may be about the plans and placements of all projects.
+    pub(super) sees_all: bool,
     /// What the path's variable parts are, by name.
     pub(super) captured: Captured,
     /// The query: names and values, in their order.
@@ -52,9 +53,19 @@ impl Call {
         self.caller.user.as_deref().unwrap_or_default()
     }
 
-    /// The project whose things the caller sees; `None`: an administrator sees all.
+    /// Whose plans and placements the caller sees.
+    pub(super) fn scope(&self) -> Scope<'_> {
+        Scope { project: self.project(), all: self.sees_all }
+    }
+
+    /// The same without those of other projects.
+    pub(super) fn own(&self) -> Scope<'_> {
+        Scope { project: self.project(), all: false }
+    }
+
+    /// The project whose things the caller sees; `None`: those of all.
     pub(super) fn only_project(&self) -> Option<&str> {
-        if self.is_admin() { None } else { Some(self.project()) }
+        if self.sees_all { None } else { Some(self.project()) }
     }
 
     /// A variable part of the path as it is compared.
@@ -87,20 +98,20 @@ impl Call {
         self.flag(DRY_RUN)
     }
 
-    /// Whether the caller is an administrator.
-    pub(super) fn is_admin(&self) -> bool {
-        self.caller.has_role(ADMIN)
-    }
-
     /// Turns away who does not ask for a project.
     pub(super) fn need_project(&self) -> Result<(), Problem> {
         if self.project().is_empty() { Err(Problem::unauthorized()) } else { Ok(()) }
     }
 
-    /// Turns away who is not the administrator of a project.
-    pub(super) fn need_admin(&self) -> Result<(), Problem> {
-        self.need_project()?;
-        if self.is_admin() { Ok(()) } else { Err(Problem::unauthorized()) }
+    /// Turns away whom none of the rules lets pass. What a caller may do is judged by its own
+    /// project; whether it sees those of others is one rule for all of it.
+    pub(super) fn permit<'r>(
+        &self,
+        rules: impl IntoIterator<Item = &'r Rule>,
+    ) -> Result<(), Problem> {
+        let mut rules = rules.into_iter();
+        let may = rules.any(|rule| self.app.policy.check(&self.caller, *rule, None).is_ok());
+        if may { Ok(()) } else { Err(Problem::unauthorized()) }
     }
 }
 

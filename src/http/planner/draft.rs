@@ -1,6 +1,7 @@
 //! A plan as it is to be, before it has places: its servers with what is known of them, which of them
 //! may move, and what goes.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -9,9 +10,10 @@ use super::document::{Document, asks_the_same};
 use super::problem::Problem;
 use super::resolve;
 use super::template::{ServerEntry, Template};
+use crate::plan::groups::Senseless;
 use crate::planner::group::StoredGroup;
 use crate::planner::ids::canonical;
-use crate::planner::stack::{Present, Stack};
+use crate::planner::stack::{HostNames, Present, Stack};
 use crate::planner::topology::Topology;
 use crate::planner::{location, rebound};
 use crate::store::planner::plans::{PlacementRow, PlanRow};
@@ -64,18 +66,10 @@ impl Current {
         let project = Some(self.plan.project.as_str());
         let stack = resolve::stack(&document, template, &self.stored, project)?;
         let before = resolve::stack(&self.document, &self.template, &self.stored, None)?;
-        let rebound = rebound(&before, &stack);
-        let mut draft = Draft::of(self, document, template, stack);
-        let servers = draft.stack.servers.iter_mut().zip(&draft.slots).zip(rebound);
-        for ((server, slot), _) in servers.filter(|((server, _), rebound)| *rebound && server.fixed)
-        {
-            server.fixed = false;
-            if let (Some(row), true) = (&slot.row, slot.is_reserved()) {
-                // It stays where it is, but only if its new groups allow that.
-                server.locations = self.location(row).into_iter().map(|home| vec![home]).collect();
-            }
-        }
-        Ok(draft)
+        let draft = Draft::of(self, document, template, stack);
+        let is_bound = !before.groups.is_empty() || !draft.stack.groups.is_empty();
+        let pending = is_bound.then_some(Pending::Rebound { before });
+        Ok(Draft { pending, ..draft })
     }
 }
 
@@ -99,6 +93,26 @@ pub(super) struct Draft {
     pub(super) renamed: bool,
     /// Whether, if it cannot be done otherwise, servers that nobody has reserved may move, too.
     pub(super) may_give_way: bool,
+    /// What is still to be done to it.
+    pub(super) pending: Option<Pending>,
+}
+
+/// Who may move as well. To know that, all groups are expanded, which takes longer than the request is
+/// large: [`Draft::complete`] does it where places are looked for.
+#[derive(Clone, Debug)]
+pub(super) enum Pending {
+    /// Servers that their groups bind otherwise than in the stack as it was.
+    Rebound {
+        /// The stack as it was.
+        before: Stack,
+    },
+    /// Servers that have to be with one that moves.
+    Mates {
+        /// The server that moves.
+        of: usize,
+        /// Where none of them may go.
+        excluded: HostNames,
+    },
 }
 
 /// A server of a plan as it is to be.
@@ -143,17 +157,21 @@ impl Draft {
             leaving: Vec::new(),
             renamed: false,
             may_give_way: false,
+            pending: None,
         })
     }
 
     fn of(current: &Current, document: Document, template: &Template, mut stack: Stack) -> Self {
+        let before_by_key = current.template.by_key();
+        let mut rows: HashMap<&str, &PlacementRow> = HashMap::new();
         // Who comes back has the place that was kept.
-        let all = || current.placements.iter().chain(&current.leaving);
-        let row = |key: &str| all().find(|it| it.orchestration_key == key);
+        for row in current.placements.iter().chain(&current.leaving) {
+            rows.entry(row.orchestration_key.as_str()).or_insert(row);
+        }
         let mut slots = Vec::with_capacity(template.servers.len());
         for (entry, server) in template.servers.iter().zip(&mut stack.servers) {
-            let row = row(&entry.key).cloned();
-            let before = current.template.servers.iter().find(|it| it.key == entry.key);
+            let row = rows.get(entry.key.as_str()).map(|row| (*row).clone());
+            let before = before_by_key.get(entry.key.as_str());
             if let Some(row) = &row {
                 let same = before.is_some_and(|before| asks_the_same(before, entry));
                 let stays = before.is_some_and(|before| {
@@ -173,11 +191,10 @@ impl Draft {
             }
             slots.push(slot);
         }
-        let kept = |it: &&PlacementRow| {
-            template.servers.iter().any(|entry| entry.key == it.orchestration_key)
-        };
+        let kept: HashSet<&str> = template.servers.iter().map(|it| it.key.as_str()).collect();
+        let is_kept = |it: &PlacementRow| kept.contains(it.orchestration_key.as_str());
         let gone: Vec<PlacementRow> =
-            current.placements.iter().filter(|it| !kept(it)).cloned().collect();
+            current.placements.iter().filter(|it| !is_kept(it)).cloned().collect();
         // What is reserved may be all that is known of a server that runs.
         let leaves = |it: &PlacementRow| it.is_hold() && it.reserved == Some(true);
         let (leaving, removed): (_, Vec<PlacementRow>) = gone.into_iter().partition(leaves);
@@ -194,6 +211,7 @@ impl Draft {
             leaving,
             renamed: false,
             may_give_way: false,
+            pending: None,
         }
     }
 
@@ -219,6 +237,55 @@ impl Draft {
         }
     }
 
+    /// A server gets another host, and has to be reserved again.
+    pub(super) fn moves(&mut self, mover: usize, excluded: &HostNames) {
+        if let (Some(server), Some(slot)) =
+            (self.stack.servers.get_mut(mover), self.slots.get_mut(mover))
+        {
+            server.fixed = false;
+            server.excluded.push(Arc::clone(excluded));
+            slot.unlock = true;
+        }
+    }
+
+    /// Does what is [pending](Pending).
+    ///
+    /// # Errors
+    /// The groups make no sense.
+    pub(super) fn complete(&mut self, world: &World, topology: &Topology) -> Result<(), Senseless> {
+        match self.pending.take() {
+            None => {}
+            Some(Pending::Rebound { before }) => self.loosen(&before, world, topology),
+            Some(Pending::Mates { of, excluded }) => {
+                for mate in self.stack.mates(of)?.into_iter().filter(|mate| *mate != of) {
+                    self.moves(mate, &excluded);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Servers that are bound otherwise than before may move.
+    fn loosen(&mut self, before: &Stack, world: &World, topology: &Topology) {
+        let rebound = rebound(before, &self.stack);
+        let servers = self.stack.servers.iter_mut().zip(&self.slots).zip(rebound);
+        for ((server, slot), _) in servers.filter(|((server, _), rebound)| *rebound && server.fixed)
+        {
+            server.fixed = false;
+            if let (Some(row), true) = (&slot.row, slot.is_reserved()) {
+                // It stays where it is, but only if its new groups allow that.
+                let home = location(world, topology, &row.holds).map(str::to_owned);
+                let homes = home.into_iter().map(|home| Arc::new(HashSet::from([home])));
+                server.locations = homes.collect();
+            }
+        }
+    }
+
+    /// Whether it takes a turn at finding places to settle it.
+    pub(super) fn needs_turn(&self) -> bool {
+        self.pending.is_some() || self.is_open()
+    }
+
     /// Whether anybody needs a place.
     pub(super) fn is_open(&self) -> bool {
         self.stack.servers.iter().any(|server| {
@@ -237,3 +304,6 @@ fn slot(entry: ServerEntry, row: Option<PlacementRow>) -> Slot {
     let resource_id = entry.resource_id.clone();
     Slot { entry, row, reserve: false, unlock: false, resource_id }
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,7 +59,8 @@ pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
         generation: 0,
         members: Vec::new(),
     };
-    let created = call.app.store.commit(CreateGroup(group)).await?;
+    let (project, caps) = (call.project().to_owned(), call.app.options.planner.caps);
+    let created = call.app.store.commit(CreateGroup { group, project, caps }).await?;
     Ok(Reply::created(&view(&created?)))
 }
 

@@ -1,12 +1,12 @@
 //! What a plan with places comes to in the database: rows of placements, what is held for them, and
 //! what is given up.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use uuid::Uuid;
 
 use super::draft::{Draft, Slot};
-use crate::model::Expected;
+use crate::model::{Bug, Expected};
 use crate::planner::group::StoredGroup;
 use crate::planner::ids::canonical;
 use crate::planner::stack::KeptHost;
@@ -47,12 +47,39 @@ pub(super) fn hosts(
     draft.slots.iter().map(host).collect()
 }
 
+/// Why a plan cannot be written down.
+#[derive(Debug)]
+pub(super) enum Unbooked {
+    /// What it was made on is not there any more; what is missing.
+    Changed(String),
+    /// A fault of ours.
+    Wrong(Bug),
+}
+
+impl From<Bug> for Unbooked {
+    fn from(bug: Bug) -> Self {
+        Self::Wrong(bug)
+    }
+}
+
 /// What has to be written; `None`: nothing.
-pub(super) fn booking(draft: &Draft, answer: Option<&Answer>, world: &World) -> Option<Booking> {
+///
+/// # Errors
+/// What is held is not in the world any more, or places and servers are not as many.
+pub(super) fn booking(
+    draft: &Draft,
+    answer: Option<&Answer>,
+    world: &World,
+) -> Result<Option<Booking>, Unbooked> {
     let mut ledger = Ledger::new(draft, world);
+    let servers = draft.slots.len();
+    if let Some(answer) = answer.filter(|answer| answer.places.len() != servers) {
+        let count = answer.places.len();
+        return Err(Bug::new(format!("{servers} servers have {count} places")).into());
+    }
     for (nth, slot) in draft.slots.iter().enumerate() {
         let placed = answer.and_then(|answer| answer.places.get(nth)?.as_ref());
-        ledger.enter(nth, slot, placed);
+        ledger.enter(nth, slot, placed)?;
     }
     for row in &draft.removed {
         ledger.concern(&row.groups);
@@ -83,6 +110,7 @@ pub(super) fn end(plan: &PlanRow, placements: &[PlacementRow], stored: &[StoredG
         claims: holds.map(|row| claim(plan, row.id, Vec::new())).collect(),
         units: Vec::new(),
         unit_providers: Vec::new(),
+        caps: None,
     }
 }
 
@@ -104,6 +132,8 @@ struct Ledger<'l> {
     placements: Vec<PlacementChange>,
     removed: Vec<Uuid>,
     claims: Vec<ConsumerClaim>,
+    /// The consumers of the claims.
+    claiming: HashSet<Uuid>,
 }
 
 impl<'l> Ledger<'l> {
@@ -115,6 +145,7 @@ impl<'l> Ledger<'l> {
             placements: Vec::new(),
             removed: Vec::new(),
             claims: Vec::new(),
+            claiming: HashSet::new(),
         }
     }
 
@@ -124,20 +155,22 @@ impl<'l> Ledger<'l> {
     }
 
     fn claim(&mut self, consumer: Uuid, wants: Wants) {
+        self.claiming.insert(consumer);
         self.claims.push(claim(&self.draft.plan, consumer, wants));
     }
 
     /// Enters one server with its place.
-    fn enter(&mut self, nth: usize, slot: &Slot, placed: Option<&Placed>) {
+    fn enter(&mut self, nth: usize, slot: &Slot, placed: Option<&Placed>) -> Result<(), Unbooked> {
         let groups: Option<Vec<Uuid>> = placed.map(|it| it.groups.iter().copied().collect());
-        let position = i32::try_from(nth).unwrap_or(i32::MAX);
+        let position = i32::try_from(nth)
+            .map_err(|_| Bug::new(format!("server {nth} of a plan has no position")))?;
         let Some(row) = &slot.row else {
-            let Some(wants) = placed.and_then(|placed| placed.wants.clone()) else { return };
+            let Some(wants) = placed.and_then(|placed| placed.wants.clone()) else { return Ok(()) };
             let change = begin(slot, position, groups.unwrap_or_default());
             self.concern(&change.groups);
             self.claim(change.id, wants);
             self.placements.push(change);
-            return;
+            return Ok(());
         };
         let mut change = as_it_is(row);
         change.position = position;
@@ -155,8 +188,14 @@ impl<'l> Ledger<'l> {
             placed.and_then(|placed| placed.wants.clone()).filter(|wants| !wants.is_empty());
         let moved = placed.is_some_and(|placed| placed.moved);
         let resized = self.draft.stack.servers.get(nth).is_some_and(|server| server.resized);
-        let new = wants
-            .filter(|wants| moved || resized || row.holds.is_empty() || *wants != self.held(row));
+        let new = match wants {
+            Some(wants)
+                if moved || resized || row.holds.is_empty() || wants != self.held(row)? =>
+            {
+                Some(wants)
+            }
+            _ => None,
+        };
         if let Some(wants) = new {
             self.claim(row.id, wants);
             change.consumer = row.id;
@@ -169,52 +208,59 @@ impl<'l> Ledger<'l> {
             self.concern(row.groups.iter().chain(&change.groups));
         }
         if slot.reserve {
-            self.reserve(row, &mut change);
+            self.reserve(row, &mut change)?;
         }
-        if is_change(row, &change) || self.claims.iter().any(|claim| claim.consumer == row.id) {
+        if is_change(row, &change) || self.claiming.contains(&row.id) {
             self.placements.push(change);
         }
+        Ok(())
     }
 
     /// What is held for the plan becomes a ticket for the instance.
-    fn reserve(&mut self, row: &PlacementRow, change: &mut PlacementChange) {
+    fn reserve(
+        &mut self,
+        row: &PlacementRow,
+        change: &mut PlacementChange,
+    ) -> Result<(), Unbooked> {
         change.reserved = Some(true);
         let instance = change.resource_id.as_deref().and_then(instance);
         let instance = instance.filter(|instance| change.consumer != *instance);
         if change.consumer != change.id || instance.is_none() {
-            return;
+            return Ok(());
         }
         change.ticket = instance;
-        if self.claims.iter().all(|claim| claim.consumer != row.id) {
+        if !self.claiming.contains(&row.id) {
             // Claimed once more, so that it is known to be there when the ticket is given.
-            let held = self.held(row);
+            let held = self.held(row)?;
             self.claim(row.id, held);
         }
+        Ok(())
     }
 
     /// What a placement holds.
-    fn held(&self, row: &PlacementRow) -> Wants {
+    fn held(&self, row: &PlacementRow) -> Result<Wants, Unbooked> {
         let want = |(provider, class, amount): &(_, _, i64)| {
             let provider = self.world.provider_by_id(*provider)?.uuid();
             Some((provider, self.world.class_name(*class)?.to_owned(), *amount))
         };
-        row.holds.iter().filter_map(want).collect()
+        let gone = || Unbooked::Changed(format!("what is held for {} has gone", row.name));
+        row.holds.iter().map(|hold| want(hold).ok_or_else(gone)).collect()
     }
 
-    fn close(self, units: Vec<KeptHost>) -> Option<Booking> {
-        let document = self.draft.document.text();
+    fn close(self, units: Vec<KeptHost>) -> Result<Option<Booking>, Unbooked> {
+        let document = self.draft.document.text()?;
         let plan = PlanRow { document, ..self.draft.plan.clone() };
         let same =
             self.draft.exists && !self.draft.renamed && plan.document == self.draft.plan.document;
         if same && self.placements.is_empty() && self.removed.is_empty() {
-            return None;
+            return Ok(None);
         }
         let generations = self.draft.generations.iter().copied();
         let groups = generations.filter(|(group, _)| self.groups.contains(group)).collect();
         let units: Vec<KeptHost> =
             units.into_iter().filter(|unit| self.groups.contains(&unit.group)).collect();
         let exists = self.draft.exists;
-        Some(Booking {
+        Ok(Some(Booking {
             plan: if exists { PlanChange::Update(plan) } else { PlanChange::Create(plan) },
             groups,
             placements: self.placements,
@@ -222,7 +268,8 @@ impl<'l> Ledger<'l> {
             claims: self.claims,
             unit_providers: providers_of(self.world, &units),
             units,
-        })
+            caps: None,
+        }))
     }
 }
 

@@ -10,6 +10,7 @@
 //! and books what the [`ledger`] says, from the start when others were faster. A plan remembers what
 //! it was asked for in its [`document`].
 
+mod aside;
 mod call;
 mod document;
 mod draft;
@@ -46,16 +47,19 @@ use super::edge::{self, Account};
 use super::identity::Caller;
 use super::path::Captured;
 use super::site::Site;
+use super::turns::Asker;
 use super::{intake, path};
+use crate::policy::{Rule, planning};
 
 /// Answers a request, whatever it is.
 pub(super) async fn answer(app: App, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let mut caller = Arc::default();
-    let outcome = edge::guard(&app, serve(&app, &parts, body, &mut caller)).await;
+    let work = async { serve(&app, &parts, body, &mut caller).await.map(Reply::render) };
+    let outcome = edge::guard(&app, work).await;
     let outcome = outcome.unwrap_or_else(|panic| Err(Problem::internal(panic)));
     let cause = outcome.as_ref().err().and_then(|problem| problem.cause.clone());
-    let mut response = outcome.map_or_else(Problem::render, Reply::render);
+    let mut response = outcome.unwrap_or_else(Problem::render);
     response.extensions_mut().insert(Account {
         version: None,
         user: caller.user.clone(),
@@ -73,47 +77,70 @@ async fn serve(
     caller: &mut Arc<Caller>,
 ) -> Result<Reply, Problem> {
     intake::check_uri(&parts.uri, &app.options)?;
+    // A slash at the end says nothing, neither to routes nor to access rules.
     let path = parts.uri.path();
-    let is_root = matches!(path, "/" | "");
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let is_root = path.is_empty();
     if !is_root {
-        *caller = app.identity.caller(parts).await?;
+        let known = app.identity.caller(parts, path).await?;
+        *caller = app.identity.planning(known, parts);
     }
     let _permit = if is_root { None } else { Some(intake::begin(app)?) };
     let (route, captured) = find(path)?;
     let mut call = Call {
         app: app.clone(),
         caller: Arc::clone(caller),
+        sees_all: app.policy.check(caller, of_all_projects(&parts.method), None).is_ok(),
         captured,
         query: call::query(parts.uri.query().unwrap_or_default())?,
         body: schema::Object::new(),
         site: Site::of(parts, ""),
     };
-    match route.access {
-        Access::Anybody => {}
-        Access::Project => call.need_project()?,
-        Access::Admin => call.need_admin()?,
+    if route.access == Access::Project {
+        call.need_project()?;
     }
     let Some(row) = route.rows.iter().find(|row| row.method == parts.method) else {
         return without_row(route, &parts.method, call).await;
     };
+    if !row.rules.is_empty() {
+        call.permit(row.rules)?;
+    }
     if row.takes_body {
+        // Bodies that arrive slowly take a bounded share of `--max-requests` for each project.
+        let asker = Asker::of(caller);
+        let _arriving = app.arriving.turn_now(asker).ok_or_else(Problem::too_many_bodies)?;
         call.body = schema::read(&intake::read(body, &app.options).await?)?;
     }
+    // Whoever sends a body slowly keeps no place meanwhile.
+    let project = if row.plans { call.project().to_owned() } else { String::new() };
+    let _place = if row.plans { Some(app.admissions.enter(&project).await?) } else { None };
     (row.handler)(call).await
 }
 
-/// The route of a path, and the values of its variable parts. A slash at the end says nothing.
+/// The route of a path, and the values of its variable parts.
 fn find(path: &str) -> Result<(&'static Route, Captured), Problem> {
-    let path = path.strip_suffix('/').unwrap_or(path);
-    let parts = path.strip_prefix('/').unwrap_or(path).split('/').map(path::decode);
-    let parts = parts.collect::<Result<Vec<_>, _>>().map_err(Problem::bad_request)?;
+    let parts = path::parts(path).map_err(Problem::bad_request)?;
     let table: &'static [Route] = &TABLE;
     let found = table.iter().find_map(|route| Some((route, path::capture(route.path, &parts)?)));
     found.ok_or_else(|| Problem::not_found(""))
 }
 
+/// The rule by which a caller sees what belongs to other projects: to read it, or to change it.
+fn of_all_projects(method: &Method) -> Rule {
+    if [Method::GET, Method::HEAD, Method::OPTIONS].contains(method) {
+        planning::ALL_PROJECTS_READ
+    } else {
+        planning::ALL_PROJECTS_WRITE
+    }
+}
+
 /// `OPTIONS`, which every path has, and methods that it does not have.
 async fn without_row(route: &Route, method: &Method, call: Call) -> Result<Reply, Problem> {
+    // Who may do nothing here learns nothing of it.
+    let rules = || route.rows.iter().flat_map(|row| row.rules);
+    if rules().next().is_some() {
+        call.permit(rules())?;
+    }
     if method != Method::OPTIONS {
         return Err(Problem::method_not_allowed(method, route.allow()));
     }

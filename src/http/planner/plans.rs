@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::call::Call;
-use super::document::Document;
+use super::document::{self, Document};
 use super::problem::Problem;
 use super::reply::Reply;
 use super::schema::{self, Check, Key, NAME_MAX, Object, optional, required};
@@ -14,9 +14,11 @@ use super::template::Template;
 use super::wishes::Wish;
 use super::{ledger, views};
 use crate::http::app::PlannerSettings;
+use crate::http::turns::Asker;
 use crate::planner::ids::{canonical, same};
+use crate::policy::planning;
 use crate::store;
-use crate::store::planner::plans::Wanted;
+use crate::store::planner::plans::{PlanRow, Wanted};
 
 const CREATE: [Key; 6] = [
     optional("locations", Check::Custom("array", texts)),
@@ -63,18 +65,17 @@ pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
     let template = document.template()?;
     for _ in 0..ATTEMPTS_MAX {
         let key = canonical(&stack_id);
-        let existing = call.app.store.plan(&key).await?.filter(|plan| plan.stack_key == key);
-        if let Some(plan) = existing {
-            if plan.project != call.project() {
-                return Err(taken(&stack_id));
-            }
-            match repeat(&call, &key, &template, locations.clone(), terms).await {
+        if let Some(plan) = call.app.store.plan_of_stack(&key, call.project()).await? {
+            match repeat(&call, &plan, &template, locations.clone(), terms).await {
                 // It has been deleted since.
                 Err(gone) if gone.is_not_found() => continue,
                 repeated => return repeated,
             }
         }
-        let flavors = settle::flavors(&call.app.store, Some(&document.resources)).await?;
+        let caps = call.app.options.planner.caps;
+        let room = caps.foresee(&call.app.store, call.project(), template.servers.len()).await;
+        room.map_err(refused)?;
+        let flavors = call.app.store.flavors_named(&document::flavors(&template)).await?;
         document.measure(&template, &Template::default(), &flavors)?;
         let name = text(&call.body, "plan_name").unwrap_or_default();
         let plan = new_plan(&name, &stack_id, (call.project(), call.user()));
@@ -86,15 +87,24 @@ pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
     Err(Problem::conflict("Valet error: the plan is created and deleted all the time; try again"))
 }
 
+/// A refusal of the store before places are looked for.
+fn refused(error: store::Error) -> Problem {
+    if let store::Error::Refused(why) = &error {
+        return Problem::conflict(format!("Valet error: {why}"));
+    }
+    error.into()
+}
+
 /// The answer to who asks for a plan that is there: the same plan.
 async fn repeat(
     call: &Call,
-    stack_id: &str,
+    plan: &PlanRow,
     template: &Template,
     locations: Option<Vec<String>>,
     terms: Terms,
 ) -> Result<Reply, Problem> {
-    let current = settle::current(&call.app, stack_id, Some(call.project())).await?;
+    let (key, scope) = (plan.id.to_string(), call.own());
+    let current = settle::current(&call.app, &key, scope, terms.asker).await?;
     let keys = |template: &Template| {
         let mut keys: Vec<String> = template.servers.iter().map(|it| it.key.clone()).collect();
         keys.sort_unstable();
@@ -102,23 +112,21 @@ async fn repeat(
     };
     if keys(&current.template) != keys(template) {
         return Err(Problem::conflict(format!(
-            "Valet error: There is a plan for stack '{stack_id}' already, with other resources; \
-             change it with PUT /v1/plans/{}",
-            current.plan.id
+            "Valet error: There is a plan for stack '{}' already, with other resources; change it \
+             with PUT /v1/plans/{}",
+            plan.stack_key, plan.id
         )));
     }
     let wish = Wish::Repeat { locations };
-    let settled = settle::change(&call.app, stack_id, Some(call.project()), &wish, terms).await?;
+    let settled = settle::change(&call.app, &key, scope, &wish, terms).await?;
     Ok(planned(&settled, terms))
-}
-
-fn taken(stack_id: &str) -> Problem {
-    Problem::conflict(format!("Valet error: Stack id '{stack_id}' is in use by another project"))
 }
 
 /// `GET /v1/plans/{plan}`
 pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
-    let current = settle::current(&call.app, &call.key("plan"), call.only_project()).await?;
+    let current =
+        settle::current(&call.app, &call.key("plan"), call.scope(), Asker::of(&call.caller))
+            .await?;
     let locations: Vec<Option<String>> =
         current.placements.iter().map(|row| current.location(row)).collect();
     let placements = current.placements.iter().zip(&locations);
@@ -130,19 +138,19 @@ pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
 
 /// Whether there is the plan that the path names.
 pub(super) async fn exists(call: Call) -> Result<(), Problem> {
-    let plan = call.app.store.plan(&call.key("plan")).await?;
-    let seen = plan.filter(|plan| call.only_project().is_none_or(|it| it == plan.project));
-    seen.map(|_| ()).ok_or_else(|| Problem::not_found("Plan not found"))
+    settle::meant(&call.app, &call.key("plan"), call.scope()).await.map(|_| ())
 }
 
 /// `PUT /v1/plans/{plan}`
 pub(super) async fn update(call: Call) -> Result<Reply, Problem> {
     let key = call.key("plan");
+    let migrates = text(&call.body, "action").as_deref() == Some("migrate");
+    call.permit(&[if migrates { planning::PLANS_MIGRATE } else { planning::PLANS_UPDATE }])?;
     let wish = if call.body.contains_key("action") { act(&call)? } else { add(&call).await? };
     let terms = terms(&call)?;
     let name = text(&call.body, "plan_name");
     let change = settle::Change { wish: &wish, name: name.as_deref() };
-    let settled = settle::rename(&call.app, &key, call.only_project(), change, terms).await?;
+    let settled = settle::rename(&call.app, &key, call.scope(), change, terms).await?;
     Ok(planned(&settled, terms))
 }
 
@@ -150,7 +158,9 @@ pub(super) async fn update(call: Call) -> Result<Reply, Problem> {
 async fn add(call: &Call) -> Result<Wish, Problem> {
     schema::check(&call.body, &ADD)?;
     let stack_id = text(&call.body, "stack_id").unwrap_or_default();
-    let current = settle::current(&call.app, &call.key("plan"), call.only_project()).await?;
+    let current =
+        settle::current(&call.app, &call.key("plan"), call.scope(), Asker::of(&call.caller))
+            .await?;
     if !same(&stack_id, &current.plan.stack_id) {
         return Err(Problem::bad_request(format!(
             "Valet error: stack_id '{stack_id}' is not that of the plan, '{}'",
@@ -172,7 +182,6 @@ fn act(call: &Call) -> Result<Wish, Problem> {
         let wrong = || Problem::bad_request("Valet error: resources must be a dictionary.");
         return Ok(Wish::Replace(resources.ok_or_else(wrong)?));
     }
-    call.need_admin()?;
     let wrong = || Problem::bad_request("Valet error: resources must be a list of length 1.");
     let server = match resources.and_then(Value::as_array).map(Vec::as_slice) {
         Some([server]) if schema::text_fault(server, NAME_MAX).is_none() => {
@@ -189,11 +198,7 @@ pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
     call.no_dry_run()?;
     let (app, key) = (&call.app, call.key("plan"));
     for _ in 0..ATTEMPTS_MAX {
-        let missing = || Problem::not_found("Plan not found");
-        let plan = app.store.plan(&key).await?.ok_or_else(missing)?;
-        if call.only_project().is_some_and(|project| project != plan.project) {
-            return Err(missing());
-        }
+        let plan = settle::meant(app, &key, call.scope()).await?;
         let stored = app.store.groups().await?;
         let wanted = Wanted { plan: Some(plan.id), ..Wanted::default() };
         let placements = app.store.placements(&wanted).await?;
@@ -218,7 +223,7 @@ pub(super) fn terms(call: &Call) -> Result<Terms, Problem> {
     let PlannerSettings { timeout, timeout_max, .. } = call.app.options.planner;
     let asked = text(&call.body, "timeout").and_then(|text| duration(&text));
     let budget = asked.unwrap_or(timeout).min(timeout_max);
-    Ok(Terms { budget, dry_run: call.is_dry_run()? })
+    Ok(Terms { budget, dry_run: call.is_dry_run()?, asker: Asker::of(&call.caller) })
 }
 
 /// A time as clients write it: `60 sec`, `60`, `60s`, `1 min`.

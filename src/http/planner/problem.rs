@@ -6,10 +6,12 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+use crate::http::admission::Crowded;
 use crate::http::identity::Stranger;
 use crate::http::intake::Unfit;
 use crate::http::status;
 use crate::keystone::Unavailable;
+use crate::model::Bug;
 use crate::store;
 
 /// How long a client should wait before it tries again, in seconds.
@@ -65,9 +67,19 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, explanation)
     }
 
+    /// 429: the project asks for too much at once; the header `Retry-After` says when to ask again.
+    fn too_many(explanation: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, explanation)
+    }
+
     /// 500: a fault of ours. The cause goes to the log only.
     pub(super) fn internal(cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "") }
+    }
+
+    /// 429: the project sends too many bodies at once.
+    pub(super) fn too_many_bodies() -> Self {
+        Self::too_many("Too many bodies of the project arrive at once (--max-requests).")
     }
 
     /// 503: not now. The cause goes to the log only.
@@ -107,7 +119,7 @@ impl Problem {
         if let Some(Ok(allow)) = self.allow.map(HeaderValue::try_from) {
             headers.insert(header::ALLOW, allow);
         }
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+        if [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS].contains(&self.status) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
         }
         response
@@ -158,6 +170,7 @@ fn class(status: StatusCode) -> &'static str {
         StatusCode::CONFLICT => "HTTPConflict",
         StatusCode::PAYLOAD_TOO_LARGE => "HTTPRequestEntityTooLarge",
         StatusCode::URI_TOO_LONG => "HTTPRequestURITooLong",
+        StatusCode::TOO_MANY_REQUESTS => "HTTPTooManyRequests",
         StatusCode::INTERNAL_SERVER_ERROR => "HTTPInternalServerError",
         StatusCode::SERVICE_UNAVAILABLE => "HTTPServiceUnavailable",
         _ => "HTTPBadRequest",
@@ -182,6 +195,22 @@ impl From<Unavailable> for Problem {
     }
 }
 
+impl From<Crowded> for Problem {
+    fn from(crowded: Crowded) -> Self {
+        Self::too_many(match crowded {
+            Crowded::Full(at_once, waiting) => format!(
+                "{at_once} requests of the project are planned (--planner-project-requests), and \
+                 {waiting} wait (--planner-project-waiting)."
+            ),
+            Crowded::Late(at_once, patience) => format!(
+                "{at_once} requests of the project are planned (--planner-project-requests), and \
+                 there was no place within {} s (--planner-timeout-max).",
+                patience.as_secs_f64()
+            ),
+        })
+    }
+}
+
 impl From<Unfit> for Problem {
     fn from(unfit: Unfit) -> Self {
         let most = |bytes| format!("At most {bytes} bytes are accepted.");
@@ -195,15 +224,23 @@ impl From<Unfit> for Problem {
     }
 }
 
+impl From<Bug> for Problem {
+    fn from(bug: Bug) -> Self {
+        Self::internal(bug.to_string())
+    }
+}
+
 impl From<store::Error> for Problem {
     /// What a failure of the store means wherever a resource does not say otherwise.
     fn from(error: store::Error) -> Self {
         match error {
             store::Error::Refused(why) => Self::conflict(why.to_string()),
-            store::Error::Unavailable(cause) | store::Error::Again(cause) => {
-                Self::unavailable(cause)
+            store::Error::Unavailable(cause)
+            | store::Error::Again(cause)
+            | store::Error::Locked(cause) => Self::unavailable(cause),
+            error @ (store::Error::Inconsistent { .. } | store::Error::Bug(_)) => {
+                Self::internal(error.to_string())
             }
-            store::Error::Bug(cause) => Self::internal(cause),
         }
     }
 }

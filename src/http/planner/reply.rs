@@ -5,6 +5,8 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde::Serialize;
 
+use crate::model::Bug;
+
 /// The header that says how good a plan is.
 const QUALITY: HeaderName = HeaderName::from_static("berth-plan");
 
@@ -21,8 +23,9 @@ impl Reply {
     /// 200 with a view as JSON.
     pub(super) fn json(view: &impl Serialize) -> Self {
         // Views are plain data with text keys, which can always be written.
-        let json = Some(serde_json::to_vec(view).unwrap_or_default());
-        Self { status: StatusCode::OK, json, allow: None, quality: None }
+        let json = serde_json::to_vec(view)
+            .unwrap_or_else(|error| Bug::raise(format!("a view cannot be written: {error}")));
+        Self { status: StatusCode::OK, json: Some(json), allow: None, quality: None }
     }
 
     /// 201 with a view as JSON.
@@ -55,12 +58,18 @@ impl Reply {
             let json = HeaderValue::from_static("application/json");
             headers.insert(header::CONTENT_TYPE, json);
         }
-        if let Some(Ok(allow)) = self.allow.map(HeaderValue::try_from) {
-            headers.insert(header::ALLOW, allow);
+        if let Some(allow) = self.allow {
+            headers.insert(header::ALLOW, value(&allow));
         }
-        if let Some(Ok(quality)) = self.quality.map(HeaderValue::try_from) {
-            headers.insert(QUALITY, quality);
+        if let Some(quality) = self.quality {
+            headers.insert(QUALITY, value(&quality));
         }
         response
     }
+}
+
+/// The value of a header. Ours can always be written.
+fn value(text: &str) -> HeaderValue {
+    HeaderValue::try_from(text)
+        .unwrap_or_else(|error| Bug::raise(format!("{text:?} in a header: {error}")))
 }

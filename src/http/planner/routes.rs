@@ -1,4 +1,4 @@
-//! The whole API as one table: path, who may ask, methods, handlers.
+//! The whole API as one table: path, methods, the rules they are under, handlers.
 //!
 //! `Allow` lists the methods of a path as they stand here.
 
@@ -12,65 +12,124 @@ use super::call::Call;
 use super::problem::Problem;
 use super::reply::Reply;
 use super::{groups, placements, plans, status, versions};
+use crate::policy::{Rule, planning as rule};
 
 /// The API.
 pub(super) static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    vec![
-        at("/", Access::Anybody, [get(versions::root)]),
-        at("/v1", Access::Project, [get(versions::endpoints)]),
-        at("/v1/groups", Access::Admin, [get(groups::list), post(groups::create)]),
+    let mut table = vec![
+        at("/", Access::Anybody, [get(&[], versions::root)]),
+        at("/v1", Access::Project, [get(&[], versions::endpoints)]),
+    ];
+    table.extend(groups());
+    table.extend(placements());
+    table.extend(plans());
+    table.push(at(
+        "/v1/status",
+        Access::Project,
+        [head(&[rule::STATUS_SHOW], status::check), get(&[rule::STATUS_SHOW], status::show)],
+    ));
+    table
+});
+
+fn groups() -> [Route; 4] {
+    [
+        at(
+            "/v1/groups",
+            Access::Project,
+            [get(&[rule::GROUPS_LIST], groups::list), post(&[rule::GROUPS_CREATE], groups::create)],
+        ),
         at(
             "/v1/groups/{group}",
-            Access::Admin,
-            [get(groups::show), put(groups::update), delete(groups::delete)],
+            Access::Project,
+            [
+                get(&[rule::GROUPS_SHOW], groups::show),
+                put(&[rule::GROUPS_UPDATE], groups::update),
+                delete(&[rule::GROUPS_DELETE], groups::delete),
+            ],
         )
         .of_item(groups::exists),
         at(
             "/v1/groups/{group}/members",
-            Access::Admin,
-            [put(groups::add_members), delete(groups::remove_members)],
+            Access::Project,
+            [
+                put(&[rule::MEMBERS_ADD], groups::add_members),
+                delete(&[rule::MEMBERS_REMOVE], groups::remove_members),
+            ],
         )
         .of_item(groups::exists),
         at(
             "/v1/groups/{group}/members/{member}",
-            Access::Admin,
-            [get(groups::show_member), delete(groups::remove_member)],
+            Access::Project,
+            [
+                get(&[rule::MEMBERS_SHOW], groups::show_member),
+                delete(&[rule::MEMBERS_REMOVE], groups::remove_member),
+            ],
         )
         .of_item(groups::member_exists),
-        at("/v1/placements", Access::Project, [get(placements::list), post(placements::recommend)]),
+    ]
+}
+
+fn placements() -> [Route; 2] {
+    [
+        at(
+            "/v1/placements",
+            Access::Project,
+            [
+                get(&[rule::PLACEMENTS_LIST], placements::list),
+                post(&[rule::PLACEMENTS_RECOMMEND], placements::recommend).planned(),
+            ],
+        ),
         at(
             "/v1/placements/{placement}",
             Access::Project,
-            [get(placements::show), post(placements::reserve), delete(placements::delete)],
+            [
+                get(&[rule::PLACEMENTS_SHOW], placements::show),
+                post(&[rule::PLACEMENTS_RESERVE], placements::reserve).planned(),
+                delete(&[rule::PLACEMENTS_DELETE], placements::delete).planned(),
+            ],
         )
         .of_item(placements::exists),
-        at("/v1/plans", Access::Project, [get(plans::list), post(plans::create)]),
+    ]
+}
+
+fn plans() -> [Route; 2] {
+    [
+        at(
+            "/v1/plans",
+            Access::Project,
+            [
+                get(&[rule::PLANS_LIST], plans::list),
+                post(&[rule::PLANS_CREATE], plans::create).planned(),
+            ],
+        ),
         at(
             "/v1/plans/{plan}",
             Access::Project,
-            [get(plans::show), put(plans::update), delete(plans::delete)],
+            [
+                get(&[rule::PLANS_SHOW], plans::show),
+                put(&[rule::PLANS_UPDATE, rule::PLANS_MIGRATE], plans::update).planned(),
+                delete(&[rule::PLANS_DELETE], plans::delete),
+            ],
         )
         .of_item(plans::exists),
-        at("/v1/status", Access::Project, [head(status::check), get(status::show)]),
     ]
-});
+}
 
-/// Who may ask. Everybody else is told that authentication is needed, and nothing more.
+/// Who is answered, before rules are asked. Everybody else is told that authentication is needed,
+/// and nothing more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     /// Also who is not known.
     Anybody,
     /// Who asks for a project.
     Project,
-    /// Who asks for a project as an administrator.
-    Admin,
 }
 
 /// A path with what answers it.
 pub(super) struct Route {
     /// As it is written, with `{name}` for a part that varies.
     pub(super) path: &'static str,
-    /// Who may ask.
+    /// Who is answered.
     pub(super) access: Access,
     /// In the order of `Allow`.
     pub(super) rows: Vec<Row>,
@@ -82,8 +141,13 @@ pub(super) struct Route {
 pub(super) struct Row {
     /// The method.
     pub(super) method: Method,
+    /// The rules that it may be under: one of them has to let the caller pass. None: nobody is asked.
+    /// Where there are several, the handler knows which it is.
+    pub(super) rules: &'static [Rule],
     /// Whether a JSON object is needed.
     pub(super) takes_body: bool,
+    /// Whether places may be looked for: then it counts among what its project has planned at once.
+    pub(super) plans: bool,
     /// What answers.
     pub(super) handler: Handler,
 }
@@ -117,51 +181,59 @@ impl Route {
     }
 }
 
-fn row<F, A>(method: Method, handler: F) -> Row
+impl Row {
+    /// The same, where places may be looked for.
+    fn planned(self) -> Self {
+        Self { plans: true, ..self }
+    }
+}
+
+fn row<F, A>(method: Method, rules: &'static [Rule], handler: F) -> Row
 where
     F: Fn(Call) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Reply, Problem>> + Send + 'static,
 {
     let takes_body = method == Method::POST || method == Method::PUT;
-    Row { method, takes_body, handler: Box::new(move |call| Box::pin(handler(call))) }
+    let handler: Handler = Box::new(move |call| Box::pin(handler(call)));
+    Row { method, rules, takes_body, plans: false, handler }
 }
 
-fn get<F, A>(handler: F) -> Row
+fn get<F, A>(rules: &'static [Rule], handler: F) -> Row
 where
     F: Fn(Call) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Reply, Problem>> + Send + 'static,
 {
-    row(Method::GET, handler)
+    row(Method::GET, rules, handler)
 }
 
-fn head<F, A>(handler: F) -> Row
+fn head<F, A>(rules: &'static [Rule], handler: F) -> Row
 where
     F: Fn(Call) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Reply, Problem>> + Send + 'static,
 {
-    row(Method::HEAD, handler)
+    row(Method::HEAD, rules, handler)
 }
 
-fn post<F, A>(handler: F) -> Row
+fn post<F, A>(rules: &'static [Rule], handler: F) -> Row
 where
     F: Fn(Call) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Reply, Problem>> + Send + 'static,
 {
-    row(Method::POST, handler)
+    row(Method::POST, rules, handler)
 }
 
-fn put<F, A>(handler: F) -> Row
+fn put<F, A>(rules: &'static [Rule], handler: F) -> Row
 where
     F: Fn(Call) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Reply, Problem>> + Send + 'static,
 {
-    row(Method::PUT, handler)
+    row(Method::PUT, rules, handler)
 }
 
-fn delete<F, A>(handler: F) -> Row
+fn delete<F, A>(rules: &'static [Rule], handler: F) -> Row
 where
     F: Fn(Call) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Reply, Problem>> + Send + 'static,
 {
-    row(Method::DELETE, handler)
+    row(Method::DELETE, rules, handler)
 }

@@ -143,9 +143,16 @@ impl Check {
 
 /// What keeps a value from being a text of at most so many characters.
 pub(super) fn text_fault(value: &Value, most: usize) -> Option<String> {
-    let Some(text) = value.as_str() else { return Some("not of type string".to_owned()) };
-    let long = text.chars().nth(most).is_some();
-    long.then(|| format!("longer than {most} characters"))
+    read_text(value, most).err()
+}
+
+/// A text of at most so many characters, or what keeps the value from being one.
+pub(super) fn read_text(value: &Value, most: usize) -> Result<&str, String> {
+    let text = value.as_str().ok_or("not of type string")?;
+    if text.chars().nth(most).is_some() {
+        return Err(format!("longer than {most} characters"));
+    }
+    Ok(text)
 }
 
 /// A value as an explanation shows it.
@@ -159,10 +166,12 @@ pub(super) fn shown(value: &Value) -> String {
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_MAX) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
+    let mut rest = text.chars();
+    let mut shown: String = rest.by_ref().take(SHOWN_MAX).collect();
+    if rest.next().is_some() {
+        shown.push_str("...");
     }
+    shown
 }
 
 /// Whether a NUL, which cannot be stored, is anywhere in it.

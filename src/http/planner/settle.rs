@@ -2,26 +2,29 @@
 //! faster, as long as there is time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use uuid::Uuid;
 
+use super::aside;
 use super::document::{self, Document};
 use super::draft::{Current, Draft};
-use super::ledger;
+use super::ledger::{self, Unbooked};
 use super::problem::Problem;
-use super::template::{self, Template};
+use super::template::Template;
 use super::wishes::Wish;
 use crate::http::app::App;
-use crate::model::Refusal;
-use crate::planner::flavor::Flavor;
+use crate::http::turns::{Asker, Turn};
+use crate::http::watch::Watch;
+use crate::model::{Bug, Refusal};
 use crate::planner::stack::{Server, Stack, Surroundings};
 use crate::planner::topology::Topology;
 use crate::planner::{Answer, Failure, places};
+use crate::store;
 use crate::store::planner::booking::Booking;
-use crate::store::planner::plans::{PlanRow, Standing, Wanted};
-use crate::store::{self, Store};
+use crate::store::planner::plans::{Meant, PlanRow, Scope, Standing, Wanted};
 use crate::world::World;
 
 /// How much longer than the search for places it may take to say why there are none.
@@ -44,6 +47,59 @@ pub(super) struct Terms {
     pub(super) budget: Duration,
     /// Whether nothing is written.
     pub(super) dry_run: bool,
+    /// Whose turns it takes.
+    pub(super) asker: Asker,
+}
+
+/// The time of a plan. It begins with the first turn, and does not run while the plan waits for
+/// another one.
+#[derive(Debug)]
+struct Time {
+    terms: Terms,
+    watch: Watch,
+    /// When it ends; `None` before the first turn.
+    deadline: Option<Instant>,
+    /// How much longer the plan may wait for turns.
+    wait: Duration,
+    /// What was said the last time that others were faster.
+    overtaken: Option<String>,
+}
+
+impl Time {
+    fn new(app: &App, terms: Terms) -> Self {
+        let wait = app.options.planner.turn_wait;
+        Self { terms, watch: app.watch.clone(), deadline: None, wait, overtaken: None }
+    }
+
+    /// A turn at finding places, and when the search for them has to end.
+    async fn turn(&mut self, app: &App) -> Result<(Turn, Instant), Problem> {
+        let began = Instant::now();
+        let turn = tokio::time::timeout(self.wait, app.plan_turns.turn(self.terms.asker)).await;
+        let turn = match turn {
+            Ok(Ok(turn)) => turn,
+            Ok(Err(crowded)) => return Err(no_turn(&crowded.to_string())),
+            Err(_) => return Err(no_turn("too many plans are made at present")),
+        };
+        let waited = began.elapsed();
+        self.wait = self.wait.saturating_sub(waited);
+        let deadline = match self.deadline {
+            None => self.watch.now() + self.terms.budget,
+            Some(deadline) => deadline + waited,
+        };
+        self.deadline = Some(deadline);
+        Ok((turn, deadline))
+    }
+
+    /// Whether the time is up. A plan that needs no turn has its time from the first look on.
+    fn is_up(&mut self) -> bool {
+        let now = self.watch.now();
+        now >= *self.deadline.get_or_insert(now + self.terms.budget)
+    }
+}
+
+fn no_turn(why: &str) -> Problem {
+    Problem::unavailable(why)
+        .explained(format!("Ostro error: the plan did not come to its turn: {why}; try again"))
 }
 
 /// A plan that does not exist yet.
@@ -61,17 +117,17 @@ pub(super) async fn create(
     proposal: Proposal<'_>,
     terms: Terms,
 ) -> Result<Option<Settled>, Problem> {
-    let deadline = Instant::now() + terms.budget;
+    let mut time = Time::new(app, terms);
     let Proposal { plan, document, template } = proposal;
     loop {
         // First, so that whoever changes a group from now on is noticed.
         let stored = app.store.groups().await?;
         let draft = Draft::new(plan.clone(), document.clone(), template, &stored)?;
-        match attempt(app, draft, deadline, terms).await? {
+        match attempt(app, draft, &mut time).await? {
             Attempt::Done(settled) => return Ok(Some(*settled)),
             Attempt::Exists => return Ok(None),
-            Attempt::Overtaken(why) if Instant::now() >= deadline => return Err(overtaken(&why)),
-            Attempt::Overtaken(_) => {}
+            Attempt::Overtaken(why) if time.is_up() => return Err(overtaken(&why)),
+            Attempt::Overtaken(why) => time.overtaken = Some(why),
         }
     }
 }
@@ -89,39 +145,63 @@ pub(super) struct Change<'c> {
 pub(super) async fn change(
     app: &App,
     key: &str,
-    project: Option<&str>,
+    scope: Scope<'_>,
     wish: &Wish,
     terms: Terms,
 ) -> Result<Settled, Problem> {
-    rename(app, key, project, Change { wish, name: None }, terms).await
+    rename(app, key, scope, Change { wish, name: None }, terms).await
 }
 
 /// The same, with another name.
 pub(super) async fn rename(
     app: &App,
     key: &str,
-    project: Option<&str>,
+    scope: Scope<'_>,
     change: Change<'_>,
     terms: Terms,
 ) -> Result<Settled, Problem> {
     let Change { wish, name } = change;
-    let deadline = Instant::now() + terms.budget;
+    let mut time = Time::new(app, terms);
+    let wish = Arc::new(wish.clone());
     loop {
-        let current = current(app, key, project).await?;
-        let document = wish.document(&current);
-        let resources = document.as_ref().map(|document| &document.resources);
-        let flavors = flavors(&app.store, resources).await?;
-        let mut draft = wish.draft(&current, &flavors)?;
+        let current = current(app, key, scope, terms.asker).await?;
+        let mut draft = drafted(app, current, &wish, terms.asker).await?;
         if let Some(name) = name.filter(|name| *name != draft.plan.name) {
             name.clone_into(&mut draft.plan.name);
             draft.renamed = true;
         }
-        match attempt(app, draft, deadline, terms).await? {
+        match attempt(app, draft, &mut time).await? {
             Attempt::Done(settled) => return Ok(*settled),
-            Attempt::Overtaken(why) if Instant::now() >= deadline => return Err(overtaken(&why)),
-            Attempt::Overtaken(_) | Attempt::Exists => {}
+            Attempt::Overtaken(why) if time.is_up() => return Err(overtaken(&why)),
+            Attempt::Overtaken(why) => time.overtaken = Some(why),
+            Attempt::Exists => {}
         }
     }
+}
+
+/// The plan as a wish wants it to be.
+async fn drafted(
+    app: &App,
+    current: Current,
+    wish: &Arc<Wish>,
+    asker: Asker,
+) -> Result<Draft, Problem> {
+    let same = Arc::clone(wish);
+    let read = move || {
+        let document = same.document(&current);
+        let template = document.as_ref().map(Document::template).transpose()?;
+        let names = template.as_ref().map(document::flavors);
+        Ok((current, document, names))
+    };
+    let turn = aside::turn(app, asker).await?;
+    let (current, document, names) = aside::work(turn, read).await?;
+    let flavors = match names {
+        Some(names) => app.store.flavors_named(&names).await?,
+        None => Vec::new(),
+    };
+    let wish = Arc::clone(wish);
+    let turn = aside::turn(app, asker).await?;
+    aside::work(turn, move || wish.draft(&current, document, &flavors)).await
 }
 
 /// A host for one server of no plan.
@@ -134,46 +214,54 @@ pub(super) async fn recommend(
     let plan = new_plan("", "", ("", ""));
     let draft = Draft::new(plan, Document::default(), &Template::default(), &[])?;
     let draft = Draft { stack, ..draft };
+    let turn = Time::new(app, terms).turn(app).await?;
     let world = app.store.world().await?;
     let standing = app.store.standing(None, &[]).await?;
     let around = surroundings(&standing, app.options.planner.host_names);
-    let deadline = Instant::now() + terms.budget;
-    let (_, answer) = solve(app, &world, draft, around, deadline).await?;
+    let (_, answer) = solve(app, &world, draft, around, Some(turn)).await?;
     let placed = answer.and_then(|answer| answer.places.into_iter().next().flatten());
     Ok(placed.map(|placed| placed.host))
 }
 
-/// A plan as it stands, if the project may see it.
+/// The plan that a key means to who sees so much.
+pub(super) async fn meant(app: &App, key: &str, scope: Scope<'_>) -> Result<PlanRow, Problem> {
+    match app.store.plan(key, scope).await? {
+        Meant::Plan(plan) => Ok(*plan),
+        Meant::Nothing => Err(Problem::not_found("Plan not found")),
+        Meant::Several(plans) => {
+            let plans: Vec<String> = plans.iter().map(Uuid::to_string).collect();
+            Err(Problem::conflict(format!(
+                "Valet error: Several projects have a plan for stack '{key}'; name one by its own \
+                 id: {}",
+                plans.join(", ")
+            )))
+        }
+    }
+}
+
+/// The same as it stands.
 pub(super) async fn current(
     app: &App,
     key: &str,
-    project: Option<&str>,
+    scope: Scope<'_>,
+    asker: Asker,
 ) -> Result<Current, Problem> {
-    let missing = || Problem::not_found("Plan not found");
-    let plan = app.store.plan(key).await?.ok_or_else(missing)?;
-    if project.is_some_and(|project| project != plan.project) {
-        return Err(missing());
-    }
+    let turn = aside::turn(app, asker).await?;
+    let plan = meant(app, key, scope).await?;
     let wanted = Wanted { plan: Some(plan.id), ..Wanted::default() };
     let placements = app.store.placements(&wanted).await?;
     let (leaving, placements) = placements.into_iter().partition(|it| it.leaving);
     let stored = app.store.groups().await?;
-    let document = Document::read(&plan.document)?;
-    let template = document.template()?;
     // Last, so that it knows every provider that something is held on.
     let world = app.store.world().await?;
-    let topology = Topology::of(&world, app.options.planner.host_names);
-    Ok(Current { plan, document, template, placements, leaving, stored, world, topology })
-}
-
-/// The flavors that resources name.
-pub(super) async fn flavors(
-    store: &Store,
-    resources: Option<&super::schema::Object>,
-) -> Result<Vec<Flavor>, Problem> {
-    let Some(resources) = resources else { return Ok(Vec::new()) };
-    let names = document::flavors(&template::read(resources)?);
-    Ok(store.flavors_named(&names).await?)
+    let host_names = app.options.planner.host_names;
+    aside::work(turn, move || {
+        let document = Document::read(&plan.document)?;
+        let template = document.template()?;
+        let topology = Topology::of(&world, host_names);
+        Ok(Current { plan, document, template, placements, leaving, stored, world, topology })
+    })
+    .await
 }
 
 enum Attempt {
@@ -184,19 +272,16 @@ enum Attempt {
     Exists,
 }
 
-async fn attempt(
-    app: &App,
-    draft: Draft,
-    deadline: Instant,
-    terms: Terms,
-) -> Result<Attempt, Problem> {
+async fn attempt(app: &App, draft: Draft, time: &mut Time) -> Result<Attempt, Problem> {
+    // First, so that who waits holds nothing, and finds the world as it is then.
+    let turn = if draft.needs_turn() { Some(time.turn(app).await?) } else { None };
     let plan = draft.exists.then_some(draft.plan.id);
     let groups = ledger::groups(&draft);
     let standing = app.store.standing(plan, &groups).await?;
     let mut around = surroundings(&standing, app.options.planner.host_names);
     around.known = groups.iter().copied().collect();
     let world = app.store.world().await?;
-    let (draft, answer) = match solve(app, &world, draft, around, deadline).await {
+    let (mut draft, mut answer) = match solve(app, &world, draft, around, turn).await {
         // Who was a stranger in the world may have been let in, or have left, since that was read.
         Err(why)
             if why.status == StatusCode::CONFLICT
@@ -204,16 +289,32 @@ async fn attempt(
         {
             return Ok(Attempt::Overtaken(why.explanation));
         }
+        // It was others who used the time up.
+        Err(why) if why.status == StatusCode::SERVICE_UNAVAILABLE => {
+            return Err(time.overtaken.as_deref().map_or(why, overtaken));
+        }
         solved => solved?,
     };
     let hosts = ledger::hosts(&draft, answer.as_ref(), &world, app.options.planner.host_names);
-    if !terms.dry_run {
-        let booking = ledger::booking(&draft, answer.as_ref(), &world);
-        let booked = commit(app, booking).await;
+    if !time.terms.dry_run {
+        let turn = aside::turn(app, time.terms.asker).await?;
+        let booking;
+        (draft, answer, booking) = aside::work(turn, move || {
+            let booking = ledger::booking(&draft, answer.as_ref(), &world);
+            Ok((draft, answer, booking))
+        })
+        .await?;
+        let booking = match booking {
+            Ok(booking) => booking,
+            Err(Unbooked::Changed(why)) => return Ok(Attempt::Overtaken(why)),
+            Err(Unbooked::Wrong(bug)) => return Err(bug.into()),
+        };
+        let caps = Some(app.options.planner.caps);
+        let booked = commit(app, booking.map(|booking| Booking { caps, ..booking })).await;
         if let Err(store::Error::Refused(Refusal::PlanExists(_))) = booked {
             return Ok(Attempt::Exists);
         }
-        if let Some(why) = overtaking(booked)? {
+        if let Some(why) = overtaking(booked, answer.is_some())? {
             return Ok(Attempt::Overtaken(why));
         }
     }
@@ -227,16 +328,21 @@ async fn commit(app: &App, booking: Option<Booking>) -> store::Result<()> {
     }
 }
 
-/// What the refusal of a booking says, if the places may be taken elsewhere.
+/// What the refusal of a booking says, if another attempt may do better. Where no place was `chosen`,
+/// there are no others to choose, so what does not fit there is final.
 #[expect(clippy::wildcard_enum_match_arm, reason = "every other refusal is final")]
-fn overtaking(booked: store::Result<()>) -> Result<Option<String>, Problem> {
+fn overtaking(booked: store::Result<()>, chosen: bool) -> Result<Option<String>, Problem> {
     match booked {
         Ok(()) => Ok(None),
         Err(store::Error::Refused(why)) => match why {
             Refusal::CapacityExceeded { .. }
             | Refusal::ConstraintsViolated { .. }
             | Refusal::InvalidInventory { .. }
-            | Refusal::AllocationProviderNotFound(_)
+                if chosen =>
+            {
+                Ok(Some(why.to_string()))
+            }
+            Refusal::AllocationProviderNotFound(_)
             | Refusal::ClassNotFound(_)
             | Refusal::Exclusive { .. }
             | Refusal::UnitTaken(_)
@@ -253,46 +359,71 @@ fn overtaken(why: &str) -> Problem {
     ))
 }
 
-/// Finds places, away from the threads that serve requests.
+/// Finds places in a turn, away from the threads that serve requests. Without a turn nobody is to be
+/// placed.
 async fn solve(
     app: &App,
     world: &Arc<World>,
     draft: Draft,
     around: Surroundings,
-    deadline: Instant,
+    turn: Option<(Turn, Instant)>,
 ) -> Result<(Draft, Option<Answer>), Problem> {
-    if !draft.is_open() {
-        return Ok((draft, None));
-    }
+    let Some((turn, deadline)) = turn else { return Ok((draft, None)) };
     let world = Arc::clone(world);
-    let turn = Arc::clone(&app.search_turns).acquire_owned().await;
+    let watch = app.watch.clone();
+    let (_waits, gone) = waits();
     let work = tokio::task::spawn_blocking(move || {
-        let solved = try_places(&world, draft, &around, deadline);
+        let is_up = |grace| gone.load(Ordering::Relaxed) || watch.now() >= deadline + grace;
+        let solved = try_places(&world, draft, &around, &is_up);
         drop(turn);
         solved
     });
     let solved = work.await.map_err(|panic| Problem::internal(format!("the planner: {panic}")))?;
     let (draft, outcome) = solved;
-    outcome.map(|answer| (draft, Some(answer))).map_err(failed)
+    outcome.map(|answer| (draft, answer)).map_err(failed)
 }
 
+/// Somebody waits for an answer, until this is dropped.
+struct Waits(Arc<AtomicBool>);
+
+/// The sign that somebody waits, and where it is seen that nobody does any more.
+fn waits() -> (Waits, Arc<AtomicBool>) {
+    let gone = Arc::default();
+    (Waits(Arc::clone(&gone)), gone)
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Finds places; `is_up` says whether the time is up that is given and some grace.
 fn try_places(
     world: &Arc<World>,
     mut draft: Draft,
     around: &Surroundings,
-    deadline: Instant,
-) -> (Draft, Result<Answer, Failure>) {
-    let mut is_up = || Instant::now() >= deadline;
-    let mut is_over = || Instant::now() >= deadline + GRACE;
-    let outcome = places(world, &draft.stack, around, &mut is_up, &mut is_over);
+    is_up: &dyn Fn(Duration) -> bool,
+) -> (Draft, Result<Option<Answer>, Failure>) {
+    let topology = Topology::of(world, around.racks_by_names);
+    if let Err(why) = draft.complete(world, &topology) {
+        let why = draft.stack.words(why);
+        return (draft, Err(Failure::Senseless(why)));
+    }
+    if !draft.is_open() {
+        return (draft, Ok(None));
+    }
+    let mut is_time_up = || is_up(Duration::ZERO);
+    let mut is_time_over = || is_up(GRACE);
+    let outcome = places(world, &draft.stack, around, &mut is_time_up, &mut is_time_over);
     if !draft.may_give_way || !matches!(outcome, Err(Failure::NoPlaces(_))) {
-        return (draft, outcome);
+        return (draft, outcome.map(Some));
     }
     for (server, slot) in draft.stack.servers.iter_mut().zip(&draft.slots) {
         server.fixed = server.fixed && slot.is_reserved();
     }
-    let second = places(world, &draft.stack, around, &mut is_up, &mut is_over);
-    (draft, second.or(outcome))
+    let second = places(world, &draft.stack, around, &mut is_time_up, &mut is_time_over);
+    (draft, second.or(outcome).map(Some))
 }
 
 /// What is said of a plan for which there are no places.
@@ -302,10 +433,12 @@ fn failed(failure: Failure) -> Problem {
             let detail = why.demands.iter().map(super::views::demand).collect();
             Problem::conflict(format!("Ostro error: {}", why.sentence)).detail(detail)
         }
-        Failure::OutOfTime => Problem::conflict(
-            "Ostro error: no places were found within the time there was; allow more with `timeout`",
+        Failure::OutOfTime => Problem::unavailable("the time of a plan was up").explained(
+            "Ostro error: no places were found within the time there was, and it is not known \
+             whether there are any; allow more with `timeout`",
         ),
-        Failure::Senseless(why) | Failure::Unknown(why) => {
+        Failure::Broken(why) => Bug::new(format!("the planner: {why}")).into(),
+        Failure::Senseless(why) | Failure::Unknown(why) | Failure::TooLarge(why) => {
             Problem::bad_request(format!("Valet error: {why}"))
         }
     }

@@ -5,21 +5,23 @@ use serde_json::{Value, json};
 use super::call::Call;
 use super::problem::Problem;
 use super::reply::Reply;
-use crate::http::app::App;
 use crate::store;
 
 /// `HEAD /v1/status`
 pub(super) async fn check(call: Call) -> Result<Reply, Problem> {
-    status(&call.app).await.map(|_| Reply::no_content())
+    status(&call).await.map(|_| Reply::no_content())
 }
 
 /// `GET /v1/status`
 pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
-    status(&call.app).await.map(|status| Reply::json(&status))
+    status(&call).await.map(|status| Reply::json(&status))
 }
 
-async fn status(app: &App) -> Result<Value, Problem> {
-    let kept = app.store.planner_counts().await.map_err(|error| down("ostro", &error))?;
+/// Of plans and placements, those are counted that the caller sees.
+async fn status(call: &Call) -> Result<Value, Problem> {
+    let app = &call.app;
+    let kept = app.store.planner_counts(call.only_project()).await;
+    let kept = kept.map_err(|error| down("ostro", &error))?;
     let world = app.store.world().await.map_err(|error| down("placement", &error))?;
     let well = |resources: Value| json!({"status": {"type": "ok", "message": "ping"}, "resources": resources});
     Ok(json!({"status": {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value};
 
 use super::problem::Problem;
-use super::schema::{NAME_MAX, Object, text_fault};
+use super::schema::{NAME_MAX, Object, read_text, text_fault};
 use crate::plan::Level;
 use crate::plan::groups::Kind;
 use crate::planner::group::{kind_named, level_named};
@@ -31,6 +31,13 @@ pub(super) struct Template {
     pub(super) servers: Vec<ServerEntry>,
     /// In the order of the request.
     pub(super) groups: Vec<GroupEntry>,
+}
+
+impl Template {
+    /// The servers by their ids as they are compared.
+    pub(super) fn by_key(&self) -> HashMap<&str, &ServerEntry> {
+        self.servers.iter().map(|server| (server.key.as_str(), server)).collect()
+    }
 }
 
 /// A server.
@@ -267,9 +274,9 @@ impl Properties<'_> {
     fn text(&self, key: &str) -> Result<Option<String>, Problem> {
         match self.properties.get(key) {
             None | Some(Value::Null) => Ok(None),
-            Some(value) => match (value.as_str(), text_fault(value, NAME_MAX)) {
-                (Some(text), None) => Ok(Some(text.to_owned())),
-                (_, fault) => Err(wrong(self.id, &format!("{key}: {}", fault.unwrap_or_default()))),
+            Some(value) => match read_text(value, NAME_MAX) {
+                Ok(text) => Ok(Some(text.to_owned())),
+                Err(fault) => Err(wrong(self.id, &format!("{key}: {fault}"))),
             },
         }
     }
@@ -361,9 +368,9 @@ impl Properties<'_> {
 
 fn texts(id: &str, key: &str, list: &Value) -> Result<Vec<String>, Problem> {
     let list = list.as_array().ok_or_else(|| wrong(id, &format!("{key}: not of type array")))?;
-    let text = |value: &Value| match (value.as_str(), text_fault(value, NAME_MAX)) {
-        (Some(text), None) => Ok(text.to_owned()),
-        (_, fault) => Err(wrong(id, &format!("{key}: {}", fault.unwrap_or_default()))),
+    let text = |value: &Value| match read_text(value, NAME_MAX) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(fault) => Err(wrong(id, &format!("{key}: {fault}"))),
     };
     list.iter().map(text).collect()
 }
@@ -373,9 +380,8 @@ fn references(id: &str, list: &Value) -> Result<Vec<String>, Problem> {
     let list = list.as_array().ok_or_else(|| wrong(id, "resources: not of type array"))?;
     let reference = |value: &Value| {
         let inner = value.get("get_resource").unwrap_or(value);
-        let text = inner.as_str().filter(|_| text_fault(inner, NAME_MAX).is_none());
-        let text = text.map(str::to_owned);
-        text.ok_or_else(|| wrong(id, "resources: must be ids or names of resources"))
+        let wrong = |_| wrong(id, "resources: must be ids or names of resources");
+        read_text(inner, NAME_MAX).map(str::to_owned).map_err(wrong)
     };
     list.iter().map(reference).collect()
 }

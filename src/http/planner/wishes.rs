@@ -1,13 +1,16 @@
 //! What requests want of a plan: each makes a draft of the plan as it stands.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::document::Document;
-use super::draft::{Current, Draft};
+use super::draft::{Current, Draft, Pending};
 use super::problem::Problem;
 use super::schema::Object;
+use crate::model::Bug;
 use crate::planner::flavor::Flavor;
 use crate::planner::ids::canonical;
+use crate::planner::stack::HostNames;
 
 /// What a request wants of a plan that exists.
 #[derive(Clone, Debug)]
@@ -53,13 +56,18 @@ pub(super) enum Wish {
 }
 
 impl Wish {
-    /// The plan as it is to be.
-    pub(super) fn draft(&self, current: &Current, flavors: &[Flavor]) -> Result<Draft, Problem> {
+    /// The plan as it is to be; `document` is [what it is asked for](Self::document).
+    pub(super) fn draft(
+        &self,
+        current: &Current,
+        document: Option<Document>,
+        flavors: &[Flavor],
+    ) -> Result<Draft, Problem> {
         match self {
             Self::Repeat { locations } => repeat(current, locations.as_ref()),
             Self::Add { .. } | Self::Replace(_) => {
-                let document = self.document(current).unwrap_or_else(|| current.document.clone());
-                change(current, document, flavors)
+                let missing = || Bug::new("a plan gets other resources, and nobody says which");
+                change(current, document.ok_or_else(missing)?, flavors)
             }
             Self::Migrate { server, excluded, locations, with_mates } => {
                 let mut draft = migrate(current, server, excluded, *with_mates)?;
@@ -90,12 +98,7 @@ impl Wish {
         match self {
             Self::Add { resources, update } => {
                 // What the plan has is as the plan has it.
-                let known = |id: &str| {
-                    document.resources.keys().any(|known| canonical(known) == canonical(id))
-                };
-                let new = resources.iter().filter(|(id, _)| !known(id));
-                let new: Object = new.map(|(id, it)| (id.clone(), it.clone())).collect();
-                document.put(&new);
+                document.put_new(resources);
                 document.put(update);
             }
             Self::Replace(resources) => document.resources.clone_from(resources),
@@ -112,8 +115,10 @@ fn repeat(current: &Current, locations: Option<&Vec<String>>) -> Result<Draft, P
         Some(_) => Document { locations: locations.cloned(), ..current.document.clone() },
         None => current.document.clone(),
     };
+    document.check_length()?;
     let mut draft = current.reduced(document, &current.template)?;
     let Some(locations) = locations else { return Ok(draft) };
+    let locations: HashSet<&String> = locations.iter().collect();
     let is_within = |slot: &super::draft::Slot| {
         let at = slot.row.as_ref().and_then(|row| current.location(row));
         at.is_some_and(|at| locations.contains(&at))
@@ -147,21 +152,15 @@ fn migrate(
         Problem::bad_request(format!("Valet error: Unknown resource or orchestration id: {server}"))
     })?;
     draft.leave_lost(Some(at));
-    let movers = if with_mates { draft.stack.mates(at) } else { BTreeSet::from([at]) };
+    let excluded: HostNames = Arc::new(excluded.iter().cloned().collect());
+    draft.moves(at, &excluded);
     let home = draft.slots.get(at).and_then(|slot| slot.row.as_ref());
     let home = home.and_then(|row| current.location(row));
-    for mover in movers {
-        let (Some(server), Some(slot)) =
-            (draft.stack.servers.get_mut(mover), draft.slots.get_mut(mover))
-        else {
-            continue;
-        };
-        server.fixed = false;
-        server.excluded = excluded.to_vec();
-        if mover == at {
-            server.excluded.extend(home.clone());
-        }
-        slot.unlock = true;
+    if let (Some(server), Some(home)) = (draft.stack.servers.get_mut(at), home) {
+        server.excluded.push(Arc::new(HashSet::from([home])));
+    }
+    if with_mates {
+        draft.pending = Some(Pending::Mates { of: at, excluded });
     }
     Ok(draft)
 }
@@ -210,7 +209,7 @@ fn reserve(
 /// have spoken, so what the plan was once told does not count any more.
 fn limit(draft: &mut Draft, at: usize, locations: &[String]) {
     if let Some(server) = draft.stack.servers.get_mut(at) {
-        server.locations = vec![locations.to_vec()];
+        server.locations = vec![Arc::new(locations.iter().cloned().collect())];
     }
 }
 

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::{Conflict, Cost, Host, Level, Pool, Problem, Rule, Server, Way, Ways, explain};
-use super::{broken, never, placed};
+use super::super::{
+    Clock, Conflict, Cost, Host, Level, Outcome, Pool, Problem, Rule, Server, Way, Ways, explain,
+    explain_by, solve_by,
+};
+use super::{broken, hosts_of, is_drawn, never, placed};
 
 /// The least cost of all placements, by trying every one.
 fn exhaustive(problem: &Problem) -> Option<Cost> {
@@ -118,7 +121,7 @@ fn sizes() -> impl Strategy<Value = Vec<Size>> {
 /// The pools, the first two of which are shared, and for each size the ways on each host.
 fn pools_and_ways(trees: &[Tree], sizes: &[Size], shared: [u64; 2]) -> (Vec<Pool>, Vec<Ways>) {
     let mut pools: Vec<Pool> = shared.map(|free| Pool { class: 1, free }).to_vec();
-    let mut ways: Vec<Ways> = vec![Vec::new(); sizes.len()];
+    let mut ways: Vec<Vec<Vec<Way>>> = vec![Vec::new(); sizes.len()];
     for tree in trees {
         let from = pools.len();
         pools.extend(tree.nodes.iter().map(|free| Pool { class: 0, free: *free }));
@@ -145,7 +148,7 @@ fn pools_and_ways(trees: &[Tree], sizes: &[Size], shared: [u64; 2]) -> (Vec<Pool
             ways.push(here);
         }
     }
-    (pools, ways)
+    (pools, ways.into_iter().map(Ways::from).collect())
 }
 
 /// Ways of two sizes that draw on any pools, most of which several hosts draw on.
@@ -153,6 +156,7 @@ fn any_ways(hosts: usize) -> impl Strategy<Value = (Vec<Pool>, Vec<Ways>)> {
     let pool = (0_usize..2, 0_u64..6).prop_map(|(class, free)| Pool { class, free });
     let way = prop::collection::vec((0_usize..5, 0_u64..3), 0..3).prop_map(Way);
     let ways = prop::collection::vec(prop::collection::vec(way, 0..4), hosts);
+    let ways = ways.prop_map(Ways::from);
     (prop::collection::vec(pool, 5), prop::collection::vec(ways, 2))
 }
 
@@ -189,7 +193,7 @@ fn problems() -> impl Strategy<Value = Problem> {
         );
         let server = server.prop_map(move |(ways, may_be_on, is_on, is_pinned)| {
             let Some(at) = is_on.filter(|_| is_pinned) else {
-                let may_be_on = may_be_on.unwrap_or_else(|| vec![true; hosts]);
+                let may_be_on = may_be_on.unwrap_or_else(|| vec![true; hosts]).into();
                 return Server { ways, may_be_on, is_on };
             };
             let here = |host: usize| if host == at { vec![Way::default()] } else { Vec::new() };
@@ -242,6 +246,37 @@ proptest! {
         let found = placed(&problem);
         prop_assert_eq!(found.as_ref().map(|it| it.cost), exhaustive(&problem));
         prop_assert_eq!(found, placed(&problem));
+    }
+
+    /// Whenever its time is up, it stops at once and says nothing that is not so.
+    #[test]
+    fn cut_short_it_says_nothing_wrong(problem in problems(), looks_max in 0_usize..1500) {
+        let expected = placed(&problem);
+        let mut looks = 0;
+        let mut is_up = || {
+            looks += 1;
+            looks > looks_max
+        };
+        match solve_by(&problem, &mut Clock::restless(&mut is_up)) {
+            Outcome::Placed(found) => {
+                prop_assert_eq!(broken(&problem, &hosts_of(&found)), None);
+                prop_assert!(is_drawn(&problem, &found));
+                let best = expected.as_ref().map(|it| it.cost);
+                prop_assert!(best.is_some_and(|best| found.bound <= best && best <= found.cost));
+            }
+            Outcome::Impossible => prop_assert_eq!(expected.as_ref(), None),
+            Outcome::OutOfTime => prop_assert!(looks > looks_max),
+        }
+        if expected.is_none() {
+            looks = 0;
+            let mut is_up = || {
+                looks += 1;
+                looks > looks_max
+            };
+            let conflict = explain_by(&problem, &mut Clock::restless(&mut is_up));
+            let rest = part(&problem, &conflict.rules, &conflict.servers);
+            prop_assert_eq!(placed(&rest), None);
+        }
     }
 
     #[test]

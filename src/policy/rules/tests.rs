@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use super::{Caller, Denied, Override, Place, Rules, defaults};
-use crate::policy::{OPERATIONS, language, rule};
+use crate::policy::{OPERATIONS, PLANNING, language, rule};
 
 fn caller(roles: &[&str]) -> Caller {
     Caller {
@@ -32,6 +32,24 @@ fn the_defaults_can_be_read() {
         default.legacy.map(|legacy| language::parse(legacy).unwrap());
     }
     assert_eq!(OPERATIONS.len(), 33);
+}
+
+#[test]
+fn each_rule_of_the_planner_asks_for_its_roles() {
+    let rules = with(&[], false).unwrap();
+    let reads = ["list", "show"];
+    for operation in PLANNING {
+        let name = operation.name;
+        let own = [("project_id", Some("p"))];
+        let may = |roles: &[&str]| rules.passes(&caller(roles), &own, name);
+        let of_operators = ["groups", "all_projects", "migrate"].iter().any(|it| name.contains(it));
+        let is_read = reads.iter().any(|it| name.ends_with(it));
+        assert!(may(&["service"]) && may(&["Admin"]) && !may(&[]) && !may(&["other"]), "{name}");
+        assert_eq!(may(&["member"]), !of_operators, "{name}");
+        assert_eq!(may(&["reader"]), !of_operators && is_read, "{name}");
+        let other = [("project_id", Some("q"))];
+        assert!(!rules.passes(&caller(&["member", "reader"]), &other, name), "{name}");
+    }
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! What ordinary claims mean to plans, within the same transaction: a hold is handed over when the
 //! instance it was reserved for arrives, strangers are kept out of exclusive units, and a unit that
 //! its group has left is everybody's again.
+//!
+//! Any project may reserve for any id. Only the ticket of the project that claims counts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use uuid::Uuid;
 
+use super::projects::{Claimants, Projects};
 use super::units;
 use crate::model::ProviderId;
 use crate::model::claim::{Books, Claim};
@@ -13,34 +16,38 @@ use crate::model::exclusive::{Exclusivity, Keeper};
 use crate::store::change::Tx;
 use crate::store::claims::Locked;
 use crate::store::error::{Error, Result};
+use crate::store::owners::Newcomers;
 
-/// Consumers for whom placements are reserved, with the placement: it holds by its own id what they
-/// take over.
+/// Placements that are reserved for consumers: by the consumer and the key of the project that claims
+/// for it. A placement holds by its own id what the consumer takes over.
 #[derive(Clone, Debug, Default)]
 pub(in crate::store) struct Arrivals {
-    expected: BTreeMap<Uuid, Uuid>,
-    /// Those whose claims have been allowed.
+    expected: BTreeMap<(Uuid, i64), Uuid>,
+    /// Placements whose consumers have been allowed to claim.
     come: BTreeSet<Uuid>,
 }
 
 impl Arrivals {
-    /// Looks up what the planner has to do with what is locked; locks the holds, too.
-    pub(in crate::store) async fn find(tx: &mut Tx<'_>, locked: &mut Locked) -> Result<Self> {
+    /// Looks up what the planner has to do with the claims, whose needs are locked. The holds have been
+    /// locked with their instances.
+    pub(in crate::store) async fn find<'c>(
+        tx: &mut Tx<'_>,
+        locked: &mut Locked,
+        claims: impl IntoIterator<Item = &'c Claim>,
+        newcomers: &Newcomers,
+    ) -> Result<Self> {
+        if !locked.concern.planned && !locked.concern.kept {
+            return Ok(Self::default());
+        }
+        let claimants = Claimants::of(claims, newcomers);
         let mut arrivals = Self::default();
         if locked.concern.planned {
-            let consumers: Vec<Uuid> = locked.books.consumers.keys().copied().collect();
-            let rows = sqlx::query!(
-                r#"select id, ticket as "ticket!" from placements where ticket = any($1)"#,
-                &consumers
-            )
-            .fetch_all(&mut *tx.conn)
-            .await?;
-            arrivals.expected = rows.into_iter().map(|row| (row.ticket, row.id)).collect();
+            arrivals.expected = expected(tx, &claimants).await?;
             let holds: Vec<Uuid> = arrivals.expected.values().copied().collect();
-            locked.add(tx, &holds).await?;
+            locked.expect(tx, &holds).await?;
         }
         if locked.concern.kept {
-            locked.books.exclusivity = exclusivity(tx, &locked.books).await?;
+            locked.books.exclusivity = exclusivity(tx, &locked.books, &claimants).await?;
         }
         Ok(arrivals)
     }
@@ -48,19 +55,21 @@ impl Arrivals {
     /// The claims, and with those of instances that arrive the end of what is held for them, so that
     /// nothing counts twice.
     pub(in crate::store) fn with_holds(&self, claims: &[Claim]) -> Vec<Claim> {
-        let hold = |claim: &Claim| {
-            let hold = self.expected.get(&claim.consumer).filter(|_| !claim.wants.is_empty())?;
-            Some(Claim::giving_up(*hold))
-        };
-        claims.iter().cloned().chain(claims.iter().filter_map(hold)).collect()
+        let ends = claims.iter().filter_map(|claim| self.hold(claim)).map(Claim::giving_up);
+        claims.iter().cloned().chain(ends).collect()
     }
 
     /// Notes that claims have been allowed: whoever was expected has come, even if it goes again, or
     /// was elsewhere before.
     pub(in crate::store) fn note(&mut self, claims: &[Claim]) {
-        let come = claims.iter().filter(|claim| !claim.wants.is_empty());
-        let expected = come.filter(|claim| self.expected.contains_key(&claim.consumer));
-        self.come.extend(expected.map(|claim| claim.consumer));
+        let come: Vec<Uuid> = claims.iter().filter_map(|claim| self.hold(claim)).collect();
+        self.come.extend(come);
+    }
+
+    /// The placement that the claim takes over.
+    fn hold(&self, claim: &Claim) -> Option<Uuid> {
+        let hold = self.expected.get(&(claim.consumer, claim.owner.project));
+        hold.filter(|_| !claim.wants.is_empty()).copied()
     }
 
     /// Whether there are none.
@@ -78,13 +87,13 @@ impl Arrivals {
         if !locked.concern.planned {
             return Ok(());
         }
-        let arrived: Vec<Uuid> =
-            self.come.iter().filter_map(|uuid| self.expected.get(uuid)).copied().collect();
+        let arrived: Vec<Uuid> = self.come.iter().copied().collect();
         if !arrived.is_empty() {
             let handed_over = sqlx::query!(
                 "update placements set consumer = ticket, ticket = null, reserved = true,
                         expired_at = null
-                 where id = any($1) and ticket is not null",
+                 where id in (select id from placements where id = any($1) order by id for update)
+                   and ticket is not null",
                 &arrived
             )
             .execute(&mut *tx.conn)
@@ -97,7 +106,7 @@ impl Arrivals {
         }
         let concerned: Vec<Uuid> = consumers.keys().copied().collect();
         let groups = units::groups_of_consumers(tx, &concerned).await?;
-        units::release(tx, &groups).await
+        units::release(tx, &groups, locked).await
     }
 
     /// An instance that has come to another host than was planned is where it is; whoever looks for
@@ -109,7 +118,7 @@ impl Arrivals {
                 account.and_then(|it| if before { it.before.as_ref() } else { it.now.as_ref() });
             state.iter().flat_map(|it| it.holds.keys()).map(|(provider, _)| *provider).collect()
         };
-        for (instance, placement) in &self.expected {
+        for ((instance, _), placement) in &self.expected {
             let (planned, actual) = (places(placement, true), places(instance, false));
             if !planned.is_empty() && !actual.is_empty() && planned.is_disjoint(&actual) {
                 tracing::warn!(%placement, %instance, "the instance went elsewhere than was planned");
@@ -118,9 +127,43 @@ impl Arrivals {
     }
 }
 
-/// Which of the providers that are locked are kept for groups, and who is in those.
-pub(super) async fn exclusivity(tx: &mut Tx<'_>, books: &Books) -> Result<Exclusivity> {
-    let providers: Vec<i32> = books.providers.values().map(|shelf| shelf.id.0).collect();
+/// The placements that the claimants take over. Two plans may be of one project in two spellings:
+/// then the one in the claim's own spelling counts, or else the first.
+async fn expected(
+    tx: &mut Tx<'_>,
+    claimants: &Claimants<'_>,
+) -> Result<BTreeMap<(Uuid, i64), Uuid>> {
+    let consumers = claimants.consumers();
+    let rows = sqlx::query!(
+        r#"select id, ticket as "ticket!", project from placements
+           where ticket = any($1) order by id"#,
+        &consumers
+    )
+    .fetch_all(&mut *tx.conn)
+    .await?;
+    let keys: BTreeSet<i64> = rows.iter().flat_map(|row| claimants.projects(row.ticket)).collect();
+    let projects = Projects::named(tx, keys, claimants.newcomers).await?;
+    let mut expected = BTreeMap::new();
+    for row in &rows {
+        for key in claimants.projects(row.ticket) {
+            let place = (row.ticket, key);
+            let is_first = projects.is(key, &row.project) && !expected.contains_key(&place);
+            if is_first || projects.is_exactly(key, &row.project) {
+                expected.insert(place, row.id);
+            }
+        }
+    }
+    Ok(expected)
+}
+
+/// Which of the providers that are locked are kept for groups, and which of the claimants are in
+/// those: by a placement of their own project.
+pub(super) async fn exclusivity(
+    tx: &mut Tx<'_>,
+    books: &Books,
+    claimants: &Claimants<'_>,
+) -> Result<Exclusivity> {
+    let providers: Vec<i64> = books.providers.values().map(|shelf| shelf.id.0).collect();
     let rows = sqlx::query!(
         "select p.id, e.unit, e.group_id, g.name
          from providers p join exclusive_units e on e.root_id = p.root_id
@@ -135,24 +178,37 @@ pub(super) async fn exclusivity(tx: &mut Tx<'_>, books: &Books) -> Result<Exclus
         let keeper = Keeper { group: row.group_id, name: row.name, unit: row.unit };
         kept.entry(ProviderId(row.id)).or_default().push(keeper);
     }
+    let groups_of = if kept.is_empty() { HashMap::new() } else { groups_of(tx, claimants).await? };
+    Ok(Exclusivity { kept, groups_of, report_only: tx.report_only, reported: BTreeMap::new() })
+}
+
+/// The groups that consumers are in. Where two projects claim for one consumer at once, a placement
+/// has to be of both.
+async fn groups_of(
+    tx: &mut Tx<'_>,
+    claimants: &Claimants<'_>,
+) -> Result<HashMap<Uuid, BTreeSet<Uuid>>> {
+    let consumers = claimants.consumers();
+    let rows = sqlx::query!(
+        r#"select p.consumer as "consumer!", p.project as "project!", pg.group_id as "group!"
+           from placements p join placement_groups pg on pg.placement_id = p.id
+           where p.consumer = any($1)
+           union
+           select p.ticket, p.project, pg.group_id
+           from placements p join placement_groups pg on pg.placement_id = p.id
+           where p.ticket = any($1)"#,
+        &consumers
+    )
+    .fetch_all(&mut *tx.conn)
+    .await?;
+    let keys: BTreeSet<i64> =
+        rows.iter().flat_map(|row| claimants.projects(row.consumer)).collect();
+    let projects = Projects::named(tx, keys, claimants.newcomers).await?;
     let mut groups_of: HashMap<Uuid, BTreeSet<Uuid>> = HashMap::new();
-    if !kept.is_empty() {
-        let consumers: Vec<Uuid> = books.consumers.keys().copied().collect();
-        let rows = sqlx::query!(
-            r#"select p.consumer as "consumer!", pg.group_id as "group!"
-               from placements p join placement_groups pg on pg.placement_id = p.id
-               where p.consumer = any($1)
-               union
-               select p.ticket, pg.group_id
-               from placements p join placement_groups pg on pg.placement_id = p.id
-               where p.ticket = any($1)"#,
-            &consumers
-        )
-        .fetch_all(&mut *tx.conn)
-        .await?;
-        for row in rows {
+    for row in rows {
+        if claimants.projects(row.consumer).all(|key| projects.is(key, &row.project)) {
             groups_of.entry(row.consumer).or_default().insert(row.group);
         }
     }
-    Ok(Exclusivity { kept, groups_of, report_only: tx.report_only, reported: BTreeMap::new() })
+    Ok(groups_of)
 }

@@ -4,26 +4,31 @@
 //! Places were chosen on a world that may have moved on since. Nothing is written then: the refusal
 //! says so, and whoever books looks again.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use uuid::Uuid;
 
+use super::arrivals::exclusivity;
+use super::caps::{Caps, Growth};
 use super::plans::PlanRow;
+use super::projects::{Claimants, own};
 use super::units;
 use crate::model::claim::{Books, Claim, Request, judge};
 use crate::model::{ProviderId, Refusal};
 use crate::planner::stack::KeptHost;
 use crate::store::allocations::ConsumerClaim;
 use crate::store::change::{Change, Tx};
-use crate::store::claims::{self, Moves, Needs};
-use crate::store::error::{Error, Result, refuse_on};
-use crate::store::owners::Owners;
+use crate::store::claims::{self, Locked, Moves, Needs};
+use crate::store::error::{Error, Result, refuse_on, violated};
+use crate::store::locks;
+use crate::store::owners::{Newcomers, Owners};
 
 /// The consumer type of what plans hold.
 pub const CONSUMER_TYPE: &str = "VALET_PLAN";
 
 /// A change to a plan and to what it holds. Refusals: `PlanExists`, `PlanChanged`, `UnitTaken`,
-/// `ResourceTaken`, and those of [`replace_allocations`](crate::store::Store::replace_allocations).
+/// `ResourceTaken`, `CapReached`, and those of
+/// [`replace_allocations`](crate::store::Store::replace_allocations).
 #[derive(Clone, Debug)]
 pub struct Booking {
     /// What becomes of the plan itself.
@@ -40,6 +45,8 @@ pub struct Booking {
     pub units: Vec<KeptHost>,
     /// Every provider of the hosts in those units.
     pub unit_providers: Vec<Uuid>,
+    /// The most that the project may have then; `None`: however much it is.
+    pub caps: Option<Caps>,
 }
 
 /// What becomes of a plan.
@@ -51,6 +58,16 @@ pub enum PlanChange {
     Update(PlanRow),
     /// It ends. The generation is the one that was seen.
     Delete(Uuid, i64),
+}
+
+impl PlanChange {
+    /// Whose the plan is, if it stays.
+    fn project(&self) -> Option<&str> {
+        match self {
+            Self::Create(plan) | Self::Update(plan) => Some(&plan.project),
+            Self::Delete(..) => None,
+        }
+    }
 }
 
 /// A placement as it is to be.
@@ -93,26 +110,29 @@ impl Change for Booking {
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
-        let plan = self.settle_plan(tx).await?;
+        let (plan, bytes_grow) = self.settle_plan(tx).await?;
         self.pass_groups(tx).await?;
-        let (begin, change): (Vec<_>, Vec<_>) =
-            self.placements.iter().cloned().partition(|it| it.seen.is_none());
-        let awaited = insert(tx, plan, begin).await?;
-        let change = awaited.into_iter().chain(change).collect();
-        let mut owners = Owners::default();
-        owners.learn(tx.conn, self.claims.iter()).await?;
-        let claims: Vec<Claim> =
-            self.claims.iter().map(|claim| owners.resolve(claim.clone())).collect();
-        let change = self.hold(tx, claims, change).await?;
-        update(tx, &change).await?;
+        let locked = self.hold(tx, plan).await?;
+        if let PlanChange::Delete(id, _) = &self.plan {
+            sqlx::query!("delete from plans where id = $1", id).execute(&mut *tx.conn).await?;
+        }
         units::take(tx, &self.units).await?;
-        self.remove(tx).await
+        let groups: Vec<Uuid> = self.groups.iter().map(|(group, _)| *group).collect();
+        units::release(tx, &groups, &locked).await?;
+        let (Some(caps), Some(project)) = (&self.caps, self.plan.project()) else { return Ok(()) };
+        let begin = self.placements.iter().filter(|it| it.seen.is_none()).count();
+        let growth = Growth {
+            plans: matches!(self.plan, PlanChange::Create(_)),
+            placements: begin > self.removed.len(),
+            bytes: bytes_grow,
+        };
+        caps.check(tx, project, growth).await
     }
 }
 
 impl Booking {
-    /// Writes the plan's row, and locks it; its id.
-    async fn settle_plan(&self, tx: &mut Tx<'_>) -> Result<Uuid> {
+    /// Writes the plan's row, and locks it; its id, and whether its document is longer than before.
+    async fn settle_plan(&self, tx: &mut Tx<'_>) -> Result<(Uuid, bool)> {
         match &self.plan {
             PlanChange::Create(plan) => {
                 sqlx::query!(
@@ -132,22 +152,24 @@ impl Booking {
                     let taken = Refusal::PlanExists(plan.stack_id.clone());
                     refuse_on(error, [("plans_stack_key", taken)])
                 })?;
-                Ok(plan.id)
+                Ok((plan.id, true))
             }
             PlanChange::Update(plan) => {
-                let moved = sqlx::query!(
-                    "update plans set name = $3, document = $4, generation = generation + 1,
-                            changed_at = now()
-                     where id = $1 and generation = $2",
+                let grows = sqlx::query_scalar!(
+                    r#"update plans p set name = $3, document = $4, generation = p.generation + 1,
+                              changed_at = now()
+                       from (select id, document from plans
+                             where id = $1 and generation = $2 for update) before
+                       where p.id = before.id
+                       returning octet_length($4) > octet_length(before.document) as "grows!""#,
                     plan.id,
                     plan.generation,
                     plan.name,
                     plan.document
                 )
-                .execute(&mut *tx.conn)
+                .fetch_optional(&mut *tx.conn)
                 .await?;
-                expect_one(moved.rows_affected())?;
-                Ok(plan.id)
+                Ok((plan.id, grows.ok_or(Refusal::PlanChanged)?))
             }
             PlanChange::Delete(id, generation) => {
                 let locked = sqlx::query_scalar!(
@@ -157,7 +179,7 @@ impl Booking {
                 )
                 .fetch_optional(&mut *tx.conn)
                 .await?;
-                locked.ok_or_else(|| Refusal::PlanChanged.into())
+                Ok((locked.ok_or(Refusal::PlanChanged)?, false))
             }
         }
     }
@@ -165,12 +187,15 @@ impl Booking {
     /// Plans that share a group take turns, and each looks where the others are.
     async fn pass_groups(&self, tx: &mut Tx<'_>) -> Result<()> {
         let (ids, seen): (Vec<Uuid>, Vec<i64>) = self.groups.iter().copied().unzip();
-        if ids.is_empty() {
+        // Those that placements only stay in are locked by their foreign keys, too.
+        let named = self.placements.iter().flat_map(|it| &it.groups).chain(&ids).copied();
+        let named: Vec<Uuid> = named.collect::<BTreeSet<_>>().into_iter().collect();
+        if named.is_empty() {
             return Ok(());
         }
         sqlx::query!(
             "select id from planner_groups where id = any($1) order by id for update",
-            &ids
+            &named
         )
         .fetch_all(&mut *tx.conn)
         .await?;
@@ -190,17 +215,67 @@ impl Booking {
         }
     }
 
-    /// Writes what is held, as the judge allows it; the placements that change, as they are then.
-    async fn hold(
+    /// Writes placements and what is held for them, as the judge allows it. Consumers and providers are
+    /// locked first, as by every claim.
+    async fn hold(&self, tx: &mut Tx<'_>, plan: Uuid) -> Result<Locked> {
+        let (mut owners, mut newcomers) = (Owners::default(), Newcomers::default());
+        owners.look_up(tx.conn, self.claims.iter()).await?;
+        let mut claims = owners.resolve(&self.claims, &mut newcomers)?;
+        let (begin, change): (Vec<_>, Vec<_>) =
+            self.placements.iter().cloned().partition(|it| it.seen.is_none());
+        let mut change: Vec<_> = awaited(&begin).chain(change).collect();
+        let mut locked = self.lock(tx, &claims, &change).await?;
+        insert(tx, (plan, self.plan.project()), &begin).await?;
+        if locked.concern.kept {
+            let claimants = Claimants::of(&claims, &newcomers);
+            locked.books.exclusivity = exclusivity(tx, &locked.books, &claimants).await?;
+        }
+        if change.iter().any(|placement| has_gone(&locked.books, placement)) {
+            return Err(Refusal::PlanChanged.into());
+        }
+        let hosts = hosts(tx, &locked.books, &change).await?;
+        let instances = change.iter().filter_map(|it| it.ticket).collect();
+        let own = own(tx, &locked.books, self.plan.project(), instances).await?;
+        let by_consumer: HashMap<Uuid, &Claim> =
+            claims.iter().map(|claim| (claim.consumer, claim)).collect();
+        let mut taken_over = Vec::new();
+        let is_own = |it: &&mut PlacementChange| it.ticket.is_some_and(|it| own.contains(&it));
+        for placement in change.iter_mut().filter(is_own) {
+            let claim = by_consumer.get(&placement.id).copied();
+            if let Some(instance) = arrived(&locked.books, &hosts, claim, placement) {
+                placement.consumer = instance;
+                placement.ticket = None;
+                taken_over.push(placement.id);
+            }
+        }
+        let given_up: HashSet<Uuid> = taken_over.iter().copied().collect();
+        claims.retain(|claim| !given_up.contains(&claim.consumer));
+        claims.extend(taken_over.into_iter().map(Claim::giving_up));
+        let before = Moves::before(&locked.books);
+        judge(&mut locked.books, &Request::Replace(claims))?;
+        newcomers.settle(tx.conn, &mut locked.books).await?;
+        let moved = before.since(&locked.books);
+        claims::write(tx, &locked, &moved).await?;
+        self.lock_placements(tx).await?;
+        update(tx, self.plan.project(), &change).await?;
+        sqlx::query!("delete from placements where id = any($1)", &self.removed)
+            .execute(&mut *tx.conn)
+            .await?;
+        Ok(locked)
+    }
+
+    /// Locks what the claims and placements need, and the resource ids that they write.
+    async fn lock(
         &self,
         tx: &mut Tx<'_>,
-        mut claims: Vec<Claim>,
-        mut change: Vec<PlacementChange>,
-    ) -> Result<Vec<PlacementChange>> {
+        claims: &[Claim],
+        change: &[PlacementChange],
+    ) -> Result<Locked> {
         let owner = claims.first().map(|claim| claim.owner);
         let mut needs = Needs::default();
-        needs.add_claims(&claims);
+        needs.add_claims(claims);
         needs.providers.extend(&self.unit_providers);
+        needs.groups.extend(self.groups.iter().map(|(group, _)| *group));
         for ticket in change.iter().filter(|it| it.ticket.is_some()) {
             needs.consumers.insert(ticket.id);
             needs.consumers.extend(ticket.ticket);
@@ -209,41 +284,39 @@ impl Booking {
                 needs.claiming.insert(instance, owner);
             }
         }
-        let mut locked = claims::lock(tx, &needs).await?;
-        if locked.concern.kept {
-            locked.books.exclusivity = super::arrivals::exclusivity(tx, &locked.books).await?;
-        }
-        drop(needs);
-        if change.iter().any(|placement| has_gone(&locked.books, placement)) {
-            return Err(Refusal::PlanChanged.into());
-        }
-        let hosts = hosts(tx, &locked.books, &change).await?;
-        for placement in &mut change {
-            if let Some(instance) = arrived(&locked.books, &hosts, &claims, placement) {
-                placement.consumer = instance;
-                placement.ticket = None;
-                claims.retain(|claim| claim.consumer != placement.id);
-                claims.push(Claim::giving_up(placement.id));
-            }
-        }
-        let before = Moves::before(&locked.books);
-        judge(&mut locked.books, &Request::Replace(claims))?;
-        let moved = before.since(&locked.books);
-        claims::write(tx, &locked, &moved).await?;
-        Ok(change)
+        let locked = claims::lock(tx, &needs).await?;
+        let keys = self.placements.iter().filter_map(|it| it.resource_key.as_deref());
+        locks::claim_keys(tx.conn, &keys.collect::<Vec<_>>()).await?;
+        Ok(locked)
     }
 
-    /// Takes away what goes, and lets go of units.
-    async fn remove(&self, tx: &mut Tx<'_>) -> Result<()> {
-        sqlx::query!("delete from placements where id = any($1)", &self.removed)
-            .execute(&mut *tx.conn)
-            .await?;
-        if let PlanChange::Delete(id, _) = &self.plan {
-            sqlx::query!("delete from plans where id = $1", id).execute(&mut *tx.conn).await?;
+    /// Locks the placements that change or go, in the order in which arriving instances lock them.
+    async fn lock_placements(&self, tx: &mut Tx<'_>) -> Result<()> {
+        let change = self.placements.iter().filter(|it| it.seen.is_some()).map(|it| it.id);
+        let ids: Vec<Uuid> = change.chain(self.removed.iter().copied()).collect();
+        let plan = match &self.plan {
+            PlanChange::Delete(id, _) => Some(*id),
+            PlanChange::Create(_) | PlanChange::Update(_) => None,
+        };
+        if ids.is_empty() && plan.is_none() {
+            return Ok(());
         }
-        let groups: Vec<Uuid> = self.groups.iter().map(|(group, _)| *group).collect();
-        units::release(tx, &groups).await
+        sqlx::query!(
+            "select id from placements where id = any($1) or plan_id = $2 order by id for update",
+            &ids,
+            plan
+        )
+        .fetch_all(&mut *tx.conn)
+        .await?;
+        Ok(())
     }
+}
+
+/// Placements that begin and that somebody is to take over: they change once more when that is known
+/// to be still to come.
+fn awaited(begin: &[PlacementChange]) -> impl Iterator<Item = PlacementChange> {
+    let awaited = begin.iter().filter(|it| it.ticket.is_some());
+    awaited.map(|it| PlacementChange { seen: Some((it.consumer, None)), ..it.clone() })
 }
 
 /// Whether what was held for a placement has been taken away. It would come back without the unit
@@ -254,11 +327,11 @@ fn has_gone(books: &Books, placement: &PlacementChange) -> bool {
 }
 
 /// The instance that a placement is reserved for, if it is on the host already on which its capacity
-/// is, or is to be, held.
+/// is, or by this claim is to be, held.
 fn arrived(
     books: &Books,
     hosts: &HashMap<ProviderId, ProviderId>,
-    claims: &[Claim],
+    claim: Option<&Claim>,
     placement: &PlacementChange,
 ) -> Option<Uuid> {
     let instance = placement.ticket?;
@@ -268,7 +341,6 @@ fn arrived(
         let held = before.iter().flat_map(|it| it.holds.keys());
         held.filter_map(|(provider, _)| hosts.get(provider)).copied().collect()
     };
-    let claim = claims.iter().find(|claim| claim.consumer == placement.id);
     let planned = claim.map(|claim| {
         let shelves = claim.wants.iter().filter_map(|(uuid, ..)| books.providers.get(uuid));
         shelves.filter_map(|shelf| hosts.get(&shelf.id)).copied().collect()
@@ -287,7 +359,7 @@ async fn hosts(
     if change.iter().all(|placement| placement.ticket.is_none()) {
         return Ok(HashMap::new());
     }
-    let providers: Vec<i32> = books.providers.values().map(|shelf| shelf.id.0).collect();
+    let providers: Vec<i64> = books.providers.values().map(|shelf| shelf.id.0).collect();
     let rows = sqlx::query!(
         "select id, root_id from providers p where id = any($1) and not exists (
              select from provider_traits pt join traits t on t.id = pt.trait_id
@@ -303,18 +375,18 @@ fn expect_one(rows: u64) -> Result<()> {
     if rows == 1 { Ok(()) } else { Err(Refusal::PlanChanged.into()) }
 }
 
-/// Writes placements that begin; those that somebody is to take over change once more when that is
-/// known to be still to come.
+/// Writes placements that begin.
 async fn insert(
     tx: &mut Tx<'_>,
-    plan: Uuid,
-    placements: Vec<PlacementChange>,
-) -> Result<Vec<PlacementChange>> {
-    for it in &placements {
+    (plan, project): (Uuid, Option<&str>),
+    placements: &[PlacementChange],
+) -> Result<()> {
+    for it in placements {
         sqlx::query!(
             "insert into placements (id, plan_id, position, orchestration_id, orchestration_key, name,
-                                     resource_id, resource_key, reserved, consumer, metadata)
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+                                     resource_id, resource_key, reserved, consumer, metadata,
+                                     project)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
             it.id,
             plan,
             it.position,
@@ -325,22 +397,26 @@ async fn insert(
             it.resource_key,
             it.reserved,
             it.consumer,
-            it.metadata
+            it.metadata,
+            project
         )
         .execute(&mut *tx.conn)
         .await
         .map_err(|error| resource_taken(error, it))?;
         join(tx, it).await?;
     }
-    let awaited = placements.into_iter().filter(|it| it.ticket.is_some());
-    Ok(awaited.map(|it| PlacementChange { seen: Some((it.consumer, None)), ..it }).collect())
+    Ok(())
 }
 
 /// Changes placements, unless their instances came or went meanwhile.
-async fn update(tx: &mut Tx<'_>, placements: &[PlacementChange]) -> Result<()> {
+async fn update(
+    tx: &mut Tx<'_>,
+    project: Option<&str>,
+    placements: &[PlacementChange],
+) -> Result<()> {
     for it in placements {
         let Some((consumer, ticket)) = it.seen else { continue };
-        refuse_holders(tx, it).await?;
+        refuse_holders(tx, project, it).await?;
         let moved = sqlx::query!(
             "update placements set position = $2, name = $3, resource_id = $4, resource_key = $5,
                     reserved = $6, consumer = $7, ticket = $8, metadata = $9, leaving = $10,
@@ -371,32 +447,38 @@ async fn update(tx: &mut Tx<'_>, placements: &[PlacementChange]) -> Result<()> {
     Ok(())
 }
 
-/// Nobody takes over a placement who holds another one already, or is what is held for it.
-async fn refuse_holders(tx: &mut Tx<'_>, placement: &PlacementChange) -> Result<()> {
+/// Nobody takes over a placement who holds another one of the project already, or is what is held for
+/// it.
+async fn refuse_holders(
+    tx: &mut Tx<'_>,
+    project: Option<&str>,
+    placement: &PlacementChange,
+) -> Result<()> {
     let Some(ticket) = placement.ticket else { return Ok(()) };
     let holds = sqlx::query_scalar!(
-        r#"select exists(select from placements where consumer = $1 and id <> $2) as "holds!""#,
+        r#"select exists(select from placements
+                         where consumer = $1 and id <> $2 and project = $3) as "holds!""#,
         ticket,
-        placement.id
+        placement.id,
+        project
     )
     .fetch_one(&mut *tx.conn)
     .await?;
-    if holds { Err(taken(placement).into()) } else { Ok(()) }
+    if !holds {
+        return Ok(());
+    }
+    let unnamed = || Error::inconsistent("placements", "resource_id", placement.id);
+    let id = placement.resource_id.clone().ok_or_else(unnamed)?;
+    Err(Refusal::ResourceTaken(id).into())
 }
 
-fn taken(placement: &PlacementChange) -> Refusal {
-    Refusal::ResourceTaken(placement.resource_id.clone().unwrap_or_default())
-}
-
+/// What the violation of a unique key means: only placements with a resource id meet others.
 fn resource_taken(error: sqlx::Error, placement: &PlacementChange) -> Error {
-    let taken = || taken(placement);
-    let unique = [
-        "placements_ticket",
-        "placements_consumer",
-        "placements_resource_key",
-        "placements_plan_resource",
-    ];
-    refuse_on(error, unique.map(|name| (name, taken())))
+    let Some(id) = &placement.resource_id else { return error.into() };
+    let keys = ["ticket", "consumer", "resource_key", "plan_resource"];
+    let named = violated(&error).and_then(|name| name.strip_prefix("placements_"));
+    let is_taken = named.is_some_and(|key| keys.contains(&key));
+    if is_taken { Refusal::ResourceTaken(id.clone()).into() } else { error.into() }
 }
 
 async fn join(tx: &mut Tx<'_>, placement: &PlacementChange) -> Result<()> {

@@ -5,51 +5,87 @@ use uuid::Uuid;
 
 use super::units;
 use crate::model::claim::{Claim, Request, judge};
+use crate::store::Store;
 use crate::store::change::{Change, Tx};
 use crate::store::claims::{self, Moves, Needs};
-use crate::store::error::Result;
+use crate::store::error::{Error, Result};
 
-/// Holds that one transaction ends at the most.
+/// Holds that are ended at a time.
 const AT_ONCE: i64 = 100;
 
-/// Ends holds of plans that have not changed for this long; tells of which placements.
-#[derive(Clone, Copy, Debug)]
-pub struct ExpireHolds {
-    /// How long, in seconds.
-    pub ttl: u32,
-}
-
-impl Change for ExpireHolds {
-    const NAME: &'static str = "expire_holds";
-    type Outcome = Vec<Uuid>;
-
-    async fn apply(&self, tx: &mut Tx<'_>) -> Result<Vec<Uuid>> {
-        let expired = sqlx::query_scalar!(
+impl Store {
+    /// Ends holds of plans that have not changed for so many seconds; tells of which placements, at
+    /// most a hundred at a time. A hold that somebody has locked is left for later.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn expire_holds(&self, ttl: u32) -> Result<Vec<Uuid>> {
+        // In no order, so that holds that cannot be ended do not always stand before the others.
+        let due = sqlx::query_scalar!(
             "select p.id from placements p join plans s on s.id = p.plan_id
              join consumers c on c.uuid = p.consumer
              where p.consumer = p.id and p.reserved is null
                and s.changed_at < now() - make_interval(secs => $1)
-             order by p.id limit $2 for update of p skip locked",
-            f64::from(self.ttl),
+             order by random() limit $2",
+            f64::from(ttl),
             AT_ONCE
         )
-        .fetch_all(&mut *tx.conn)
+        .fetch_all(self.pool())
         .await?;
-        if expired.is_empty() {
-            return Ok(expired);
+        let mut expired = Vec::new();
+        for placement in due {
+            match self.commit(ExpireHold { placement, ttl }).await {
+                Ok(true) => expired.push(placement),
+                Ok(false) => {}
+                Err(Error::Unavailable(why)) => {
+                    tracing::warn!(%placement, why, "a hold is not ended yet");
+                }
+                Err(error) => return Err(error),
+            }
         }
-        let given_up = expired.iter().map(|placement| Claim::giving_up(*placement));
-        let request = Request::Replace(given_up.collect());
+        Ok(expired)
+    }
+}
+
+/// Ends one hold if it is still due; tells whether it did.
+#[derive(Clone, Copy, Debug)]
+struct ExpireHold {
+    placement: Uuid,
+    ttl: u32,
+}
+
+impl Change for ExpireHold {
+    const NAME: &'static str = "expire_hold";
+    const PATIENT: bool = false;
+    type Outcome = bool;
+
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        let request = Request::Replace(vec![Claim::giving_up(self.placement)]);
         let mut locked = claims::lock(tx, &Needs::of([&request])).await?;
+        // Asked again now that nobody can change what is held.
+        let due = sqlx::query_scalar!(
+            "select p.id from placements p join plans s on s.id = p.plan_id
+             join consumers c on c.uuid = p.consumer
+             where p.id = $1 and p.consumer = p.id and p.reserved is null
+               and s.changed_at < now() - make_interval(secs => $2)
+             for update of p",
+            self.placement,
+            f64::from(self.ttl)
+        )
+        .fetch_optional(&mut *tx.conn)
+        .await?;
+        if due.is_none() {
+            return Ok(false);
+        }
         let before = Moves::before(&locked.books);
         judge(&mut locked.books, &request)?;
         let moved = before.since(&locked.books);
         claims::write(tx, &locked, &moved).await?;
-        sqlx::query!("update placements set expired_at = now() where id = any($1)", &expired)
+        sqlx::query!("update placements set expired_at = now() where id = $1", self.placement)
             .execute(&mut *tx.conn)
             .await?;
-        let groups = units::groups_of_consumers(tx, &expired).await?;
-        units::release(tx, &groups).await?;
-        Ok(expired)
+        let groups = units::groups_of_consumers(tx, &[self.placement]).await?;
+        units::release(tx, &groups, &locked).await?;
+        Ok(true)
     }
 }

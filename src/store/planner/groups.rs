@@ -3,13 +3,21 @@
 
 use uuid::Uuid;
 
+use super::caps::Caps;
 use crate::planner::group::{self, Refusal, StoredGroup};
 use crate::store::change::{Change, Tx};
 use crate::store::{Error, Result, Store};
 
-/// A new group without members. Refusals: `NameTaken`.
+/// A new group without members. Refusals: `NameTaken`, and that of the cap.
 #[derive(Clone, Debug)]
-pub struct CreateGroup(pub StoredGroup);
+pub struct CreateGroup {
+    /// The group.
+    pub group: StoredGroup,
+    /// The project that makes it.
+    pub project: String,
+    /// The most that the project may have.
+    pub caps: Caps,
+}
 
 /// Another description. Refusals: `NotFound`.
 #[derive(Clone, Debug)]
@@ -53,15 +61,16 @@ impl Change for CreateGroup {
     type Outcome = Outcome<StoredGroup>;
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {
-        let StoredGroup { id, name, kind, level, description, .. } = &self.0;
+        let StoredGroup { id, name, kind, level, description, .. } = &self.group;
         let created = sqlx::query!(
-            "insert into planner_groups (id, name, kind, level, description) \
-             values ($1, $2, $3, $4, $5) on conflict (name) do nothing",
+            "insert into planner_groups (id, name, kind, level, description, project) \
+             values ($1, $2, $3, $4, $5, $6) on conflict (name) do nothing",
             id,
             name,
             group::kind_word(*kind),
             level.map(group::level_word),
-            description.as_deref()
+            description.as_deref(),
+            self.project
         )
         .execute(&mut *tx.conn)
         .await?
@@ -69,7 +78,8 @@ impl Change for CreateGroup {
         if created == 0 {
             return Ok(Err(Refusal::NameTaken(name.clone())));
         }
-        Ok(Ok(StoredGroup { members: Vec::new(), ..self.0.clone() }))
+        self.caps.check_groups(tx, &self.project).await?;
+        Ok(Ok(StoredGroup { members: Vec::new(), ..self.group.clone() }))
     }
 }
 
@@ -228,7 +238,9 @@ struct Row {
 impl Row {
     fn read(self) -> Result<StoredGroup> {
         let Self { id, name, kind, level, description, generation, members } = self;
-        let unknown = |word: &str| Error::Bug(format!("group {id}: what is {word:?}?"));
+        let unknown = |word: &str| {
+            Error::inconsistent("planner_groups", "kind, level", format!("{id}: {word:?}"))
+        };
         let level = match level {
             None => None,
             Some(word) => Some(group::level_named(&word).ok_or_else(|| unknown(&word))?),

@@ -3,10 +3,12 @@
 
 mod arrivals;
 pub mod booking;
+pub mod caps;
 pub mod expiry;
 pub mod flavors;
 pub mod groups;
 pub mod plans;
+mod projects;
 pub mod status;
 mod units;
 

@@ -3,10 +3,33 @@
 use uuid::Uuid;
 
 use crate::model::{ClassId, ProviderId};
-use crate::plan::Level;
 use crate::planner::group::level_named;
+use crate::planner::ids::same;
 use crate::planner::stack::KeptHost;
-use crate::store::{Result, Store};
+use crate::store::{Error, Result, Store};
+
+/// Plans that are named at the most where a key means several.
+const NAMED_MAX: i64 = 10;
+
+/// Whose plans and placements a caller sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scope<'p> {
+    /// The caller's project.
+    pub project: &'p str,
+    /// Whether the caller sees those of all other projects, too.
+    pub all: bool,
+}
+
+/// The plan that a key means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meant {
+    /// None that the caller sees.
+    Nothing,
+    /// This one.
+    Plan(Box<PlanRow>),
+    /// One of several, each of another project, none of them of the caller's: some of their ids.
+    Several(Vec<Uuid>),
+}
 
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +59,8 @@ pub struct PlacementRow {
     pub id: Uuid,
     /// The plan it is of.
     pub plan: Uuid,
+    /// Whose that is.
+    pub project: String,
     /// Where it stands in the plan.
     pub position: i32,
     /// What the orchestrator calls the server, as it was written.
@@ -60,7 +85,7 @@ pub struct PlacementRow {
     pub leaving: bool,
     /// Stored groups that the server is in.
     pub groups: Vec<Uuid>,
-    /// What its consumer holds; empty if that is gone.
+    /// What its consumer holds; empty if that is gone, or is another project's.
     pub holds: Vec<(ProviderId, ClassId, i64)>,
 }
 
@@ -97,18 +122,51 @@ pub struct Standing {
 }
 
 impl Store {
-    /// A plan by its id, or else by that of its stack, as they are compared.
+    /// The plan that a key means, as it is compared: by its id, or else by that of its stack. Stacks
+    /// are those of a project; who sees all means the own one, or else the only one there is.
     ///
     /// # Errors
     /// The database cannot be asked.
-    pub async fn plan(&self, key: &str) -> Result<Option<PlanRow>> {
+    pub async fn plan(&self, key: &str, scope: Scope<'_>) -> Result<Meant> {
+        let id = Uuid::parse_str(key).ok();
+        let plans = sqlx::query_as!(
+            PlanRow,
+            r#"select id, name, stack_id, stack_key, project, user_id as "user", document, generation
+               from plans where (id = $1 or stack_key = $2) and ($4 or project = $3)
+               order by coalesce(id = $1, false) desc, project = $3 desc limit 2"#,
+            id,
+            key,
+            scope.project,
+            scope.all
+        )
+        .fetch_all(self.pool())
+        .await?;
+        let only = plans.len() < 2;
+        let Some(first) = plans.into_iter().next() else { return Ok(Meant::Nothing) };
+        if only || Some(first.id) == id || first.project == scope.project {
+            return Ok(Meant::Plan(Box::new(first)));
+        }
+        let named = sqlx::query_scalar!(
+            "select id from plans where stack_key = $1 order by created_at, id limit $2",
+            key,
+            NAMED_MAX
+        )
+        .fetch_all(self.pool())
+        .await?;
+        Ok(Meant::Several(named))
+    }
+
+    /// The plan that a project has for a stack, as its id is compared.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn plan_of_stack(&self, stack_key: &str, project: &str) -> Result<Option<PlanRow>> {
         let plan = sqlx::query_as!(
             PlanRow,
             r#"select id, name, stack_id, stack_key, project, user_id as "user", document, generation
-               from plans where id = $1 or stack_key = $2
-               order by (id = $1) desc nulls last limit 1"#,
-            Uuid::parse_str(key).ok(),
-            key
+               from plans where stack_key = $1 and project = $2"#,
+            stack_key,
+            project
         )
         .fetch_optional(self.pool())
         .await?;
@@ -136,7 +194,7 @@ impl Store {
     /// The database cannot be asked.
     pub async fn placements(&self, wanted: &Wanted) -> Result<Vec<PlacementRow>> {
         let rows = sqlx::query!(
-            r#"select p.id, p.plan_id, p.position, p.orchestration_id, p.orchestration_key, p.name,
+            r#"select p.id, p.plan_id, p.project, o.external_id as "owner?", p.position, p.orchestration_id, p.orchestration_key, p.name,
                       p.resource_id, p.resource_key, p.reserved, p.consumer, p.ticket, p.metadata,
                       p.leaving,
                       array(select group_id from placement_groups g where g.placement_id = p.id
@@ -144,12 +202,13 @@ impl Store {
                       a.provider_id as "provider?", a.class_id as "class?", a.used as "used?"
                from plans s join placements p on p.plan_id = s.id
                left join consumers c on c.uuid = p.consumer
+               left join projects o on o.id = c.project_id
                left join allocations a on a.consumer_id = c.id
                where ($1::uuid is null or p.id = $1)
                  and ($2::text is null or p.orchestration_key = $2)
                  and ($3::text is null or p.resource_key = $3)
                  and ($4::uuid is null or p.plan_id = $4)
-                 and ($5::text is null or s.project = $5)
+                 and ($5::text is null or p.project = $5)
                order by s.created_at, s.id, p.position, p.id, a.provider_id, a.class_id"#,
             wanted.id,
             wanted.orchestration_key,
@@ -165,6 +224,7 @@ impl Store {
                 placements.push(PlacementRow {
                     id: row.id,
                     plan: row.plan_id,
+                    project: row.project.clone(),
                     position: row.position,
                     orchestration_id: row.orchestration_id,
                     orchestration_key: row.orchestration_key,
@@ -180,8 +240,9 @@ impl Store {
                     holds: Vec::new(),
                 });
             }
-            if let (Some(placement), Some(provider), Some(class), Some(used)) =
-                (placements.last_mut(), row.provider, row.class, row.used)
+            let is_own = row.owner.is_some_and(|owner| same(&owner, &row.project));
+            if let (Some(placement), Some(provider), Some(class), Some(used), true) =
+                (placements.last_mut(), row.provider, row.class, row.used, is_own)
             {
                 placement.holds.push((ProviderId(provider), ClassId(class), used));
             }
@@ -207,7 +268,7 @@ impl Store {
         )
         .fetch_all(self.pool())
         .await?;
-        let server = |providers: Vec<i32>| providers.into_iter().map(ProviderId).collect();
+        let server = |providers: Vec<i64>| providers.into_iter().map(ProviderId).collect();
         let occupied = rows.into_iter().map(|row| (row.group_id, server(row.providers))).collect();
         Ok(Standing { occupied, kept: self.kept().await? })
     }
@@ -218,14 +279,18 @@ impl Store {
         )
         .fetch_all(self.pool())
         .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| KeptHost {
+        let kept = rows.into_iter().map(|row| {
+            let unknown = || {
+                let row = format!("{}: {:?}", row.root_id, row.level);
+                Error::inconsistent("exclusive_units", "level", row)
+            };
+            Ok(KeptHost {
                 root: ProviderId(row.root_id),
-                level: level_named(&row.level).unwrap_or(Level::Host),
+                level: level_named(&row.level).ok_or_else(unknown)?,
                 unit: row.unit,
                 group: row.group_id,
             })
-            .collect())
+        });
+        kept.collect()
     }
 }

@@ -14,17 +14,19 @@ pub struct PlannerCounts {
 }
 
 impl Store {
-    /// How much the planner keeps.
+    /// How much the planner keeps of a project, or of all.
     ///
     /// # Errors
     /// The database cannot be asked.
-    pub async fn planner_counts(&self) -> Result<PlannerCounts> {
+    pub async fn planner_counts(&self, project: Option<&str>) -> Result<PlannerCounts> {
         let counts = sqlx::query_as!(
             PlannerCounts,
-            r#"select (select count(*) from plans) as "plans!",
-                      (select count(*) from placements) as "placements!",
-                      (select count(*) from placements where expired_at is not null)
-                          as "expired_holds!""#
+            r#"select (select count(*) from plans where $1::text is null or project = $1)
+                          as "plans!",
+                      count(*) as "placements!",
+                      count(*) filter (where expired_at is not null) as "expired_holds!"
+               from placements where $1::text is null or project = $1"#,
+            project
         )
         .fetch_one(self.pool())
         .await?;

@@ -8,6 +8,7 @@ use crate::model::{ProviderId, Refusal};
 use crate::planner::group::level_word;
 use crate::planner::stack::KeptHost;
 use crate::store::change::Tx;
+use crate::store::claims::Locked;
 use crate::store::error::{Error, Result};
 
 /// The stored groups that consumers are in by their placements.
@@ -36,13 +37,13 @@ pub(in crate::store) async fn take(tx: &mut Tx<'_>, hosts: &[KeptHost]) -> Resul
     if hosts.is_empty() {
         return Ok(());
     }
-    let roots: Vec<i32> = hosts.iter().map(|it| it.root.0).collect();
+    let roots: Vec<i64> = hosts.iter().map(|it| it.root.0).collect();
     let levels: Vec<&str> = hosts.iter().map(|it| level_word(it.level)).collect();
     let units: Vec<&str> = hosts.iter().map(|it| it.unit.as_str()).collect();
     let groups: Vec<Uuid> = hosts.iter().map(|it| it.group).collect();
     let taken = sqlx::query_scalar!(
         r#"with wanted as (
-               select * from unnest($1::int[], $2::text[], $3::text[], $4::uuid[])
+               select * from unnest($1::bigint[], $2::text[], $3::text[], $4::uuid[])
                    as w (root_id, level, unit, group_id)
            ), given as (
                insert into exclusive_units (root_id, level, unit, group_id)
@@ -76,7 +77,7 @@ pub(in crate::store) async fn take(tx: &mut Tx<'_>, hosts: &[KeptHost]) -> Resul
 }
 
 /// Lets everybody see which hosts are kept.
-async fn mark(tx: &mut Tx<'_>, roots: &[i32]) -> Result<()> {
+async fn mark(tx: &mut Tx<'_>, roots: &[i64]) -> Result<()> {
     let created = sqlx::query!(
         "insert into traits (id, name) select nextval('traits_id'), $1
          where not exists (select from traits where name = $1) on conflict do nothing",
@@ -89,7 +90,7 @@ async fn mark(tx: &mut Tx<'_>, roots: &[i32]) -> Result<()> {
     }
     let marked = sqlx::query_scalar!(
         r#"insert into provider_traits (provider_id, trait_id)
-           select root, t.id from unnest($1::int[]) as root, traits t where t.name = $2
+           select root, t.id from unnest($1::bigint[]) as root, traits t where t.name = $2
            on conflict do nothing returning provider_id as "root!""#,
         roots,
         EXCLUSIVE_TRAIT
@@ -99,11 +100,20 @@ async fn mark(tx: &mut Tx<'_>, roots: &[i32]) -> Result<()> {
     advance(tx, &marked).await
 }
 
-/// Lets go of the units of groups that nobody of them is in any more.
+/// Lets go of the units of groups that nobody of them is in any more. Their roots have been locked
+/// with the consumers of those groups.
 ///
 /// The last two may leave a unit at the same time, and another one come, on different hosts of it:
 /// whoever gives or lets go holds the rows first, and then looks.
-pub(in crate::store) async fn release(tx: &mut Tx<'_>, groups: &[Uuid]) -> Result<()> {
+///
+/// # Errors
+/// [`Error::Again`] if a unit became free that was given away after the locks were taken: to lock its
+/// root now would be out of order.
+pub(in crate::store) async fn release(
+    tx: &mut Tx<'_>,
+    groups: &[Uuid],
+    locked: &Locked,
+) -> Result<()> {
     if groups.is_empty() {
         return Ok(());
     }
@@ -139,6 +149,9 @@ pub(in crate::store) async fn release(tx: &mut Tx<'_>, groups: &[Uuid]) -> Resul
     if freed.is_empty() {
         return Ok(());
     }
+    if freed.iter().any(|root| !locked.has(ProviderId(*root))) {
+        return Err(Error::Again("a unit changed hands meanwhile".to_owned()));
+    }
     let unmarked = sqlx::query_scalar!(
         r#"delete from provider_traits t using traits n
            where n.id = t.trait_id and n.name = $2 and t.provider_id = any($1)
@@ -153,7 +166,7 @@ pub(in crate::store) async fn release(tx: &mut Tx<'_>, groups: &[Uuid]) -> Resul
 }
 
 /// Moves the generations of providers whose traits have changed.
-async fn advance(tx: &mut Tx<'_>, providers: &[i32]) -> Result<()> {
+async fn advance(tx: &mut Tx<'_>, providers: &[i64]) -> Result<()> {
     if providers.is_empty() {
         return Ok(());
     }

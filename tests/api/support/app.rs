@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, Response};
 use berth::http::app::{App, Options};
 use berth::http::listener::Peer;
+use berth::http::watch::Watch;
 use berth::http::{self, Api};
 use berth::store::Store;
 use serde_json::Value;
@@ -52,6 +53,11 @@ impl Berth {
             version: "1.39".to_owned(),
             headers: vec![("x-auth-token".to_owned(), "admin".to_owned())],
         }
+    }
+
+    /// The same replica with deadlines read from another watch.
+    pub fn timed_by(self, watch: Watch) -> Self {
+        Self { app: self.app.timed_by(watch), ..self }
     }
 
     /// The same replica asked at another microversion, such as `1.20`.
@@ -123,6 +129,27 @@ impl Berth {
     /// A session of one's own with the database.
     pub async fn session(&self) -> PgConnection {
         PgConnection::connect_with(&self.database).await.unwrap()
+    }
+
+    /// From now on, sessions that begin look for deadlocks before they give up waiting, so that every
+    /// deadlock is counted. Only a superuser of PostgreSQL may say so.
+    pub async fn watch_deadlocks(database: &PgConnectOptions) {
+        let mut session = PgConnection::connect_with(database).await.unwrap();
+        let name = database.get_database().unwrap();
+        let sooner = format!("alter database {name} set deadlock_timeout = '20ms'");
+        if let Err(error) = sqlx::raw_sql(sqlx::AssertSqlSafe(sooner)).execute(&mut session).await {
+            assert!(std::env::var("TEST_POSTGRES_URL").is_ok(), "{error}");
+        }
+    }
+
+    /// How many deadlocks there were in this database.
+    pub async fn deadlocks(&self) -> i64 {
+        sqlx::query_scalar(
+            "select deadlocks from pg_stat_database where datname = current_database()",
+        )
+        .fetch_one(&mut self.session().await)
+        .await
+        .unwrap()
     }
 
     /// Fails unless recorded usage is the sum of the allocations and no consumer is empty.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// How long a server may take to answer, recovery after a crash included.
@@ -120,10 +121,16 @@ impl Drop for Server {
     }
 }
 
-/// Sends a signal by name.
+/// Sends a signal by name. No program is run for it: `kill` is not installed everywhere.
 pub fn signal(name: &str, pid: &str) {
-    let sent = Command::new("kill").args(["-s", name, pid]).status().unwrap();
-    assert!(sent.success(), "kill -s {name} {pid}");
+    let signal = match name {
+        "HUP" => Signal::HUP,
+        "KILL" => Signal::KILL,
+        "TERM" => Signal::TERM,
+        other => panic!("signal {other}"),
+    };
+    let process = Pid::from_raw(pid.parse().unwrap()).unwrap();
+    kill_process(process, signal).unwrap();
 }
 
 pub fn free_port() -> u16 {

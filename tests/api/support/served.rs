@@ -28,6 +28,7 @@ pub fn wide() -> Bounds {
     Bounds {
         connections: 100,
         header_timeout: PATIENCE,
+        idle_timeout: PATIENCE,
         write_timeout: PATIENCE,
         shutdown_grace: PATIENCE,
     }
@@ -44,7 +45,7 @@ impl Served {
         for endpoint in endpoints {
             listeners.push((Api::Placement, Listener::bind(endpoint).await.unwrap()));
         }
-        Self::on(berth, Front { listeners, tls: None }, bounds)
+        Self::on(berth, Front { listeners, tls: None, admin: Vec::new() }, bounds)
     }
 
     pub fn on(berth: &Berth, front: Front, bounds: Bounds) -> Self {

@@ -23,8 +23,8 @@ from harness.environment import CONFORMANCE, REPOSITORY, TARGET, WORK
 from harness.postgres import Cluster
 from harness.reference import open_policy
 
-READY_WITHIN_SECONDS = 60
-STOP_WITHIN_SECONDS = 10
+READY_WITHIN_SECONDS = 300
+STOP_WITHIN_SECONDS = 60
 TAIL_LINES = 40
 TEMPLATE = "berth_template"
 

@@ -13,11 +13,12 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 
 use self::response::{Shape, Stopped, Writing};
-use self::stream::{Failure, PART, Pace};
+use self::stream::{Failure, PART, Pace, parts};
 use super::call::Call;
 use super::microversion::{LATEST, Microversion};
 use super::problem::Problem;
 use super::reply::Reply;
+use crate::http::turns::{Asker, Turn};
 use crate::model::Refusal;
 use crate::model::exclusive::EXCLUSIVE_TRAIT;
 use crate::search::{self, Request, Unknown};
@@ -25,33 +26,68 @@ use crate::world::World;
 
 /// Up to this much is written on the spot, in bytes: well under a millisecond's work.
 const AT_ONCE: usize = 1024 * 1024;
+/// A search for up to so many groups is begun on the spot. Where a name is unknown, each group before it
+/// is searched for.
+const GROUPS_AT_ONCE: usize = 8;
 /// About as much is written for each candidate, with its summary.
 const CANDIDATE: usize = 640;
 
 /// `GET /allocation_candidates`
 pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
-    let mut request = request::request(&call.query()?, call.asked, &call.app.options)?;
+    let request = request::request(&call.query()?, call.asked, &call.app.options)?;
+    let asker = Asker::of(&call.caller);
+    let pace = Pace::of(&call.app, asker);
+    let (mut writing, mut goes_on) = begun(&call, &request, &pace).await?;
+    let mut seat = if goes_on { call.app.streams.turn_now(asker) } else { None };
+    if goes_on && seat.is_none() {
+        // Who waits for a seat keeps nothing, and begins anew with the world as it is then.
+        drop(writing);
+        seat = Some(seat_of(&call, asker).await?);
+        (writing, goes_on) = begun(&call, &request, &pace).await?;
+    }
+    let reply = match seat {
+        Some(seat) if goes_on => Reply::body(Body::from_stream(parts(writing, pace, seat))),
+        _ => Reply::bytes(writing.take(0)),
+    };
+    Ok(reply.modified(call.now()))
+}
+
+/// A seat for an answer that is sent while it is found.
+async fn seat_of(call: &Call, asker: Asker) -> Result<Turn, Problem> {
+    let seat = call.app.streams.turn(asker);
+    match tokio::time::timeout(call.app.options.stream_wait, seat).await {
+        Ok(seat) => seat.map_err(|crowded| failed(crowded.into())),
+        Err(_) => Err(Problem::overloaded(
+            "too many large answers are being sent; ask again, or for fewer with limit",
+        )),
+    }
+}
+
+/// What of an answer is found soon, and whether it goes on.
+async fn begun(call: &Call, request: &Request, pace: &Pace) -> Result<(Writing, bool), Problem> {
+    let mut request = request.clone();
     let world = call.app.store.world().await?;
     if !call.app.options.planner.report_only {
         keep_out(&mut request, &world);
     }
-    let mut writing = begin(call.asked, &request, &world).map_err(unknown)?;
-    let pace = Pace::of(&call.app);
-    let goes_on;
-    (writing, goes_on) = match writing.write(AT_ONCE) {
+    let mut writing = if request.groups.len() > GROUPS_AT_ONCE {
+        let (asked, request, world) = (call.asked, request.clone(), Arc::clone(&world));
+        pace.aside(move || begin(asked, &request, &world)).await.map_err(failed)?
+    } else {
+        begin(call.asked, &request, &world)
+    }
+    .map_err(unknown)?;
+    let stopped = if writing.is_large() { Stopped::Paused } else { writing.write(AT_ONCE) };
+    let (writing, goes_on) = match stopped {
         Stopped::Done => (writing, false),
         Stopped::Full => (writing, true),
         Stopped::Paused => pace.clone().go_on(writing).await.map_err(failed)?,
     };
-    let reply = if goes_on {
-        Reply::body(Body::from_stream(stream::parts(writing, pace)))
-    } else {
-        if writing.candidates() == 0 {
-            tell_why(&world, &request);
-        }
-        Reply::bytes(writing.take(0))
-    };
-    Ok(reply.modified(call.now()))
+    if !goes_on && writing.candidates() == 0 && tracing::enabled!(tracing::Level::DEBUG) {
+        let why = pace.aside(move || search::why::why(&world, &request)).await.map_err(failed)?;
+        tracing::debug!("no allocation candidates: {why}");
+    }
+    Ok((writing, goes_on))
 }
 
 /// Leaves hosts out that a group has to itself, unless the request names their trait: then it is
@@ -98,7 +134,7 @@ pub fn write_candidates(
 
 fn failed(failure: Failure) -> Problem {
     match failure {
-        Failure::Fruitless(_) => Problem::overloaded(failure.to_string()),
+        Failure::Fruitless(_) | Failure::Crowded(_) => Problem::overloaded(failure.to_string()),
         // It goes on here, where panics are caught.
         Failure::Panic(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
@@ -117,11 +153,4 @@ fn unknown(name: Unknown) -> Problem {
             Refusal::TraitsNotFound(traits.join(", ")).to_string()
         }
     })
-}
-
-/// Tells the log which condition left nothing, if it listens.
-fn tell_why(world: &World, request: &Request) {
-    if tracing::enabled!(tracing::Level::DEBUG) {
-        tracing::debug!("no allocation candidates: {}", search::why::why(world, request));
-    }
 }

@@ -2,6 +2,7 @@
 //!
 //! [`search::Request`]: Request
 
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -9,6 +10,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::http::app::Options;
+use crate::http::placement::effort::steps;
 use crate::http::placement::microversion::{
     CANDIDATES_IN_TREE, CANDIDATES_MEMBER_OF, FORBIDDEN_TRAITS, LIMIT, Ladder, Microversion,
     NAMED_GROUPS, NESTED_CANDIDATES, NUMBERED_GROUPS, REQUIRED_TRAITS, ROOT_REQUIRED, SAME_SUBTREE,
@@ -132,7 +134,8 @@ fn root_traits(query: &Query, grammar: Grammar) -> Result<(Vec<String>, Vec<Stri
     let grammar = Grammar { forbidden_traits: true, any_traits: false, ..grammar };
     let traits = query::trait_clauses(value, grammar)?;
     let required: Vec<String> = traits.required.into_iter().flatten().collect();
-    let both = required.iter().filter(|name| traits.forbidden.contains(name));
+    let forbidden: HashSet<&String> = traits.forbidden.iter().collect();
+    let both = required.iter().filter(|name| forbidden.contains(name));
     let mut both: Vec<&str> = both.map(String::as_str).collect();
     if !both.is_empty() {
         both.sort_unstable();
@@ -148,12 +151,7 @@ fn root_traits(query: &Query, grammar: Grammar) -> Result<(Vec<String>, Vec<Stri
 
 fn same_subtree(query: &Query) -> Result<Vec<Vec<String>>, Problem> {
     let subtree = |value: &str| {
-        let mut suffixes: Vec<String> = Vec::new();
-        for suffix in value.split(',').map(str::trim) {
-            if !suffixes.iter().any(|known| known == suffix) {
-                suffixes.push(suffix.to_owned());
-            }
-        }
+        let suffixes = query::distinct(value.split(',').map(|suffix| suffix.trim().to_owned()));
         if suffixes.iter().any(String::is_empty) {
             let detail = "Empty string (unsuffixed group) can not be specified in `same_subtree` ";
             return Err(Problem::bad_request(detail).code(Code::BadValue));
@@ -174,55 +172,74 @@ fn collect_groups(query: &Query, grammar: Grammar) -> Result<Vec<Group>, Problem
     });
     let [numbered, named] = &*KEYS;
     let keys = if grammar.named_groups { named } else { numbered };
-    let mut groups: Vec<Group> = Vec::new();
+    let mut gathering = Gathering { query, grammar, groups: Vec::new(), places: HashMap::new() };
     for (key, value) in query.pairs() {
         let Some(parts) = keys.captures(key) else { continue };
         let what = parts.get(1).map_or("", |it| it.as_str());
         let suffix = parts.get(2).map_or("", |it| it.as_str());
-        let at = groups.iter().position(|group| group.suffix == suffix).unwrap_or_else(|| {
-            groups.push(Group { suffix: suffix.to_owned(), ..Group::default() });
-            groups.len() - 1
-        });
-        if let Some(group) = groups.get_mut(at) {
-            fill(group, what, value, query, grammar)?;
-        }
+        gathering.add(what, suffix, value)?;
     }
-    Ok(groups)
+    Ok(gathering.groups)
 }
 
-/// Sets what one parameter says of its group. A repeated parameter sets it again: of `resources` and
-/// `in_tree` the last counts, the others gather all their values at once.
-fn fill(
-    group: &mut Group,
-    what: &str,
-    value: &str,
-    query: &Query,
+/// The groups of the parameters that were looked at so far.
+struct Gathering<'q> {
+    query: &'q Query,
     grammar: Grammar,
-) -> Result<(), Problem> {
-    match what {
-        "resources" => group.resources = query::resources(value)?,
-        "required" => {
-            let traits = query::traits(query, &group.suffix, grammar)?;
-            (group.required, group.forbidden) = (traits.required, traits.forbidden);
+    groups: Vec<Group>,
+    /// Where the group of a suffix stands, and which of its parameters have been gathered.
+    places: HashMap<String, Place>,
+}
+
+/// Where a group stands, and whether the parameters that may be repeated are gathered.
+struct Place {
+    group: usize,
+    required: bool,
+    member_of: bool,
+}
+
+impl Gathering<'_> {
+    /// Sets what one parameter says of its group. Of a repeated `resources` or `in_tree` the last
+    /// counts. The values of the others are gathered all at once where the first stands, because that
+    /// is where the reference tells what is wrong with any of them; never again for the others, or a
+    /// query of many would be read as often as it has parameters.
+    fn add(&mut self, what: &str, suffix: &str, value: &str) -> Result<(), Problem> {
+        steps(1);
+        let next = self.groups.len();
+        let place = self.places.entry(suffix.to_owned());
+        let place = place.or_insert(Place { group: next, required: false, member_of: false });
+        if place.group == next {
+            self.groups.push(Group { suffix: suffix.to_owned(), ..Group::default() });
         }
-        "member_of" => {
-            let aggregates = query::member_of(query, &group.suffix, grammar)?;
-            (group.member_of, group.not_member_of) = (aggregates.required, aggregates.forbidden);
+        let Some(group) = self.groups.get_mut(place.group) else { return Ok(()) };
+        match what {
+            "resources" => group.resources = query::resources(value)?,
+            "required" if !std::mem::replace(&mut place.required, true) => {
+                let traits = query::traits(self.query, suffix, self.grammar)?;
+                (group.required, group.forbidden) = (traits.required, traits.forbidden);
+            }
+            "member_of" if !std::mem::replace(&mut place.member_of, true) => {
+                let aggregates = query::member_of(self.query, suffix, self.grammar)?;
+                (group.member_of, group.not_member_of) =
+                    (aggregates.required, aggregates.forbidden);
+            }
+            "in_tree" => group.in_tree = Some(query::in_tree(value)?),
+            _ => {}
         }
-        _ => group.in_tree = Some(query::in_tree(value)?),
+        Ok(())
     }
-    Ok(())
 }
 
 /// From 1.36 a group may go without resources, if a subtree has it.
 fn check_subtrees(groups: &[Group], same_subtree: &[Vec<String>]) -> Result<(), Problem> {
-    let in_subtree = |suffix: &String| same_subtree.iter().flatten().any(|known| known == suffix);
+    let in_subtree: HashSet<&String> = same_subtree.iter().flatten().collect();
     let resourceless = || groups.iter().filter(|group| group.resources.is_empty());
     if resourceless().count() == groups.len() {
         let detail = "There must be at least one resources or resources[$S] parameter.";
         return Err(Problem::bad_request(detail).code(Code::MissingValue));
     }
-    let alone = resourceless().map(|group| &group.suffix).filter(|suffix| !in_subtree(suffix));
+    let alone =
+        resourceless().map(|group| &group.suffix).filter(|suffix| !in_subtree.contains(suffix));
     let alone: Vec<_> = alone.cloned().map(Value::from).collect();
     if !alone.is_empty() {
         let detail = format!(
@@ -232,13 +249,10 @@ fn check_subtrees(groups: &[Group], same_subtree: &[Vec<String>]) -> Result<(), 
         );
         return Err(Problem::bad_request(detail).code(Code::BadValue));
     }
-    let is_group = |suffix: &String| groups.iter().any(|group| group.suffix == *suffix);
-    let mut unreal: Vec<Value> = Vec::new();
-    for suffix in same_subtree.iter().flatten().filter(|suffix| !is_group(suffix)) {
-        if !unreal.iter().any(|known| *known == **suffix) {
-            unreal.push(suffix.clone().into());
-        }
-    }
+    let real: HashSet<&String> = groups.iter().map(|group| &group.suffix).collect();
+    let unreal = same_subtree.iter().flatten().filter(|suffix| !real.contains(suffix));
+    let unreal: Vec<Value> =
+        query::distinct(unreal.cloned()).into_iter().map(Value::from).collect();
     if !unreal.is_empty() {
         let suffixes: Vec<_> =
             groups.iter().map(|group| Value::from(group.suffix.clone())).collect();
@@ -286,8 +300,10 @@ fn check_orphans(groups: &[Group]) -> Result<(), Problem> {
 fn check_conflicts(groups: &[Group]) -> Result<(), Problem> {
     let mut conflicts = Vec::new();
     for group in groups {
+        let forbidden: HashSet<&String> = group.forbidden.iter().collect();
         for clause in &group.required {
-            if clause.iter().all(|name| group.forbidden.contains(name)) {
+            steps(clause.len());
+            if clause.iter().all(|name| forbidden.contains(name)) {
                 let mut names = clause.clone();
                 names.sort();
                 conflicts.push(format!("required{}: ({})", group.suffix, names.join(", ")));

@@ -13,8 +13,11 @@ use crate::http::placement::microversion::{
     SUMMARIES_SHOW_ALL_CLASSES,
 };
 use crate::model::ClassId;
-use crate::search::{Candidate, Next, Request, Search};
+use crate::search::{Candidate, Next, Request, Search, Surveyed};
 use crate::world::{Provider, World};
+
+/// A step of a search for more parts than this is too large for a thread that serves requests.
+const PARTS_MAX: usize = 32;
 
 /// What a version shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +35,9 @@ impl Shape {
     /// Of the answer to a request.
     pub(super) fn of(asked: Microversion, request: &Request, world: &World) -> Self {
         let named = request.groups.iter().flat_map(|group| &group.resources);
-        let requested = named.filter_map(|(class, _)| world.class_id(class)).collect();
+        let mut requested: Vec<_> = named.filter_map(|(class, _)| world.class_id(class)).collect();
+        requested.sort_unstable();
+        requested.dedup();
         Self {
             by_provider: asked.has(ALLOCATIONS_BY_PROVIDER),
             mappings: asked.has(MAPPINGS),
@@ -59,6 +64,8 @@ pub(super) struct Writing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Candidates,
+    /// Nothing: it is looked for what summaries tell of.
+    Survey,
     /// Summaries, after that of the provider in a slot.
     Summaries(Option<u32>),
 }
@@ -81,6 +88,11 @@ impl Writing {
         text.push("{\"allocation_requests\":[");
         let world = Arc::clone(search.world());
         Self { world, search, shape, text, candidates: 0, stage: Stage::Candidates }
+    }
+
+    /// Whether a step of the search may take longer than a thread that serves requests has time for.
+    pub(super) fn is_large(&self) -> bool {
+        self.search.parts() > PARTS_MAX
     }
 
     /// How many candidates there were so far.
@@ -107,6 +119,14 @@ impl Writing {
             if self.text.len() >= enough {
                 return Stopped::Full;
             }
+            if self.stage == Stage::Survey {
+                if self.search.survey() == Surveyed::Paused {
+                    return Stopped::Paused;
+                }
+                self.text.push("],\"provider_summaries\":{");
+                self.stage = Stage::Summaries(None);
+                continue;
+            }
             match self.search.next_candidate() {
                 Next::Found(candidate) => {
                     if self.candidates > 0 {
@@ -116,10 +136,7 @@ impl Writing {
                     self.text.candidate(candidate, &self.shape, &self.world);
                 }
                 Next::Paused => return Stopped::Paused,
-                Next::Exhausted => {
-                    self.text.push("],\"provider_summaries\":{");
-                    self.stage = Stage::Summaries(None);
-                }
+                Next::Exhausted => self.stage = Stage::Survey,
             }
         };
         for provider in self.search.summarised_after(last) {

@@ -6,7 +6,7 @@
 use axum::body::Bytes;
 use uuid::Uuid;
 
-use crate::model::{ClassId, TraitId};
+use crate::model::{Bug, ClassId, TraitId};
 use crate::world::World;
 
 /// Entries of each table of what is kept; a power of two.
@@ -75,7 +75,7 @@ impl Text {
             text.clear();
             for (number, (class, amount)) in amounts.iter().enumerate() {
                 text.extend_from_slice(if number > 0 { b",\"" } else { b"\"" });
-                text.extend_from_slice(world.class_name(*class).unwrap_or_default().as_bytes());
+                text.extend_from_slice(world.name_of_class(*class).as_bytes());
                 text.extend_from_slice(b"\":");
                 text.extend_from_slice(itoa::Buffer::new().format(*amount).as_bytes());
             }
@@ -85,9 +85,9 @@ impl Text {
 
     /// A member of a summary's resources.
     pub(super) fn stock(&mut self, class: ClassId, capacity: i64, used: i64, world: &World) {
-        let key = self.classes.get(class, usize::try_from(class.0).unwrap_or_default(), |text| {
+        let key = self.classes.get(class, class.0.unsigned_abs() as usize, |text| {
             text.push(b'"');
-            text.extend_from_slice(world.class_name(class).unwrap_or_default().as_bytes());
+            text.extend_from_slice(world.name_of_class(class).as_bytes());
             text.extend_from_slice(b"\":{\"capacity\":");
         });
         self.written.extend_from_slice(key);
@@ -104,7 +104,7 @@ impl Text {
             text.push(b'[');
             for (number, id) in traits.iter().enumerate() {
                 text.extend_from_slice(if number > 0 { b",\"" } else { b"\"" });
-                text.extend_from_slice(world.trait_name(*id).unwrap_or_default().as_bytes());
+                text.extend_from_slice(world.name_of_trait(*id).as_bytes());
                 text.push(b'"');
             }
             text.push(b']');
@@ -129,7 +129,8 @@ impl<K: Copy + Eq> Kept<K> {
     /// The text of a key, which `write` makes if it is not there.
     fn get(&mut self, key: K, hash: usize, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         let place = hash % KEPT;
-        let Some(entry) = self.entries.get_mut(place) else { return &[] };
+        let missing = || Bug::raise(format!("there is no place {place} among texts that are kept"));
+        let entry = self.entries.get_mut(place).unwrap_or_else(missing);
         let (known, text) = entry.get_or_insert_with(|| (key, Vec::new()));
         if *known != key || text.is_empty() {
             *known = key;
@@ -142,7 +143,5 @@ impl<K: Copy + Eq> Kept<K> {
 
 /// Writes a UUID between the quotes.
 fn hyphenate(uuid: Uuid, quoted: &mut [u8; 38]) {
-    if let Some(between) = quoted.get_mut(1..37) {
-        uuid.hyphenated().encode_lower(between);
-    }
+    uuid.hyphenated().encode_lower(&mut quoted[1..37]);
 }

@@ -68,7 +68,7 @@ pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
 
 /// `GET /resource_providers/{uuid}/allocations`
 pub(super) async fn list_of_provider(call: Call) -> Result<Reply, Problem> {
-    let mut world = call.app.store.world().await?;
+    let world = call.app.store.world().await?;
     let (id, generation) = {
         let text = call.part("uuid");
         let provider = call.provider(&world).map_err(|_| {
@@ -81,12 +81,7 @@ pub(super) async fn list_of_provider(call: Call) -> Result<Reply, Problem> {
         (provider.id(), provider.generation())
     };
     let (held, modified) = call.app.store.provider_allocations(id).await?;
-    let mut classes = held.iter().flat_map(|held| &held.resources).map(|(class, _)| *class);
-    if classes.any(|class| world.class_name(class).is_none()) {
-        // A class made since.
-        world = call.app.store.world().await?;
-    }
-    let view = OfProvider::of(&held, generation, &world, call.asked);
+    let view = OfProvider::of(&held, generation, call.asked);
     Ok(Reply::json(&view).modified(modified.unwrap_or(call.now())))
 }
 

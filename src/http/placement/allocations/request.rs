@@ -1,5 +1,6 @@
 //! What clients may write about allocations, and the claims it means.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -7,6 +8,7 @@ use uuid::Uuid;
 
 use crate::http::app::Options;
 use crate::http::placement::body::{Ordered, Whole};
+use crate::http::placement::effort::steps;
 use crate::http::placement::microversion::{
     ALLOCATIONS_BY_PROVIDER, CONSUMER_GENERATION, CONSUMER_TYPE, Ladder, MAPPINGS, Microversion,
     PROJECT_AND_USER,
@@ -118,11 +120,16 @@ impl From<Wanted<List>> for Wanted<ByProvider> {
     /// Of a provider named twice the last entry counts.
     fn from(listed: Wanted<List>) -> Self {
         let mut by_provider: Vec<(String, Resources)> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
         for Entry { resource_provider, resources } in listed.allocations {
+            steps(1);
             let entry = Resources { resources };
-            match by_provider.iter_mut().find(|(known, _)| *known == resource_provider.uuid) {
-                Some(known) => known.1 = entry,
-                None => by_provider.push((resource_provider.uuid, entry)),
+            let place = places.get(&resource_provider.uuid);
+            if let Some(known) = place.and_then(|at| by_provider.get_mut(*at)) {
+                known.1 = entry;
+            } else {
+                places.insert(resource_provider.uuid.clone(), by_provider.len());
+                by_provider.push((resource_provider.uuid, entry));
             }
         }
         Self {
@@ -174,9 +181,11 @@ pub(in crate::http::placement) fn claims(
     options: &Options,
 ) -> Result<Vec<ConsumerClaim>, Problem> {
     let mut claims: Vec<ConsumerClaim> = Vec::with_capacity(wanted.0.len());
+    let mut consumers = HashSet::with_capacity(wanted.0.len());
     for (text, wanted) in wanted.0 {
+        steps(1);
         let consumer = dashed_uuid(&text).ok_or_else(|| malformed_consumer(&text))?;
-        if claims.iter().any(|claim| claim.consumer == consumer) {
+        if !consumers.insert(consumer) {
             return Err(Problem::bad_request(format!("Consumer {consumer} is named twice")));
         }
         claims.push(wanted.into_claim(consumer, asked, options)?);

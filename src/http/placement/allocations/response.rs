@@ -9,7 +9,6 @@ use crate::http::placement::microversion::{
 };
 use crate::model::Generation;
 use crate::store::reads::{ConsumerAllocations, HeldByConsumer, HeldOnProvider};
-use crate::world::World;
 
 /// What one consumer holds. Of a consumer that holds nothing nothing else is known.
 #[derive(Default, Serialize)]
@@ -53,29 +52,18 @@ pub(super) struct OfProvider {
     resource_provider_generation: Generation,
 }
 
-#[derive(Serialize)]
-struct Holding {
-    resources: Map<String, Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    consumer_generation: Option<Generation>,
-}
-
 impl OfProvider {
-    /// For a version; the world gives the names.
-    pub(super) fn of(
-        held: &[HeldByConsumer],
-        generation: Generation,
-        world: &World,
-        asked: Microversion,
-    ) -> Self {
+    /// For a version.
+    pub(super) fn of(held: &[HeldByConsumer], generation: Generation, asked: Microversion) -> Self {
         let holding = |held: &HeldByConsumer| {
-            let named = held.resources.iter().filter_map(|(class, used)| {
-                Some((world.class_name(*class)?.to_owned(), Value::from(*used)))
-            });
-            let resources = named.collect();
-            let consumer_generation = asked.show(CONSUMER_GENERATION, held.generation);
-            let holding = Holding { resources, consumer_generation };
-            (consumer_key(held.consumer), serde_json::to_value(holding).unwrap_or_default())
+            let resources = held.resources.iter();
+            let resources = resources.map(|(class, used)| (class.clone(), Value::from(*used)));
+            let mut holding = Map::new();
+            holding.insert("resources".to_owned(), Value::Object(resources.collect()));
+            if let Some(generation) = asked.show(CONSUMER_GENERATION, held.generation) {
+                holding.insert("consumer_generation".to_owned(), generation.into());
+            }
+            (consumer_key(held.consumer), Value::Object(holding))
         };
         let allocations = held.iter().map(holding).collect();
         Self { allocations, resource_provider_generation: generation }

@@ -116,11 +116,15 @@ fn headers_say_what_else_there_is() {
 
 #[tokio::test]
 async fn a_cause_is_for_the_log_only() {
-    for error in [Error::Bug("secret".to_owned()), Error::Unavailable("secret".to_owned())] {
+    for error in [Error::bug("secret"), Error::Unavailable("secret".to_owned())] {
         let problem = Problem::from(error);
         assert_eq!(problem.cause.as_deref(), Some("secret"));
         assert!(!json(problem, Some(INITIAL)).await.contains("secret"));
     }
+    let problem = Problem::from(Error::inconsistent("consumers", "project_id", "consumer 7"));
+    let cause = "inconsistent data: consumers.project_id of consumer 7";
+    assert_eq!((problem.status.as_u16(), problem.cause.as_deref()), (500, Some(cause)));
+    assert!(!json(problem, Some(INITIAL)).await.contains("consumer"));
 }
 
 #[test]

@@ -242,7 +242,7 @@ proptest! {
         let _ = Query::parse(&text);
         let _ = resources(&text);
         let _ = in_tree(&text);
-        let query = Query(vec![
+        let query = Query::of(vec![
             ("required".to_owned(), text.clone()),
             ("member_of".to_owned(), text.clone()),
         ]);

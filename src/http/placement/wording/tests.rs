@@ -1,8 +1,11 @@
+use proptest::prelude::*;
 use serde_json::Value;
 
+use crate::http::placement::effort::grows_evenly;
 use crate::http::placement::schema::{
     Schema, Shape, any_of, any_type, array, integer, map, null, number, object, string, uuid,
 };
+use crate::http::placement::spelling::any_uuid;
 
 fn provider() -> Shape {
     object()
@@ -33,6 +36,15 @@ fn allocations() -> Shape {
         .closed()
         .require("allocations", by_provider)
         .require("project_id", string().length(1, 5))
+}
+
+/// Names that look like numbers or like paths, and those that are empty, are names like others.
+fn mappings() -> Shape {
+    map().each("[a-z0-9]{1,64}", array().with("minItems", 1).of(uuid()))
+}
+
+fn anything() -> Shape {
+    map().each("", map().each("", array()))
 }
 
 fn policy() -> Shape {
@@ -285,6 +297,34 @@ Failed validating 'type' in schema['items']:
 On instance[0]:",
     ),
     (
+        mappings,
+        r#"{"1": ["abc"]}"#,
+        "'abc' is not a 'uuid'
+Failed validating 'format' in schema['patternProperties']['[a-z0-9]{1,64}']['items']:
+On instance['1'][0]:",
+    ),
+    (
+        mappings,
+        r#"{"01": ["abc"]}"#,
+        "'abc' is not a 'uuid'
+Failed validating 'format' in schema['patternProperties']['[a-z0-9]{1,64}']['items']:
+On instance['01'][0]:",
+    ),
+    (
+        mappings,
+        r#"{"a/b~1~0": [], "": 5}"#,
+        "[] should be non-empty
+Failed validating 'minItems' in schema['patternProperties']['[a-z0-9]{1,64}']:
+On instance['a/b~1~0']:",
+    ),
+    (
+        anything,
+        r#"{"": {"": 5}}"#,
+        "5 is not of type 'array'
+Failed validating 'type' in schema['patternProperties']['']['patternProperties']['']:
+On instance['']['']:",
+    ),
+    (
         allocations,
         r#"{"allocations": {}, "project_id": ""}"#,
         "'' should be non-empty
@@ -394,5 +434,114 @@ fn whole_doubles_are_integers() {
     {
         let value: Value = serde_json::from_str(json).unwrap();
         assert_eq!(count.check(&value).is_ok(), good, "{json}");
+    }
+}
+
+/// Of a value that is longer than anyone reads the beginning is shown, however it would be laid out.
+#[test]
+fn a_long_value_is_cut() {
+    let long = "k".repeat(300_000);
+    let items = format!(r#"{{"{long}": [{}1]}}"#, r#""a", "#.repeat(100_000));
+    for json in [items.clone(), format!(r#"{{"a": {items}}}"#), format!(r#"{{"a": ["{long}"]}}"#)] {
+        let text = told(&mappings().for_bodies(), &json);
+        assert!(text.contains("..."), "{text}");
+        assert!(text.len() < 100_000, "{} bytes", text.len());
+    }
+    let names = (0..100_000).map(|nth| format!(r#""-{nth}": 1"#)).collect::<Vec<_>>().join(",");
+    let text = told(&object().closed().for_bodies(), &format!("{{{names}}}"));
+    assert!(text.starts_with("Additional properties are not allowed ('-0', '-1', '-10', "));
+    assert!(text.contains("... were unexpected)") && text.len() < 100_000, "{}", text.len());
+}
+
+/// With as many violations as a body can have, at the ends of paths as long as they can be.
+#[test]
+fn looking_for_the_worst_takes_no_longer_than_the_value() {
+    let long = "k".repeat(1000);
+    let list = |parts: usize, one: &str| {
+        let items = vec![one.to_owned(); parts].join(",");
+        serde_json::from_str::<Value>(&format!(r#"{{"{long}": [{items}]}}"#)).unwrap()
+    };
+    let map = |parts: usize, one: &str| {
+        let members: Vec<_> = (0..parts).map(|nth| format!(r#""{nth}": {one}"#)).collect();
+        serde_json::from_str::<Value>(&format!("{{{}}}", members.join(","))).unwrap()
+    };
+    let run = |schema: &Schema, value: &Value| drop(schema.check(value));
+    let (groups, texts) = (mappings().for_bodies(), map_of_texts().for_bodies());
+    let most = 100_000;
+    grows_evenly("items", most, |parts| list(parts, r#""a""#), |it| run(&groups, it));
+    grows_evenly("lists", most, |parts| list(parts, "[[]]"), |it| run(&groups, it));
+    grows_evenly("members", most, |parts| map(parts, "[1]"), |it| run(&groups, it));
+    grows_evenly("unexpected", most, |parts| map(parts, "1"), |it| run(&texts, it));
+    let set = aggregates().for_bodies();
+    let numbers = |parts: usize| Value::from((0..parts).collect::<Vec<_>>());
+    grows_evenly("numbers", most, numbers, |it| run(&set, it));
+    let objects = |parts: usize| Value::from(vec![serde_json::json!({"a": [{}]}); parts]);
+    grows_evenly("objects", most, objects, |it| run(&set, it));
+    let uuids = |parts: usize| {
+        let uuids = (0..parts as u128).map(|nth| uuid::Uuid::from_u128(nth).to_string());
+        Value::from(uuids.collect::<Vec<_>>())
+    };
+    grows_evenly("uuids", 27_000, uuids, |it| assert!(set.check(it).is_ok()));
+}
+
+fn map_of_texts() -> Shape {
+    map().each("^[a-z]+$", string()).closed()
+}
+
+#[test]
+fn items_are_the_same_if_their_values_are() {
+    let set = array().with("uniqueItems", true).for_bodies();
+    for (json, unique) in [
+        (r#"["a", "b"]"#, true),
+        (r#"["a", "a"]"#, false),
+        ("[1, 1.0]", false),
+        ("[1, true]", true),
+        (r#"[1, "1"]"#, true),
+        (r#"[{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}]"#, false),
+        (r#"[["a", "b"], ["a,b"]]"#, true),
+        ("[[], {}, null, 0]", true),
+    ] {
+        let value: Value = serde_json::from_str(json).unwrap();
+        assert_eq!(set.check(&value).is_ok(), unique, "{json}");
+    }
+}
+
+/// Values of the words that the shapes above know, mostly wrong.
+fn value() -> impl Strategy<Value = Value> {
+    let text = prop::sample::select(vec!["", "a", "abcdef", "5c0bfa846b1c4bbd9d2f7e8a4c3de901"]);
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-2_i64..3).prop_map(Value::from),
+        prop::sample::select(vec![0.5, 1.0, 1e22, 1e39]).prop_map(Value::from),
+        text.prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        let names = ["name", "uuid", "parent", "generation", "inventories", "allocations"];
+        let names = [&names[..], &["project_id", "total", "ratio", "A", "abcd", "1", ""]].concat();
+        let members = prop::collection::vec((prop::sample::select(names), inner.clone()), 0..4);
+        prop_oneof![
+            prop::collection::vec(inner, 0..4).prop_map(Value::from),
+            members.prop_map(|members| {
+                let members = members.into_iter().map(|(name, value)| (name.to_owned(), value));
+                members.collect::<serde_json::Map<_, _>>().into()
+            }),
+        ]
+    })
+}
+
+proptest! {
+    /// What passes is what passes with the crate that others use.
+    #[test]
+    fn the_verdict_is_that_of_jsonschema(value in value()) {
+        for shape in [provider(), inventories(), aggregates(), allocations(), policy(), mappings()] {
+            let validator = jsonschema::draft202012::options()
+                .with_format("uuid", |text: &str| any_uuid(text).is_some())
+                .should_validate_formats(true)
+                .with_pattern_options(jsonschema::PatternOptions::regex())
+                .build(&shape.clone().into_value())
+                .unwrap();
+            prop_assert_eq!(shape.for_bodies().check(&value).is_ok(), validator.is_valid(&value));
+        }
     }
 }

@@ -3,6 +3,7 @@ use uuid::{Uuid, uuid};
 
 use super::request;
 use crate::http::app::Options;
+use crate::http::placement::effort::grows_evenly;
 use crate::http::placement::microversion::{
     ALLOCATION_CANDIDATES, ANY_TRAITS, CANDIDATES_IN_TREE, CANDIDATES_MEMBER_OF, FORBIDDEN_TRAITS,
     HISTORY, LATEST, LIMIT, Microversion, NAMED_GROUPS, NESTED_CANDIDATES, NUMBERED_GROUPS,
@@ -244,5 +245,67 @@ proptest! {
         if let Ok(query) = Query::parse(&text.join("&")) {
             let _ = request(&query, HISTORY[nth].0, &Options::default());
         }
+    }
+}
+
+/// So many parts, numbered, one after the other.
+fn parts(count: usize, separator: &str, part: impl Fn(usize) -> String) -> String {
+    (0..count).map(part).collect::<Vec<_>>().join(separator)
+}
+
+/// Each kind of parameter alone fills the URI; reading it takes steps for its length alone.
+#[test]
+fn reading_a_query_takes_no_longer_than_the_query() {
+    type Make<'m> = &'m dyn Fn(usize) -> String;
+    const LONGEST: usize = 64 * 1024;
+    let resource = "resources=VCPU:1&";
+    let uuid = |nth: usize| Uuid::from_u128(nth as u128).simple().to_string();
+    let kinds: [(&str, usize, Make<'_>); 17] = [
+        ("required", 4300, &|n| resource.to_owned() + &parts(n, "&", |i| format!("required=T{i}"))),
+        ("!", 4000, &|n| resource.to_owned() + &parts(n, "&", |i| format!("required=!T{i}"))),
+        ("a list", 9000, &|n| format!("{resource}required={}", parts(n, ",", |i| format!("T{i}")))),
+        ("!s", 8000, &|n| format!("{resource}required={}", parts(n, ",", |i| format!("!T{i}")))),
+        ("in:", 9000, &|n| format!("{resource}required=in:{}", parts(n, ",", |i| format!("T{i}")))),
+        ("conflicts", 5000, &|n| {
+            let forbidden = parts(n / 2, ",", |i| format!("!T{i}"));
+            let required = parts(n / 2, ",", |i| format!("T{i}"));
+            format!("{resource}required={forbidden}&required={required}")
+        }),
+        ("member_of", 1500, &|n| {
+            resource.to_owned() + &parts(n, "&", |i| format!("member_of={}", uuid(i)))
+        }),
+        ("!member_of", 1900, &|n| format!("{resource}member_of=!in:{}", parts(n, ",", uuid))),
+        ("in_tree", 1500, &|n| {
+            resource.to_owned() + &parts(n, "&", |i| format!("in_tree={}", uuid(i)))
+        }),
+        ("classes", 8000, &|n| format!("resources={}", parts(n, ",", |i| format!("C{i}:1")))),
+        ("one class", 8000, &|n| format!("resources={}", parts(n, ",", |_| "VCPU:1".to_owned()))),
+        ("repeated", 3500, &|n| parts(n, "&", |i| format!("resources=C{i}:1"))),
+        ("groups", 2500, &|n| {
+            "group_policy=none&".to_owned() + &parts(n, "&", |i| format!("resources_{i}=VCPU:1"))
+        }),
+        ("groups with all", 1000, &|n| {
+            let group = |i| format!("resources_{i}=VCPU:1&required_{i}=!T{i}&required_{i}=T");
+            "group_policy=none&".to_owned() + &parts(n, "&", group)
+        }),
+        ("same_subtree", 2000, &|n| {
+            let groups = parts(n, "&", |i| format!("resources_{i}=A:1"));
+            format!(
+                "group_policy=none&{groups}&same_subtree={}",
+                parts(n, ",", |i| format!("_{i}"))
+            )
+        }),
+        ("resourceless", 3000, &|n| {
+            resource.to_owned() + &parts(n, "&", |i| format!("required_{i}=T"))
+        }),
+        ("root_required", 5000, &|n| {
+            let forbidden = parts(n / 2, ",", |i| format!("!T{i}"));
+            let required = parts(n / 2, ",", |i| format!("T{i}"));
+            format!("{resource}root_required={forbidden},{required}")
+        }),
+    ];
+    for (name, most, make) in kinds {
+        assert!(make(most).len() <= LONGEST, "{name}: {}", make(most).len());
+        grows_evenly(name, most, make, |text| drop(parsed(LATEST, text)));
     }
 }

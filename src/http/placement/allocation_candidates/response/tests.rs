@@ -33,7 +33,7 @@ fn inventory(class: i32, total: i32, used: i64) -> InventoryRow {
     InventoryRow { class: ClassId(class), terms, used, updated_at: 0 }
 }
 
-fn provider(id: i32, uuid: Uuid, parent: Option<i32>) -> ProviderRow {
+fn provider(id: i64, uuid: Uuid, parent: Option<i64>) -> ProviderRow {
     ProviderRow {
         id: ProviderId(id),
         uuid,
@@ -45,6 +45,7 @@ fn provider(id: i32, uuid: Uuid, parent: Option<i32>) -> ProviderRow {
         inventories: Vec::new(),
         traits: Vec::new(),
         aggregates: Vec::new(),
+        spellings: Vec::new(),
     }
 }
 
@@ -170,7 +171,7 @@ fn nothing_found_is_two_empty_members() {
 }
 
 /// Many roots with room, so that the answer comes in parts.
-fn many(count: i32) -> Arc<World> {
+fn many(count: i64) -> Arc<World> {
     let catalogue = Catalogue { classes: [(ClassId(0), name("VCPU"))].into(), traits: [].into() };
     let root = |nth| ProviderRow {
         inventories: vec![inventory(0, 5, 2)],

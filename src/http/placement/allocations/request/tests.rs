@@ -6,6 +6,7 @@ use uuid::{Uuid, uuid};
 use super::{ByProvider, List, REPLACE_BODY, REPLACE_MANY_BODY, Wanted, claims};
 use crate::http::app::Options;
 use crate::http::placement::body::{Body, Ordered, tests::any_json};
+use crate::http::placement::effort::grows_evenly;
 use crate::http::placement::microversion::{
     ALLOCATIONS_BY_PROVIDER, CONSUMER_GENERATION, CONSUMER_TYPE, HISTORY, INITIAL, LATEST,
     MAPPINGS, Microversion, PROJECT_AND_USER,
@@ -171,4 +172,50 @@ proptest! {
             let _ = claims(wanted, asked, &Options::default());
         }
     }
+}
+
+/// Bodies of a megabyte of each kind, as they should be and with a fault at the end.
+#[test]
+fn reading_a_body_takes_no_longer_than_the_body() {
+    let uuid = |nth: usize| Uuid::from_u128(nth as u128).to_string();
+    let map = |count: usize, one: &dyn Fn(usize) -> Value| -> Value {
+        (0..count).map(|nth| (uuid(nth), one(nth))).collect::<serde_json::Map<_, _>>().into()
+    };
+    let entry = |amount: i64| json!({"resources": {"VCPU": amount}});
+    let whole = |allocations: Value| {
+        json!({"allocations": allocations, "project_id": "p", "user_id": "u",
+               "consumer_generation": null, "consumer_type": "T"})
+    };
+    let options = Options::default();
+    let one = |it: &Body| {
+        let wanted = it.parse::<Wanted<ByProvider>>(REPLACE_BODY.at(LATEST));
+        drop(wanted.and_then(|wanted| wanted.into_claim(CONSUMER, LATEST, &options)));
+    };
+    for last in [1, 0] {
+        let providers = |count: usize| {
+            body(&whole(map(count, &|nth| entry(if nth + 1 == count { last } else { 1 }))))
+        };
+        grows_evenly("providers", 12_000, providers, one);
+    }
+    let mapped = |count: usize| {
+        let mut body = whole(json!({A.to_string(): entry(1)}));
+        let groups = (0..count).map(|nth| (nth.to_string(), json!([A, "x"])));
+        body["mappings"] = groups.collect::<serde_json::Map<_, _>>().into();
+        self::body(&body)
+    };
+    grows_evenly("mappings", 15_000, mapped, one);
+    let listed = |count: usize| {
+        let entry = |nth| json!({"resource_provider": {"uuid": uuid(nth)}, "resources": {"A": 1}});
+        body(&json!({"allocations": (0..count).map(entry).collect::<Vec<_>>()}))
+    };
+    grows_evenly("a list", 10_000, listed, |it| {
+        let wanted: Wanted<ByProvider> =
+            it.parse::<Wanted<List>>(REPLACE_BODY.at(INITIAL)).unwrap().into();
+        wanted.into_claim(CONSUMER, INITIAL, &options).unwrap();
+    });
+    let consumers = |count: usize| body(&map(count, &|_| whole(json!({}))));
+    grows_evenly("consumers", 7000, consumers, |it| {
+        let wanted = it.parse::<Ordered<Wanted<ByProvider>>>(REPLACE_MANY_BODY.at(LATEST));
+        assert!(claims(wanted.unwrap(), LATEST, &options).is_ok());
+    });
 }

@@ -1,0 +1,192 @@
+//! What the server says of itself to those who look after it: whether it lives, whether it can
+//! answer, and how much it does. It has listeners and connections of its own, so that it is told
+//! however many clients the APIs have, and neither tokens nor TLS.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use metrics::{counter, describe_counter, describe_gauge, gauge};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tokio::sync::watch;
+
+use super::activity::Phase;
+use super::app::App;
+use super::connections::Connections;
+use super::leftover;
+use super::listener::Listener;
+use super::seldom::Seldom;
+use super::server::{Bounds, Door, Stage};
+use super::serving::{Service, Serving};
+use crate::model::bug;
+
+/// Connections open at once.
+const CONNECTIONS_MAX: usize = 16;
+/// How long the database may take to show that it is there.
+const READY_MAX: Duration = Duration::from_secs(5);
+/// How much of a body is read, which nobody needs.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+
+const OPEN: &str = "berth_connections_open";
+const IDLE: &str = "berth_connections_idle";
+const CLOSED_FOR_ROOM: &str = "berth_connections_closed_for_room_total";
+const IN_FLIGHT: &str = "berth_requests_in_flight";
+const PANICS: &str = "berth_panics_total";
+const INCONSISTENCIES: &str = "berth_inconsistencies_total";
+const ACCEPT_ERRORS: &str = "berth_accept_errors_total";
+
+/// Where numbers are collected: one place for the whole process, as the crate `metrics` has it. It
+/// is none where somebody else collects already.
+static COLLECTED: LazyLock<Option<PrometheusHandle>> = LazyLock::new(|| {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    if let Err(error) = metrics::set_global_recorder(recorder) {
+        tracing::error!(%error, "metrics are collected elsewhere");
+        return None;
+    }
+    describe_gauge!(OPEN, "Connections of the APIs that are open.");
+    describe_gauge!(IDLE, "Connections of the APIs without a request or the beginning of one.");
+    describe_counter!(CLOSED_FOR_ROOM, "Idle connections that were closed for new ones.");
+    describe_gauge!(IN_FLIGHT, "Requests of the APIs that are not answered yet.");
+    describe_counter!(PANICS, "Requests that ended in a panic.");
+    describe_counter!(INCONSISTENCIES, "Times that rows or the program contradicted themselves.");
+    describe_counter!(ACCEPT_ERRORS, "Connections that could not be accepted, by reason.");
+    Some(handle)
+});
+
+/// Begins to collect numbers; what is counted before is lost.
+pub fn collect() {
+    LazyLock::force(&COLLECTED);
+}
+
+/// Counts that a connection could not be accepted.
+pub(super) fn count_accept_error(reason: &'static str) {
+    counter!(ACCEPT_ERRORS, "reason" => reason).increment(1);
+}
+
+/// What the server knows of itself.
+#[derive(Debug)]
+pub(super) struct Desk {
+    app: App,
+    connections: Arc<Connections>,
+    is_stopping: AtomicBool,
+}
+
+impl Desk {
+    pub(super) fn new(app: App, connections: Arc<Connections>) -> Self {
+        collect();
+        Self { app, connections, is_stopping: AtomicBool::new(false) }
+    }
+
+    /// From now on the server takes no requests.
+    pub(super) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    async fn answer(&self, method: Method, path: &str) -> Response {
+        if !matches!(method, Method::GET | Method::HEAD) {
+            let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return response;
+        }
+        match path {
+            "/healthz" => text(StatusCode::OK, "ok\n"),
+            "/readyz" => match self.ready().await {
+                Ok(()) => text(StatusCode::OK, "ready\n"),
+                Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, why),
+            },
+            "/metrics" => match self.metrics() {
+                Some(metrics) => text(StatusCode::OK, metrics),
+                None => text(StatusCode::NOT_FOUND, "metrics are collected elsewhere\n"),
+            },
+            _ => text(StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics\n"),
+        }
+    }
+
+    /// Whether a request for what the database has would be answered now.
+    async fn ready(&self) -> Result<(), &'static str> {
+        if self.is_stopping.load(Ordering::Relaxed) {
+            return Err("the server is stopping\n");
+        }
+        match tokio::time::timeout(READY_MAX, self.app.store.world()).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "not ready");
+                Err("the database cannot be asked\n")
+            }
+            Err(_) => Err("the database does not answer\n"),
+        }
+    }
+
+    /// The numbers, in the text format of Prometheus.
+    fn metrics(&self) -> Option<String> {
+        let collected = COLLECTED.as_ref()?;
+        let census = self.connections.census();
+        gauge!(OPEN).set(number(census.open));
+        gauge!(IDLE).set(number(census.idle));
+        gauge!(IN_FLIGHT).set(number(census.busy));
+        counter!(CLOSED_FOR_ROOM).absolute(self.connections.closed_for_room());
+        counter!(PANICS).absolute(self.app.panics());
+        counter!(INCONSISTENCIES).absolute(bug::found());
+        for reason in ["gone", "scarce", "other"] {
+            counter!(ACCEPT_ERRORS, "reason" => reason).increment(0);
+        }
+        collected.run_upkeep();
+        Some(collected.render())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "there are less than 2 to the 52nd connections")]
+fn number(count: usize) -> f64 {
+    count as f64
+}
+
+fn text(status: StatusCode, words: impl Into<Body>) -> Response {
+    let mut response = Response::new(words.into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    headers.insert(header::CONTENT_TYPE, kind);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// Answers the requests of one connection.
+#[derive(Clone)]
+struct Answering(Arc<Desk>);
+
+impl Service for Answering {
+    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
+        let desk = Arc::clone(&self.0);
+        let (parts, _) = request.into_parts();
+        async move { desk.answer(parts.method, parts.uri.path()).await }
+    }
+
+    fn leftover(&self) -> leftover::Bounds {
+        leftover::Bounds::of(BODY_BYTES_MAX, READY_MAX)
+    }
+}
+
+/// Accepts connections, and serves them, until this is dropped.
+pub(super) async fn accept_all(
+    listeners: Vec<Listener>,
+    desk: Arc<Desk>,
+    bounds: Bounds,
+    stage: watch::Sender<Stage>,
+) -> Infallible {
+    let connections = Connections::new(CONNECTIONS_MAX);
+    let listeners = listeners.into_iter().map(|listener| ((), listener)).collect();
+    let mut door = Door { listeners, next: 0, trouble: Seldom::default() };
+    loop {
+        let ((), accepted) = door.next(&connections).await;
+        let place = connections.enter(Phase::Fresh).await;
+        let service = Answering(Arc::clone(&desk));
+        let serving = Serving { service, bounds, place, stage: stage.subscribe() };
+        tokio::spawn(serving.serve(accepted, None));
+    }
+}

@@ -1,0 +1,52 @@
+//! How much is done for a request on the thread that serves others meanwhile, counted in tests.
+//!
+//! What reads a query or a body calls [`steps`] for each name, pair, value or comparison it looks at.
+//! Tests compare the sums at two sizes: eight times the request must not take much more than eight
+//! times the steps, nor as much more of the heap.
+
+/// So many names, pairs or values are looked at.
+#[cfg(not(test))]
+pub(super) fn steps(_count: usize) {}
+
+#[cfg(test)]
+pub(super) use self::counting::{grows_evenly, steps};
+
+#[cfg(test)]
+mod counting {
+    use std::cell::Cell;
+
+    /// The larger request is so many times as large as the smaller one.
+    const TIMES: usize = 8;
+
+    thread_local! {
+        static STEPS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(in crate::http::placement) fn steps(count: usize) {
+        STEPS.with(|steps| steps.set(steps.get() + count));
+    }
+
+    /// Fails if what `run` does with the request that `make` makes grows faster than its size, given
+    /// as a number of parts. `most` is that of the largest request there may be.
+    pub(in crate::http::placement) fn grows_evenly<T>(
+        name: &str,
+        most: usize,
+        make: impl Fn(usize) -> T,
+        run: impl Fn(&T),
+    ) {
+        let measure = |parts: usize| {
+            let request = make(parts);
+            STEPS.with(|steps| steps.set(0));
+            let heap = allocation_counter::measure(|| run(&request));
+            (STEPS.with(Cell::get), heap.bytes_total)
+        };
+        // What is made once for all requests is not counted.
+        measure(1);
+        let (few, small) = measure(most / TIMES);
+        let (many, large) = measure(most);
+        assert!(many > 0, "{name}: nothing is counted");
+        assert!(many <= few * TIMES * 3 / 2 + 100, "{name}: {few} steps, then {many}");
+        let bound = small * TIMES as u64 * 2 + 65_536;
+        assert!(large <= bound, "{name}: {small} bytes of the heap, then {large}");
+    }
+}

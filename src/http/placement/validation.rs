@@ -1,0 +1,412 @@
+//! Schemas as they are checked: one walk over the value that finds the violation that is told.
+//!
+//! The walk looks at a part of the value once for each schema that is about it, and of several
+//! violations keeps the one that weighs most. It makes no list of them: a body of a megabyte can
+//! have half a million, each at the end of a path as long as the client chose its keys.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use super::effort::steps;
+
+/// Whether a text is a UUID.
+pub(super) type IsUuid = fn(&str) -> bool;
+
+/// A step of a path: a member's name or an item's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Step<'a> {
+    /// The number of an item.
+    Item(usize),
+    /// The name of a member.
+    Member(&'a str),
+}
+
+/// A schema, ready to be checked.
+#[derive(Debug)]
+pub(super) struct Node {
+    shape: Value,
+    /// Keywords, in the order in which they are checked.
+    checks: Vec<(String, Check)>,
+}
+
+/// What a keyword asks.
+#[derive(Debug)]
+enum Check {
+    Types(Vec<String>),
+    Members(Vec<(String, Node)>),
+    Patterns(Vec<(Regex, Node)>),
+    /// No members but those with these names, and those that match these patterns.
+    Closed(Vec<String>, Vec<Regex>),
+    Required(Vec<String>),
+    MinMembers(usize),
+    Items(Box<Node>),
+    MinItems(usize),
+    UniqueItems,
+    AnyOf(Vec<Node>),
+    Enum(Vec<Value>),
+    Maximum(f64),
+    Minimum(f64),
+    MinLength(usize),
+    MaxLength(usize),
+    Pattern(Regex),
+    Uuid(IsUuid),
+}
+
+/// A violation of a keyword.
+#[derive(Debug)]
+pub(super) struct Violation<'a> {
+    /// The keyword.
+    pub(super) keyword: &'a str,
+    /// The schema that has it.
+    pub(super) schema: &'a Value,
+    /// The part of the value that violates it.
+    pub(super) value: &'a Value,
+    /// The members that are too many, or the one that is missing.
+    pub(super) names: Vec<&'a str>,
+    /// Why none of several schemas fits.
+    reasons: Vec<Violation<'a>>,
+    /// The way to the schema and to the value, the last step first.
+    schema_path: Vec<Step<'a>>,
+    value_path: Vec<Step<'a>>,
+}
+
+impl Node {
+    /// Of a schema as it is written. The error names the keyword that is not understood.
+    pub(super) fn new(shape: &Value, is_uuid: IsUuid) -> Result<Self, String> {
+        let keywords = shape.as_object().ok_or("a schema is an object")?;
+        let check = |(keyword, bound): (&String, &Value)| {
+            Ok((keyword.clone(), Check::new(keyword, bound, keywords, is_uuid)?))
+        };
+        let checks = keywords.iter().map(check).collect::<Result<_, String>>()?;
+        Ok(Self { shape: shape.clone(), checks })
+    }
+
+    /// The violation that is told, of all there are.
+    pub(super) fn violation<'a>(&'a self, value: &'a Value) -> Option<Violation<'a>> {
+        self.heaviest(value).map(Violation::inmost)
+    }
+
+    fn heaviest<'a>(&'a self, value: &'a Value) -> Option<Violation<'a>> {
+        self.checks.iter().fold(None, |heaviest, (keyword, check)| {
+            steps(1);
+            let found = match (check, value) {
+                (Check::Members(members), Value::Object(object)) => {
+                    heaviest_member(members, object).map(|it| it.of(Step::Member(keyword)))
+                }
+                (Check::Patterns(patterns), Value::Object(object)) => {
+                    heaviest_matching(patterns, object).map(|it| it.of(Step::Member(keyword)))
+                }
+                (Check::Items(node), Value::Array(items)) => {
+                    heaviest_item(node, items).map(|it| it.of(Step::Member(keyword)))
+                }
+                _ => self.broken(keyword, check, value),
+            };
+            heavier(heaviest, found)
+        })
+    }
+
+    /// The violation of a keyword that is about the value itself.
+    fn broken<'a>(
+        &'a self,
+        keyword: &'a str,
+        check: &'a Check,
+        value: &'a Value,
+    ) -> Option<Violation<'a>> {
+        let (mut names, mut reasons) = (Vec::new(), Vec::new());
+        let holds = match check {
+            Check::Closed(known, patterns) => {
+                names = unexpected(value, known, patterns);
+                names.is_empty()
+            }
+            Check::Required(required) => {
+                names.extend(missing(value, required));
+                names.is_empty()
+            }
+            Check::AnyOf(branches) => {
+                let fits = branches.iter().any(|branch| branch.heaviest(value).is_none());
+                if !fits {
+                    reasons = why_none_fits(branches, value);
+                }
+                fits
+            }
+            other => other.holds(value),
+        };
+        let (schema, schema_path, value_path) = (&self.shape, Vec::new(), Vec::new());
+        (!holds).then_some(Violation {
+            keyword,
+            schema,
+            value,
+            names,
+            reasons,
+            schema_path,
+            value_path,
+        })
+    }
+}
+
+/// Every reason why none of the branches fits. Branches say something of the value, not of its parts.
+fn why_none_fits<'a>(branches: &'a [Node], value: &'a Value) -> Vec<Violation<'a>> {
+    let of_branch = |(number, branch): (usize, &'a Node)| {
+        let broken = branch.checks.iter();
+        let broken = broken.filter_map(|(keyword, check)| branch.broken(keyword, check, value));
+        broken.map(move |it| it.of(Step::Item(number)))
+    };
+    branches.iter().enumerate().flat_map(of_branch).collect()
+}
+
+fn heaviest_member<'a>(
+    members: &'a [(String, Node)],
+    object: &'a Map<String, Value>,
+) -> Option<Violation<'a>> {
+    members.iter().fold(None, |heaviest, (name, node)| {
+        let step = Step::Member(name);
+        let found = object.get(name).and_then(|value| node.heaviest(value));
+        heavier(heaviest, found.map(|it| it.of(step).at(step)))
+    })
+}
+
+fn heaviest_matching<'a>(
+    patterns: &'a [(Regex, Node)],
+    object: &'a Map<String, Value>,
+) -> Option<Violation<'a>> {
+    patterns.iter().fold(None, |heaviest, (pattern, node)| {
+        steps(object.len());
+        let matching = object.iter().filter(|(name, _)| pattern.is_match(name));
+        matching.fold(heaviest, |heaviest, (name, value)| {
+            let found = node.heaviest(value);
+            let found = found.map(|it| it.of(Step::Member(pattern.as_str())));
+            heavier(heaviest, found.map(|it| it.at(Step::Member(name))))
+        })
+    })
+}
+
+fn heaviest_item<'a>(node: &'a Node, items: &'a [Value]) -> Option<Violation<'a>> {
+    items.iter().enumerate().fold(None, |heaviest, (number, value)| {
+        heavier(heaviest, node.heaviest(value).map(|it| it.at(Step::Item(number))))
+    })
+}
+
+/// The first of those that weigh most.
+fn heavier<'a>(one: Option<Violation<'a>>, next: Option<Violation<'a>>) -> Option<Violation<'a>> {
+    match (one, next) {
+        (Some(one), Some(next)) if next.weigh(&one).is_gt() => Some(next),
+        (Some(one), _) => Some(one),
+        (None, next) => next,
+    }
+}
+
+impl<'a> Violation<'a> {
+    /// The same, one step further down in the schema.
+    fn of(mut self, step: Step<'a>) -> Self {
+        self.schema_path.push(step);
+        self
+    }
+
+    /// The same, one step further down in the value.
+    fn at(mut self, step: Step<'a>) -> Self {
+        self.value_path.push(step);
+        self
+    }
+
+    /// The way to the schema.
+    pub(super) fn schema_path(&self) -> impl Iterator<Item = Step<'a>> {
+        self.schema_path.iter().rev().copied()
+    }
+
+    /// The way to the value.
+    pub(super) fn value_path(&self) -> impl Iterator<Item = Step<'a>> {
+        self.value_path.iter().rev().copied()
+    }
+
+    /// Which of two violations says more: the one higher up; then the later one; then any other
+    /// than that no schema fits; then one of a value that is not even of the type.
+    fn weigh(&self, other: &Self) -> Ordering {
+        let strong = |it: &Self| it.keyword != "anyOf";
+        let height = other.value_path.len().cmp(&self.value_path.len());
+        height
+            .then_with(|| self.value_path().cmp(other.value_path()))
+            .then_with(|| strong(self).cmp(&strong(other)))
+            .then_with(|| other.has_the_type().cmp(&self.has_the_type()))
+    }
+
+    /// Whether the value is at least of the type that the schema says.
+    fn has_the_type(&self) -> bool {
+        let mut types = self.schema.get("type").map(texts).into_iter().flatten();
+        types.any(|name| is_of_type(self.value, name))
+    }
+
+    /// Of the reasons why none of several schemas fits, the one that says most, if one does.
+    fn inmost(mut self) -> Self {
+        let mut reasons = std::mem::take(&mut self.reasons);
+        reasons.sort_by(Self::weigh);
+        let mut reasons = reasons.into_iter();
+        match (reasons.next(), reasons.next()) {
+            (Some(first), Some(second)) if first.weigh(&second).is_eq() => self,
+            (Some(first), _) => first.inmost(),
+            (None, _) => self,
+        }
+    }
+}
+
+impl Check {
+    fn new(
+        keyword: &str,
+        bound: &Value,
+        keywords: &Map<String, Value>,
+        is_uuid: IsUuid,
+    ) -> Result<Self, String> {
+        let node = |shape: &Value| Node::new(shape, is_uuid);
+        let pattern = |text: &str| Regex::new(text).map_err(|error| error.to_string());
+        let wrong = || format!("{keyword} cannot be {bound}");
+        let count = || bound.as_u64().and_then(|it| usize::try_from(it).ok()).ok_or_else(wrong);
+        let number = || bound.as_f64().ok_or_else(wrong);
+        Ok(match keyword {
+            "type" => Self::Types(texts(bound).into_iter().map(str::to_owned).collect()),
+            "properties" => Self::Members(
+                members(Some(bound))
+                    .map(|(name, shape)| Ok((name.clone(), node(shape)?)))
+                    .collect::<Result<_, String>>()?,
+            ),
+            "patternProperties" => Self::Patterns(
+                members(Some(bound))
+                    .map(|(text, shape)| Ok((pattern(text)?, node(shape)?)))
+                    .collect::<Result<_, String>>()?,
+            ),
+            "additionalProperties" if *bound == false => Self::Closed(
+                members(keywords.get("properties")).map(|(name, _)| name.clone()).collect(),
+                members(keywords.get("patternProperties"))
+                    .map(|(text, _)| pattern(text))
+                    .collect::<Result<_, String>>()?,
+            ),
+            "required" => Self::Required(texts(bound).into_iter().map(str::to_owned).collect()),
+            "minProperties" => Self::MinMembers(count()?),
+            "items" => Self::Items(Box::new(node(bound)?)),
+            "minItems" => Self::MinItems(count()?),
+            "uniqueItems" if *bound == true => Self::UniqueItems,
+            "anyOf" => {
+                let branches = bound.as_array().ok_or_else(wrong)?;
+                Self::AnyOf(branches.iter().map(node).collect::<Result<_, String>>()?)
+            }
+            "enum" => Self::Enum(bound.as_array().ok_or_else(wrong)?.clone()),
+            "maximum" => Self::Maximum(number()?),
+            "minimum" => Self::Minimum(number()?),
+            "minLength" => Self::MinLength(count()?),
+            "maxLength" => Self::MaxLength(count()?),
+            "pattern" => Self::Pattern(pattern(bound.as_str().ok_or_else(wrong)?)?),
+            "format" if *bound == "uuid" => Self::Uuid(is_uuid),
+            _ => return Err(wrong()),
+        })
+    }
+
+    /// Whether the value is as the keyword asks. What it does not speak of is.
+    fn holds(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Types(names), _) => names.iter().any(|name| is_of_type(value, name)),
+            (Self::Enum(values), _) => values.contains(value),
+            (Self::MinMembers(least), Value::Object(object)) => object.len() >= *least,
+            (Self::MinItems(least), Value::Array(items)) => items.len() >= *least,
+            (Self::UniqueItems, Value::Array(items)) => are_unique(items),
+            (Self::Maximum(most), Value::Number(number)) => {
+                number.as_f64().is_some_and(|number| number <= *most)
+            }
+            (Self::Minimum(least), Value::Number(number)) => {
+                number.as_f64().is_some_and(|number| number >= *least)
+            }
+            (Self::MinLength(least), Value::String(text)) => {
+                text.chars().take(*least).count() == *least
+            }
+            (Self::MaxLength(most), Value::String(text)) => text.chars().nth(*most).is_none(),
+            (Self::Pattern(pattern), Value::String(text)) => pattern.is_match(text),
+            (Self::Uuid(is_uuid), Value::String(text)) => is_uuid(text),
+            _ => true,
+        }
+    }
+}
+
+/// The names of members that the schema does not know.
+fn unexpected<'a>(value: &'a Value, known: &[String], patterns: &[Regex]) -> Vec<&'a str> {
+    let names = members(Some(value)).map(|(name, _)| name.as_str());
+    let unexpected = names.filter(|name| {
+        steps(1 + patterns.len());
+        !known.iter().any(|known| known == name)
+            && !patterns.iter().any(|pattern| pattern.is_match(name))
+    });
+    unexpected.collect()
+}
+
+/// The first member that must be there and is not.
+fn missing<'a>(value: &Value, required: &'a [String]) -> Option<&'a str> {
+    let object = value.as_object()?;
+    required.iter().map(String::as_str).find(|name| !object.contains_key(*name))
+}
+
+fn members(value: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
+    value.and_then(Value::as_object).into_iter().flatten()
+}
+
+/// One text or several.
+fn texts(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
+        one => one.as_str().into_iter().collect(),
+    }
+}
+
+fn is_of_type(value: &Value, name: &str) -> bool {
+    match value {
+        Value::Null => name == "null",
+        Value::Bool(_) => name == "boolean",
+        Value::String(_) => name == "string",
+        Value::Array(_) => name == "array",
+        Value::Object(_) => name == "object",
+        Value::Number(number) => {
+            let whole = number.as_f64().is_some_and(|value| value.fract() == 0.0);
+            name == "number" || name == "integer" && whole
+        }
+    }
+}
+
+/// Whether no item is there twice. Numbers are the same if their values are.
+fn are_unique(items: &[Value]) -> bool {
+    let mut known = HashSet::with_capacity(items.len());
+    items.iter().all(|item| {
+        let mut text = String::new();
+        canonical(item, &mut text);
+        known.insert(text)
+    })
+}
+
+/// A text that is the same for equal values and for no others.
+fn canonical(value: &Value, text: &mut String) {
+    steps(1);
+    match value {
+        Value::Number(number) => {
+            let whole = number.as_f64().filter(|it| number.is_f64() && it.fract() == 0.0);
+            text.push_str(&whole.map_or_else(|| number.to_string(), |it| format!("{it:.0}")));
+        }
+        Value::Array(items) => {
+            text.push('[');
+            for item in items {
+                canonical(item, text);
+                text.push(',');
+            }
+            text.push(']');
+        }
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_unstable_by_key(|(name, _)| *name);
+            text.push('{');
+            for (name, member) in members {
+                text.push_str(&Value::from(name.as_str()).to_string());
+                text.push(':');
+                canonical(member, text);
+                text.push(',');
+            }
+            text.push('}');
+        }
+        other => text.push_str(&other.to_string()),
+    }
+}

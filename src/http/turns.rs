@@ -1,0 +1,309 @@
+//! Turns at work that takes long, shared fairly among projects: whatever one project asks for, the
+//! others come to their turns.
+//!
+//! A turn that is free goes to the project that holds the fewest, and among those to the one that has
+//! waited longest for one. A project holds a bounded number at once, and a bounded number of its
+//! requests wait. Who stops waiting, or is dropped with its turn, leaves nothing behind.
+
+use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::policy::Caller;
+
+/// Requests of one project that may wait at once.
+const WAITING_MAX: usize = 1024;
+
+/// Who asks for a turn: a project, or a user without one. Two that are confused share their turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Asker(u64);
+
+impl Asker {
+    /// The project that a caller asks for, or else the caller.
+    pub fn of(caller: &Caller) -> Self {
+        match &caller.project {
+            Some(project) => Self::named(project),
+            None => Self::named(caller.user.as_deref().unwrap_or_default()),
+        }
+    }
+
+    /// The project with an id.
+    pub fn named(project: &str) -> Self {
+        static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        Self(SEED.hash_one(project))
+    }
+}
+
+/// Too many requests of the project wait already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many requests of this project wait for their turns")]
+pub struct Crowded;
+
+/// So many turns at a time. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Turns(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    at_once: usize,
+    of_each: usize,
+    waiting_max: usize,
+    line: Mutex<Line>,
+}
+
+/// Who has turns and who waits for them. Whenever a turn is free, nobody waits who may have it.
+#[derive(Debug, Default)]
+struct Line {
+    held: HashMap<Asker, usize>,
+    all_held: usize,
+    /// The project that has waited longest since its last turn comes first.
+    waiting: VecDeque<(Asker, VecDeque<oneshot::Sender<Turn>>)>,
+}
+
+/// A turn, until it is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    turns: Turns,
+    asker: Asker,
+}
+
+impl Turns {
+    /// So many turns at once, of which one project has so many at the most.
+    pub fn new(at_once: usize, of_each: usize) -> Self {
+        let line = Mutex::default();
+        Self(Arc::new(Shared { at_once, of_each, waiting_max: WAITING_MAX, line }))
+    }
+
+    /// Waits for a turn.
+    ///
+    /// # Errors
+    /// Too many requests of the project wait already.
+    pub async fn turn(&self, asker: Asker) -> Result<Turn, Crowded> {
+        let waits = {
+            let mut line = self.line();
+            if let Some(turn) = self.take(&mut line, asker) {
+                return Ok(turn);
+            }
+            line.wait(asker, self.0.waiting_max)?
+        };
+        // The other end lives in the line, which lives as long as `self`.
+        waits.await.map_err(|_| Crowded)
+    }
+
+    /// A turn, if there is one without waiting.
+    pub fn turn_now(&self, asker: Asker) -> Option<Turn> {
+        self.take(&mut self.line(), asker)
+    }
+
+    /// How many turns are held.
+    pub fn held(&self) -> usize {
+        self.line().all_held
+    }
+
+    /// How many requests wait.
+    pub fn waiting(&self) -> usize {
+        let line = self.line();
+        let senders = line.waiting.iter().flat_map(|(_, senders)| senders);
+        senders.filter(|sender| !sender.is_closed()).count()
+    }
+
+    fn take(&self, line: &mut Line, asker: Asker) -> Option<Turn> {
+        let held = line.held.get(&asker).copied().unwrap_or(0);
+        if line.all_held >= self.0.at_once || held >= self.0.of_each {
+            return None;
+        }
+        line.held.insert(asker, held + 1);
+        line.all_held += 1;
+        Some(Turn { turns: self.clone(), asker })
+    }
+
+    /// Takes a turn back, and gives out those that are free.
+    fn give_back(&self, asker: Asker) {
+        let mut line = self.line();
+        line.let_go(asker);
+        while line.all_held < self.0.at_once {
+            let Some((asker, sender)) = line.next(self.0.of_each) else { break };
+            let Some(turn) = self.take(&mut line, asker) else { break };
+            drop(line);
+            // Who has stopped waiting meanwhile drops the turn, which gives it back.
+            drop(sender.send(turn));
+            line = self.line();
+        }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.0.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    fn wait(&mut self, asker: Asker, most: usize) -> Result<oneshot::Receiver<Turn>, Crowded> {
+        let at = self.waiting.iter().position(|(known, _)| *known == asker);
+        let at = at.unwrap_or_else(|| {
+            self.waiting.push_back((asker, VecDeque::new()));
+            self.waiting.len() - 1
+        });
+        let (_, senders) = self.waiting.get_mut(at).ok_or(Crowded)?;
+        senders.retain(|sender| !sender.is_closed());
+        if senders.len() >= most {
+            return Err(Crowded);
+        }
+        let (sender, receiver) = oneshot::channel();
+        senders.push_back(sender);
+        Ok(receiver)
+    }
+
+    fn let_go(&mut self, asker: Asker) {
+        self.all_held -= 1;
+        match self.held.get_mut(&asker) {
+            Some(held) if *held > 1 => *held -= 1,
+            _ => drop(self.held.remove(&asker)),
+        }
+    }
+
+    /// Who is to have the next turn: a project that has fewer than it may have, and one of its
+    /// requests that still waits. The project goes to the end of the line.
+    fn next(&mut self, of_each: usize) -> Option<(Asker, oneshot::Sender<Turn>)> {
+        for (_, senders) in &mut self.waiting {
+            while senders.front().is_some_and(oneshot::Sender::is_closed) {
+                senders.pop_front();
+            }
+        }
+        self.waiting.retain(|(_, senders)| !senders.is_empty());
+        let held = |asker: &Asker| self.held.get(asker).copied().unwrap_or(0);
+        let open = self.waiting.iter().enumerate();
+        let open = open.map(|(at, (asker, _))| (held(asker), at));
+        let (_, at) = open.filter(|(held, _)| *held < of_each).min()?;
+        let (asker, mut senders) = self.waiting.remove(at)?;
+        let sender = senders.pop_front()?;
+        if !senders.is_empty() {
+            self.waiting.push_back((asker, senders));
+        }
+        Some((asker, sender))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.turns.give_back(self.asker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::{Asker, Crowded, Turn, Turns, WAITING_MAX};
+
+    type Waiting = Pin<Box<dyn Future<Output = Result<Turn, Crowded>>>>;
+
+    fn asks(turns: &Turns, project: &str) -> Waiting {
+        let (turns, asker) = (turns.clone(), Asker::named(project));
+        let mut waiting: Waiting = Box::pin(async move { turns.turn(asker).await });
+        assert!(poll(&mut waiting).is_none());
+        waiting
+    }
+
+    fn poll(waiting: &mut Waiting) -> Option<Result<Turn, Crowded>> {
+        match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(turn) => Some(turn),
+            Poll::Pending => None,
+        }
+    }
+
+    fn now(turns: &Turns, project: &str) -> Option<Turn> {
+        turns.turn_now(Asker::named(project))
+    }
+
+    #[test]
+    fn projects_come_one_after_the_other_however_much_each_asks_for() {
+        let turns = Turns::new(1, 1);
+        let mut turn = now(&turns, "a").unwrap();
+        let mut waiting = Vec::new();
+        for project in ["a", "a", "a", "a", "b", "b", "c"] {
+            waiting.push((project, asks(&turns, project)));
+        }
+        let mut order = Vec::new();
+        for _ in 0..7 {
+            drop(turn);
+            let (at, next) = waiting
+                .iter_mut()
+                .enumerate()
+                .find_map(|(at, (_, it))| Some((at, poll(it)?.unwrap())))
+                .unwrap();
+            order.push(waiting.remove(at).0);
+            turn = next;
+        }
+        assert_eq!(order, ["a", "b", "c", "a", "b", "a", "a"]);
+        drop(turn);
+        assert_eq!((turns.held(), turns.waiting()), (0, 0));
+    }
+
+    #[test]
+    fn a_project_has_no_more_than_it_may_and_the_others_have_the_rest() {
+        let turns = Turns::new(3, 2);
+        let first = (now(&turns, "a").unwrap(), now(&turns, "a").unwrap());
+        let mut third = asks(&turns, "a");
+        let other = now(&turns, "b").unwrap();
+        drop(other);
+        assert!(poll(&mut third).is_none());
+        assert_eq!((turns.held(), turns.waiting()), (2, 1));
+        drop(first.0);
+        assert!(poll(&mut third).is_some_and(|turn| turn.is_ok()));
+    }
+
+    #[test]
+    fn who_holds_fewer_turns_comes_first() {
+        let turns = Turns::new(3, 3);
+        let a = (now(&turns, "a").unwrap(), now(&turns, "a").unwrap());
+        let b = now(&turns, "b").unwrap();
+        let (mut more_of_a, mut more_of_b) = (asks(&turns, "a"), asks(&turns, "b"));
+        let mut first_of_c = asks(&turns, "c");
+        drop(a.0);
+        let _c = poll(&mut first_of_c).unwrap().unwrap();
+        drop(b);
+        let _b = poll(&mut more_of_b).unwrap().unwrap();
+        assert!(poll(&mut more_of_a).is_none());
+    }
+
+    #[test]
+    fn who_stops_waiting_takes_no_turn_away() {
+        let turns = Turns::new(1, 1);
+        let held = now(&turns, "a").unwrap();
+        let gone = asks(&turns, "b");
+        let mut patient = asks(&turns, "b");
+        drop(gone);
+        assert_eq!(turns.waiting(), 1);
+        drop(held);
+        let given = asks(&turns, "c");
+        // Given, and never looked at.
+        drop(given);
+        let turn = poll(&mut patient).unwrap();
+        drop(turn);
+        assert_eq!((turns.held(), turns.waiting()), (0, 0));
+        let (held, unseen) = (now(&turns, "a").unwrap(), asks(&turns, "b"));
+        drop(held);
+        assert_eq!(turns.held(), 1);
+        drop(unseen);
+        assert_eq!(turns.held(), 0);
+    }
+
+    #[test]
+    fn a_bounded_number_of_a_project_waits() {
+        let turns = Turns::new(1, 1);
+        let _held = now(&turns, "a").unwrap();
+        let waiting: Vec<Waiting> = (0..WAITING_MAX).map(|_| asks(&turns, "a")).collect();
+        let (again, asker) = (turns.clone(), Asker::named("a"));
+        let mut more: Waiting = Box::pin(async move { again.turn(asker).await });
+        assert_eq!(poll(&mut more).unwrap().unwrap_err(), Crowded);
+        let other = asks(&turns, "b");
+        assert_eq!(turns.waiting(), WAITING_MAX + 1);
+        drop((waiting, other));
+        assert_eq!(turns.waiting(), 0);
+    }
+}

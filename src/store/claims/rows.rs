@@ -1,0 +1,192 @@
+//! Writing what was judged: the difference between the books as they were locked and as they are
+//! now, in one statement.
+
+use std::collections::BTreeMap;
+
+use sqlx::PgConnection;
+
+use super::{ConsumerRow, Locked};
+use crate::model::ProviderId;
+use crate::model::claim::{Account, Books, Consumer};
+use crate::store::change::Tx;
+use crate::store::error::{Error, Result};
+
+/// Writes the difference between the books as they were locked and as they are now. Inventories
+/// themselves (their terms, and whether they exist) are not this function's business.
+///
+/// # Errors
+/// Besides those of the database, a bug if what was judged does not add up.
+pub(in crate::store) async fn write(tx: &mut Tx<'_>, locked: &Locked, moved: &Moves) -> Result<()> {
+    locked.books.balance()?;
+    let mut rows = Rows::default();
+    for (uuid, account) in &locked.books.consumers {
+        if let Some(row) = locked.consumers.get(uuid) {
+            rows.add_account(row, account);
+        }
+    }
+    for ((provider, class), stock) in &locked.books.stocks {
+        if stock.used != stock.used_before {
+            rows.stock.0.push(provider.0);
+            rows.stock.1.push(class.0);
+            rows.stock.2.push(stock.used - stock.used_before);
+            tx.touch(*provider);
+        }
+    }
+    for (provider, steps) in &moved.0 {
+        rows.provider.0.push(provider.0);
+        rows.provider.1.push(*steps);
+        tx.touch(*provider);
+    }
+    rows.write(tx.conn).await
+}
+
+/// By how much the generations of providers moved.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Moves(BTreeMap<ProviderId, i64>);
+
+impl Moves {
+    /// The generations as locked, to be compared with when all is judged.
+    pub(in crate::store) fn before(books: &Books) -> Self {
+        Self(books.providers.values().map(|shelf| (shelf.id, shelf.generation)).collect())
+    }
+
+    /// What has moved since [`Moves::before`].
+    pub(in crate::store) fn since(mut self, books: &Books) -> Self {
+        for shelf in books.providers.values() {
+            if let Some(generation) = self.0.get_mut(&shelf.id) {
+                *generation = shelf.generation - *generation;
+            }
+        }
+        self.0.retain(|_, steps| *steps != 0);
+        self
+    }
+}
+
+/// The rows to write, column by column.
+#[derive(Default)]
+struct Rows {
+    /// Allocations that end.
+    gone: (Vec<i64>, Vec<i64>, Vec<i32>),
+    /// Allocations that begin or change.
+    held: (Vec<i64>, Vec<i64>, Vec<i32>, Vec<i64>),
+    /// Changes of `inventories.used`.
+    stock: (Vec<i64>, Vec<i32>, Vec<i64>),
+    /// Steps of provider generations.
+    provider: (Vec<i64>, Vec<i64>),
+    /// Consumers that come into being or change: id and generation.
+    consumer: (Vec<i64>, Vec<i64>),
+    /// Their project, user and type.
+    owner: (Vec<i64>, Vec<i64>, Vec<Option<i64>>),
+    /// Consumers that go.
+    consumer_gone: Vec<i64>,
+}
+
+impl Rows {
+    fn add_account(&mut self, row: &ConsumerRow, account: &Account) {
+        let empty = BTreeMap::new();
+        let before = account.before.as_ref().map_or(&empty, |before| &before.holds);
+        let now = account.now.as_ref().map_or(&empty, |now| &now.holds);
+        for (place, _) in before.iter().filter(|(place, _)| !now.contains_key(place)) {
+            self.gone.0.push(row.id.0);
+            self.gone.1.push(place.0.0);
+            self.gone.2.push(place.1.0);
+        }
+        for (place, amount) in now {
+            // A row is written anew even when the amount is the same: its time stamp moves.
+            if account.before != account.now {
+                self.held.0.push(row.id.0);
+                self.held.1.push(place.0.0);
+                self.held.2.push(place.1.0);
+                self.held.3.push(*amount);
+            }
+        }
+        let stored = row.inserted.as_ref().or(account.before.as_ref());
+        let is_stored = |now: &Consumer| {
+            stored.is_some_and(|it| (it.generation, it.owner) == (now.generation, now.owner))
+        };
+        match &account.now {
+            Some(now) if !is_stored(now) => {
+                self.consumer.0.push(row.id.0);
+                self.consumer.1.push(now.generation);
+                self.owner.0.push(now.owner.project);
+                self.owner.1.push(now.owner.user);
+                self.owner.2.push(now.owner.consumer_type);
+            }
+            Some(_) => {}
+            None => self.consumer_gone.push(row.id.0),
+        }
+    }
+
+    /// One statement for everything: constraints are checked at its end, when all is in place.
+    ///
+    /// # Errors
+    /// Besides those of the database, a bug if not exactly the rows that are meant have changed:
+    /// there is no foreign key that would notice.
+    async fn write(&self, conn: &mut PgConnection) -> Result<()> {
+        let changed = sqlx::query!(
+            r#"with gone as (
+                 delete from allocations a
+                 using unnest($1::bigint[], $2::bigint[], $3::int[]) as g (consumer, provider, class)
+                 where a.consumer_id = g.consumer and a.provider_id = g.provider
+                   and a.class_id = g.class
+             ), held as (
+                 insert into allocations (consumer_id, provider_id, class_id, used)
+                 select * from unnest($4::bigint[], $5::bigint[], $6::int[], $7::bigint[])
+                 on conflict (consumer_id, provider_id, class_id)
+                     do update set used = excluded.used, updated_at = now()
+             ), stock as (
+                 update inventories i set used = i.used + s.delta
+                 from unnest($8::bigint[], $9::int[], $10::bigint[]) as s (provider, class, delta)
+                 where i.provider_id = s.provider and i.class_id = s.class returning 1
+             ), provider as (
+                 update providers p set generation = p.generation + s.steps, updated_at = now()
+                 from unnest($11::bigint[], $12::bigint[]) as s (provider, steps)
+                 where p.id = s.provider returning 1
+             ), consumer as (
+                 update consumers c set project_id = s.project, user_id = s.user_id,
+                        consumer_type_id = s.consumer_type, generation = s.generation
+                 from unnest($13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[])
+                     as s (consumer, generation, project, user_id, consumer_type)
+                 where c.id = s.consumer returning 1
+             ), consumer_gone as (
+                 delete from consumers where id = any($18) returning 1
+             )
+             select (select count(*) from stock) as "stock!",
+                    (select count(*) from provider) as "provider!",
+                    (select count(*) from consumer) as "consumer!",
+                    (select count(*) from consumer_gone) as "consumer_gone!""#,
+            &self.gone.0,
+            &self.gone.1,
+            &self.gone.2,
+            &self.held.0,
+            &self.held.1,
+            &self.held.2,
+            &self.held.3,
+            &self.stock.0,
+            &self.stock.1,
+            &self.stock.2,
+            &self.provider.0,
+            &self.provider.1,
+            &self.consumer.0,
+            &self.consumer.1,
+            &self.owner.0,
+            &self.owner.1,
+            &self.owner.2 as &[Option<i64>],
+            &self.consumer_gone
+        )
+        .fetch_one(conn)
+        .await?;
+        let meant = [
+            (changed.stock, self.stock.0.len()),
+            (changed.provider, self.provider.0.len()),
+            (changed.consumer, self.consumer.0.len()),
+            (changed.consumer_gone, self.consumer_gone.len()),
+        ];
+        if meant.iter().any(|(changed, meant)| usize::try_from(*changed) != Ok(*meant)) {
+            return Err(Error::bug(format!(
+                "a claim changed other rows than it locked: {meant:?}"
+            )));
+        }
+        Ok(())
+    }
+}

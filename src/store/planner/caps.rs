@@ -1,0 +1,125 @@
+//! How much of the planner's a project may store.
+
+use sqlx::PgExecutor;
+
+use crate::model::Refusal;
+use crate::store::Store;
+use crate::store::change::Tx;
+use crate::store::error::Result;
+
+/// The most that each project may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// Plans.
+    pub plans: u32,
+    /// Placements of all its plans together.
+    pub placements: u32,
+    /// Bytes of what its plans were asked for, all together.
+    pub bytes: u64,
+    /// Groups that it has made.
+    pub groups: u32,
+}
+
+impl Default for Caps {
+    fn default() -> Self {
+        Self { plans: 10_000, placements: 50_000, bytes: 256 * 1024 * 1024, groups: 1_000 }
+    }
+}
+
+/// What a change adds to what a project has. What it does not add to is not looked at, so that a
+/// project that has too much already can still shrink.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Growth {
+    pub(super) plans: bool,
+    pub(super) placements: bool,
+    pub(super) bytes: bool,
+}
+
+impl Caps {
+    /// Refuses what leaves a project with more plans, placements or bytes than it may have, now that
+    /// all has been written. To be called last: changes of one project that grow take turns from
+    /// here to their commit, each counts what those before it have committed, and nobody who has the
+    /// turn waits for another lock.
+    pub(super) async fn check(&self, tx: &mut Tx<'_>, project: &str, growth: Growth) -> Result<()> {
+        if growth == Growth::default() {
+            return Ok(());
+        }
+        take_turns(tx, project).await?;
+        let has = count(&mut *tx.conn, project).await?;
+        self.refuse(has, growth)
+    }
+
+    /// Refuses a group beyond those that a project may make; the new one has been written.
+    pub(super) async fn check_groups(&self, tx: &mut Tx<'_>, project: &str) -> Result<()> {
+        take_turns(tx, project).await?;
+        let has = sqlx::query_scalar!(
+            r#"select count(*) as "groups!" from planner_groups where project = $1"#,
+            project
+        )
+        .fetch_one(&mut *tx.conn)
+        .await?;
+        let most = i64::from(self.groups);
+        if has > most { Err(over(most, "groups", "groups").into()) } else { Ok(()) }
+    }
+
+    /// Refuses a new plan of so many servers that would not be stored, before places are looked for.
+    /// It is a look ahead only: others may store something meanwhile.
+    ///
+    /// # Errors
+    /// `CapReached`, or the database cannot be asked.
+    pub async fn foresee(&self, store: &Store, project: &str, servers: usize) -> Result<()> {
+        let has = count(store.pool(), project).await?;
+        let servers = i64::try_from(servers).unwrap_or(i64::MAX);
+        let would =
+            Has { plans: has.plans + 1, placements: has.placements.saturating_add(servers), ..has };
+        self.refuse(would, Growth { plans: true, placements: servers > 0, bytes: false })
+    }
+
+    fn refuse(&self, has: Has, growth: Growth) -> Result<()> {
+        let bytes = i64::try_from(self.bytes).unwrap_or(i64::MAX);
+        for (grows, has, most, what, option) in [
+            (growth.plans, has.plans, self.plans.into(), "plans", "plans"),
+            (growth.placements, has.placements, self.placements.into(), "placements", "placements"),
+            (growth.bytes, has.bytes, bytes, "bytes of plans", "bytes"),
+        ] {
+            if grows && has > most {
+                return Err(over(most, what, option).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a project has.
+#[derive(Clone, Copy, Debug)]
+struct Has {
+    plans: i64,
+    placements: i64,
+    bytes: i64,
+}
+
+async fn count(by: impl PgExecutor<'_>, project: &str) -> Result<Has> {
+    let has = sqlx::query_as!(
+        Has,
+        r#"select count(*) as "plans!",
+                  coalesce(sum(octet_length(document)), 0)::bigint as "bytes!",
+                  (select count(*) from placements where project = $1) as "placements!"
+           from plans where project = $1"#,
+        project
+    )
+    .fetch_one(by)
+    .await?;
+    Ok(has)
+}
+
+/// Two projects may share a turn by accident, and wait for each other then.
+async fn take_turns(tx: &mut Tx<'_>, project: &str) -> Result<()> {
+    sqlx::query!("select pg_advisory_xact_lock(hashtext('berth.caps'), hashtext($1))", project)
+        .execute(&mut *tx.conn)
+        .await?;
+    Ok(())
+}
+
+fn over(most: i64, what: &'static str, option: &'static str) -> Refusal {
+    Refusal::CapReached { most, what, option }
+}

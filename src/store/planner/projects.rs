@@ -1,0 +1,100 @@
+//! Whose consumers are: a consumer is that of the project that claims for it, and a plan of another
+//! project has nothing to do with it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use uuid::Uuid;
+
+use crate::model::claim::{Books, Claim};
+use crate::planner::ids::same;
+use crate::store::change::Tx;
+use crate::store::error::Result;
+use crate::store::owners::Newcomers;
+
+/// The names of projects by their keys.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Projects(HashMap<i64, String>);
+
+impl Projects {
+    /// Looks the names of these keys up: of provisional ones among the newcomers.
+    pub(super) async fn named(
+        tx: &mut Tx<'_>,
+        keys: BTreeSet<i64>,
+        newcomers: &Newcomers,
+    ) -> Result<Self> {
+        let mut names = newcomers.projects();
+        names.retain(|key, _| keys.contains(key));
+        let stored: Vec<i64> = keys.into_iter().filter(|key| !names.contains_key(key)).collect();
+        if !stored.is_empty() {
+            let rows =
+                sqlx::query!("select id, external_id from projects where id = any($1)", &stored)
+                    .fetch_all(&mut *tx.conn)
+                    .await?;
+            names.extend(rows.into_iter().map(|row| (row.id, row.external_id)));
+        }
+        Ok(Self(names))
+    }
+
+    /// Whether a key is that of the project, which may be spelled in another way.
+    pub(super) fn is(&self, key: i64, project: &str) -> bool {
+        self.0.get(&key).is_some_and(|name| same(name, project))
+    }
+
+    /// Whether a key is that of the project, spelled in the same way.
+    pub(super) fn is_exactly(&self, key: i64, project: &str) -> bool {
+        self.0.get(&key).is_some_and(|name| name == project)
+    }
+}
+
+/// Those of the instances that are locked which the project has; those of others are to it as if they
+/// did not exist.
+pub(super) async fn own(
+    tx: &mut Tx<'_>,
+    books: &Books,
+    project: Option<&str>,
+    instances: Vec<Uuid>,
+) -> Result<BTreeSet<Uuid>> {
+    let Some(project) = project else { return Ok(BTreeSet::new()) };
+    let owner = |instance: Uuid| {
+        let before = books.consumers.get(&instance)?.before.as_ref()?;
+        Some((instance, before.owner.project))
+    };
+    let owners: Vec<(Uuid, i64)> = instances.into_iter().filter_map(owner).collect();
+    let keys = owners.iter().map(|(_, key)| *key).collect();
+    let projects = Projects::named(tx, keys, &Newcomers::default()).await?;
+    let own = owners.into_iter().filter(|(_, key)| projects.is(*key, project));
+    Ok(own.map(|(instance, _)| instance).collect())
+}
+
+/// The projects that claim something for consumers, by their keys: nearly always one for each
+/// consumer.
+#[derive(Debug)]
+pub(super) struct Claimants<'n> {
+    projects: BTreeMap<Uuid, BTreeSet<i64>>,
+    /// Those of the projects that have no row yet.
+    pub(super) newcomers: &'n Newcomers,
+}
+
+impl<'n> Claimants<'n> {
+    /// Those of these claims.
+    pub(super) fn of<'c>(
+        claims: impl IntoIterator<Item = &'c Claim>,
+        newcomers: &'n Newcomers,
+    ) -> Self {
+        let mut projects: BTreeMap<Uuid, BTreeSet<i64>> = BTreeMap::new();
+        for claim in claims.into_iter().filter(|claim| !claim.wants.is_empty()) {
+            projects.entry(claim.consumer).or_default().insert(claim.owner.project);
+        }
+        Self { projects, newcomers }
+    }
+
+    /// The consumers.
+    pub(super) fn consumers(&self) -> Vec<Uuid> {
+        self.projects.keys().copied().collect()
+    }
+
+    /// The projects that claim for a consumer.
+    pub(super) fn projects(&self, consumer: Uuid) -> impl Iterator<Item = i64> {
+        self.projects.get(&consumer).into_iter().flatten().copied()
+    }
+}

@@ -1,0 +1,290 @@
+//! Bodies that nobody reads: the request after them is answered on the same connection, or the
+//! answer says that there is none. Clients such as Python's http.client send the head of a request
+//! first and its body later.
+
+use std::time::Duration;
+
+use berth::http::Api;
+use berth::http::app::Options;
+use berth::http::listener::Listener;
+use berth::http::server::{Bounds, Front};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::app::Berth;
+use crate::support::postgres;
+use crate::support::served::{PATIENCE, Served, get, rest, wide};
+
+/// Between the head of a request and its body.
+const LATER: Duration = Duration::from_millis(20);
+const JSON: &str = "content-type: application/json\r\n";
+const ADMIN: &str = "x-auth-token: admin\r\n";
+
+const PLACEMENT: [&str; 16] = [
+    "/",
+    "/resource_classes",
+    "/resource_classes/CUSTOM_X",
+    "/resource_providers",
+    "/resource_providers/4e8e5957-649f-477b-9e5b-f1f75b21c03c",
+    "/resource_providers/4e8e5957-649f-477b-9e5b-f1f75b21c03c/inventories",
+    "/resource_providers/4e8e5957-649f-477b-9e5b-f1f75b21c03c/inventories/VCPU",
+    "/resource_providers/4e8e5957-649f-477b-9e5b-f1f75b21c03c/traits",
+    "/resource_providers/4e8e5957-649f-477b-9e5b-f1f75b21c03c/allocations",
+    "/allocations",
+    "/allocations/4e8e5957-649f-477b-9e5b-f1f75b21c03c",
+    "/allocation_candidates?resources=VCPU:1",
+    "/traits",
+    "/traits/CUSTOM_X",
+    "/reshaper",
+    "/nowhere",
+];
+const PLANNER: [&str; 9] = [
+    "/",
+    "/v1",
+    "/v1/groups",
+    "/v1/groups/one/members",
+    "/v1/placements/one",
+    "/v1/plans",
+    "/v1/plans/one",
+    "/v1/status",
+    "/nowhere",
+];
+const METHODS: [&str; 7] = ["GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS"];
+
+/// Both APIs, Placement first.
+async fn both(berth: &Berth) -> Served {
+    let mut listeners = Vec::new();
+    for api in [Api::Placement, Api::Planner] {
+        let endpoint = "127.0.0.1:0".parse().unwrap();
+        listeners.push((api, Listener::bind(&endpoint).await.unwrap()));
+    }
+    // Room for all conversations of a test at once.
+    Served::on(
+        berth,
+        Front { listeners, tls: None, admin: Vec::new() },
+        Bounds { connections: 1000, ..wide() },
+    )
+}
+
+async fn connect(served: &Served, api: Api) -> TcpStream {
+    let nth = usize::from(api != Api::Placement);
+    let stream = TcpStream::connect(served.endpoints[nth].to_string()).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+fn head(request: &str, headers: &str) -> String {
+    format!(
+        "{request} HTTP/1.1\r\nhost: x\r\nopenstack-api-version: placement 1.39\r\n{headers}\r\n"
+    )
+}
+
+/// Head and content of one answer.
+async fn answer(stream: &mut TcpStream, method: &str) -> String {
+    let reading = async {
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            answer.push(stream.read_u8().await?);
+        }
+        let head = String::from_utf8(answer).unwrap().to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let length = if method == "HEAD" { None } else { length };
+        let mut content = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+        stream.read_exact(&mut content).await?;
+        Ok::<_, std::io::Error>(head + &String::from_utf8_lossy(&content))
+    };
+    let read = tokio::time::timeout(PATIENCE, reading).await.unwrap();
+    read.unwrap_or_else(|error| panic!("{method}: {error}"))
+}
+
+/// Sends a request, its body later; gives the answer. The connection must be good for another.
+async fn goes_on(served: &Served, api: Api, head: &str, body: &str) -> String {
+    let mut stream = connect(served, api).await;
+    let method = head.split(' ').next().unwrap();
+    let mut first = String::new();
+    for _ in 0..2 {
+        stream.write_all(head.as_bytes()).await.unwrap();
+        tokio::time::sleep(LATER).await;
+        stream.write_all(body.as_bytes()).await.unwrap_or_else(|error| panic!("{head}: {error}"));
+        first = answer(&mut stream, method).await;
+        assert!(!first.contains("connection: close"), "{head}{first}");
+    }
+    // The next request comes while nobody answers.
+    stream.write_all(get("/").as_bytes()).await.unwrap();
+    let next = rest(&mut stream).await;
+    assert!(next.starts_with("HTTP/1.1 200 "), "{head}{first}{next}");
+    first
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_leaves_the_connection_at_the_next_request() {
+    let berth = Berth::new().await;
+    let served = both(&berth).await;
+    let headers = format!("{ADMIN}{JSON}");
+    let paths = PLACEMENT.map(|path| (Api::Placement, path)).into_iter();
+    let tried = paths.chain(PLANNER.map(|path| (Api::Planner, path))).flat_map(|(api, path)| {
+        METHODS.map(|method| (api, format!("{method} {path}"), headers.clone()))
+    });
+    let conversations = tried.map(async |(api, request, headers)| {
+        let whole = head(&request, &format!("{headers}content-length: 2\r\n"));
+        goes_on(&served, api, &whole, "{}").await;
+        let chunked = head(&request, &format!("{headers}transfer-encoding: chunked\r\n"));
+        goes_on(&served, api, &chunked, "2\r\n{}\r\n0\r\n\r\n").await;
+    });
+    futures_util::future::join_all(conversations).await;
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_early_answer_leaves_the_connection_at_the_next_request() {
+    let options = Options { max_uri_bytes: 1000, ..Options::default() };
+    let berth = Berth::with(&postgres::database().await, options).await;
+    let served = both(&berth).await;
+    let provider = "PUT /resource_providers/4e8e5957-649f-477b-9e5b-f1f75b21c03c";
+    let long = format!("GET /{}", "x".repeat(2000));
+    let reader = "x-auth-token: u:p\r\nx-roles: reader\r\n";
+    let text = "content-type: text/plain\r\n";
+    let nobody = String::new();
+    let known = |more: &str| format!("{ADMIN}{more}");
+    let early = [
+        (Api::Placement, provider, format!("{nobody}{JSON}"), 401),
+        (Api::Placement, provider, format!("{reader}{JSON}"), 403),
+        (Api::Placement, "PUT /nowhere", known(JSON), 404),
+        (Api::Placement, "PATCH /traits", known(JSON), 405),
+        (
+            Api::Placement,
+            "GET /resource_providers",
+            known(&format!("accept: text/plain\r\n{JSON}")),
+            406,
+        ),
+        (Api::Placement, provider, known(text), 415),
+        (Api::Placement, provider, known(""), 400),
+        (Api::Placement, &long, known(JSON), 414),
+        (Api::Planner, "PUT /v1/plans/one", format!("{nobody}{JSON}"), 401),
+        (Api::Planner, "PUT /v1/groups/one", format!("{reader}{JSON}"), 401),
+        (Api::Planner, "PUT /nowhere", known(JSON), 404),
+        (Api::Planner, "PATCH /v1/plans", known(JSON), 405),
+        (Api::Planner, &long, known(JSON), 414),
+    ];
+    let body = "x".repeat(100_000);
+    for (api, request, headers, status) in early {
+        let whole = head(request, &format!("{headers}content-length: {}\r\n", body.len()));
+        let told = goes_on(&served, api, &whole, &body).await;
+        assert!(told.starts_with(&format!("http/1.1 {status} ")), "{request:.60}: {told}");
+        if status != 400 {
+            let chunked = head(request, &format!("{headers}transfer-encoding: chunked\r\n"));
+            let body = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+            let told = goes_on(&served, api, &chunked, &body).await;
+            assert!(told.starts_with(&format!("http/1.1 {status} ")), "{request:.60}: {told}");
+        }
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_full_leaves_the_connection_at_the_next_request() {
+    let options = Options { max_requests: 1, ..Options::default() };
+    let berth = Berth::with(&postgres::database().await, options).await;
+    let served = both(&berth).await;
+    let mut busy = connect(&served, Api::Placement).await;
+    let announced =
+        head("POST /resource_providers", &format!("{ADMIN}{JSON}content-length: 9\r\n"));
+    busy.write_all(announced.as_bytes()).await.unwrap();
+    for (api, request) in
+        [(Api::Placement, "PUT /traits/CUSTOM_X"), (Api::Planner, "PUT /v1/plans/one")]
+    {
+        let head = head(request, &format!("{ADMIN}{JSON}content-length: 2\r\n"));
+        loop {
+            // The first request may not have arrived yet.
+            let told = goes_on(&served, api, &head, "{}").await;
+            if told.starts_with("http/1.1 503 ") {
+                break;
+            }
+        }
+    }
+    drop(busy);
+    served.stop().await;
+}
+
+/// Whoever sends without waiting for answers has each request answered, in order.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_behind_an_unread_body_are_answered_in_order() {
+    let berth = Berth::new().await;
+    let served = both(&berth).await;
+    let put = head("PUT /traits/CUSTOM_X", &format!("{ADMIN}{JSON}content-length: 2\r\n"));
+    let none = head("PUT /nowhere", &format!("{ADMIN}{JSON}transfer-encoding: chunked\r\n"));
+    let all = format!("{put}{{}}{none}2\r\n{{}}\r\n0\r\n\r\n{put}{{}}{}", get("/"));
+    let told = served.say(all).await;
+    let statuses: Vec<&str> = told.split("HTTP/1.1 ").skip(1).map(|it| &it[..3]).collect();
+    assert_eq!(statuses, ["201", "404", "204", "200"], "{told}");
+    served.stop().await;
+}
+
+/// The client sends the body when it is told to. It is not, and the connection ends with the answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_not_wanted_is_not_asked_for() {
+    let berth = Berth::new().await;
+    let served = both(&berth).await;
+    let expect = "content-length: 2\r\nexpect: 100-continue\r\n";
+    for (api, request, headers, status) in [
+        (Api::Placement, "PUT /traits/CUSTOM_X", ADMIN, 201),
+        (Api::Placement, "PUT /resource_providers", "", 401),
+        (Api::Planner, "PUT /v1/plans/one", "", 401),
+    ] {
+        let mut stream = connect(&served, api).await;
+        let head = head(request, &format!("{headers}{JSON}{expect}"));
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let told = rest(&mut stream).await.to_lowercase();
+        assert!(told.starts_with(&format!("http/1.1 {status} ")), "{told}");
+        assert!(told.contains("\r\nconnection: close\r\n"), "{told}");
+    }
+    // What is wanted is asked for, and the connection goes on.
+    let mut stream = connect(&served, Api::Placement).await;
+    let body = r#"{"name": "one"}"#;
+    let headers =
+        format!("{ADMIN}{JSON}content-length: {}\r\nexpect: 100-continue\r\n", body.len());
+    stream.write_all(head("POST /resource_providers", &headers).as_bytes()).await.unwrap();
+    assert!(answer(&mut stream, "POST").await.starts_with("http/1.1 100 "));
+    stream.write_all(body.as_bytes()).await.unwrap();
+    assert!(answer(&mut stream, "POST").await.starts_with("http/1.1 200 "));
+    stream.write_all(get("/").as_bytes()).await.unwrap();
+    assert!(rest(&mut stream).await.starts_with("HTTP/1.1 200 "));
+    served.stop().await;
+}
+
+/// Beyond the bounds the connection is closed, and the client is told so and gets the whole answer,
+/// although it is still sending.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rest_beyond_the_bounds_ends_the_connection_with_a_word() {
+    let short = Duration::from_millis(200);
+    let options = Options { max_body_bytes: 1000, body_timeout: short, ..Options::default() };
+    let berth = Berth::with(&postgres::database().await, options).await;
+    let served = both(&berth).await;
+    let long = "x".repeat(200_000);
+    let (announced, chunked) = ("content-length: 200000\r\n", "transfer-encoding: chunked\r\n");
+    let chunks = format!("{:x}\r\n{long}\r\n0\r\n\r\n", long.len());
+    for (headers, framing, body, status) in [
+        ("", announced, long.as_str(), 401),
+        ("", chunked, chunks.as_str(), 401),
+        (ADMIN, announced, long.as_str(), 413),
+        (ADMIN, chunked, chunks.as_str(), 413),
+        // It never comes.
+        ("", "content-length: 2\r\n", "", 401),
+        (ADMIN, "content-length: 2\r\n", "", 408),
+        ("", chunked, "2\r\n{", 401),
+        // It is none.
+        (ADMIN, chunked, "2x\r\n{", 400),
+        ("", chunked, "2x\r\n{", 401),
+    ] {
+        let mut stream = connect(&served, Api::Placement).await;
+        let head = head("POST /resource_providers", &format!("{headers}{JSON}{framing}"));
+        stream.write_all(head.as_bytes()).await.unwrap();
+        tokio::time::sleep(LATER).await;
+        stream.write_all(body.as_bytes()).await.unwrap();
+        let told = answer(&mut stream, "POST").await;
+        assert!(told.starts_with(&format!("http/1.1 {status} ")), "{told}");
+        assert!(told.contains("\r\nconnection: close\r\n"), "{framing}{told}");
+        assert_eq!(rest(&mut stream).await, "");
+    }
+    served.stop().await;
+}

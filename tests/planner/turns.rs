@@ -1,0 +1,84 @@
+//! Turns at making plans: whatever one project asks for, the others are answered meanwhile.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use berth::http::app::{App, Options, PlannerSettings};
+use berth::http::turns::{Asker, Turn};
+use berth::http::watch::Watch;
+use berth::store::Store;
+use serde_json::{Value, json};
+
+use crate::site::Site;
+use crate::support::postgres;
+
+fn plan(stack: &str) -> Value {
+    json!({"plan_name": stack, "stack_id": stack, "resources": {
+        stack: {"name": "a", "type": "OS::Nova::Server", "properties": {"resources": {"VCPU": 1}}},
+    }})
+}
+
+/// As many turns as one project may have.
+fn busy(app: &App, project: &str) -> Vec<Turn> {
+    let turn = || app.plan_turns.turn_now(Asker::named(project));
+    std::iter::from_fn(turn).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_plans_of_one_project_leave_turns_to_the_others() {
+    let site = Site::new().await;
+    site.racks(1, 1, [99, 1, 1]).await;
+    let held = busy(&site.app, "busy");
+    let tenant = site.tenant("busy");
+    let waits = tokio::spawn(async move { tenant.post("/v1/plans", plan("late")).await });
+    let turns = &site.app.plan_turns;
+    while turns.waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+    site.tenant("other").post("/v1/plans", plan("first")).await.expect(201);
+    site.tenant("busy").get("/v1/plans").await.expect(200);
+    site.placement().get("/allocation_candidates?resources=VCPU:1").await.expect(200);
+    assert_eq!((turns.held(), turns.waiting()), (held.len(), 1));
+    drop(held);
+    waits.await.unwrap().expect(201);
+    assert_eq!((turns.held(), turns.waiting()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_does_not_come_to_its_turn_is_told_so() {
+    let turn_wait = Duration::from_millis(1);
+    let planner = PlannerSettings { turn_wait, ..PlannerSettings::default() };
+    let site = Site::with(Options { planner, ..Options::default() }).await;
+    site.racks(1, 1, [99, 1, 1]).await;
+    let held = busy(&site.app, "busy");
+    let answer = site.tenant("busy").post("/v1/plans", plan("late")).await;
+    assert!(answer.headers.contains_key("retry-after"));
+    let why = answer.explanation(503);
+    assert!(why.starts_with("Ostro error: the plan did not come to its turn"), "{why}");
+    drop(held);
+    site.tenant("busy").get("/v1/plans/late").await.explanation(404);
+}
+
+/// The time of this plan is up as soon as it is looked at, which the search for places of 49 sizes does:
+/// then nothing is known.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_whose_time_is_up_is_not_called_impossible() {
+    let database = postgres::database().await;
+    let store = Store::open_keeping(database.clone(), 5, false).await.unwrap();
+    let (began, looks) = (Instant::now(), AtomicU32::new(0));
+    let hour = Duration::from_hours(1);
+    let watch = Watch::of(move || began + hour * looks.fetch_add(1, Ordering::Relaxed));
+    let app = App::new(store, Options::default()).timed_by(watch);
+    let site = Site::serving(app, &database).await;
+    site.racks(1, 1, [99, 1, 1]).await;
+    let one = |nth: i64| {
+        let resources = json!({"resources": {"VCPU": 1, "MEMORY_MB": nth}});
+        (format!("s{nth}"), json!({"type": "OS::Nova::Server", "properties": resources}))
+    };
+    let mut body = plan("s");
+    body["resources"] = Value::Object((1..50).map(one).collect());
+    let answer = site.tenant("p").post("/v1/plans", body).await;
+    assert!(answer.headers.contains_key("retry-after"));
+    let why = answer.explanation(503);
+    assert!(why.contains("it is not known whether there are any"), "{why}");
+}
