@@ -2,6 +2,7 @@
 //! `samples/berth.toml` say). Values come from flags, the environment, a file and the defaults, in
 //! this order.
 
+pub mod database_url;
 pub mod flavors;
 mod front;
 mod keystone;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use sqlx::postgres::PgConnectOptions;
 
 pub use self::front::FrontOptions;
 pub use self::keystone::KeystoneOptions;
@@ -38,6 +40,17 @@ pub struct DatabaseOptions {
     /// under the user's data home (`$XDG_DATA_HOME` or `~/.local/share`).
     #[arg(long, env = "BERTH_DATA_DIR", value_name = "DIRECTORY")]
     pub data_dir: Option<PathBuf>,
+}
+
+impl DatabaseOptions {
+    /// How to connect to each host of the database that is named, if one is.
+    ///
+    /// # Errors
+    /// What is wrong with the URL, without repeating it.
+    pub fn hosts(&self) -> Result<Option<Vec<PgConnectOptions>>, String> {
+        let hosts = self.database_url.as_deref().map(database_url::read).transpose();
+        hosts.map_err(|why| format!("--database-url cannot be read: {why}"))
+    }
 }
 
 /// How to log.
@@ -227,6 +240,7 @@ impl Config {
                 "--database-connections: the private PostgreSQL has room for {PRIVATE_MAX}"
             ));
         }
+        self.database.hosts()?;
         self.front.tls()?;
         self.planner.check()?;
         let all = self.listen.iter().chain(self.planner.endpoints()?);

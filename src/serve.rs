@@ -1,7 +1,6 @@
 //! Putting the parts together: a database, a store over it, and the API in front.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,9 +44,8 @@ impl Database {
     /// # Errors
     /// The URL cannot be read, or the private PostgreSQL does not start.
     pub async fn open(options: &DatabaseOptions) -> Result<Self, Failure> {
-        if let Some(url) = &options.database_url {
-            let options = parse_url(url)?;
-            return Ok(Self { options, embedded: None });
+        if let Some(hosts) = options.hosts().map_err(Failure)? {
+            return Ok(Self { options: only(hosts)?, embedded: None });
         }
         let directory = options.data_dir.clone().map_or_else(default_data_dir, Ok)?;
         let embedded =
@@ -83,11 +81,11 @@ impl Database {
     }
 }
 
-/// Reads a database URL. An empty host is fine, as it is for PostgreSQL's own programs.
-fn parse_url(url: &str) -> Result<PgConnectOptions, Failure> {
-    let url = url.replacen("@/", "@localhost/", 1);
-    PgConnectOptions::from_str(&url)
-        .map_err(|error| Failure(format!("--database-url cannot be read: {error}")))
+/// The host of a database that has one. Which of several is the primary is not found out yet.
+fn only(hosts: Vec<PgConnectOptions>) -> Result<PgConnectOptions, Failure> {
+    let count = hosts.len();
+    let one = hosts.into_iter().next().filter(|_| count == 1);
+    one.ok_or_else(|| Failure(format!("--database-url names {count} hosts; one is wanted")))
 }
 
 fn default_data_dir() -> Result<PathBuf, Failure> {

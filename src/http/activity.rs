@@ -262,7 +262,8 @@ mod tests {
     #[test]
     fn a_first_head_has_its_time_from_the_beginning_and_later_ones_from_their_first_byte() {
         let waiting = Arc::new(Waiting::new());
-        let advance = |seconds: u64| waiting.ahead.fetch_add(seconds * 1_000_000, Ordering::Relaxed);
+        let advance =
+            |seconds: u64| waiting.ahead.fetch_add(seconds * 1_000_000, Ordering::Relaxed);
         let activity = Arc::new(Activity::new(Arc::clone(&waiting), Phase::Fresh));
         let is_overdue = || activity.is_overdue(&bounds());
         advance(50);

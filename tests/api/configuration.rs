@@ -12,6 +12,8 @@ fn what_is_wrong_is_named() {
         (&["--planner-listen", "none,127.0.0.1:1"], "", "--planner-listen"),
         (&["--planner-timeout", "9"], "", "--planner-timeout-max"),
         (&["--database-connections", "151"], "", "has room for 150"),
+        (&["--database-url", "mysql://u:s3cret@h/d"], "", "postgres://USER:PASSWORD@HOST:PORT"),
+        (&["--database-url", "postgres://u:s3cret@h:x/d"], "", "the port of host 1"),
         (&["--max-connections", "0"], "", "--max-connections"),
         (&["--max-requests", "0"], "", "--max-requests"),
         (&["--trusted-proxies", "10.0.0.0/40"], "", "10.0.0.0/40"),
