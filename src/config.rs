@@ -130,6 +130,13 @@ pub struct Config {
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub database_connections: u32,
 
+    /// Answer reads only if the primary has committed a heartbeat that began within so many seconds.
+    /// Then a primary that has been replaced, and does not know it, is not believed for longer; but
+    /// reads stop as well while a synchronous standby that commits must wait for is away. Default:
+    /// reads are answered as long as the primary answers.
+    #[arg(long, env = "BERTH_PRIMARY_LEASE", value_name = "SECONDS", value_parser = seconds)]
+    pub primary_lease: Option<Duration>,
+
     /// Allocation candidates to generate at the most for one request; -1: no bound.
     #[arg(long, env = "BERTH_MAX_ALLOCATION_CANDIDATES", default_value = "-1",
           allow_negative_numbers = true, value_name = "COUNT",

@@ -19,10 +19,11 @@ use crate::http::{self, Api, App, Options};
 use crate::keystone::Keystone;
 use crate::policy::{Policy, Reload};
 use crate::search::Strategy;
-use crate::store::Store;
 use crate::store::embedded::Embedded;
 use crate::store::planner::flavors::SetFlavors;
+use crate::store::primary;
 use crate::store::schema::{self, Status};
+use crate::store::{Opening, Store};
 use crate::telemetry::Logs;
 use crate::{descriptors, stop};
 
@@ -34,7 +35,7 @@ pub struct Failure(pub String);
 /// The database of this run: a private one, or one that is someone else's business.
 #[derive(Debug)]
 pub struct Database {
-    options: PgConnectOptions,
+    hosts: Vec<PgConnectOptions>,
     embedded: Option<Embedded>,
 }
 
@@ -45,17 +46,17 @@ impl Database {
     /// The URL cannot be read, or the private PostgreSQL does not start.
     pub async fn open(options: &DatabaseOptions) -> Result<Self, Failure> {
         if let Some(hosts) = options.hosts().map_err(Failure)? {
-            return Ok(Self { options: only(hosts)?, embedded: None });
+            return Ok(Self { hosts, embedded: None });
         }
         let directory = options.data_dir.clone().map_or_else(default_data_dir, Ok)?;
         let embedded =
             Embedded::start(&directory).await.map_err(|failure| Failure(failure.to_string()))?;
-        Ok(Self { options: embedded.options(), embedded: Some(embedded) })
+        Ok(Self { hosts: vec![embedded.options()], embedded: Some(embedded) })
     }
 
-    /// How to connect to it.
-    pub fn options(&self) -> PgConnectOptions {
-        self.options.clone()
+    /// How to connect to each of its hosts.
+    pub fn hosts(&self) -> &[PgConnectOptions] {
+        &self.hosts
     }
 
     /// Whether its schema is ours to bring up to date without asking.
@@ -63,14 +64,17 @@ impl Database {
         self.embedded.is_some()
     }
 
-    /// One connection to it.
+    /// One connection to it: of several hosts, to the one that is the primary.
     ///
     /// # Errors
     /// It cannot be reached.
     pub async fn connect(&self) -> Result<PgConnection, Failure> {
-        PgConnection::connect_with(&self.options)
-            .await
-            .map_err(|error| Failure(format!("cannot connect to the database: {error}")))
+        let told = |why: String| Failure(format!("cannot connect to the database: {why}"));
+        let found = match self.hosts.as_slice() {
+            [only] => only.clone(),
+            several => primary::find(several).await.map_err(|error| told(error.to_string()))?,
+        };
+        PgConnection::connect_with(&found).await.map_err(|error| told(error.to_string()))
     }
 
     /// Stops the private PostgreSQL, if there is one.
@@ -79,13 +83,6 @@ impl Database {
             embedded.stop().await;
         }
     }
-}
-
-/// The host of a database that has one. Which of several is the primary is not found out yet.
-fn only(hosts: Vec<PgConnectOptions>) -> Result<PgConnectOptions, Failure> {
-    let count = hosts.len();
-    let one = hosts.into_iter().next().filter(|_| count == 1);
-    one.ok_or_else(|| Failure(format!("--database-url names {count} hosts; one is wanted")))
 }
 
 fn default_data_dir() -> Result<PathBuf, Failure> {
@@ -267,8 +264,13 @@ async fn serve_on(
 ) -> Result<(), Failure> {
     settle_schema(database).await?;
     let report_only = config.planner.settings().report_only;
-    let store =
-        Store::open_keeping(database.options(), config.database_connections, report_only).await;
+    let opening = Opening {
+        hosts: database.hosts().to_vec(),
+        connections: config.database_connections,
+        report_only,
+        lease: config.primary_lease,
+    };
+    let store = Store::open(opening).await;
     let store = store.map_err(|error| Failure(error.to_string()))?;
     let Parts { policy, warnings, trusted, cors, tls, identity, flavors } = parts;
     if !flavors.0.is_empty() {

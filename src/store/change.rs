@@ -3,21 +3,21 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::{Acquire, PgConnection, Postgres, Transaction};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
 use super::error::{Error, Result};
 use super::locks::HELD_MAX;
-use super::{ACQUIRE_MAX, Store, feed};
+use super::primary::{ACQUIRE_MAX, IN_DOUBT};
+use super::{Store, WRITE_MAX, feed};
 use crate::model::ProviderId;
 
 /// How often a transaction is tried before its caller is told to come back later.
 pub(super) const ATTEMPTS_MAX: u32 = 10;
-/// How long one attempt may take, whatever has become of the server.
-pub(super) const ATTEMPT_MAX: Duration = Duration::from_secs(45);
 /// How long saying goodbye to a server may take.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts.
@@ -106,21 +106,22 @@ impl Store {
     /// Makes a change: entirely or not at all, and to its end even if the caller goes away.
     ///
     /// A change that meets a row that somebody holds for long gives its connection back, and is
-    /// tried again until [`HELD_MAX`] has passed.
+    /// tried again until [`WRITE_MAX`] has passed.
     ///
     /// # Errors
     /// A refusal, or the database cannot be asked.
     pub async fn commit<C: Change>(&self, change: C) -> Result<C::Outcome> {
         let store = self.clone();
         let work = tokio::spawn(async move {
-            let deadline = Instant::now() + HELD_MAX;
+            let deadline = Instant::now() + WRITE_MAX;
             let _turn = match change.row() {
                 Some(row) => Some(store.turns.row(row, deadline).await.map_err(Error::settled)?),
                 None => None,
             };
+            let change = Arc::new(change);
             let (mut attempt, mut again) = (1, false);
             loop {
-                match store.attempt(&change, again).await {
+                match store.attempt(&change, again, deadline).await {
                     Err(Error::Again(why)) if attempt < ATTEMPTS_MAX => {
                         tracing::debug!(change = C::NAME, attempt, why, "trying a change again");
                         pause(attempt).await;
@@ -138,21 +139,42 @@ impl Store {
         work.await.map_err(|panic| Error::bug(format!("{} did not end: {panic}", C::NAME)))?
     }
 
-    /// One transaction on a connection of the pool.
-    async fn attempt<C: Change>(&self, change: &C, again: bool) -> Result<C::Outcome> {
+    /// One transaction on a connection of the pool. One that has no outcome in time goes on, and
+    /// keeps its connection: the server would keep the session of a commit that hangs.
+    async fn attempt<C: Change>(
+        &self,
+        change: &Arc<C>,
+        again: bool,
+        deadline: Instant,
+    ) -> Result<C::Outcome> {
         let patience = if again { HELD_MAX } else { ACQUIRE_MAX };
-        let _permits = self.turns.connection(again, patience).await?;
-        let mut conn = self.pool().acquire().await?;
-        let attempt = transact(&mut conn, change, self.report_only);
-        let settled = match timeout(ATTEMPT_MAX, attempt).await {
-            Ok(settled) => settled,
-            // It may have been committed all the same.
-            Err(_) => Err(Error::Unavailable(format!("no outcome within {ATTEMPT_MAX:?}"))),
-        };
-        if !matches!(settled, Ok(_) | Err(Error::Refused(_) | Error::Locked(_))) {
-            // The session may be dead or in doubt: never lend it again.
-            drop(timeout(CLOSE_MAX, conn.close()).await);
+        let permits = self.turns.connection(again, patience).await?;
+        let term = self.primary().term()?;
+        let acquired = term.during(async { Ok(term.pool().acquire().await?) });
+        let mut conn = acquired.await.inspect_err(|_| self.primary().suspect())?;
+        let (change, report_only) = (Arc::clone(change), self.report_only);
+        let mut work = Box::pin(async move {
+            let _permits = permits;
+            let settled = tokio::select! {
+                settled = transact(&mut conn, change.as_ref(), report_only) => settled,
+                () = term.over() => Err(in_doubt()),
+            };
+            if !matches!(settled, Ok(_) | Err(Error::Refused(_) | Error::Locked(_))) {
+                // The session may be dead or in doubt: never lend it again.
+                drop(timeout(CLOSE_MAX, conn.close()).await);
+            }
+            settled.and_then(|outcome| if term.is_over() { Err(in_doubt()) } else { Ok(outcome) })
+        });
+        if let Ok(settled) = timeout_at(deadline, &mut work).await {
+            return settled;
         }
-        settled
+        tokio::spawn(async move { drop(work.await) });
+        self.primary().suspect();
+        // It may have been committed all the same.
+        Err(Error::Unavailable(format!("no outcome within {WRITE_MAX:?}")))
     }
+}
+
+fn in_doubt() -> Error {
+    Error::Unavailable(IN_DOUBT.to_owned())
 }

@@ -12,27 +12,29 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::FutureExt;
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection, PgConnection};
+use sqlx::PgConnection;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use super::error::{Error, Result};
-use super::plans::Plans;
+use super::plans::{self, Plans};
+use super::primary::{Primary, READ_MAX, Term};
 use super::rows::{self, Delta};
+use super::{FEED_WAIT_MAX, waiting};
 use crate::world::{Changes, World};
 
 /// The entry of `change_log.providers` that says names of classes or traits have changed.
 pub(super) const CATALOGUE: i64 = 0;
 
-/// How long a request waits for a refresh before it is told that the database is away.
-const WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long reading everything again may take.
 const RELOAD_MAX: Duration = Duration::from_mins(10);
-/// How long one refresh may take before its connection is given up.
-const REFRESH_MAX: Duration = Duration::from_secs(30);
+/// How long one refresh may take before its connection is given up. If connecting again does not
+/// help, the next may take twice as long, up to [`REFRESH_LONGEST`].
+const REFRESH_MAX: Duration = Duration::from_secs(2);
+/// How long any refresh may take.
+const REFRESH_LONGEST: Duration = Duration::from_secs(30);
 /// An idle replica refreshes this often, so that the log is never cut off before it has read it.
 const IDLE: Duration = Duration::from_secs(1);
 /// Log rows are kept at least this long, and cut off about this often.
@@ -44,25 +46,29 @@ const APPLY_INLINE_MAX: usize = 100;
 /// Requests that may wait for a refresh at once.
 const WAITING_MAX: usize = 65_536;
 
-type Waiter = oneshot::Sender<Result<()>>;
+/// Whoever waits for a refresh is told the term in which it was made.
+type Waiter = oneshot::Sender<Result<Arc<Term>>>;
 
 /// A replica's view of all providers, and the way to have it brought up to date.
 #[derive(Clone, Debug)]
 pub(super) struct Feed {
     world: Arc<ArcSwap<World>>,
     waiters: mpsc::Sender<Waiter>,
+    primary: Primary,
 }
 
 impl Feed {
     /// Loads the world and starts keeping it current.
-    pub(super) async fn start(options: PgConnectOptions) -> Result<Self> {
+    pub(super) async fn start(primary: Primary) -> Result<Self> {
         let plans = Plans::new();
-        let mut reader = Reader { options, conn: None, plans, seen: None, prune: None };
+        let reader_primary = primary.clone();
+        let mut reader =
+            Reader { primary: reader_primary, conn: None, plans, seen: None, prune: None };
         let world = Arc::new(ArcSwap::from_pointee(World::default()));
         reader.refresh(&world).await?;
         let (waiters, queue) = mpsc::channel(WAITING_MAX);
         tokio::spawn(reader.run(Arc::clone(&world), queue));
-        Ok(Self { world, waiters })
+        Ok(Self { world, waiters, primary })
     }
 
     /// The world as of a moment after this call began.
@@ -74,11 +80,15 @@ impl Feed {
             }
             TrySendError::Closed(_) => Error::bug("the change feed has ended"),
         })?;
-        match timeout(WAIT_MAX, done).await {
-            Ok(Ok(refreshed)) => refreshed.map(|()| self.world.load_full()),
+        let refreshed = match timeout(READ_MAX, done).await {
+            Ok(Ok(refreshed)) => refreshed,
             Ok(Err(_)) => Err(Error::bug("the change feed has ended")),
-            Err(_) => Err(Error::Unavailable(format!("no refresh within {WAIT_MAX:?}"))),
-        }
+            Err(_) => Err(Error::Unavailable(format!("no refresh within {READ_MAX:?}"))),
+        };
+        let term = refreshed?;
+        let world = self.world.load_full();
+        self.primary.confirm(&term).await?;
+        Ok(world)
     }
 }
 
@@ -98,8 +108,8 @@ struct Prune {
 
 #[derive(Debug)]
 struct Reader {
-    options: PgConnectOptions,
-    conn: Option<PgConnection>,
+    primary: Primary,
+    conn: Option<(PgConnection, Arc<Term>)>,
     plans: Plans,
     seen: Option<Seen>,
     prune: Option<Prune>,
@@ -108,20 +118,28 @@ struct Reader {
 impl Reader {
     async fn run(mut self, world: Arc<ArcSwap<World>>, mut queue: mpsc::Receiver<Waiter>) {
         let mut waiting = Vec::new();
+        let mut patience = REFRESH_MAX;
         loop {
             if timeout(IDLE, queue.recv_many(&mut waiting, WAITING_MAX)).await == Ok(0) {
                 return;
             }
-            let bound = if self.seen.is_some() { REFRESH_MAX } else { RELOAD_MAX };
+            let bound = if self.seen.is_some() { patience } else { RELOAD_MAX };
             let refresh = AssertUnwindSafe(self.refresh(&world)).catch_unwind();
             let refreshed = match timeout(bound, refresh).await {
                 Ok(Ok(refreshed)) => refreshed,
                 Ok(Err(_panic)) => Err(Error::bug("the refresh panicked")),
-                Err(_) => Err(Error::Unavailable(format!("no refresh within {bound:?}"))),
+                Err(_) => {
+                    patience = (patience * 2).min(REFRESH_LONGEST);
+                    Err(Error::Unavailable(format!("no refresh within {bound:?}")))
+                }
             };
+            if refreshed.is_ok() {
+                patience = REFRESH_MAX;
+            }
             if let Err(error) = &refreshed {
                 tracing::warn!(%error, "refreshing the world failed");
                 self.conn = None;
+                self.primary.suspect();
                 if error.is_ours() {
                     // What cannot be worked in is not tried for ever: everything is read again,
                     // after a panic too.
@@ -141,7 +159,7 @@ impl Reader {
 
     /// Brings the world up to date. A connection that has died is replaced once: a refresh only
     /// reads, so it may be begun again.
-    async fn refresh(&mut self, world: &ArcSwap<World>) -> Result<()> {
+    async fn refresh(&mut self, world: &ArcSwap<World>) -> Result<Arc<Term>> {
         match self.try_refresh(world).await {
             Err(Error::Again(why)) => {
                 tracing::debug!(why, "connecting the change feed again");
@@ -152,14 +170,14 @@ impl Reader {
         }
     }
 
-    async fn try_refresh(&mut self, world: &ArcSwap<World>) -> Result<()> {
-        let mut conn = match self.conn.take() {
-            Some(conn) => conn,
-            None => connect(&self.options).await?,
+    async fn try_refresh(&mut self, world: &ArcSwap<World>) -> Result<Arc<Term>> {
+        let (mut conn, term) = match self.conn.take().filter(|(_, term)| !term.is_over()) {
+            Some(connected) => connected,
+            None => connect(&self.primary).await?,
         };
-        let refreshed = self.refresh_on(&mut conn, world).await;
-        self.conn = Some(conn);
-        refreshed
+        term.during(self.refresh_on(&mut conn, world)).await?;
+        self.conn = Some((conn, Arc::clone(&term)));
+        Ok(term)
     }
 
     async fn refresh_on(&mut self, conn: &mut PgConnection, world: &ArcSwap<World>) -> Result<()> {
@@ -211,10 +229,11 @@ impl Reader {
     }
 }
 
-async fn connect(options: &PgConnectOptions) -> Result<PgConnection> {
-    let mut conn = PgConnection::connect_with(options).await?;
-    settle_epoch(&mut conn).await?;
-    Ok(conn)
+async fn connect(primary: &Primary) -> Result<(PgConnection, Arc<Term>)> {
+    let settings = |options| waiting(plans::settings(options), FEED_WAIT_MAX);
+    let (mut conn, term) = primary.connect(settings).await?;
+    term.during(settle_epoch(&mut conn)).await?;
+    Ok((conn, term))
 }
 
 /// Makes sure there is an epoch, and that it is of this cluster: it is gone after a crash of the

@@ -21,6 +21,7 @@ mod locks;
 mod owners;
 pub mod planner;
 mod plans;
+pub mod primary;
 pub mod providers;
 pub mod reads;
 pub mod resource_classes;
@@ -34,25 +35,32 @@ mod writer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::PgPool;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use futures_util::future::BoxFuture;
+use sqlx::PgConnection;
+use sqlx::postgres::PgConnectOptions;
 
 pub use change::Change;
 pub use error::{Error, Result};
 
 use crate::world::World;
 use feed::Feed;
+use primary::Primary;
 use turns::Turns;
 use writer::Writer;
 
-/// How long a request waits for a connection of the pool.
-const ACQUIRE_MAX: Duration = Duration::from_secs(2);
+/// How long a write waits for its outcome, whatever has become of the server.
+const WRITE_MAX: Duration = Duration::from_secs(10);
 /// How long the change feed, which locks no row, waits for a table that somebody has locked.
-const FEED_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long the server lets a statement run, and a transaction lie idle.
-const SESSION: [(&str, &str); 4] = [
-    ("statement_timeout", "30s"),
-    ("idle_in_transaction_session_timeout", "30s"),
+const FEED_WAIT_MAX: Duration = Duration::from_secs(2);
+/// How long the server lets a statement run, and a transaction lie idle, and how soon it notices
+/// that the other end of a connection is gone. Nobody waits for longer than [`WRITE_MAX`].
+const SESSION: [(&str, &str); 8] = [
+    ("statement_timeout", "10s"),
+    ("idle_in_transaction_session_timeout", "10s"),
+    ("tcp_keepalives_idle", "10"),
+    ("tcp_keepalives_interval", "5"),
+    ("tcp_keepalives_count", "3"),
+    ("tcp_user_timeout", "20s"),
     ("application_name", "berth"),
     // Compiling a plan costs a hundred times what these statements take.
     ("jit", "off"),
@@ -61,45 +69,47 @@ const SESSION: [(&str, &str); 4] = [
 /// The way to everything durable. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
-    pool: PgPool,
+    primary: Primary,
     feed: Feed,
     writer: Writer,
     turns: Turns,
     report_only: bool,
 }
 
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// The hosts where the primary may be: how to connect to each.
+    pub hosts: Vec<PgConnectOptions>,
+    /// The size of the pool for single changes and consumer reads. The change feed, the claim writers
+    /// and the watch over the hosts have connections of their own beside it.
+    pub connections: u32,
+    /// Strangers are let into units that groups have to themselves, and the log says so.
+    pub report_only: bool,
+    /// How long after a heartbeat that was acknowledged by a commit reads are answered; `None`:
+    /// always.
+    pub lease: Option<Duration>,
+}
+
+impl Opening {
+    /// At one server, with the usual rules.
+    pub fn at(host: PgConnectOptions, connections: u32) -> Self {
+        Self { hosts: vec![host], connections, report_only: false, lease: None }
+    }
+}
+
 impl Store {
     /// Connects to a database whose schema is current, and loads the world.
     ///
-    /// `connections` bounds the pool for single changes and consumer reads; the change feed and the
-    /// claim writer have one connection each beside it.
-    ///
     /// # Errors
-    /// The database cannot be asked.
-    pub async fn open(options: PgConnectOptions, connections: u32) -> Result<Self> {
-        Self::open_keeping(options, connections, false).await
-    }
-
-    /// The same; with `report_only`, strangers are let into units that groups have to themselves, and
-    /// the log says so.
-    ///
-    /// # Errors
-    /// The database cannot be asked.
-    pub async fn open_keeping(
-        options: PgConnectOptions,
-        connections: u32,
-        report_only: bool,
-    ) -> Result<Self> {
-        let options = session(options);
-        let pool = PgPoolOptions::new()
-            .max_connections(connections)
-            .acquire_timeout(ACQUIRE_MAX)
-            .connect_lazy_with(waiting(options.clone(), locks::WAIT_MAX));
-        let options = plans::settings(options);
-        let feed = Feed::start(waiting(options.clone(), FEED_WAIT_MAX)).await?;
-        let writer = Writer::start(&waiting(options, locks::WRITER_WAIT_MAX), report_only);
+    /// None of the hosts is a primary that can be asked.
+    pub async fn open(opening: Opening) -> Result<Self> {
+        let Opening { hosts, connections, report_only, lease } = opening;
+        let primary = Primary::start(hosts, connections, lease).await?;
+        let feed = Feed::start(primary.clone()).await?;
+        let writer = Writer::start(&primary, report_only);
         let turns = Turns::new(connections);
-        Ok(Self { pool, feed, writer, turns, report_only })
+        Ok(Self { primary, feed, writer, turns, report_only })
     }
 
     /// The world as of a moment after this call began: what any replica acknowledged before is in
@@ -111,8 +121,16 @@ impl Store {
         self.feed.current().await
     }
 
-    fn pool(&self) -> &PgPool {
-        &self.pool
+    /// Reads on a connection of the pool.
+    async fn read<T>(
+        &self,
+        ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
+    ) -> Result<T> {
+        self.primary.read(ask).await
+    }
+
+    fn primary(&self) -> &Primary {
+        &self.primary
     }
 
     fn writer(&self) -> &Writer {

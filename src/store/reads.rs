@@ -1,5 +1,6 @@
 //! Reads of the consumer side: plain indexed SQL, committed state only.
 
+use futures_util::FutureExt;
 use uuid::Uuid;
 
 use super::{Result, Store};
@@ -88,8 +89,10 @@ impl Store {
         &self,
         consumer: Uuid,
     ) -> Result<Option<ConsumerAllocations>> {
-        let rows = sqlx::query!(
-            r#"select c.generation, pr.external_id as project, u.external_id as "user",
+        let rows = self
+            .read(|conn| {
+                sqlx::query!(
+                    r#"select c.generation, pr.external_id as project, u.external_id as "user",
                       t.name as "consumer_type?", p.uuid as provider,
                       p.generation as provider_generation, rc.name as class, a.used,
                       extract(epoch from a.updated_at)::bigint as "updated_at!"
@@ -102,10 +105,12 @@ impl Store {
                join resource_classes rc on rc.id = a.class_id
                where c.uuid = $1
                order by a.provider_id, a.class_id"#,
-            consumer
-        )
-        .fetch_all(self.pool())
-        .await?;
+                    consumer
+                )
+                .fetch_all(conn)
+                .boxed()
+            })
+            .await?;
         let Some(first) = rows.first() else { return Ok(None) };
         let mut held = ConsumerAllocations {
             project: first.project.clone(),
@@ -138,17 +143,21 @@ impl Store {
         &self,
         provider: ProviderId,
     ) -> Result<(Vec<HeldByConsumer>, Option<i64>)> {
-        let rows = sqlx::query!(
-            r#"select c.uuid as consumer, c.generation, rc.name as class, a.used,
+        let rows = self
+            .read(|conn| {
+                sqlx::query!(
+                    r#"select c.uuid as consumer, c.generation, rc.name as class, a.used,
                       extract(epoch from a.updated_at)::bigint as "updated_at!"
                from allocations a join consumers c on c.id = a.consumer_id
                join resource_classes rc on rc.id = a.class_id
                where a.provider_id = $1
                order by a.consumer_id, a.class_id"#,
-            provider.0
-        )
-        .fetch_all(self.pool())
-        .await?;
+                    provider.0
+                )
+                .fetch_all(conn)
+                .boxed()
+            })
+            .await?;
         let mut held: Vec<HeldByConsumer> = Vec::new();
         let mut updated_at = None;
         for row in rows {
@@ -177,8 +186,10 @@ impl Store {
             TypeFilter::Unknown => (true, true, None),
             TypeFilter::Named(name) => (true, false, Some(name)),
         };
-        let rows = sqlx::query!(
-            r#"with owned as (
+        let rows = self
+            .read(|conn| {
+                sqlx::query!(
+                    r#"with owned as (
                    select c.id, case when $3 then t.name end as consumer_type
                    from consumers c
                    join projects p on p.id = c.project_id
@@ -199,14 +210,16 @@ impl Store {
                join counted n on n.consumer_type is not distinct from o.consumer_type
                group by o.consumer_type, rc.id, rc.name
                order by o.consumer_type nulls first, rc.id"#,
-            filter.project,
-            filter.user,
-            apart,
-            unknown,
-            named
-        )
-        .fetch_all(self.pool())
-        .await?;
+                    filter.project,
+                    filter.user,
+                    apart,
+                    unknown,
+                    named
+                )
+                .fetch_all(conn)
+                .boxed()
+            })
+            .await?;
         let mut usages: Vec<UsageOfType> = Vec::new();
         for row in rows {
             let sum = (row.class, row.used);

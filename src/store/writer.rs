@@ -15,15 +15,16 @@ mod held;
 
 use std::time::Duration;
 
-use sqlx::postgres::PgConnectOptions;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
+use super::WRITE_MAX;
 use super::allocations::ConsumerClaim;
 use super::error::{Error, Result};
 use super::locks::HELD_MAX;
+use super::primary::Primary;
 use aside::{Lane, Lot};
 use desk::{Desk, Outcome};
 
@@ -31,9 +32,9 @@ use desk::{Desk, Outcome};
 const BATCH_MAX: usize = 64;
 /// Requests that may wait for the writer; more are told to come back.
 const WAITING_MAX: usize = 4096;
-/// How long a caller waits. A job that has not been begun by then is never written, so that no late
-/// write follows what the caller does next; one that has been begun is ended.
-const WAIT_MAX: Duration = Duration::from_mins(1);
+/// How long a caller waits. A job that has not been begun by then is never written; one that has
+/// been begun may be.
+const WAIT_MAX: Duration = WRITE_MAX;
 
 /// What a caller wants written.
 #[derive(Clone, Debug)]
@@ -90,9 +91,9 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the tasks.
-    pub(super) fn start(options: &PgConnectOptions, report_only: bool) -> Self {
+    pub(super) fn start(primary: &Primary, report_only: bool) -> Self {
         let (jobs, queue) = mpsc::channel(WAITING_MAX);
-        let desk = || Desk::new(options.clone(), report_only);
+        let desk = || Desk::new(primary.clone(), report_only);
         let (lot, lane) = Lot::new(desk());
         tokio::spawn(lot.run());
         tokio::spawn(run(desk(), queue, lane));

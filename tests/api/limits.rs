@@ -106,7 +106,8 @@ async fn clients_that_idle_make_room_for_others() {
         let answer = served.say(get("/resource_providers")).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
-    for idle in &mut flood {
+    // The first of the requests took the last place that an idle connection had to make room for.
+    for idle in &mut flood[..48] {
         assert_eq!(rest(idle).await, "");
     }
     served.stop().await;

@@ -14,6 +14,7 @@ mod configuration;
 mod cors;
 mod crash;
 mod differences;
+mod failover;
 mod framing;
 mod freshness;
 mod front;

@@ -7,7 +7,7 @@ use berth::http::app::{App, Options};
 use berth::http::listener::{Endpoint, Listener};
 use berth::http::server::Front;
 use berth::http::watch::Watch;
-use berth::store::Store;
+use berth::store::{Opening, Store};
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use sqlx::postgres::PgConnectOptions;
@@ -72,7 +72,8 @@ impl Site {
     /// A further server over a database that is there.
     pub async fn over(database: &PgConnectOptions, options: Options) -> Self {
         let report_only = options.planner.report_only;
-        let store = Store::open_keeping(database.clone(), 5, report_only).await.unwrap();
+        let opening = Opening { report_only, ..Opening::at(database.clone(), 5) };
+        let store = Store::open(opening).await.unwrap();
         Self::serving(App::new(store, options).timed_by(slow()), database).await
     }
 

@@ -1,6 +1,8 @@
 //! How much of the planner's a project may store.
 
-use sqlx::PgExecutor;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use sqlx::PgConnection;
 
 use crate::model::Refusal;
 use crate::store::Store;
@@ -68,7 +70,7 @@ impl Caps {
     /// # Errors
     /// `CapReached`, or the database cannot be asked.
     pub async fn foresee(&self, store: &Store, project: &str, servers: usize) -> Result<()> {
-        let has = count(store.pool(), project).await?;
+        let has = store.read(|conn| count(conn, project)).await?;
         let servers = i64::try_from(servers).unwrap_or(i64::MAX);
         let would =
             Has { plans: has.plans + 1, placements: has.placements.saturating_add(servers), ..has };
@@ -98,8 +100,8 @@ struct Has {
     bytes: i64,
 }
 
-async fn count(by: impl PgExecutor<'_>, project: &str) -> Result<Has> {
-    let has = sqlx::query_as!(
+fn count<'c>(conn: &'c mut PgConnection, project: &str) -> BoxFuture<'c, sqlx::Result<Has>> {
+    sqlx::query_as!(
         Has,
         r#"select count(*) as "plans!",
                   coalesce(sum(octet_length(document)), 0)::bigint as "bytes!",
@@ -107,9 +109,8 @@ async fn count(by: impl PgExecutor<'_>, project: &str) -> Result<Has> {
            from plans where project = $1"#,
         project
     )
-    .fetch_one(by)
-    .await?;
-    Ok(has)
+    .fetch_one(conn)
+    .boxed()
 }
 
 /// Two projects may share a turn by accident, and wait for each other then.

@@ -1,6 +1,7 @@
 //! Holds that nobody has reserved for too long: what they hold is given back. The placement stays,
 //! without a place, and says so.
 
+use futures_util::FutureExt;
 use uuid::Uuid;
 
 use super::units;
@@ -21,17 +22,21 @@ impl Store {
     /// The database cannot be asked.
     pub async fn expire_holds(&self, ttl: u32) -> Result<Vec<Uuid>> {
         // In no order, so that holds that cannot be ended do not always stand before the others.
-        let due = sqlx::query_scalar!(
-            "select p.id from placements p join plans s on s.id = p.plan_id
+        let due = self
+            .read(|conn| {
+                sqlx::query_scalar!(
+                    "select p.id from placements p join plans s on s.id = p.plan_id
              join consumers c on c.uuid = p.consumer
              where p.consumer = p.id and p.reserved is null
                and s.changed_at < now() - make_interval(secs => $1)
              order by random() limit $2",
-            f64::from(ttl),
-            AT_ONCE
-        )
-        .fetch_all(self.pool())
-        .await?;
+                    f64::from(ttl),
+                    AT_ONCE
+                )
+                .fetch_all(conn)
+                .boxed()
+            })
+            .await?;
         let mut expired = Vec::new();
         for placement in due {
             match self.commit(ExpireHold { placement, ttl }).await {

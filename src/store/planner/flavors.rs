@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use sqlx::{PgConnection, PgExecutor};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use sqlx::PgConnection;
 
 use crate::planner::flavor::{Flavor, Refusal};
 use crate::store::change::{self, Change, Tx};
@@ -153,8 +155,11 @@ impl From<Row> for Flavor {
 }
 
 /// Flavors by name or id, or all of them; in the order of their names.
-async fn select(asked: Option<&[String]>, by: impl PgExecutor<'_>) -> Result<Vec<Flavor>> {
-    let rows = sqlx::query_as!(
+fn select<'c>(
+    asked: Option<&[String]>,
+    conn: &'c mut PgConnection,
+) -> BoxFuture<'c, sqlx::Result<Vec<Row>>> {
+    sqlx::query_as!(
         Row,
         r#"select name, flavor_id, vcpus, ram_mb, root_gb, ephemeral_gb, swap_mb,
                   array(select key from jsonb_each_text(extra_specs::jsonb) order by key) as "keys!",
@@ -165,9 +170,12 @@ async fn select(asked: Option<&[String]>, by: impl PgExecutor<'_>) -> Result<Vec
            order by name"#,
         asked
     )
-    .fetch_all(by)
-    .await?;
-    Ok(rows.into_iter().map(Flavor::from).collect())
+    .fetch_all(conn)
+    .boxed()
+}
+
+fn shown(rows: Vec<Row>) -> Vec<Flavor> {
+    rows.into_iter().map(Flavor::from).collect()
 }
 
 /// All flavors, in the order of their names.
@@ -175,7 +183,7 @@ async fn select(asked: Option<&[String]>, by: impl PgExecutor<'_>) -> Result<Vec
 /// # Errors
 /// The database cannot be asked.
 pub async fn list(conn: &mut PgConnection) -> Result<Vec<Flavor>> {
-    select(None, conn).await
+    Ok(shown(select(None, conn).await?))
 }
 
 /// Changes flavors, without a store.
@@ -196,6 +204,6 @@ impl Store {
     /// # Errors
     /// The database cannot be asked.
     pub async fn flavors_named(&self, names: &[String]) -> Result<Vec<Flavor>> {
-        select(Some(names), self.pool()).await
+        self.read(|conn| select(Some(names), conn)).await.map(shown)
     }
 }

@@ -1,6 +1,7 @@
 //! Groups and their members. Whoever changes a group, or uses it, locks its row first, so that no
 //! two changes pass each other.
 
+use futures_util::FutureExt;
 use uuid::Uuid;
 
 use super::caps::Caps;
@@ -256,15 +257,19 @@ impl Store {
     /// # Errors
     /// The database cannot be asked.
     pub async fn groups(&self) -> Result<Vec<StoredGroup>> {
-        let rows = sqlx::query_as!(
-            Row,
-            r#"select id, name, kind, level, description, generation,
+        let rows = self
+            .read(|conn| {
+                sqlx::query_as!(
+                    Row,
+                    r#"select id, name, kind, level, description, generation,
                       array(select project from planner_group_members where group_id = g.id
                             order by position) as "members!"
                from planner_groups g order by created_at, id"#
-        )
-        .fetch_all(self.pool())
-        .await?;
+                )
+                .fetch_all(conn)
+                .boxed()
+            })
+            .await?;
         rows.into_iter().map(Row::read).collect()
     }
 
@@ -273,18 +278,22 @@ impl Store {
     /// # Errors
     /// The database cannot be asked.
     pub async fn group(&self, id_or_name: &str) -> Result<Option<StoredGroup>> {
-        let row = sqlx::query_as!(
-            Row,
-            r#"select id, name, kind, level, description, generation,
+        let row = self
+            .read(|conn| {
+                sqlx::query_as!(
+                    Row,
+                    r#"select id, name, kind, level, description, generation,
                       array(select project from planner_group_members where group_id = g.id
                             order by position) as "members!"
                from planner_groups g where id = $1 or name = $2
                order by id is distinct from $1 limit 1"#,
-            Uuid::try_parse(id_or_name).ok(),
-            id_or_name
-        )
-        .fetch_optional(self.pool())
-        .await?;
+                    Uuid::try_parse(id_or_name).ok(),
+                    id_or_name
+                )
+                .fetch_optional(conn)
+                .boxed()
+            })
+            .await?;
         row.map(Row::read).transpose()
     }
 }

@@ -1,5 +1,6 @@
 //! Plans and their placements, as they are stored.
 
+use futures_util::FutureExt;
 use uuid::Uuid;
 
 use crate::model::{ClassId, ProviderId};
@@ -129,7 +130,7 @@ impl Store {
     /// The database cannot be asked.
     pub async fn plan(&self, key: &str, scope: Scope<'_>) -> Result<Meant> {
         let id = Uuid::parse_str(key).ok();
-        let plans = sqlx::query_as!(
+        let plans = self.read(|conn| sqlx::query_as!(
             PlanRow,
             r#"select id, name, stack_id, stack_key, project, user_id as "user", document, generation
                from plans where (id = $1 or stack_key = $2) and ($4 or project = $3)
@@ -138,21 +139,23 @@ impl Store {
             key,
             scope.project,
             scope.all
-        )
-        .fetch_all(self.pool())
-        .await?;
+        ).fetch_all(conn).boxed()).await?;
         let only = plans.len() < 2;
         let Some(first) = plans.into_iter().next() else { return Ok(Meant::Nothing) };
         if only || Some(first.id) == id || first.project == scope.project {
             return Ok(Meant::Plan(Box::new(first)));
         }
-        let named = sqlx::query_scalar!(
-            "select id from plans where stack_key = $1 order by created_at, id limit $2",
-            key,
-            NAMED_MAX
-        )
-        .fetch_all(self.pool())
-        .await?;
+        let named = self
+            .read(|conn| {
+                sqlx::query_scalar!(
+                    "select id from plans where stack_key = $1 order by created_at, id limit $2",
+                    key,
+                    NAMED_MAX
+                )
+                .fetch_all(conn)
+                .boxed()
+            })
+            .await?;
         Ok(Meant::Several(named))
     }
 
@@ -161,15 +164,13 @@ impl Store {
     /// # Errors
     /// The database cannot be asked.
     pub async fn plan_of_stack(&self, stack_key: &str, project: &str) -> Result<Option<PlanRow>> {
-        let plan = sqlx::query_as!(
+        let plan = self.read(|conn| sqlx::query_as!(
             PlanRow,
             r#"select id, name, stack_id, stack_key, project, user_id as "user", document, generation
                from plans where stack_key = $1 and project = $2"#,
             stack_key,
             project
-        )
-        .fetch_optional(self.pool())
-        .await?;
+        ).fetch_optional(conn).boxed()).await?;
         Ok(plan)
     }
 
@@ -178,13 +179,17 @@ impl Store {
     /// # Errors
     /// The database cannot be asked.
     pub async fn plan_names(&self, project: Option<&str>) -> Result<Vec<String>> {
-        let names = sqlx::query_scalar!(
-            "select name from plans where $1::text is null or project = $1
+        let names = self
+            .read(|conn| {
+                sqlx::query_scalar!(
+                    "select name from plans where $1::text is null or project = $1
              order by created_at, id",
-            project
-        )
-        .fetch_all(self.pool())
-        .await?;
+                    project
+                )
+                .fetch_all(conn)
+                .boxed()
+            })
+            .await?;
         Ok(names)
     }
 
@@ -193,7 +198,7 @@ impl Store {
     /// # Errors
     /// The database cannot be asked.
     pub async fn placements(&self, wanted: &Wanted) -> Result<Vec<PlacementRow>> {
-        let rows = sqlx::query!(
+        let rows = self.read(|conn| sqlx::query!(
             r#"select p.id, p.plan_id, p.project, o.external_id as "owner?", p.position, p.orchestration_id, p.orchestration_key, p.name,
                       p.resource_id, p.resource_key, p.reserved, p.consumer, p.ticket, p.metadata,
                       p.leaving,
@@ -215,9 +220,7 @@ impl Store {
             wanted.resource_key,
             wanted.plan,
             wanted.project
-        )
-        .fetch_all(self.pool())
-        .await?;
+        ).fetch_all(conn).boxed()).await?;
         let mut placements: Vec<PlacementRow> = Vec::new();
         for row in rows {
             if placements.last().is_none_or(|last| last.id != row.id) {
@@ -255,30 +258,36 @@ impl Store {
     /// # Errors
     /// The database cannot be asked.
     pub async fn standing(&self, plan: Option<Uuid>, groups: &[Uuid]) -> Result<Standing> {
-        let rows = sqlx::query!(
-            r#"select pg.group_id,
+        let rows = self
+            .read(|conn| {
+                sqlx::query!(
+                    r#"select pg.group_id,
                       array_agg(distinct a.provider_id order by a.provider_id) as "providers!"
                from placement_groups pg join placements p on p.id = pg.placement_id
                join consumers c on c.uuid = p.consumer
                join allocations a on a.consumer_id = c.id
                where pg.group_id = any($1) and p.plan_id is distinct from $2
                group by pg.group_id, p.id order by 1, 2"#,
-            groups,
-            plan
-        )
-        .fetch_all(self.pool())
-        .await?;
+                    groups,
+                    plan
+                )
+                .fetch_all(conn)
+                .boxed()
+            })
+            .await?;
         let server = |providers: Vec<i64>| providers.into_iter().map(ProviderId).collect();
         let occupied = rows.into_iter().map(|row| (row.group_id, server(row.providers))).collect();
         Ok(Standing { occupied, kept: self.kept().await? })
     }
 
     async fn kept(&self) -> Result<Vec<KeptHost>> {
-        let rows = sqlx::query!(
+        let rows = self
+            .read(|conn| {
+                sqlx::query!(
             "select root_id, level, unit, group_id from exclusive_units order by root_id, level"
-        )
-        .fetch_all(self.pool())
-        .await?;
+        ).fetch_all(conn).boxed()
+            })
+            .await?;
         let kept = rows.into_iter().map(|row| {
             let unknown = || {
                 let row = format!("{}: {:?}", row.root_id, row.level);

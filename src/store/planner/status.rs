@@ -1,6 +1,7 @@
 //! How much the planner keeps.
 
 use crate::store::{Result, Store};
+use futures_util::FutureExt;
 
 /// Counts of what the planner keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,17 +20,21 @@ impl Store {
     /// # Errors
     /// The database cannot be asked.
     pub async fn planner_counts(&self, project: Option<&str>) -> Result<PlannerCounts> {
-        let counts = sqlx::query_as!(
-            PlannerCounts,
-            r#"select (select count(*) from plans where $1::text is null or project = $1)
+        let counts = self
+            .read(|conn| {
+                sqlx::query_as!(
+                    PlannerCounts,
+                    r#"select (select count(*) from plans where $1::text is null or project = $1)
                           as "plans!",
                       count(*) as "placements!",
                       count(*) filter (where expired_at is not null) as "expired_holds!"
                from placements where $1::text is null or project = $1"#,
-            project
-        )
-        .fetch_one(self.pool())
-        .await?;
+                    project
+                )
+                .fetch_one(conn)
+                .boxed()
+            })
+            .await?;
         Ok(counts)
     }
 }

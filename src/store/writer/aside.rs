@@ -329,17 +329,17 @@ fn end(shared: &Mutex<Shared>, waiting: Waiting, outcome: Result<()>) {
 
 #[cfg(test)]
 mod tests {
-    use sqlx::postgres::PgConnectOptions;
     use tokio::sync::oneshot;
     use tokio::time::Instant;
     use uuid::Uuid;
 
     use super::{Held, Job, Lot, Waiting};
+    use crate::store::primary::Primary;
     use crate::store::writer::desk::Desk;
 
     #[test]
     fn a_job_is_not_tried_alone_beside_an_earlier_one_of_its_consumer() {
-        let (mut lot, _lane) = Lot::new(Desk::new(PgConnectOptions::new(), false));
+        let (mut lot, _lane) = Lot::new(Desk::new(Primary::unknown(), false));
         let consumer = Uuid::new_v4();
         for _ in 0..2 {
             let (answer, _) = oneshot::channel();

@@ -2,34 +2,41 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use sqlx::PgConnection;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection, PgConnection};
+use tokio::task::JoinSet;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use super::Job;
 use super::held::Held;
-use super::{HELD_MAX, Job};
 use crate::model::Refusal;
 use crate::model::claim::{Request, judge};
-use crate::store::change::{ATTEMPT_MAX, ATTEMPTS_MAX, Change, Tx, pause, transact};
+use crate::store::change::{ATTEMPTS_MAX, Change, Tx, pause, transact};
 use crate::store::claims::{self, Moves, Needs};
 use crate::store::error::{Error, Result};
 use crate::store::owners::{Added, Newcomers, Owners};
 use crate::store::planner::Arrivals;
-use crate::store::plans::Plans;
+use crate::store::plans::{self, Plans};
+use crate::store::primary::{IN_DOUBT, Primary, Term};
+use crate::store::{locks, waiting};
 
 /// How many lock time-outs without a row to blame one batch is split for; then what is left of it is
 /// set aside.
 const SPLITS_MAX: u32 = 8;
-/// How long connecting may take, whatever has become of the server.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// How long a look at which rows are held may take, with connecting: after that nobody waits for
-/// these rows any more.
-const PROBE_MAX: Duration = HELD_MAX;
+/// How long one transaction may take before its jobs are answered. Shorter than a caller waits, so
+/// that jobs that come after it can be written in time.
+const ATTEMPT_MAX: Duration = Duration::from_secs(8);
+/// How long a look at which rows are held may take, with connecting.
+const PROBE_MAX: Duration = Duration::from_secs(5);
+/// Transactions without an outcome, each with a connection, beside the one that is under way. With
+/// more, the writer would only add sessions to a server that does not answer.
+const UNSETTLED_MAX: usize = 2;
 
 type Verdict = std::result::Result<(), Refusal>;
 
@@ -102,19 +109,21 @@ impl Change for Batch {
 
 /// A connection and what is remembered beside it.
 pub(super) struct Desk {
-    options: PgConnectOptions,
+    primary: Primary,
     /// See [`Tx::report_only`].
     report_only: bool,
-    conn: Option<PgConnection>,
+    conn: Option<(PgConnection, Arc<Term>)>,
+    /// Transactions that were given up, and go on until their outcome is known.
+    unsettled: JoinSet<()>,
     plans: Plans,
     owners: Owners,
 }
 
 impl Desk {
     /// A desk that connects when it has something to write.
-    pub(super) fn new(options: PgConnectOptions, report_only: bool) -> Self {
-        let (plans, owners) = (Plans::new(), Owners::default());
-        Self { options, report_only, conn: None, plans, owners }
+    pub(super) fn new(primary: Primary, report_only: bool) -> Self {
+        let (plans, owners, unsettled) = (Plans::new(), Owners::default(), JoinSet::new());
+        Self { primary, report_only, conn: None, unsettled, plans, owners }
     }
 
     /// Gives the connection back.
@@ -191,15 +200,7 @@ impl Desk {
     async fn settle(&mut self, jobs: &[&Job]) -> Result<Vec<Verdict>> {
         let mut attempt = 1;
         loop {
-            let attempt_made = AssertUnwindSafe(self.try_settle(jobs)).catch_unwind();
-            let settled = match timeout(ATTEMPT_MAX, attempt_made).await {
-                Ok(Ok(settled)) => settled,
-                // The transaction ends with its connection, which is dropped below.
-                Ok(Err(_panic)) => Err(Error::bug("writing claims panicked")),
-                // It may have been committed all the same.
-                Err(_) => Err(Error::Unavailable(format!("no outcome within {ATTEMPT_MAX:?}"))),
-            };
-            match settled {
+            match self.try_settle(jobs).await {
                 Ok(verdicts) => return Ok(verdicts),
                 Err(Error::Locked(why)) => return Err(Error::Locked(why)),
                 Err(Error::Again(why)) if attempt < ATTEMPTS_MAX => {
@@ -217,12 +218,48 @@ impl Desk {
     }
 
     async fn try_settle(&mut self, jobs: &[&Job]) -> Result<Vec<Verdict>> {
-        self.conn().await?;
-        let Self { conn: Some(conn), plans, owners, .. } = self else {
+        let prepared = AssertUnwindSafe(timeout(ATTEMPT_MAX, self.prepare(jobs))).catch_unwind();
+        let batch = prepared.await.map_err(|_panic| panicked())?.unwrap_or_else(|_| Err(late()))?;
+        let Some((mut conn, term)) = self.conn.take() else {
             return Err(Error::bug("the claim writer has no connection"));
         };
-        plans.renew(conn).await?;
-        owners.look_up(conn, jobs.iter().flat_map(|job| job.claims())).await?;
+        let report_only = self.report_only;
+        let mut attempt = Box::pin(async move {
+            let written = AssertUnwindSafe(transact(&mut conn, &batch, report_only)).catch_unwind();
+            let settled = tokio::select! {
+                settled = written => settled.unwrap_or_else(|_panic| Err(panicked())),
+                () = term.over() => Err(in_doubt()),
+            };
+            let is_over = term.is_over();
+            ((conn, term), settled.and_then(|it| if is_over { Err(in_doubt()) } else { Ok(it) }))
+        });
+        let Ok((connected, settled)) = timeout(ATTEMPT_MAX, &mut attempt).await else {
+            // It may have been committed all the same. The server would keep the session of a
+            // commit that hangs, so the connection is kept as well, and counts.
+            self.unsettled.spawn(async move { drop(attempt.await) });
+            self.primary.suspect();
+            return Err(late());
+        };
+        // A transaction that failed otherwise ends with its connection.
+        if matches!(settled, Ok(_) | Err(Error::Locked(_) | Error::Refused(_))) {
+            self.conn = Some(connected);
+        }
+        let (verdicts, added) = settled?;
+        self.owners.remember(added);
+        Ok(verdicts)
+    }
+
+    /// Connects, and looks up what the jobs name.
+    async fn prepare(&mut self, jobs: &[&Job]) -> Result<Batch> {
+        self.conn().await?;
+        let Self { conn: Some((conn, term)), plans, owners, .. } = self else {
+            return Err(Error::bug("the claim writer has no connection"));
+        };
+        let prepared = async {
+            plans.renew(conn).await?;
+            owners.look_up(conn, jobs.iter().flat_map(|job| job.claims())).await
+        };
+        term.during(prepared).await?;
         let mut newcomers = Newcomers::default();
         let mut requests = Vec::with_capacity(jobs.len());
         for job in jobs {
@@ -231,25 +268,39 @@ impl Desk {
                 Job::Release(consumer) => Request::Release(*consumer),
             });
         }
-        let batch = Batch { requests, newcomers };
-        let (verdicts, added) = transact(conn, &batch, self.report_only).await?;
-        owners.remember(added);
-        Ok(verdicts)
+        Ok(Batch { requests, newcomers })
     }
 
     async fn conn(&mut self) -> Result<&mut PgConnection> {
-        if self.conn.is_none() {
+        if self.conn.as_ref().is_none_or(|(_, term)| term.is_over()) {
+            while self.unsettled.try_join_next().is_some() {}
+            if self.unsettled.len() >= UNSETTLED_MAX {
+                let why = "the outcome of earlier transactions is not known yet";
+                return Err(Error::Unavailable(why.to_owned()));
+            }
             // Behind a new connection there may be a database that has gone back in time.
             self.owners = Owners::default();
-            let connecting = timeout(CONNECT_MAX, PgConnection::connect_with(&self.options));
-            let Ok(connected) = connecting.await else {
-                let why = format!("no connection within {CONNECT_MAX:?}");
-                return Err(Error::Unavailable(why));
-            };
-            self.conn = Some(connected?);
+            self.conn = Some(self.primary.connect(settings).await?);
         }
-        self.conn.as_mut().ok_or_else(|| Error::bug("the claim writer has no connection"))
+        let conn = self.conn.as_mut().map(|(conn, _)| conn);
+        conn.ok_or_else(|| Error::bug("the claim writer has no connection"))
     }
+}
+
+fn settings(options: PgConnectOptions) -> PgConnectOptions {
+    waiting(plans::settings(options), locks::WRITER_WAIT_MAX)
+}
+
+fn panicked() -> Error {
+    Error::bug("writing claims panicked")
+}
+
+fn in_doubt() -> Error {
+    Error::Unavailable(IN_DOUBT.to_owned())
+}
+
+fn late() -> Error {
+    Error::Unavailable(format!("no outcome within {ATTEMPT_MAX:?}"))
 }
 
 /// A batch on its way, in parts that are written one after the other.

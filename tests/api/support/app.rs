@@ -6,7 +6,7 @@ use berth::http::app::{App, Options};
 use berth::http::listener::Peer;
 use berth::http::watch::Watch;
 use berth::http::{self, Api};
-use berth::store::Store;
+use berth::store::{Opening, Store};
 use serde_json::Value;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
@@ -45,11 +45,16 @@ impl Berth {
     }
 
     pub async fn with(database: &PgConnectOptions, options: Options) -> Self {
-        let store = Store::open(database.clone(), 5).await.unwrap();
+        Self::opened(Opening::at(database.clone(), 5), options).await
+    }
+
+    pub async fn opened(opening: Opening, options: Options) -> Self {
+        let database = opening.hosts[0].clone();
+        let store = Store::open(opening).await.unwrap();
         let app = App::new(store, options);
         Self {
             app,
-            database: database.clone(),
+            database,
             version: "1.39".to_owned(),
             headers: vec![("x-auth-token".to_owned(), "admin".to_owned())],
         }

@@ -2,6 +2,7 @@
 
 pub mod app;
 pub mod cloud;
+pub mod cluster;
 pub mod postgres;
 pub mod process;
 pub mod served;

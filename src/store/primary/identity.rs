@@ -1,0 +1,84 @@
+//! Which server a connection leads to.
+
+use std::fmt;
+
+use sqlx::PgConnection;
+
+use crate::store::error::{Error, Result};
+
+/// A server that takes writes, as PostgreSQL identifies it.
+///
+/// A promotion begins a timeline with a greater number, so of two primaries of one cluster the one
+/// with the greater timeline is right, and the other is deposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    /// The cluster: made up by `initdb`, and the same on all copies.
+    pub(super) system: i64,
+    /// How many promotions it has behind it, and one.
+    pub(super) timeline: u32,
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "timeline {} of cluster {}", self.timeline, self.system)
+    }
+}
+
+impl Identity {
+    /// Whether this server can be the primary after another one that was it. `alone`: no primary of the
+    /// other one's cluster answers.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub(super) fn may_follow(self, newest: Self, alone: bool) -> Result<()> {
+        let why = if self.system != newest.system {
+            if alone {
+                return Ok(());
+            }
+            format!("{self} is another cluster than {newest}")
+        } else if self.timeline < newest.timeline {
+            format!(
+                "{self} has been deposed, since {newest} was seen: restart berth if that is gone"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Error::Unavailable(why))
+    }
+}
+
+/// Asks a server who it is; `None` if it is a standby.
+///
+/// # Errors
+/// It cannot be asked.
+pub(super) async fn identify(conn: &mut PgConnection) -> Result<Option<Identity>> {
+    // The control file names the timeline of the last checkpoint, which is late after a promotion;
+    // the name of the current WAL file begins with the current timeline.
+    let row = sqlx::query!(
+        r#"select (select system_identifier from pg_control_system()) as "system!",
+                  case when not pg_is_in_recovery()
+                       then pg_walfile_name(pg_current_wal_insert_lsn()) end as wal"#
+    )
+    .fetch_one(conn)
+    .await?;
+    let Some(wal) = row.wal else { return Ok(None) };
+    let timeline = wal.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    let timeline = timeline.ok_or_else(|| Error::bug(format!("a WAL file is called {wal}")))?;
+    Ok(Some(Identity { system: row.system, timeline }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Identity;
+
+    #[test]
+    fn nobody_follows_a_timeline_that_is_older_or_another_cluster_while_the_known_one_answers() {
+        let newest = Identity { system: 1, timeline: 3 };
+        let may = |system, timeline, alone| {
+            Identity { system, timeline }.may_follow(newest, alone).is_ok()
+        };
+        assert!(may(1, 3, false) && may(1, 4, false));
+        assert!(!may(1, 2, false) && !may(1, 2, true));
+        assert!(!may(2, 9, false) && may(2, 1, true));
+    }
+}

@@ -1,0 +1,58 @@
+//! The lease of the primary: a heartbeat that must be acknowledged by a commit.
+//!
+//! A deposed primary whose cluster demands a synchronous standby cannot commit any more, so a commit
+//! that is acknowledged proves that the server was the primary when the commit was begun. See etcd's
+//! leases, or section 6.4 of Ongaro's dissertation on Raft.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::{Connection, PgConnection};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::term::Term;
+use crate::store::error::Result;
+
+/// A heartbeat begins so many times within the lease.
+const BEATS: u32 = 4;
+
+/// Waits until a heartbeat is acknowledged that began within the lease.
+pub(super) async fn confirmed(beats: &watch::Sender<Option<Instant>>, lease: Duration) {
+    let is_current = |began: &Option<Instant>| began.is_some_and(|it| it.elapsed() < lease);
+    // The sender is borrowed, so it cannot be gone.
+    drop(beats.subscribe().wait_for(is_current).await);
+}
+
+/// Commits heartbeats until the term is over.
+pub(super) async fn keep(term: Arc<Term>, lease: Duration) {
+    let period = lease / BEATS;
+    let mut conn = None;
+    while !term.is_over() {
+        let began = Instant::now();
+        match term.during(beat(&term, &mut conn)).await {
+            Ok(()) => drop(term.confirmed.send_replace(Some(began))),
+            Err(error) => {
+                tracing::debug!(%error, "a heartbeat was not acknowledged");
+                conn = None;
+            }
+        }
+        sleep(period.saturating_sub(began.elapsed())).await;
+    }
+}
+
+/// Commits something that a synchronous standby must acknowledge, and that leaves no row behind.
+async fn beat(term: &Term, kept: &mut Option<PgConnection>) -> Result<()> {
+    let mut conn = match kept.take() {
+        Some(conn) => conn,
+        // Commits may hang for as long as a standby is away; nothing else does.
+        None => term.connect(|options| options).await?,
+    };
+    let mut transaction = conn.begin().await?;
+    sqlx::query!("select pg_logical_emit_message(true, 'berth', '')::text as lsn")
+        .fetch_one(&mut *transaction)
+        .await?;
+    transaction.commit().await?;
+    *kept = Some(conn);
+    Ok(())
+}

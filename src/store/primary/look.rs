@@ -1,0 +1,171 @@
+//! Looking at all hosts, to find out which of them is the primary.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection};
+use tokio::time::{sleep, timeout};
+
+use super::Inner;
+use super::identity::{Identity, identify};
+use crate::store::error::{Error, Result};
+use crate::store::session;
+
+/// How often all hosts are looked at.
+const EVERY: Duration = Duration::from_secs(1);
+/// How long a pause there is between two looks at least.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long one host has to say what it is.
+const LOOK_MAX: Duration = Duration::from_secs(1);
+/// How long the primary may be silent before its connections are given up. Shorter than the time
+/// after which PostgreSQL gives up the session of a client that is gone.
+const SILENT_MAX: Duration = Duration::from_secs(30);
+
+/// What a host says.
+#[derive(Debug)]
+enum Said {
+    /// It is this primary.
+    Primary(Identity),
+    /// It is a standby.
+    Standby,
+    /// It lets nobody in, for this reason: it starts, stops, or has too many clients.
+    Refused(String),
+    /// Nothing, as far as is known for this reason.
+    Nothing(String),
+}
+
+/// The host that is the primary, of several.
+///
+/// # Errors
+/// None of them is; what each of them says.
+pub async fn find(hosts: &[PgConnectOptions]) -> Result<PgConnectOptions> {
+    let said = ask_all(hosts).await;
+    let best = best(&said, None).and_then(|(host, _)| hosts.get(host));
+    best.cloned().ok_or_else(|| nobody(hosts, &said))
+}
+
+/// Looks at all hosts, and begins a term if another one is the primary now.
+pub(super) async fn look(inner: &Arc<Inner>) -> Result<()> {
+    let said = ask_all(&inner.hosts).await;
+    let (newest, term) = {
+        let state = inner.state.borrow();
+        (state.newest, state.term.clone())
+    };
+    let present = term.as_ref().map(|term| (term.host, term.identity));
+    let Some((host, found)) = best(&said, present.or(newest.map(|it| (usize::MAX, it)))) else {
+        if let Some(term) = term {
+            match said.get(term.host) {
+                Some(Said::Standby) => inner.lose(&term, "it is a standby now"),
+                Some(Said::Refused(_)) => term.hear(),
+                Some(Said::Primary(_) | Said::Nothing(_)) | None => {}
+            }
+            if term.silence() >= SILENT_MAX {
+                inner.lose(&term, &format!("no answer for {SILENT_MAX:?}"));
+            }
+        }
+        return Err(nobody(&inner.hosts, &said));
+    };
+    // Of another cluster than the one before: all hosts lead there, or nowhere.
+    let alone = newest.is_some_and(|newest| newest.system != found.system);
+    inner.admit(found, host, alone).map(|term| term.hear())
+}
+
+/// The primary to be followed: of the known cluster if it has one, with the newest timeline, and on
+/// the host where it was before if there are several ways to it.
+fn best(said: &[Said], known: Option<(usize, Identity)>) -> Option<(usize, Identity)> {
+    let primaries = said.iter().enumerate().filter_map(|(host, said)| match said {
+        Said::Primary(identity) => Some((host, *identity)),
+        Said::Standby | Said::Refused(_) | Said::Nothing(_) => None,
+    });
+    primaries.max_by_key(|(host, identity)| {
+        let is_known = known.is_some_and(|(_, known)| known.system == identity.system);
+        let is_same = known.is_some_and(|(known, _)| known == *host);
+        (is_known, identity.timeline, is_same, std::cmp::Reverse(*host))
+    })
+}
+
+async fn ask_all(hosts: &[PgConnectOptions]) -> Vec<Said> {
+    join_all(hosts.iter().map(ask)).await
+}
+
+/// Asks one host, over a new connection.
+async fn ask(host: &PgConnectOptions) -> Said {
+    let said = timeout(LOOK_MAX, async {
+        let mut conn = match PgConnection::connect_with(&session(host.clone())).await {
+            Ok(conn) => conn,
+            Err(sqlx::Error::Database(error)) => return Ok(Said::Refused(error.to_string())),
+            Err(error) => return Err(Error::from(error)),
+        };
+        let identity = identify(&mut conn).await?;
+        drop(conn.close().await);
+        Ok(identity.map_or(Said::Standby, Said::Primary))
+    });
+    match said.await {
+        Ok(Ok(said)) => said,
+        Ok(Err(error)) => Said::Nothing(error.to_string()),
+        Err(_) => Said::Nothing(format!("no answer within {LOOK_MAX:?}")),
+    }
+}
+
+fn nobody(hosts: &[PgConnectOptions], said: &[Said]) -> Error {
+    let each = hosts.iter().zip(said).map(|(host, said)| {
+        let said = match said {
+            Said::Primary(identity) => identity.to_string(),
+            Said::Standby => "it is a standby".to_owned(),
+            Said::Refused(why) | Said::Nothing(why) => why.clone(),
+        };
+        format!("{}:{}: {said}", host.get_host(), host.get_port())
+    });
+    Error::Unavailable(each.collect::<Vec<_>>().join("; "))
+}
+
+/// Looks every second, and when asked to, for as long as the store lives.
+pub(super) async fn watch(inner: Weak<Inner>) {
+    loop {
+        let Some(inner) = inner.upgrade() else { return };
+        drop(timeout(EVERY, inner.look.notified()).await);
+        if let Err(error) = look(&inner).await {
+            tracing::debug!(%error, "no primary was found");
+        }
+        inner.looks.send_modify(|looks| *looks += 1);
+        drop(inner);
+        sleep(PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Identity, Said, best};
+
+    fn primary(system: i64, timeline: u32) -> Said {
+        Said::Primary(Identity { system, timeline })
+    }
+
+    fn nothing() -> Said {
+        Said::Nothing(String::new())
+    }
+
+    fn host(said: &[Said], known: Option<(usize, Identity)>) -> Option<usize> {
+        best(said, known).map(|(host, _)| host)
+    }
+
+    #[test]
+    fn the_newest_timeline_of_the_known_cluster_is_followed() {
+        let known = Some((0, Identity { system: 1, timeline: 3 }));
+        assert_eq!(host(&[primary(1, 3), primary(1, 4)], known), Some(1));
+        assert_eq!(host(&[primary(1, 3), Said::Standby, nothing()], known), Some(0));
+        assert_eq!(host(&[primary(2, 9), primary(1, 3)], known), Some(1));
+        assert_eq!(host(&[primary(2, 9), nothing()], known), Some(0));
+        assert_eq!(host(&[Said::Standby, nothing()], known), None);
+    }
+
+    #[test]
+    fn of_several_ways_to_one_server_the_present_one_is_kept() {
+        let identity = Identity { system: 1, timeline: 3 };
+        let said = [primary(1, 3), primary(1, 3)];
+        assert_eq!(host(&said, Some((1, identity))), Some(1));
+        assert_eq!(host(&said, None), Some(0));
+    }
+}

@@ -1,0 +1,252 @@
+//! Which server is the primary, and all connections to it.
+//!
+//! Every connection learns which server it leads to when it is made. A task looks at all hosts of the
+//! URL every second, over a new connection each, because a proxy may lead new connections elsewhere
+//! than old ones. The primary with the newest timeline wins; the [`Term`] of the one before ends at
+//! once, whether that server is alive or not, and so does everything asked on its connections.
+
+mod identity;
+mod lease;
+mod look;
+mod term;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sqlx::PgConnection;
+use sqlx::postgres::PgConnectOptions;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::error::{Error, Result};
+use identity::Identity;
+pub use look::find;
+pub(super) use term::{ACQUIRE_MAX, Term};
+
+/// How long a read waits for its answer, whatever has become of the server.
+pub(super) const READ_MAX: Duration = Duration::from_millis(2500);
+/// How long connecting may take, with finding out where to.
+const CONNECT_MAX: Duration = Duration::from_secs(2);
+/// How often a read is asked before it is answered 503.
+const READS_MAX: u32 = 3;
+
+/// What is said of what was asked when its term ended.
+pub(super) const LOST: &str = "another server has become the primary, or this one is silent";
+/// The same of a change, which may have been made.
+pub(super) const IN_DOUBT: &str =
+    "another server has become the primary, or this one is silent: it may have been done or not";
+
+/// The way to the primary. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Primary(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    hosts: Vec<PgConnectOptions>,
+    /// The size of the pool.
+    connections: u32,
+    lease: Option<Duration>,
+    state: watch::Sender<State>,
+    /// Asks for a look at once.
+    look: Notify,
+    /// How many looks have ended.
+    looks: watch::Sender<u64>,
+}
+
+/// What is known of the primary.
+#[derive(Debug, Default)]
+struct State {
+    /// The newest that has been seen.
+    newest: Option<Identity>,
+    /// The present term.
+    term: Option<Arc<Term>>,
+}
+
+impl Primary {
+    /// Looks at the hosts for the first time, and begins to watch them.
+    pub(super) async fn start(
+        hosts: Vec<PgConnectOptions>,
+        connections: u32,
+        lease: Option<Duration>,
+    ) -> Result<Self> {
+        let (state, looks) = (watch::Sender::new(State::default()), watch::Sender::new(0));
+        let inner = Inner { hosts, connections, lease, state, look: Notify::new(), looks };
+        let primary = Self(Arc::new(inner));
+        look::look(&primary.0).await?;
+        tokio::spawn(look::watch(Arc::downgrade(&primary.0)));
+        Ok(primary)
+    }
+
+    /// Where no host is known.
+    #[cfg(test)]
+    pub(super) fn unknown() -> Self {
+        let (state, looks) = (watch::Sender::new(State::default()), watch::Sender::new(0));
+        let (hosts, look) = (Vec::new(), Notify::new());
+        Self(Arc::new(Inner { hosts, connections: 1, lease: None, state, look, looks }))
+    }
+
+    /// The present term.
+    ///
+    /// # Errors
+    /// No primary is known.
+    pub(super) fn term(&self) -> Result<Arc<Term>> {
+        let term = self.0.state.borrow().term.clone();
+        term.ok_or_else(|| Error::Unavailable("no primary can be reached".to_owned()))
+    }
+
+    /// Makes a connection of its own to the primary, with settings of the caller's.
+    ///
+    /// # Errors
+    /// No primary can be reached.
+    pub(super) async fn connect(
+        &self,
+        settings: impl Fn(PgConnectOptions) -> PgConnectOptions,
+    ) -> Result<(PgConnection, Arc<Term>)> {
+        let connected = timeout(CONNECT_MAX, async {
+            let mut before: Option<Arc<Term>> = None;
+            loop {
+                let term = self.term()?;
+                let error = match term.during(term.connect(&settings)).await {
+                    Ok(conn) => return Ok((conn, term)),
+                    Err(error) => error,
+                };
+                if before.is_some_and(|before| Arc::ptr_eq(&before, &term)) {
+                    return Err(error.settled());
+                }
+                // It may have been replaced.
+                before = Some(term);
+                self.looked().await;
+            }
+        });
+        let late = || Error::Unavailable(format!("no connection within {CONNECT_MAX:?}"));
+        connected.await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Has all hosts looked at, and waits for that.
+    async fn looked(&self) {
+        let mut looks = self.0.looks.subscribe();
+        self.0.look.notify_one();
+        // The sender is in `self`.
+        drop(looks.changed().await);
+    }
+
+    /// Has all hosts looked at soon.
+    pub(super) fn suspect(&self) {
+        self.0.look.notify_one();
+    }
+
+    /// Asks something on a connection of the pool; again if the connection was dead, or led to a
+    /// server that is not the primary any more.
+    ///
+    /// # Errors
+    /// There is no answer in time.
+    pub(super) async fn read<T>(
+        &self,
+        ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
+    ) -> Result<T> {
+        let deadline = Instant::now() + READ_MAX;
+        let mut asked = 1;
+        loop {
+            match timeout_at(deadline, self.try_read(&ask)).await {
+                Ok(Err(Error::Again(why))) if asked < READS_MAX => {
+                    tracing::debug!(asked, why, "asking again");
+                    asked += 1;
+                }
+                Ok(answer) => return answer.map_err(Error::settled),
+                Err(_) => {
+                    self.suspect();
+                    return Err(Error::Unavailable(format!("no answer within {READ_MAX:?}")));
+                }
+            }
+        }
+    }
+
+    async fn try_read<T>(
+        &self,
+        ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
+    ) -> Result<T> {
+        let term = self.term()?;
+        let answer = term.during(async {
+            let mut conn = term.pool().acquire().await?;
+            Ok(ask(&mut conn).await?)
+        });
+        let answer = answer.await.inspect_err(|_| self.suspect())?;
+        term.confirm(self.0.lease).await?;
+        Ok(answer)
+    }
+
+    /// Waits until what was read in a term is known to be current, as long as a read may wait.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(super) async fn confirm(&self, term: &Term) -> Result<()> {
+        let late = || Error::Unavailable("the primary has not confirmed its lease".to_owned());
+        let confirmed = timeout(READ_MAX, term.confirm(self.0.lease)).await;
+        confirmed.unwrap_or_else(|_| Err(late())).map_err(Error::settled)
+    }
+}
+
+impl Inner {
+    /// Takes a server for the primary, unless it is known that it is not; the term of the one before
+    /// ends.
+    ///
+    /// # Errors
+    /// It has been deposed, or is of another cluster and the one known can still be reached.
+    fn admit(&self, found: Identity, host: usize, alone: bool) -> Result<Arc<Term>> {
+        let mut admitted = Ok(());
+        self.state.send_if_modified(|state| {
+            let is_present = |it: &Arc<Term>| it.identity == found && it.host == host;
+            if state.term.as_ref().is_some_and(is_present) {
+                return false;
+            }
+            admitted = state.newest.map_or(Ok(()), |newest| found.may_follow(newest, alone));
+            let options = self.hosts.get(host).filter(|_| admitted.is_ok());
+            options.is_some_and(|options| {
+                self.begin(state, found, host, options);
+                true
+            })
+        });
+        admitted?;
+        let term = self.state.borrow().term.clone();
+        term.ok_or_else(|| Error::bug(format!("{found} has not become the primary")))
+    }
+
+    fn begin(&self, state: &mut State, found: Identity, host: usize, options: &PgConnectOptions) {
+        let server = format!("{}:{}", options.get_host(), options.get_port());
+        if let Some(newest) = state.newest.replace(found) {
+            tracing::warn!(%server, "the primary is {found}; before, it was {newest}");
+        } else {
+            tracing::info!(%server, "the primary is {found}");
+        }
+        let term = Arc::new(Term::begin(found, host, options.clone(), self.connections));
+        if let Some(lease) = self.lease {
+            tokio::spawn(lease::keep(Arc::clone(&term), lease));
+        }
+        if let Some(before) = state.term.replace(term) {
+            before.end();
+        }
+    }
+
+    /// Ends the term, if it is still this one.
+    fn lose(&self, lost: &Arc<Term>, why: &str) {
+        self.state.send_if_modified(|state| {
+            let is_lost = state.term.as_ref().is_some_and(|term| Arc::ptr_eq(term, lost));
+            if is_lost {
+                tracing::warn!("{} is not the primary any more: {why}", lost.identity);
+                state.term = None;
+                lost.end();
+            }
+            is_lost
+        });
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Whatever goes on in tasks ends with the store.
+        if let Some(term) = &self.state.borrow().term {
+            term.finish();
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The time during which one server is the primary, as far as this replica knows.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{PgConnection, PgPool};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::identity::{Identity, identify};
+use super::{LOST, lease};
+use crate::store::error::{Error, Result};
+use crate::store::{locks, session, waiting};
+
+/// How long a request waits for a connection of the pool.
+pub(in crate::store) const ACQUIRE_MAX: Duration = Duration::from_secs(2);
+
+/// All connections to one server. When it is found out that another one is the primary, or that this
+/// one has been silent for long, the term is over: what is asked on its connections is given up.
+#[derive(Debug)]
+pub(in crate::store) struct Term {
+    pub(super) identity: Identity,
+    /// Its place in the list of hosts.
+    pub(super) host: usize,
+    options: PgConnectOptions,
+    pool: PgPool,
+    over: watch::Sender<bool>,
+    /// When anything was last answered on its connections.
+    heard: Mutex<Instant>,
+    /// When the last heartbeat began that was acknowledged.
+    pub(super) confirmed: watch::Sender<Option<Instant>>,
+}
+
+impl Term {
+    /// Begins; nothing is connected yet.
+    pub(super) fn begin(
+        identity: Identity,
+        host: usize,
+        options: PgConnectOptions,
+        connections: u32,
+    ) -> Self {
+        let options = session(options);
+        let pool = PgPoolOptions::new()
+            .max_connections(connections)
+            .acquire_timeout(ACQUIRE_MAX)
+            .after_connect(move |conn, _| {
+                Box::pin(async move { Ok(recognise(conn, identity).await.map_err(Refused)?) })
+            })
+            .connect_lazy_with(waiting(options.clone(), locks::WAIT_MAX));
+        let (over, confirmed) = (watch::Sender::new(false), watch::Sender::new(None));
+        let heard = Mutex::new(Instant::now());
+        Self { identity, host, options, pool, over, heard, confirmed }
+    }
+
+    /// Connections for single changes and consumer reads.
+    pub(in crate::store) fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// Connects to its server, with settings of the caller's.
+    ///
+    /// # Errors
+    /// It cannot be reached, or another server answers in its place.
+    pub(super) async fn connect(
+        &self,
+        settings: impl FnOnce(PgConnectOptions) -> PgConnectOptions,
+    ) -> Result<PgConnection> {
+        use sqlx::Connection;
+
+        let mut conn = PgConnection::connect_with(&settings(self.options.clone())).await?;
+        recognise(&mut conn, self.identity).await?;
+        Ok(conn)
+    }
+
+    /// Ends it. Connections that are in use end when their users look.
+    pub(super) fn end(&self) {
+        self.finish();
+        let pool = self.pool.clone();
+        tokio::spawn(async move { pool.close().await });
+    }
+
+    /// Ends it with the store; the pool closes its connections when it is dropped.
+    pub(super) fn finish(&self) {
+        self.over.send_replace(true);
+    }
+
+    /// Whether it has ended.
+    pub(in crate::store) fn is_over(&self) -> bool {
+        *self.over.borrow()
+    }
+
+    /// Ready when it has ended.
+    pub(in crate::store) async fn over(&self) {
+        // The sender is in `self`.
+        drop(self.over.subscribe().wait_for(|over| *over).await);
+    }
+
+    /// Does something that ends early, with [`Error::Again`], when the term does: for reads.
+    ///
+    /// # Errors
+    /// What it gives, or that the term has ended, before or meanwhile.
+    pub(in crate::store) async fn during<T>(
+        &self,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let settled = tokio::select! {
+            settled = work => settled,
+            () = self.over() => return Err(Error::Again(LOST.to_owned())),
+        };
+        if self.is_over() {
+            return Err(Error::Again(LOST.to_owned()));
+        }
+        if settled.is_ok() {
+            self.hear();
+        }
+        settled
+    }
+
+    /// Notes that the server has answered.
+    pub(super) fn hear(&self) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// For how long the server has not answered anything.
+    pub(super) fn silence(&self) -> Duration {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    /// Waits until what was read on a connection of this term is known to be current: the term has not
+    /// ended, and a heartbeat that began within the lease has been acknowledged.
+    ///
+    /// # Errors
+    /// The term has ended.
+    pub(super) async fn confirm(&self, lease: Option<Duration>) -> Result<()> {
+        let Some(lease) = lease else { return Ok(()) };
+        self.during(async {
+            lease::confirmed(&self.confirmed, lease).await;
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Makes sure that a connection leads to this server.
+async fn recognise(conn: &mut PgConnection, expected: Identity) -> Result<()> {
+    match identify(conn).await? {
+        Some(found) if found == expected => Ok(()),
+        Some(found) => Err(Error::Again(format!("connected to {found} instead of {expected}"))),
+        None => Err(Error::Again(format!("connected to a standby instead of {expected}"))),
+    }
+}
+
+/// What the pool is told of a server that is not the one expected.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct Refused(Error);
+
+impl From<Refused> for sqlx::Error {
+    fn from(refused: Refused) -> Self {
+        Self::Io(std::io::Error::other(refused))
+    }
+}

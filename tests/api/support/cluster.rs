@@ -1,0 +1,237 @@
+//! PostgreSQL clusters of a test's own, that can be frozen, killed, copied and promoted, and a
+//! forwarder in front of them.
+
+use std::net::TcpListener as Reserved;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::served::PATIENCE;
+
+const NAME: &str = "berth";
+
+/// A cluster. It is stopped and removed with this value.
+pub struct Cluster {
+    directory: tempfile::TempDir,
+    pub port: u16,
+}
+
+impl Cluster {
+    /// A running one, with a database `berth` that is migrated and empty.
+    pub async fn new(settings: &[&str]) -> Self {
+        let cluster = Self::empty();
+        cluster.run("initdb", &["-U", NAME, "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]);
+        cluster.set(&["fsync=off", "max_connections=60", "listen_addresses='127.0.0.1'"]);
+        cluster.set(settings);
+        cluster.start();
+        cluster.execute("postgres", "create database berth").await;
+        let mut conn = PgConnection::connect_with(&cluster.options()).await.unwrap();
+        berth::store::schema::migrate(&mut conn).await.unwrap();
+        conn.close().await.unwrap();
+        cluster
+    }
+
+    /// A running standby of this one.
+    pub fn standby(&self) -> Self {
+        let standby = Self::empty();
+        let primary = format!("host=127.0.0.1 port={} user={NAME}", self.port);
+        let options = ["-R", "-N", "-c", "fast", "-d", &primary];
+        standby.run("pg_basebackup", &options);
+        standby.start();
+        standby
+    }
+
+    fn empty() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        // As root, PostgreSQL runs as another user, who must be able to work there.
+        std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let port = Reserved::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self { directory, port }
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    /// Adds settings, which count from the next start.
+    pub fn set(&self, settings: &[&str]) {
+        let lines = settings.join("\n");
+        let append =
+            format!("printf '%s\\n' \"$1\" >> '{}'/postgresql.conf", self.data().display());
+        let status = as_owner("sh").args(["-c", &append, "sh", &lines]).status().unwrap();
+        assert!(status.success());
+    }
+
+    pub fn start(&self) {
+        let options = format!("-p {} -k {}", self.port, self.directory.path().display());
+        let log = self.directory.path().join("log");
+        self.run("pg_ctl", &["start", "-w", "-l", log.to_str().unwrap(), "-o", &options]);
+    }
+
+    /// Stops it in order: `fast`, or as a crash would: `immediate`.
+    pub fn stop(&self, how: &str) {
+        self.run("pg_ctl", &["stop", "-w", "-m", how]);
+    }
+
+    pub fn promote(&self) {
+        self.run("pg_ctl", &["promote", "-w"]);
+    }
+
+    /// Every process of it stands still, with all its connections.
+    pub fn freeze(&self) {
+        self.signal("STOP");
+    }
+
+    pub fn thaw(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let file = std::fs::read_to_string(self.data().join("postmaster.pid")).unwrap();
+        let pid = file.lines().next().unwrap();
+        // The first to stop and the last to go on is the one that makes the others.
+        let script = match signal {
+            "STOP" => "kill -STOP $1; for it in $(ps -o pid= --ppid $1); do kill -STOP $it; done",
+            _ => "for it in $(ps -o pid= --ppid $1); do kill -CONT $it; done; kill -CONT $1",
+        };
+        Command::new("sh").args(["-c", script, "sh", pid]).status().unwrap();
+    }
+
+    pub fn options(&self) -> PgConnectOptions {
+        at(self.port)
+    }
+
+    pub async fn session(&self) -> PgConnection {
+        PgConnection::connect_with(&self.options()).await.unwrap()
+    }
+
+    pub async fn execute(&self, database: &str, statement: &str) {
+        let options = self.options().database(database);
+        let mut conn = PgConnection::connect_with(&options).await.unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement.to_owned())).execute(&mut conn).await.unwrap();
+        conn.close().await.unwrap();
+    }
+
+    /// Runs one of PostgreSQL's programs over its data, as its owner.
+    fn run(&self, program: &str, options: &[&str]) {
+        let log = self.directory.path().join(format!("{program}.out"));
+        let out = std::fs::File::create(&log).unwrap();
+        let status = as_owner(programs().join(program))
+            .arg("-D")
+            .arg(self.data())
+            .args(options)
+            .stdout(out.try_clone().unwrap())
+            .stderr(out)
+            .status()
+            .unwrap();
+        let words = || std::fs::read_to_string(&log).unwrap();
+        assert!(status.success(), "{program} {options:?}: {}", words());
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.data().join("postmaster.pid").exists() {
+            self.thaw();
+            let stop = as_owner(programs().join("pg_ctl"))
+                .args(["stop", "-w", "-m", "immediate", "-D"])
+                .arg(self.data())
+                .output();
+            drop(stop);
+        }
+    }
+}
+
+/// Connecting to a cluster, or to a forwarder, on this port.
+pub fn at(port: u16) -> PgConnectOptions {
+    PgConnectOptions::new_without_pgpass()
+        .host("127.0.0.1")
+        .port(port)
+        .username(NAME)
+        .database(NAME)
+}
+
+fn as_owner(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir("/").env_remove("PGDATA");
+    if rustix::process::geteuid().is_root() {
+        let users = std::fs::read_to_string("/etc/passwd").unwrap();
+        let line = users.lines().find(|line| line.starts_with("postgres:")).unwrap();
+        let ids: Vec<u32> = line.split(':').skip(2).take(2).map(|id| id.parse().unwrap()).collect();
+        command.uid(ids[0]).gid(ids[1]);
+    }
+    command
+}
+
+/// Where PostgreSQL's programs are: those that `pg_config` names, or the newest of Debian's.
+fn programs() -> PathBuf {
+    let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut found: Vec<(u32, PathBuf)> = debian
+        .filter_map(|entry| {
+            let version = entry.file_name().to_str()?.parse().ok()?;
+            Some((version, entry.path().join("bin")))
+        })
+        .collect();
+    found.sort();
+    if let Some((_, newest)) = found.pop() {
+        return newest;
+    }
+    let told = Command::new("pg_config").arg("--bindir").output().unwrap().stdout;
+    Path::new(String::from_utf8(told).unwrap().trim()).to_owned()
+}
+
+/// Leads new connections to a port that can be changed; old ones stay where they are, as they do at a
+/// proxy that does not cut them.
+pub struct Forwarder {
+    pub port: u16,
+    target: watch::Sender<u16>,
+    task: JoinHandle<()>,
+}
+
+impl Forwarder {
+    pub async fn new(target: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let target = watch::Sender::new(target);
+        let current = target.subscribe();
+        let task = tokio::spawn(async move {
+            loop {
+                let (mut client, _) = listener.accept().await.unwrap();
+                let port = *current.borrow();
+                tokio::spawn(async move {
+                    if let Ok(mut server) = TcpStream::connect(("127.0.0.1", port)).await {
+                        drop(tokio::io::copy_bidirectional(&mut client, &mut server).await);
+                    }
+                });
+            }
+        });
+        Self { port, target, task }
+    }
+
+    pub fn lead_to(&self, port: u16) {
+        self.target.send_replace(port);
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Waits until something is so.
+pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let began = std::time::Instant::now();
+    while !is_so().await {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
