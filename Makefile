@@ -1,7 +1,7 @@
 # The two commands of the README, and what a developer needs beside them.
 
 .DELETE_ON_ERROR:
-.PHONY: run test lint deny bench bench-core differential sqlx samples install-run install-test help
+.PHONY: run test lint deny bench bench-core differential chaos sqlx samples install-run install-test help
 
 help:
 	@echo "make run    build Berth and serve on 127.0.0.1:8778 with a private PostgreSQL"
@@ -11,6 +11,7 @@ help:
 	@echo "make bench  measure Berth beside the reference; takes about half an hour (ARGS=--help)"
 	@echo "make bench-core  measure search, rendering, judging and applying changes, in process"
 	@echo "make differential  send 100,000 random requests to Berth and to the reference; goes on where it ended"
+	@echo "make chaos  three replicas while their databases fail; checks every answer (ARGS=--help)"
 	@echo "make sqlx   record the queries of src/store again after changing one"
 
 # ARGS are handed to `berth serve`.
@@ -26,6 +27,7 @@ test: install-test deny
 	tests/policy/run
 	tests/keystone/run
 	tests/import/run
+	tests/chaos/run --small
 
 lint: install-run deny
 	cargo fmt --check
@@ -53,6 +55,11 @@ bench-core: install-run
 differential: install-test
 	cargo build --locked
 	tests/differential/run --until 100000 --remember target/differential/rounds.json $(ARGS)
+
+# Three minutes, each fault about once; `make chaos ARGS="--seconds 600 --seed 7"` goes on for ten.
+chaos: install-test
+	cargo build --locked
+	tests/chaos/run $(ARGS)
 
 sqlx: install-run
 	tools/sqlx

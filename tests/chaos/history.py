@@ -1,0 +1,87 @@
+"""The log of all operations: what was asked of whom, when, and what became of it."""
+
+import dataclasses
+import json
+import math
+import pathlib
+import time
+
+# Acknowledged; surely without effect; nobody knows; and never sent.
+OK, REFUSED, UNKNOWN, UNREACHED = "ok", "refused", "unknown", "unreached"
+
+
+@dataclasses.dataclass(slots=True)
+class Operation:
+    """One request. Times are seconds of this machine's monotonic clock.
+
+    `asked` and `answered` are what the checkers need, in the form that workload.py gives them;
+    `answered` is only there for what was acknowledged.
+    """
+
+    number: int
+    client: str
+    kind: str
+    replica: str
+    begin: float
+    asked: dict
+    end: float = math.inf
+    outcome: str = UNKNOWN
+    status: int = 0
+    retry_after: str | None = None
+    answered: dict | None = None
+    note: str = ""
+
+    @property
+    def tag(self) -> str:
+        """What a write leaves with what it writes, so that each read tells whose write it shows."""
+        return f"op-{self.number}"
+
+    def took_effect_by(self) -> float:
+        """When its effect is there at the latest; never, for one whose outcome is unknown."""
+        return self.end if self.outcome == OK else math.inf
+
+    def words(self) -> str:
+        """The operation in a line, for reports."""
+        until = "..." if self.outcome == UNKNOWN else f"{self.end:.3f}"
+        told = f"{self.outcome} {self.status or ''}".strip()
+        text = f"#{self.number} {self.kind} at {self.replica} by {self.client} {self.begin:.3f}-{until}: {told}"
+        if self.note:
+            text += f" ({self.note})"
+        text += f" asked {json.dumps(self.asked, sort_keys=True)[:400]}"
+        if self.answered is not None and self.kind != "final":
+            text += f" answered {json.dumps(self.answered, sort_keys=True)[:400]}"
+        return text
+
+
+class History:
+    """All operations of a run, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self.began = time.monotonic()
+
+    def begin(self, client: str, kind: str, replica: str, asked: dict) -> Operation:
+        """Note that an operation begins now."""
+        number = len(self.operations)
+        operation = Operation(number, client, kind, replica, time.monotonic(), asked)
+        self.operations.append(operation)
+        return operation
+
+    def write(self, file: pathlib.Path) -> None:
+        """Write it down, one operation a line."""
+        with open(file, "w") as out:
+            for operation in self.operations:
+                fields = dataclasses.asdict(operation)
+                if operation.end == math.inf:
+                    fields["end"] = None
+                out.write(json.dumps(fields) + "\n")
+
+    @classmethod
+    def read(cls, file: pathlib.Path) -> "History":
+        """Read what `write` wrote."""
+        history = cls()
+        for line in file.read_text().splitlines():
+            fields = json.loads(line)
+            fields["end"] = math.inf if fields["end"] is None else fields["end"]
+            history.operations.append(Operation(**fields))
+        return history
