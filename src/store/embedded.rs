@@ -31,6 +31,11 @@ const STOP_MAX: Duration = Duration::from_mins(1);
 /// The pause before a server that died is started again.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
+/// The environment variable that names the directory of PostgreSQL's server programs. It is an
+/// alternative to PATH, which loses to the newest installed version, and so no option of `serve`:
+/// every command that starts the private PostgreSQL has to find the same programs.
+const PROGRAMS_VARIABLE: &str = "BERTH_POSTGRES_BIN";
+
 const NAME: &str = "berth";
 const LOCK: &str = "berth.lock";
 const LOG: &str = "postgres.log";
@@ -316,20 +321,38 @@ async fn programs(cluster: &Path, wanted: Option<u32>) -> Result<PathBuf> {
         Some(wanted) => found.iter().rev().find(|(version, _)| *version == wanted),
         None => found.last(),
     };
-    chosen.map(|(_, directory)| directory.clone()).ok_or_else(|| match wanted {
-        Some(wanted) => failure(format!(
+    chosen.map(|(_, directory)| directory.clone()).ok_or_else(|| match (wanted, named_programs()) {
+        (Some(wanted), Some(named)) => failure(format!(
+            "the data in {} needs PostgreSQL {wanted}, whose server programs are not in {}, which \
+             {PROGRAMS_VARIABLE} names",
+            cluster.display(),
+            named.display()
+        )),
+        (None, Some(named)) => failure(format!(
+            "{PROGRAMS_VARIABLE}: the server programs of PostgreSQL (postgres, initdb, pg_ctl) are \
+             not in {}, or do not run",
+            named.display()
+        )),
+        (Some(wanted), None) => failure(format!(
             "the data in {} needs PostgreSQL {wanted}, whose server programs are not installed",
             cluster.display()
         )),
-        None => failure(
+        (None, None) => failure(
             "no PostgreSQL server programs found: install them (Debian: apt-get install \
              postgresql; Fedora: dnf install postgresql-server), or give a --database-url",
         ),
     })
 }
 
+/// The directories with server programs: the one that [`PROGRAMS_VARIABLE`] names, or else those of
+/// Debian's packages, of `pg_config` and of PATH.
 async fn program_directories() -> Vec<PathBuf> {
     let mut directories = Vec::new();
+    if let Some(named) = named_programs() {
+        directories.push(named);
+        directories.retain(|directory| has_programs(directory));
+        return directories;
+    }
     for entry in std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten() {
         directories.push(entry.path().join("bin"));
     }
@@ -339,10 +362,18 @@ async fn program_directories() -> Vec<PathBuf> {
     if let Some(path) = std::env::var_os("PATH") {
         directories.extend(std::env::split_paths(&path));
     }
-    directories.retain(|directory| {
-        directory.join("postgres").is_file() && directory.join("initdb").is_file()
-    });
+    directories.retain(|directory| has_programs(directory));
     directories
+}
+
+/// The directory that the operator has named; an empty name is none.
+fn named_programs() -> Option<PathBuf> {
+    let named = std::env::var_os(PROGRAMS_VARIABLE).filter(|named| !named.is_empty())?;
+    std::path::absolute(named).ok()
+}
+
+fn has_programs(directory: &Path) -> bool {
+    ["postgres", "initdb", "pg_ctl"].iter().all(|name| directory.join(name).is_file())
 }
 
 /// The major version that `postgres --version` tells.
@@ -364,7 +395,7 @@ async fn create_cluster(site: &Site) -> Result<()> {
         .command(site.programs.join("initdb"))
         .arg("-D")
         .arg(&new)
-        .args(["-U", NAME, "-A", "trust", "--encoding=UTF8", "--locale=C", "--no-instructions"])
+        .args(["-U", NAME, "-A", "trust", "--encoding=UTF8", "--locale=C"])
         .output()
         .await
         .map_err(|error| failure(format!("initdb: {error}")))?;

@@ -1,5 +1,9 @@
 //! What surrounds the API: request ids, a path in front, and a database that is away.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use berth::http::app::Options;
@@ -117,6 +121,57 @@ async fn the_process_ends_after_the_grace() {
     assert!(!directory.path().join("data/postgres/postmaster.pid").exists());
     let log = std::fs::read_to_string(directory.path().join("berth.log")).unwrap();
     assert!(log.contains("1 requests were cut off") && log.ends_with("stopped\n"), "{log}");
+}
+
+/// The private PostgreSQL runs with the programs that `BERTH_POSTGRES_BIN` names and with no others:
+/// here with those that are found without it, by way of scripts that leave a trace.
+#[test]
+fn the_operator_names_the_programs_of_the_private_postgresql() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    let programs = directory.path().join("programs");
+    let audit = || {
+        let ran = Command::new(env!("CARGO_BIN_EXE_berth"))
+            .args(["db", "audit", "--data-dir"])
+            .arg(directory.path().join("data"))
+            .env("BERTH_POSTGRES_BIN", &programs)
+            .output()
+            .unwrap();
+        (ran.status.success(), String::from_utf8_lossy(&ran.stderr).into_owned())
+    };
+    let (ended_well, words) = audit();
+    assert!(!ended_well, "{words}");
+    let where_looked = format!("are not in {}", programs.display());
+    assert!(words.contains("BERTH_POSTGRES_BIN") && words.contains(&where_looked), "{words}");
+
+    let installed = installed_programs();
+    std::fs::create_dir(&programs).unwrap();
+    for name in ["postgres", "initdb", "pg_ctl"] {
+        let trace = directory.path().join(name);
+        std::fs::write(&trace, "").unwrap();
+        std::fs::set_permissions(&trace, Permissions::from_mode(0o666)).unwrap();
+        let (real, trace) = (installed.join(name), trace.display().to_string());
+        let script = format!("#!/bin/sh\necho \"$@\" >>{trace}\nexec {} \"$@\"\n", real.display());
+        std::fs::write(programs.join(name), script).unwrap();
+        std::fs::set_permissions(programs.join(name), Permissions::from_mode(0o755)).unwrap();
+    }
+    let (_, words) = audit();
+    for name in ["postgres", "initdb", "pg_ctl"] {
+        let traces = std::fs::read_to_string(directory.path().join(name)).unwrap();
+        assert!(traces.contains("-D"), "{name} did not run from there: {words}");
+    }
+}
+
+/// Where the server programs are that the other tests run.
+fn installed_programs() -> PathBuf {
+    if let Some(named) = std::env::var_os("BERTH_POSTGRES_BIN") {
+        return named.into();
+    }
+    let beside = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let path = std::env::var_os("PATH").unwrap();
+    let mut candidates: Vec<_> = beside.map(|entry| entry.path().join("bin")).collect();
+    candidates.extend(std::env::split_paths(&path));
+    candidates.into_iter().find(|directory| directory.join("initdb").is_file()).unwrap()
 }
 
 /// Names that clients choose do not write lines of the log, or move the cursor of its reader.
