@@ -199,13 +199,22 @@ async fn b14_an_inventory_is_an_object_whatever_its_class_is_called() {
     let host = berth.host("host", &[("VCPU", 8)]).await;
     let path = format!("/resource_providers/{}/inventories", host.0);
     let before = berth.get(&path).await.json();
-    let body = json!({
-        "resource_provider_generation": before["resource_provider_generation"],
-        "inventories": {"a": 1},
-    });
-    let detail = berth.put(&path, body).await.expect(400).detail();
-    assert!(detail.contains("invalid type: integer `1`, expected an object"), "{detail}");
-    assert_eq!(berth.get(&path).await.json(), before);
+    for (inventories, told) in [
+        (json!({"a": 1}), "invalid type: integer `1`, expected an object"),
+        (json!({"": {"total": [1]}}), "invalid type: sequence, expected a JSON number"),
+        (
+            json!({"": {"total": 8, "reserved": 2_147_483_648_i64}}),
+            "2147483648 is greater than the maximum of 2147483647",
+        ),
+    ] {
+        let body = json!({
+            "resource_provider_generation": before["resource_provider_generation"],
+            "inventories": inventories,
+        });
+        let detail = berth.put(&path, body).await.expect(400).detail();
+        assert!(detail.contains(told), "{detail}");
+        assert_eq!(berth.get(&path).await.json(), before);
+    }
 }
 
 #[tokio::test]

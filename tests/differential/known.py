@@ -11,6 +11,7 @@ from exchange import Answer, Request
 
 UNKNOWN_TRAITS = re.compile(r"No such trait\(s\): (.*)\.")
 SEVERAL_TRAITS = re.compile(r"No such trait ([A-Z0-9_]+(?:, [A-Z0-9_]+)+)")
+CLASS = re.compile(r"[A-Z0-9_]+")
 GROUP = re.compile(r"^resources(.*)$")
 
 
@@ -84,9 +85,13 @@ def a1(request: Request, reference: Answer, berth: Answer) -> bool:
 
 
 def b14(request: Request, reference: Answer, berth: Answer) -> bool:
-    """An inventory that is no object: below some names the reference does not look at it."""
-    failed = reference.status == 500 and "object is not iterable" in reference.detail()
-    return failed and berth.status == 400 and "expected an object" in berth.detail()
+    """Below a name that no class could have, the reference's schema does not look at an inventory."""
+    body = request.body
+    inventories = body.get("inventories") if isinstance(body, dict) else None
+    if not isinstance(inventories, dict) or all(CLASS.fullmatch(name) for name in inventories):
+        return False
+    refused = berth.status == 400 and "JSON does not validate" in berth.detail()
+    return refused and reference.status in (400, 500)
 
 
 def t1(request: Request, reference: Answer, berth: Answer) -> bool:

@@ -54,15 +54,31 @@ fn has_nul(value: &Value) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Whole<T = i64>(pub(super) T);
 
-impl<'de, T: TryFrom<i64>> Deserialize<'de> for Whole<T> {
+/// A type of whole numbers, with its bounds.
+pub(super) trait Bounded: TryFrom<i64> {
+    const MIN: i64;
+    const MAX: i64;
+}
+
+impl Bounded for i64 {
+    const MIN: i64 = Self::MIN;
+    const MAX: i64 = Self::MAX;
+}
+
+impl Bounded for i32 {
+    const MIN: i64 = Self::MIN as i64;
+    const MAX: i64 = Self::MAX as i64;
+}
+
+impl<'de, T: Bounded> Deserialize<'de> for Whole<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = serde_json::Number::deserialize(deserializer)?;
         let fitting = whole(&number).and_then(|whole| T::try_from(whole).ok());
         fitting.map(Self).ok_or_else(|| {
             let (which, bound) = if number.as_f64().is_some_and(|value| value < 0.0) {
-                ("less than the minimum", i64::MIN)
+                ("less than the minimum", T::MIN)
             } else {
-                ("greater than the maximum", i64::MAX)
+                ("greater than the maximum", T::MAX)
             };
             Error::custom(format!("{} is {which} of {bound}", repr(&Value::from(number))))
         })

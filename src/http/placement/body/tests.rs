@@ -83,7 +83,9 @@ fn numbers_beyond_all_bounds_are_refused() {
         let detail = parse(format!("{{\"count\": {text}}}")).unwrap_err();
         assert!(detail.starts_with(&format!("JSON does not validate: {told}")), "{detail}");
     }
-    assert!(parse("{\"small\": 2147483648}").is_err());
+    let detail = parse("{\"small\": 2147483648}".to_owned()).unwrap_err();
+    let told = "2147483648 is greater than the maximum of 2147483647";
+    assert_eq!(detail, format!("JSON does not validate: {told}"));
 }
 
 #[test]
