@@ -3,10 +3,10 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Inner;
 use super::identity::{Identity, identify};
@@ -41,14 +41,15 @@ enum Said {
 /// # Errors
 /// None of them is; what each of them says.
 pub async fn find(hosts: &[PgConnectOptions]) -> Result<PgConnectOptions> {
-    let said = ask_all(hosts).await;
+    let said = ask_all(hosts, None).await;
     let best = best(&said, None).and_then(|(host, _)| hosts.get(host));
     best.cloned().ok_or_else(|| nobody(hosts, &said))
 }
 
 /// Looks at all hosts, and begins a term if another one is the primary now.
 pub(super) async fn look(inner: &Arc<Inner>) -> Result<()> {
-    let said = ask_all(&inner.hosts).await;
+    let known = inner.state.borrow().newest;
+    let said = ask_all(&inner.hosts, known).await;
     let (newest, term) = {
         let state = inner.state.borrow();
         (state.newest, state.term.clone())
@@ -86,8 +87,33 @@ fn best(said: &[Said], known: Option<(usize, Identity)>) -> Option<(usize, Ident
     })
 }
 
-async fn ask_all(hosts: &[PgConnectOptions]) -> Vec<Said> {
-    join_all(hosts.iter().map(ask)).await
+async fn ask_all(hosts: &[PgConnectOptions], newest: Option<Identity>) -> Vec<Said> {
+    hear(hosts.iter().map(ask), newest).await
+}
+
+/// What all hosts say. Who has been promoted since the newest known primary is believed without
+/// waiting for the others: that one may be silent, and all requests wait.
+async fn hear<F: Future<Output = Said>>(
+    hosts: impl Iterator<Item = F>,
+    newest: Option<Identity>,
+) -> Vec<Said> {
+    let follows = |found: &Identity| {
+        newest.is_some_and(|it| it.system == found.system && it.timeline < found.timeline)
+    };
+    let numbered = hosts.enumerate().map(|(host, said)| async move { (host, said.await) });
+    let mut asked: FuturesUnordered<_> = numbered.collect();
+    let unheard = || Said::Nothing("its answer was not waited for".to_owned());
+    let mut all: Vec<_> = std::iter::repeat_with(unheard).take(asked.len()).collect();
+    while let Some((host, said)) = asked.next().await {
+        let is_promoted = matches!(&said, Said::Primary(found) if follows(found));
+        if let Some(place) = all.get_mut(host) {
+            *place = said;
+        }
+        if is_promoted {
+            break;
+        }
+    }
+    all
 }
 
 /// Asks one host, over a new connection.
@@ -123,9 +149,13 @@ fn nobody(hosts: &[PgConnectOptions], said: &[Said]) -> Error {
 
 /// Looks every second, and when asked to, for as long as the store lives.
 pub(super) async fn watch(inner: Weak<Inner>) {
+    let mut began = Instant::now();
     loop {
         let Some(inner) = inner.upgrade() else { return };
-        drop(timeout(EVERY, inner.look.notified()).await);
+        // A silent host has taken its time already.
+        let pause = EVERY.saturating_sub(began.elapsed());
+        drop(timeout(pause, inner.look.notified()).await);
+        began = Instant::now();
         if let Err(error) = look(&inner).await {
             tracing::debug!(%error, "no primary was found");
         }
@@ -137,7 +167,11 @@ pub(super) async fn watch(inner: Weak<Inner>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Identity, Said, best};
+    use std::future::{Ready, pending, ready};
+
+    use futures_util::future::Either;
+
+    use super::{Identity, Said, best, hear};
 
     fn primary(system: i64, timeline: u32) -> Said {
         Said::Primary(Identity { system, timeline })
@@ -167,5 +201,20 @@ mod tests {
         let said = [primary(1, 3), primary(1, 3)];
         assert_eq!(host(&said, Some((1, identity))), Some(1));
         assert_eq!(host(&said, None), Some(0));
+    }
+
+    /// A frozen primary says nothing for as long as it is waited for.
+    #[tokio::test]
+    async fn a_promoted_host_is_followed_while_another_one_is_silent() {
+        let newest = Identity { system: 1, timeline: 3 };
+        let silent = || Either::Left(pending::<Said>());
+        let says = |said: Said| -> Either<_, Ready<Said>> { Either::Right(ready(said)) };
+        let hosts = [silent(), says(Said::Standby), says(primary(1, 4))];
+        let said = hear(hosts.into_iter(), Some(newest)).await;
+        assert_eq!(host(&said, Some((0, newest))), Some(2));
+        // The others are heard to the end.
+        let hosts = [says(primary(2, 9)), says(Said::Standby), says(primary(1, 3))];
+        let said = hear(hosts.into_iter(), Some(newest)).await;
+        assert_eq!(host(&said, Some((0, newest))), Some(2));
     }
 }
