@@ -42,11 +42,40 @@ impl Cluster {
     /// A running standby of this one.
     pub fn standby(&self) -> Self {
         let standby = Self::empty();
-        let primary = format!("host=127.0.0.1 port={} user={NAME}", self.port);
-        let options = ["-R", "-N", "-c", "fast", "-d", &primary];
-        standby.run("pg_basebackup", &options);
+        let copying = self.copy_to(&standby);
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(copying));
         standby.start();
         standby
+    }
+
+    /// Copies its data while it runs. `pg_basebackup` does the same, but not all distributions of the
+    /// server programs have it, and it takes no server that is newer than itself.
+    async fn copy_to(&self, standby: &Self) {
+        let mut conn = self.session().await;
+        let version = "select current_setting('server_version_num')::int";
+        let version: i32 = sqlx::query_scalar(version).fetch_one(&mut conn).await.unwrap();
+        let (begin, end) = if version < 150_000 {
+            ("pg_start_backup('standby', true, false)", "pg_stop_backup(false, false)")
+        } else {
+            ("pg_backup_start('standby', true)", "pg_backup_stop(false)")
+        };
+        let begin = format!("select {begin}::text");
+        sqlx::query(sqlx::AssertSqlSafe(begin)).execute(&mut conn).await.unwrap();
+        // Files may vanish meanwhile, and then cp fails; all that is needed is replayed or streamed.
+        let script = "cp -a \"$1\" \"$2\" 2>&-; cd \"$2\" && \
+                      rm -rf postmaster.* pg_wal/* pg_replslot/* && touch standby.signal";
+        let status = as_owner("sh")
+            .args(["-c", script, "sh"])
+            .args([self.data(), standby.data()])
+            .status()
+            .unwrap();
+        assert!(status.success());
+        let end = format!("select labelfile from {end}");
+        let label: String =
+            sqlx::query_scalar(sqlx::AssertSqlSafe(end)).fetch_one(&mut conn).await.unwrap();
+        standby.append("backup_label", label.trim_end());
+        let primary = format!("host=127.0.0.1 port={} user={NAME}", self.port);
+        standby.set(&[&format!("primary_conninfo='{primary}'")]);
     }
 
     fn empty() -> Self {
@@ -63,10 +92,14 @@ impl Cluster {
 
     /// Adds settings, which count from the next start.
     pub fn set(&self, settings: &[&str]) {
-        let lines = settings.join("\n");
-        let append =
-            format!("printf '%s\\n' \"$1\" >> '{}'/postgresql.conf", self.data().display());
-        let status = as_owner("sh").args(["-c", &append, "sh", &lines]).status().unwrap();
+        self.append("postgresql.conf", &settings.join("\n"));
+    }
+
+    /// Adds lines to a file of its data, as its owner.
+    fn append(&self, file: &str, lines: &str) {
+        let path = self.data().join(file);
+        let script = "printf '%s\\n' \"$1\" >> \"$2\"";
+        let status = as_owner("sh").args(["-c", script, "sh", lines]).arg(path).status().unwrap();
         assert!(status.success());
     }
 
@@ -171,8 +204,12 @@ fn as_owner(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// Where PostgreSQL's programs are: those that `pg_config` names, or the newest of Debian's.
+/// Where PostgreSQL's programs are: what `BERTH_POSTGRES_BIN` says, or the newest of Debian's, or what
+/// `pg_config` says.
 fn programs() -> PathBuf {
+    if let Some(named) = std::env::var_os("BERTH_POSTGRES_BIN") {
+        return named.into();
+    }
     let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut found: Vec<(u32, PathBuf)> = debian
         .filter_map(|entry| {
