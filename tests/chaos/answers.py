@@ -18,6 +18,7 @@ class Window:
     replicas:  those that it touches; None for all.
     returned:  when the database was there again (back, thawed, promoted and led to), or the replica
                was started: from then on it is measured how long answers take to come.
+    promoted:  when a standby began to be promoted.
     deposed:   a primary was replaced while it was alive: until when it may be all that a replica can
                reach, by replica.
     """
@@ -27,6 +28,7 @@ class Window:
     returned: float = math.inf
     end: float = math.inf
     replicas: list[str] | None = None
+    promoted: float = math.inf
     deposed: dict[str, float] = dataclasses.field(default_factory=dict)
     measured: bool = True
 
@@ -116,8 +118,24 @@ def stuck(found: list[Recovery], bound: float) -> list[Violation]:
     return late
 
 
-def gap(history: History, kind: str, begin: float, end: float) -> float:
-    """The longest time between these without a good answer of a kind from any replica, in seconds."""
+def gap(history: History, kind: str, begin: float, end: float) -> tuple[float, float]:
+    """The longest time between these without a good answer of a kind from any replica: when, how long."""
     ends = [o.end for o in history.operations if o.outcome == OK and what(o) == kind]
     ends = [begin, *sorted(time for time in ends if begin < time < end), end]
-    return max((later - earlier for earlier, later in zip(ends, ends[1:])), default=0.0)
+    longest = max(range(1, len(ends)), key=lambda number: ends[number] - ends[number - 1])
+    return ends[longest - 1], ends[longest] - ends[longest - 1]
+
+
+def unanswered(history: History, windows: list[Window], after: float) -> dict[str, dict[str, int]]:
+    """By fault: reads and writes that were answered 503 or not at all."""
+    found: dict[str, dict[str, int]] = {}
+    for operation in history.operations:
+        if operation.outcome not in (UNKNOWN, UNREACHED) or operation.kind == "claim-and-vanish":
+            continue
+        kind = READS if "read" in operation.kind else WRITES
+        for window in windows:
+            if window.touches(operation, after):
+                of = found.setdefault(window.name, {READS: 0, WRITES: 0})
+                of[kind] += 1
+                break
+    return found

@@ -42,7 +42,7 @@ with sums as (
 select json_build_object(
     'oversold', (select coalesce(json_agg(format('%s of %s %s are allocated on %s', held, total, name, uuid)), '[]')
                    from sums where held > (total - reserved) * allocation_ratio),
-    'sums', (select coalesce(json_agg(format('%s %s are counted on %s, and %s allocated', used, name, uuid, held)), '[]')
+    'sums', (select coalesce(json_agg(format('%s %s are counted on %s, %s allocated', used, name, uuid, held)), '[]')
                from sums where held <> used),
     'shared', (select coalesce(json_agg(words), '[]') from (
         select format('%s is on %s, which is kept for %s', consumer, host, owner) as words from strangers
@@ -54,6 +54,17 @@ select json_build_object(
 STATE = """
 select json_build_object(
     'plans', (select coalesce(json_object_agg(stack_id, id), '{{}}') from plans where project = any({projects})),
+    'totals', (select coalesce(json_object_agg(project, totals), '{{}}') from (
+        select project, json_object_agg(name, held) as totals from (
+            select o.external_id as project, r.name, sum(a.used) as held
+              from allocations a join consumers c on c.id = a.consumer_id
+              join projects o on o.id = c.project_id join resource_classes r on r.id = a.class_id
+             where o.external_id = any({projects}) group by 1, 2) as sums group by 1) as all_),
+    'used', (select coalesce(json_object_agg(uuid, used), '{{}}') from (
+        select p.uuid, json_object_agg(r.name, i.used) as used
+          from inventories i join providers p on p.id = i.provider_id
+          join resource_classes r on r.id = i.class_id
+         where p.uuid = any({providers}) group by 1) as all_),
     'providers', (select coalesce(json_object_agg(p.uuid, json_build_object(
             'generation', p.generation,
             'mark', (select case when min(max_unit) = max(max_unit) then min(max_unit) - {marked} end
@@ -104,6 +115,8 @@ async def read_state(node: Node, world: World, history: History) -> Operation:
             "traits": {uuid: of["traits"] for uuid, of in hosts.items()},
             "states": {consumer: state["consumers"].get(consumer) for consumer in world.consumers},
             "plans": state["plans"],
+            "totals": state["totals"],
+            "used": state["used"],
             "all": state["consumers"],
         }
 

@@ -16,7 +16,7 @@ def violations(history: History, providers: list[str]) -> list[Violation]:
     for operation in history.operations:
         if operation.outcome == OK and operation.answered:
             found += _answer(operation, set(providers))
-    return found + _held_at_once(history)
+    return found + _held_at_once(history) + _at_the_end(history)
 
 
 def _answer(operation: Operation, providers: set[str]) -> list[Violation]:
@@ -36,6 +36,31 @@ def _answer(operation: Operation, providers: set[str]) -> list[Violation]:
         found.append(Violation(SUMS, "the database", words, [operation]))
     for words in operation.answered.get("shared", []):
         found.append(Violation(SHARED, "the database", words, [operation]))
+    return found
+
+
+def _at_the_end(history: History) -> list[Violation]:
+    """Whether every replica shows the sums that the database had when all was over."""
+    found = []
+    final: Operation | None = None
+    for operation in history.operations:
+        if operation.outcome != OK:
+            continue
+        answered = operation.answered or {}
+        if operation.kind == "final":
+            final = operation
+        elif final is not None and operation.begin > final.end and "totals" in answered:
+            project = operation.asked["project"]
+            there = final.answered["totals"].get(project, {})
+            if there != answered["totals"]:
+                words = f"{answered['totals']} are shown where the database has {there}"
+                found.append(Violation(SUMS, f"project {project}", words, [operation, final]))
+        elif final is not None and operation.begin > final.end:
+            for provider, used in answered.get("usages", {}).items():
+                there = final.answered["used"].get(provider)
+                if there is not None and there != used:
+                    words = f"{used} is shown where the database has {there}"
+                    found.append(Violation(SUMS, f"provider {provider}", words, [operation, final]))
     return found
 
 

@@ -6,6 +6,7 @@ was over. Between two faults there is some quiet, in which nothing may go wrong.
 
 import asyncio
 import contextlib
+import math
 import os
 import pathlib
 import random
@@ -54,15 +55,16 @@ class Faults:
         }
 
     async def run(self, names: list[str], until: float, say) -> None:
-        """One fault after the other, each name once before any comes again, until a time."""
-        left: list[str] = []
+        """One fault after the other until a time, each once before any comes again.
+
+        If the time is infinite, each once.
+        """
+        left = self.random.sample(names, len(names))
         while True:
             await asyncio.sleep(self._quiet)
-            if now() >= until:
+            if now() >= until or (until == math.inf and not left):
                 return
-            if not left:
-                left = list(names)
-                self.random.shuffle(left)
+            left = left or self.random.sample(names, len(names))
             if not left:
                 continue
             name = left.pop()
@@ -200,6 +202,7 @@ class Faults:
             for link in stage.links_of(alone, new):
                 stage.links.refuse(link, True)
                 stage.links.cut(link)
+        window.promoted = now()
         await asyncio.to_thread(stage.pair.promote)
         stage.redirect([name for name in stage.names if name != alone], cut=self.random.random() < 0.5)
         window.returned = now()
@@ -214,6 +217,7 @@ class Faults:
         await self._rebuild()
 
     async def _promote(self, window: Window, cut: bool = True) -> None:
+        window.promoted = now()
         await asyncio.to_thread(self.stage.pair.promote)
         self.stage.redirect(self.stage.names, cut)
         window.returned = now()

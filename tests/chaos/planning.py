@@ -38,7 +38,7 @@ class Planner(Client):
         self._number += 1
         stack = f"stack-{self.world.mark}-{self.caller.name}-{self._number}"
         servers = [f"{stack}-{letter}" for letter in "abc"[: self.random.randint(1, 3)]]
-        group = self.random.choice([None, None, *self.world.groups])
+        group = self.random.choice([None, *self.world.groups])
         made = None
         for _ in range(4):
             made = await self.create(stack, servers, group)

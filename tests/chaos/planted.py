@@ -126,11 +126,11 @@ class BadProxy:
             case "refused-applied" if claim and self._chance(0.3):
                 answer = await ask()
                 return refusal() if answer.status == 204 else answer
-            case "half-post" if method == "POST" and path == "/allocations" and self._chance(0.5):
+            case "half-post" if method == "POST" and path == "/allocations" and self._chance(0.9):
                 one = self._random.choice([name for name in body if body[name]["allocations"]])
                 # The other one keeps what it has.
                 return await ask(method, path, headers, {one: body[one]})
-            case "guard-ignored" if claim and "consumer_generation" in body and self._chance(0.5):
+            case "guard-ignored" if claim and "consumer_generation" in body and self._chance(0.9):
                 older = {name: value for name, value in body.items() if not name.startswith("consumer_")}
                 if not body["allocations"]:
                     return await ask()
@@ -182,7 +182,10 @@ class BadProxy:
         return rewritten(answer, name, lambda generation: before if generation == after else generation)
 
     async def _drop_holds(self, plan: str) -> None:
-        consumers = f"(select c.id from consumers c join placements m on m.consumer = c.uuid where m.plan_id = '{plan}')"
+        consumers = (
+            "(select c.id from consumers c join placements m on m.consumer = c.uuid"
+            f" where m.plan_id = '{plan}')"
+        )
         await self._sql(
             "update inventories i set used = i.used - a.used from (select provider_id, class_id, sum(used) as used"
             f" from allocations where consumer_id in {consumers} group by 1, 2) a"

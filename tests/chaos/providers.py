@@ -12,7 +12,8 @@ import math
 
 from history import OK, UNKNOWN, History, Operation
 from linear import IMPOSSIBLE, Step, Undecided, check
-from violations import AHEAD, BACK, CONTRADICTION, STALE, TWICE, UNDECIDED, Violation
+from violations import AHEAD, BACK, CONTRADICTION, STALE, SUMS, TWICE, UNDECIDED, Violation
+from world import CLASSES
 
 # By how much a reshape may raise the generation of the provider whose inventories it writes.
 RESHAPE_MOST = 4
@@ -34,18 +35,34 @@ class Providers:
                 for provider, generation in _generations(operation.answered or {}).items():
                     if provider in self._generations:
                         shown[provider].append((operation, generation))
+        raised = self._raised()
         found = []
         for provider, reads in shown.items():
-            found += self._order(provider, reads)
-            found += self._contents(provider)
+            found += self._order(provider, reads, raised.get(provider, []))
         for kind in ("mark", "traits"):
+            found += self._contents(kind)
             found += self._registers(kind)
-        return found
+        return found + self._usages()
 
-    def _order(self, provider: str, reads: list[tuple[Operation, int]]) -> list[Violation]:
+    def _raised(self) -> dict[str, list[tuple[Operation, int, int]]]:
+        """By provider: what raises its generation, by how much at the least, and at the most."""
+        raised: dict[str, list] = {provider: [] for provider in self._counted}
+        for operation in self._history.operations:
+            asked = operation.asked
+            writes = asked.get("writes", {}).values()
+            if operation.outcome not in (OK, UNKNOWN) or not (writes or "provider" in asked):
+                continue
+            named = {provider for write in writes for provider in write["allocations"]}
+            # A consumer that gives up all may have had something anywhere.
+            anywhere = any(not write["allocations"] and write["guard"] != "delete" for write in writes)
+            for provider in self._counted if anywhere else {*named, asked.get("provider")} & self._counted:
+                least, most = self._raises(operation, provider, provider in named, anywhere)
+                if most:
+                    raised[provider].append((operation, least, most))
+        return raised
+
+    def _order(self, provider: str, reads: list[tuple[Operation, int]], raised: list) -> list[Violation]:
         counted = provider in self._counted
-        raised = [(o, *self._raises(o, provider)) for o in self._history.operations] if counted else []
-        raised = [entry for entry in raised if entry[2]]
         done = [(o, least, most) for o, least, most in raised if o.outcome == OK]
         least_ended = _Sum((o.end, least) for o, least, _ in done)
         least_begun = _Sum((o.begin, least) for o, least, _ in done)
@@ -83,40 +100,61 @@ class Providers:
                 found.append(Violation(AHEAD, thing, words, [operation, *_last(raised, operation)]))
         return found
 
-    def _raises(self, operation: Operation, provider: str) -> tuple[int, int]:
-        """By how much an operation raises a generation if it is done: at the least, at the most."""
-        if operation.outcome not in (OK, UNKNOWN):
-            return 0, 0
-        asked = operation.asked
-        least = most = 0
-        if asked.get("provider") == provider:
-            if asked.get("reshape"):
-                least, most = 1, RESHAPE_MOST
-            elif operation.kind == "write-inventories":
-                least = most = 1
-            elif operation.kind == "write-traits":
-                most = 1
-        writes = asked.get("writes", {}).values()
-        if any(provider in write["allocations"] for write in writes):
-            least, most = max(least, 1), most + 1
-        # A consumer that gives up all may have had something here.
-        if any(not write["allocations"] and write["guard"] != "delete" for write in writes):
-            most += 1
+    @staticmethod
+    def _raises(operation: Operation, provider: str, named: bool, anywhere: bool) -> tuple[int, int]:
+        least, most = int(named), int(named) + int(anywhere)
+        if operation.asked.get("provider") == provider:
+            if operation.asked.get("reshape"):
+                return max(least, 1), most + RESHAPE_MOST
+            if operation.kind == "write-inventories":
+                return 1, 1
+            if operation.kind == "write-traits":
+                return 0, 1
         return least, most
 
-    def _contents(self, provider: str) -> list[Violation]:
+    def _contents(self, kind: str) -> list[Violation]:
+        """Whether one generation had two contents."""
         found = []
-        for kind in ("mark", "traits"):
-            first: dict[int, tuple] = {}
-            for operation in self._history.operations:
+        first: dict[tuple[str, int], tuple] = {}
+        for operation in self._history.operations:
+            if operation.outcome != OK:
+                continue
+            for provider in _shown(operation, kind):
                 value = _value(operation, kind, provider)
-                if operation.outcome != OK or value is None:
-                    continue
                 generation = operation.answered["generations"][provider]
-                known = first.setdefault(generation, (value, operation))
+                known = first.setdefault((provider, generation), (value, operation))
                 if known[0] != value:
                     words = f"generation {generation} has different {kind}: {known[0]} and {value}"
                     found.append(Violation(TWICE, f"provider {provider}", words, [known[1], operation]))
+        return found
+
+    def _usages(self) -> list[Violation]:
+        """Whether usage grew under one generation: only what gives back leaves it as it was.
+
+        Sums of the allocations that a provider lists are compared with usages as well.
+        """
+        shown: dict[tuple, list[tuple[Operation, int]]] = collections.defaultdict(list)
+        for operation in self._history.operations:
+            if operation.outcome != OK:
+                continue
+            for provider, usages in _used(operation).items():
+                generation = operation.answered.get("generations", {}).get(provider)
+                if generation is not None and provider in self._counted:
+                    for name in CLASSES:
+                        shown[provider, generation, name].append((operation, usages.get(name, 0)))
+        found = []
+        for (provider, generation, name), reads in shown.items():
+            ended = sorted(reads, key=lambda read: read[0].end)
+            least: tuple[Operation, int] | None = None
+            position = 0
+            for operation, used in sorted(reads, key=lambda read: read[0].begin):
+                while position < len(ended) and ended[position][0].end < operation.begin:
+                    if least is None or ended[position][1] < least[1]:
+                        least = ended[position]
+                    position += 1
+                if least is not None and used > least[1]:
+                    words = f"{used} {name} are used under generation {generation}, where it was {least[1]} before"
+                    found.append(Violation(SUMS, f"provider {provider}", words, [least[0], operation]))
         return found
 
     def _registers(self, kind: str) -> list[Violation]:
@@ -188,6 +226,18 @@ def _generations(answered: dict) -> dict[str, int]:
     if state:
         shown.update(state.get("generations", {}))
     return shown
+
+
+def _used(operation: Operation) -> dict[str, dict[str, int]]:
+    """What is used of each provider, by usages or by the allocations that it lists."""
+    answered = operation.answered or {}
+    used = dict(answered.get("usages", {}))
+    for provider, listed in answered.get("consumers", {}).items():
+        sums: collections.Counter = collections.Counter()
+        for of in listed.values():
+            sums.update(of["resources"])
+        used[provider] = sums
+    return used
 
 
 def _shown(operation: Operation, kind: str) -> dict:

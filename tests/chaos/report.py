@@ -7,7 +7,8 @@ import math
 
 import answers
 import verdict
-from answers import READS, WRITES
+from answers import READS, WRITES, Window
+from history import History
 from stage import Stage
 from trial import Outcome
 
@@ -44,13 +45,21 @@ def summary(chosen: argparse.Namespace, stage: Stage, outcome: Outcome, audit: s
         ],
         "disks_refused": stage.disks_refused,
         "recoveries": recoveries(judged.recoveries),
-        "longest_gap": {kind: round(answers.gap(history, kind, *span), 2) for kind in (READS, WRITES)},
+        "unanswered": answers.unanswered(history, windows, chosen.after),
+        "longest_gap": {kind: gap(history, kind, windows, span) for kind in (READS, WRITES)},
         "violations": [violation.summary() for violation in judged.violations],
-        "stale_allowed": len(judged.allowed),
+        "believed": judged.believed, "stale_believed": judged.stale,
         "audit": audit,
         "checked_in": round(judged.seconds, 1),
         "passed": not judged.violations and not audit,
     }  # fmt: skip
+
+
+def gap(history: History, kind: str, windows: list[Window], span: tuple[float, float]) -> dict:
+    """The longest time without a good answer, and the faults that it fell into."""
+    begin, seconds = answers.gap(history, kind, *span)
+    during = [w.name for w in windows if w.begin <= begin + seconds and w.end >= begin]
+    return {"seconds": round(seconds, 2), "during": during}
 
 
 def recoveries(found: list[answers.Recovery]) -> dict:
@@ -81,19 +90,32 @@ def words(document: dict, judged: verdict.Verdict) -> list[str]:
         f"{document['unknown_writes']} of unknown outcome; checked in {document['checked_in']} s",
         "statuses: " + ", ".join(f"{status} x {count}" for status, count in document["statuses"].items()),
         "faults: " + (", ".join(f"{name} x {count}" for name, count in document["faults"].items()) or "none"),
-        f"longest time without a good answer: reads {document['longest_gap'][READS]} s, "
-        f"writes {document['longest_gap'][WRITES]} s",
+        "longest time without a good answer: " + ", ".join(
+            f"{kind}s {of['seconds']} s ({', '.join(of['during']) or 'no fault'})"
+            for kind, of in document["longest_gap"].items()
+        ),
     ]
     if document["recoveries"]:
-        lines.append(f"{'back after':20} {'reads: median':>14} {'longest':>8} {'writes: median':>15} {'longest':>8}")
+        lines.append(
+            f"{'back after (s)':20} {'reads: median':>14} {'longest':>8} {'writes: median':>15} {'longest':>8}"
+            f" {'not answered: reads':>20} {'writes':>7}"
+        )
     for fault, of in document["recoveries"].items():
         read, write = of[READS], of[WRITES]
-        told = [str(x) if x is not None else "never" for x in (read["median"], read["longest"], write["median"], write["longest"])]
-        lines.append(f"{fault:20} {told[0]:>14} {told[1]:>8} {told[2]:>15} {told[3]:>8}")
+        times = (read["median"], read["longest"], write["median"], write["longest"])
+        told = ["never" if took is None else f"{took:.2f}" for took in times]
+        failed = document["unanswered"].get(fault, {READS: 0, WRITES: 0})
+        lines.append(
+            f"{fault:20} {told[0]:>14} {told[1]:>8} {told[2]:>15} {told[3]:>8}"
+            f" {failed[READS]:>20} {failed[WRITES]:>7}"
+        )
     if document["disks_refused"] and document["disks_refused"] != "not asked for":
         lines.append(f"disk-full was left out: {document['disks_refused']}")
-    if document["stale_allowed"]:
-        lines.append(f"{document['stale_allowed']} stale reads while a deposed primary may be believed")
+    if document["believed"]:
+        lines.append(
+            f"{document['believed']} answers while a deposed primary may be believed, "
+            f"{document['stale_believed']} contradictions among them"
+        )
     by_kind = collections.defaultdict(list)
     for violation in judged.violations:
         by_kind[violation.kind].append(violation)

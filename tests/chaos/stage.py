@@ -26,9 +26,12 @@ DISK_BYTES = 400 * 2**20
 class Stage:
     """Starts everything, and ends everything."""
 
-    def __init__(self, folder: pathlib.Path, route: str, replicas: int, small_disks: bool) -> None:
+    def __init__(
+        self, folder: pathlib.Path, route: str, replicas: int, small_disks: bool, lease: float | None
+    ) -> None:
         self.folder = folder
         self.route = route
+        self._lease = lease
         self.logs = folder / "logs"
         self.logs.mkdir()
         self._mounted: list[pathlib.Path] = []
@@ -54,6 +57,8 @@ class Stage:
                 find_berth(), "serve", "--auth", "noauth2", "--listen", f"127.0.0.1:{placement}",
                 "--planner-listen", f"127.0.0.1:{planner}", "--database-url", self._url(name),
             ]  # fmt: skip
+            if self._lease:
+                command += ["--primary-lease", f"{self._lease:g}"]
             log = self.logs / f"{name}.log"
             self.programs[name] = Program(name, command, log, clean_environment())
             self.replicas.append(Replica(name, placement, planner))

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import dataclasses
+import math
 import random
 import time
 
@@ -16,13 +17,15 @@ from planning import Planner
 from planted import BadProxy
 from stage import Stage
 from violations import Violation
-from workload import Claimant, Owner, read_consumer, read_provider
+from workload import Claimant, Owner, read_candidates, read_consumer, read_project, read_provider
 from world import World
 
 PLANNERS, OWNERS = 3, 1
 # Longer than this process should ever wait for its turn.
 STALLED_SECONDS = 0.5
 CLIENTS_END_WITHIN_SECONDS = 180
+# For what clients that went away have asked last.
+SETTLE_SECONDS = 1
 
 
 @dataclasses.dataclass
@@ -41,7 +44,8 @@ async def with_faults(chosen: argparse.Namespace, stage: Stage) -> Outcome:
     names = [name for name in chosen.faults if name != "disk-full" or not stage.disks_refused]
     say = (lambda words: print(f"  {words}", flush=True)) if chosen.verbose else (lambda words: None)
     await stage.ready()
-    until = lambda began: faults.run(names, began + chosen.seconds, say)  # noqa: E731
+    seconds = math.inf if chosen.once else chosen.seconds
+    until = lambda began: faults.run(names, began + seconds, say)  # noqa: E731
     return await _trial(chosen, stage, random_, stage.replicas, faults.windows, until)
 
 
@@ -103,7 +107,7 @@ async def _trial(chosen, stage: Stage, random_, replicas, windows, until, spoile
     await final_reads(harness, stage, world, history)
     for caller in (harness, *(client.caller for client in clients)):
         caller.close()
-    allowed = verdict.Parameters(chosen.after, chosen.bound, chosen.deposed)
+    allowed = verdict.Parameters(chosen.after, chosen.bound, chosen.deposed, chosen.lease)
     judged = await asyncio.to_thread(verdict.judge, history, world, windows, stage.names, allowed)
     return Outcome(history, windows, judged, span)
 
@@ -131,6 +135,7 @@ async def notice_stalls(windows: list[Window], until: asyncio.Event) -> None:
 
 async def final_reads(caller: Caller, stage: Stage, world: World, history: History) -> None:
     """Read everything from every replica and from the database, as the last reads of the history."""
+    await asyncio.sleep(SETTLE_SECONDS)
     await books.look(stage.pair.primary, world, history)
     state = await books.read_state(stage.pair.primary, world, history)
     if state.outcome != OK:
@@ -144,5 +149,8 @@ async def final_reads(caller: Caller, stage: Stage, world: World, history: Histo
             for kind in ("allocations", "usages", "inventories", "traits"):
                 await read_provider(caller, replica, kind, provider)
         await read_provider(caller, replica, "all", "")
+        await read_candidates(caller, replica, 1, 1000)
+        for project in world.projects:
+            await read_project(caller, replica, project)
 
     await asyncio.gather(*(read_all(replica) for replica in stage.names))

@@ -34,14 +34,12 @@ class Violation:
     thing: str
     words: str
     operations: list[Operation] = dataclasses.field(default_factory=list)
-    # Set for a stale read that the parameters allow.
-    allowed: bool = False
 
     def lines(self) -> list[str]:
         return [f"{self.kind}: {self.thing}: {self.words}", *(f"    {o.words()}" for o in self.operations)]
 
     def summary(self) -> dict:
         return {
-            "kind": self.kind, "thing": self.thing, "words": self.words, "allowed": self.allowed,
+            "kind": self.kind, "thing": self.thing, "words": self.words,
             "operations": [operation.words() for operation in self.operations],
         }  # fmt: skip

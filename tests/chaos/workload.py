@@ -201,21 +201,10 @@ class Claimant(Client):
         return operation.answered if operation.outcome == OK else None
 
     async def read_candidates(self) -> None:
-        def read(answer) -> dict:
-            summaries = answer.json()["provider_summaries"]
-            return {"usages": {
-                provider: {name: of["used"] for name, of in summary["resources"].items()}
-                for provider, summary in summaries.items()
-            }}  # fmt: skip
-
-        path = f"/allocation_candidates?resources=VCPU:{self.random.randint(1, 4)}&limit=50"
-        await self.caller.do("read-candidates", self.replica, "GET", path, {}, read=read)
+        await read_candidates(self.caller, self.replica, self.random.randint(1, 4), 50)
 
     async def read_project(self) -> None:
-        path = f"/usages?project_id={self.caller.project}"
-        asked = {"project": self.caller.project}
-        read = lambda answer: {"totals": answer.json()["usages"]}  # noqa: E731
-        await self.caller.do("read-project-usages", self.replica, "GET", path, asked, read=read)
+        await read_project(self.caller, self.replica, self.caller.project)
 
 
 class Owner(Client):
@@ -286,6 +275,31 @@ def consumer_view(document: dict) -> dict | None:
         "generation": document["consumer_generation"], "tag": document["user_id"], "allocations": held,
         "generations": {provider: of["generation"] for provider, of in document["allocations"].items()},
     }  # fmt: skip
+
+
+async def read_candidates(caller: Caller, replica: str, amount: int, limit: int) -> Operation:
+    """Read where something fits, and with it what is used of those providers."""
+
+    def read(answer) -> dict:
+        summaries = answer.json()["provider_summaries"]
+        return {"usages": {
+            provider: {name: of["used"] for name, of in summary["resources"].items()}
+            for provider, summary in summaries.items()
+        }}  # fmt: skip
+
+    path = f"/allocation_candidates?resources=VCPU:{amount}&limit={limit}"
+    return await caller.do("read-candidates", replica, "GET", path, {}, read=read)
+
+
+async def read_project(caller: Caller, replica: str, project: str) -> Operation:
+    """Read what a project uses, of all types of consumers together."""
+
+    def read(answer) -> dict:
+        totals = answer.json()["usages"].get("all", {})
+        return {"totals": {name: amount for name, amount in totals.items() if name != "consumer_count"}}
+
+    path = f"/usages?project_id={project}&consumer_type=all"
+    return await caller.do("read-project-usages", replica, "GET", path, {"project": project}, read=read)
 
 
 async def read_provider(caller: Caller, replica: str, kind: str, provider: str) -> Operation:
