@@ -13,6 +13,8 @@ use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 
 use crate::config::{LogFormat, LogOptions};
 
+/// Room for the fields of a line, in bytes; longer ones take more.
+const LINE: usize = 512;
 /// Lines that may wait to be written. Then requests wait, too: no line is dropped.
 const WAITING_MAX: usize = 16_384;
 
@@ -61,33 +63,37 @@ fn acts(character: char) -> bool {
         )
 }
 
+/// Whether a text has none but printable characters of ASCII: nearly every line, and quickly seen,
+/// because no character is looked at apart from the others.
+fn is_plain(text: &str) -> bool {
+    text.bytes().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~'))
+}
+
 /// Fields of events for people.
 struct OneLine;
 
 impl<'w> FormatFields<'w> for OneLine {
     fn format_fields<R: RecordFields>(&self, mut writer: Writer<'w>, fields: R) -> fmt::Result {
-        let mut escaping = Escaping(&mut writer);
-        DefaultFields::new().format_fields(Writer::new(&mut escaping), fields)
+        // Fields are written in many small pieces, so they are looked at when all are there.
+        let mut text = String::with_capacity(LINE);
+        DefaultFields::new().format_fields(Writer::new(&mut text), fields)?;
+        write_escaped(&mut writer, &text)
     }
 }
 
 /// Writes `\n` for the end of a line, and so on.
-struct Escaping<'a>(&'a mut dyn fmt::Write);
-
-impl fmt::Write for Escaping<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if !text.chars().any(acts) {
-            return self.0.write_str(text);
-        }
-        for character in text.chars() {
-            if acts(character) {
-                write!(self.0, "{}", character.escape_default())?;
-            } else {
-                self.0.write_char(character)?;
-            }
-        }
-        Ok(())
+fn write_escaped(writer: &mut impl fmt::Write, text: &str) -> fmt::Result {
+    if is_plain(text) {
+        return writer.write_str(text);
     }
+    for character in text.chars() {
+        if acts(character) {
+            write!(writer, "{}", character.escape_default())?;
+        } else {
+            writer.write_char(character)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes lines of JSON with escapes also for what JSON itself allows.
@@ -107,6 +113,7 @@ struct JsonLine<W>(W);
 impl<W: io::Write> io::Write for JsonLine<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match std::str::from_utf8(line) {
+            Ok(text) if is_plain(text.trim_end_matches('\n')) => self.0.write(line),
             Ok(text) if text.chars().any(|it| it != '\n' && acts(it)) => {
                 self.0.write_all(escaped_json(text).as_bytes())?;
                 Ok(line.len())
@@ -138,12 +145,11 @@ fn escaped_json(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write as _;
     use std::sync::{Arc, Mutex};
 
     use tracing_subscriber::fmt::MakeWriter;
 
-    use super::{Escaping, JsonLine, OneLine};
+    use super::{JsonLine, OneLine, acts, is_plain, write_escaped};
 
     const EVIL: &str = "a\nINFO b\r\u{1b}[2J\u{7f}\u{9b}31m\u{202e}\u{2028}\t\0é";
 
@@ -183,11 +189,19 @@ mod tests {
         tracing::subscriber::with_default(logs, tell);
         let line = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
         let line = line.strip_suffix('\n').unwrap();
-        assert!(!line.chars().any(super::acts), "{line:?}");
+        assert!(!line.chars().any(acts), "{line:?}");
         assert!(line.contains(r"said a\nINFO b\r\x1b[2J") && line.contains('é'), "{line:?}");
         let mut text = String::new();
-        Escaping(&mut text).write_str("\n\u{202e}x").unwrap();
+        write_escaped(&mut text, "\n\u{202e}x").unwrap();
         assert_eq!(text, r"\n\u{202e}x");
+    }
+
+    #[test]
+    fn what_acts_is_not_plain() {
+        assert!(is_plain("PUT /allocations 204 ~") && is_plain(""));
+        for character in ('\0'..=char::MAX).filter(|it| acts(*it)) {
+            assert!(!is_plain(&format!("a{character}b")), "{character:?}");
+        }
     }
 
     #[test]
@@ -197,7 +211,7 @@ mod tests {
         tracing::subscriber::with_default(logs.with_writer(kept.clone()).finish(), tell);
         let line = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
         let line = line.strip_suffix('\n').unwrap();
-        assert!(!line.chars().any(super::acts), "{line:?}");
+        assert!(!line.chars().any(acts), "{line:?}");
         let value: serde_json::Value = serde_json::from_str(line).unwrap();
         assert_eq!(value["name"], EVIL);
         assert_eq!(value["shown"], EVIL);

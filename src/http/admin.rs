@@ -72,13 +72,13 @@ pub(super) fn count_accept_error(reason: &'static str) {
 /// What the server knows of itself.
 #[derive(Debug)]
 pub(super) struct Desk {
-    app: App,
+    app: Arc<App>,
     connections: Arc<Connections>,
     is_stopping: AtomicBool,
 }
 
 impl Desk {
-    pub(super) fn new(app: App, connections: Arc<Connections>) -> Self {
+    pub(super) fn new(app: Arc<App>, connections: Arc<Connections>) -> Self {
         collect();
         Self { app, connections, is_stopping: AtomicBool::new(false) }
     }

@@ -68,7 +68,12 @@ pub struct Connection {
 }
 
 /// Answers a request: the whole service, as the server and the tests use it.
-pub async fn answer(connection: Connection, app: App, request: Request) -> Response {
+pub async fn answer(
+    connection: Connection,
+    app: impl Into<Arc<App>>,
+    request: Request,
+) -> Response {
+    let app = app.into();
     let trusted = Arc::clone(&app.trusted);
     let api = connection.api;
     edge::observe(connection, &trusted, request, |request| share(api, app, request)).await
@@ -77,7 +82,7 @@ pub async fn answer(connection: Connection, app: App, request: Request) -> Respo
 /// Answers a request as it came over a socket: one that HTTP does not allow is refused.
 fn answer_received(
     connection: Connection,
-    app: App,
+    app: Arc<App>,
     request: Request,
 ) -> impl Future<Output = Response> + Send + 'static {
     let fault = shape::fault(&request);
@@ -89,7 +94,7 @@ fn answer_received(
 }
 
 /// Answers a request, and says to a browser what a page of another origin may do with the answer.
-async fn share(api: Api, app: App, request: Request) -> Response {
+async fn share(api: Api, app: Arc<App>, request: Request) -> Response {
     if app.options.cors.is_none() {
         return ask(api, app, request).await;
     }
@@ -108,9 +113,10 @@ async fn share(api: Api, app: App, request: Request) -> Response {
     response
 }
 
-async fn ask(api: Api, app: App, request: Request) -> Response {
+/// Boxed, so that what stands around it, which is moved into its place layer by layer, stays small.
+async fn ask(api: Api, app: Arc<App>, request: Request) -> Response {
     match api {
-        Api::Placement => placement::answer(app, request).await,
-        Api::Planner => planner::answer(app, request).await,
+        Api::Placement => Box::pin(placement::answer(app, request)).await,
+        Api::Planner => Box::pin(planner::answer(app, request)).await,
     }
 }

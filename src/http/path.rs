@@ -55,20 +55,29 @@ pub(super) fn capture<'p>(
     form: &'p str,
     parts: &[impl AsRef<str>],
 ) -> Option<Vec<(&'p str, String)>> {
-    let form = form.trim_start_matches('/').split('/');
-    if form.clone().count() != parts.len() {
+    let form = form.strip_prefix('/').unwrap_or(form);
+    // Most paths differ from a form at the beginning, so that is looked at first.
+    let first = parts.first()?.as_ref();
+    if !form.starts_with(first) && !form.starts_with('{') {
         return None;
     }
-    let mut captured = Vec::new();
-    for (form, part) in form.zip(parts) {
-        let part = part.as_ref();
-        match form.strip_prefix('{').and_then(|it| it.strip_suffix('}')) {
-            Some(name) if !part.is_empty() => captured.push((name, part.to_owned())),
-            None if form == part => {}
-            Some(_) | None => return None,
-        }
+    let mut of_form = form.split('/');
+    let is_of_form = parts.iter().all(|part| {
+        let (form, part) = (of_form.next(), part.as_ref());
+        form.is_some_and(|form| if is_name(form) { !part.is_empty() } else { form == part })
+    });
+    if !is_of_form || of_form.next().is_some() {
+        return None;
     }
-    Some(captured)
+    let named = form.split('/').zip(parts).filter_map(|(form, part)| {
+        let name = form.strip_prefix('{')?.strip_suffix('}')?;
+        Some((name, part.as_ref().to_owned()))
+    });
+    Some(named.collect())
+}
+
+fn is_name(part_of_form: &str) -> bool {
+    part_of_form.starts_with('{') && part_of_form.ends_with('}')
 }
 
 #[cfg(test)]

@@ -73,7 +73,8 @@ pub(super) enum Stage {
 pub async fn serve(front: Front, app: App, bounds: Bounds, stop: impl Future<Output = ()>) {
     let Front { listeners, tls, admin } = front;
     let connections = Connections::new(bounds.connections);
-    let desk = Arc::new(Desk::new(app.clone(), Arc::clone(&connections)));
+    let app = Arc::new(app);
+    let desk = Arc::new(Desk::new(Arc::clone(&app), Arc::clone(&connections)));
     let admin_stage = watch::Sender::new(Stage::Open);
     // Told to the end: it says that the server is stopping. Ends with this function.
     let mut admin_tasks = JoinSet::new();
@@ -88,8 +89,8 @@ pub async fn serve(front: Front, app: App, bounds: Bounds, stop: impl Future<Out
             let place = connections.enter(Phase::Fresh).await;
             let peer = peer(&accepted);
             let secure = tls.is_some() && matches!(peer, Peer::Tcp(_));
-            let service =
-                Answering { app: app.clone(), connection: Connection { api, peer, secure } };
+            let connection = Connection { api, peer, secure };
+            let service = Answering { app: Arc::clone(&app), connection };
             let serving = Serving { service, bounds, place, stage: stage.subscribe() };
             tokio::spawn(serving.serve(accepted, tls.clone()));
         }
@@ -120,13 +121,13 @@ async fn finish(stage: &watch::Sender<Stage>, connections: &Connections, grace: 
 /// Answers the requests of one connection of an API.
 #[derive(Clone)]
 struct Answering {
-    app: App,
+    app: Arc<App>,
     connection: Connection,
 }
 
 impl Service for Answering {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
-        super::answer_received(self.connection, self.app.clone(), request)
+        super::answer_received(self.connection, Arc::clone(&self.app), request)
     }
 
     fn leftover(&self) -> leftover::Bounds {

@@ -4,11 +4,16 @@
 //! requests in order, and stores the difference. Nothing else knows what a claim needs: consumer
 //! generations, capacity, units, which generations move and when a consumer goes.
 
+mod books;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use uuid::Uuid;
 
-use super::exclusive::{Exclusivity, Wish};
+pub use books::{Account, Books, Consumer, Shelf, Stock};
+
+use super::effort::steps;
+use super::exclusive::Wish;
 use super::{Bug, ClassId, Expected, Generation, Inventory, ProviderId, Refusal};
 
 /// Who answers for a consumer, by the keys of their names.
@@ -50,109 +55,6 @@ pub enum Request {
     Replace(Vec<Claim>),
     /// This consumer gives up everything; no generation is asked for, and none moves.
     Release(Uuid),
-}
-
-/// A consumer as it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Consumer {
-    /// Who answers for it.
-    pub owner: Owner,
-    /// Its generation.
-    pub generation: Generation,
-    /// What it holds: amounts by provider and class.
-    pub holds: BTreeMap<(ProviderId, ClassId), i64>,
-}
-
-/// A consumer before the requests and now; `None`: there is none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Account {
-    /// As it was locked.
-    pub before: Option<Consumer>,
-    /// As judged so far.
-    pub now: Option<Consumer>,
-}
-
-/// One inventory as it stands.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stock {
-    /// The terms.
-    pub terms: Inventory,
-    /// Units taken, as it was locked.
-    pub used_before: i64,
-    /// Units taken, as judged so far.
-    pub used: i64,
-}
-
-/// A provider that may be named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shelf {
-    /// Its key.
-    pub id: ProviderId,
-    /// Its generation, as judged so far.
-    pub generation: Generation,
-}
-
-/// Everything locked for judging: all that the requests name, and all that their consumers hold.
-#[derive(Clone, Debug, Default)]
-pub struct Books {
-    /// Every class that is named and exists.
-    pub classes: HashMap<String, ClassId>,
-    /// Every provider that is named or drawn upon, and exists.
-    pub providers: HashMap<Uuid, Shelf>,
-    /// Every inventory of those providers.
-    pub stocks: BTreeMap<(ProviderId, ClassId), Stock>,
-    /// Every consumer that is named, whether it exists or not.
-    pub consumers: BTreeMap<Uuid, Account>,
-    /// Which of the providers groups have to themselves.
-    pub exclusivity: Exclusivity,
-}
-
-impl Books {
-    /// An amount that is held where there is no inventory: consumer, provider and class. As long as
-    /// there is one, nothing can be judged.
-    pub fn held_from_nothing(&self) -> Option<(Uuid, ProviderId, ClassId)> {
-        self.consumers.iter().find_map(|(uuid, account)| {
-            let mut places = account.now.iter().flat_map(|now| now.holds.keys());
-            let missing = places.find(|place| !self.stocks.contains_key(place))?;
-            Some((*uuid, missing.0, missing.1))
-        })
-    }
-
-    /// Whether what each inventory has gained is what consumers have gained of it.
-    ///
-    /// # Errors
-    /// The judge has lost or made up an amount.
-    pub fn balance(&self) -> Result<(), Bug> {
-        let mut gained: BTreeMap<(ProviderId, ClassId), i64> = BTreeMap::new();
-        for account in self.consumers.values() {
-            for (place, amount) in account.now.iter().flat_map(|now| &now.holds) {
-                *gained.entry(*place).or_insert(0) += amount;
-            }
-            for (place, amount) in account.before.iter().flat_map(|before| &before.holds) {
-                *gained.entry(*place).or_insert(0) -= amount;
-            }
-        }
-        let moved = |place| gained.get(place).copied().unwrap_or(0);
-        let uneven = self.stocks.iter().find(|(place, stock)| {
-            stock.used < 0 || stock.used - stock.used_before != moved(place)
-        });
-        match uneven {
-            Some((place, stock)) => Err(Bug::new(format!(
-                "{place:?}: {} of {} were used, consumers gained {}, {} are used",
-                stock.used_before,
-                stock.terms.total,
-                moved(place),
-                stock.used
-            ))),
-            None => Ok(()),
-        }
-    }
-
-    /// An inventory that a claim was found to draw upon.
-    fn stock(&mut self, place: (ProviderId, ClassId)) -> &mut Stock {
-        let missing = || Bug::raise(format!("{place:?} is drawn upon and has no inventory"));
-        self.stocks.get_mut(&place).unwrap_or_else(missing)
-    }
 }
 
 /// A new set of inventories for a provider, as the reshaper is given it.
@@ -239,7 +141,7 @@ fn replace(books: &mut Books, claims: &[Claim]) -> Result<(), Refusal> {
     for row in &rows {
         books.stock(row.place).used += row.amount;
     }
-    advance_providers(books, claims);
+    advance_providers(books, claims, &rows);
     settle_consumers(books, claims, &rows);
     Ok(())
 }
@@ -270,6 +172,7 @@ fn shelf(books: &Books, provider: Uuid) -> Result<Shelf, Refusal> {
 
 fn check_generations(books: &Books, claims: &[Claim]) -> Result<(), Refusal> {
     for claim in claims {
+        steps(1);
         let account = books.consumers.get(&claim.consumer);
         let actual = account.and_then(|account| account.now.as_ref()).map(|now| now.generation);
         if !claim.expected.met_by(actual) {
@@ -295,6 +198,7 @@ fn resolve<'c>(books: &Books, claims: &'c [Claim]) -> Result<Vec<Row<'c>>, Refus
     let mut rows = Vec::new();
     for claim in claims {
         for (provider, class, amount) in &claim.wants {
+            steps(1);
             let class_id =
                 *books.classes.get(class).ok_or_else(|| Refusal::ClassNotFound(class.clone()))?;
             let place = (shelf(books, *provider)?.id, class_id);
@@ -322,30 +226,28 @@ fn held_by(books: &Books, claims: &[Claim]) -> BTreeMap<(ProviderId, ClassId), i
 /// A provider without an inventory of any class the whole request names is told first, with all of
 /// those classes.
 fn check_inventories(books: &Books, claims: &[Claim], rows: &[Row<'_>]) -> Result<(), Refusal> {
-    let mut classes: BTreeMap<ClassId, &str> =
-        rows.iter().map(|row| (row.place.1, row.class)).collect();
-    let names: HashMap<ClassId, &str> =
-        books.classes.iter().map(|(name, id)| (*id, name.as_str())).collect();
-    for claim in claims.iter().filter(|claim| claim.wants.is_empty()) {
-        let account = books.consumers.get(&claim.consumer);
-        for (_, class) in
-            account.and_then(|account| account.now.as_ref()).iter().flat_map(|now| now.holds.keys())
-        {
-            let nameless = || Bug::raise(format!("class {} is held and has no name", class.0));
-            classes.insert(*class, names.get(class).copied().unwrap_or_else(nameless));
-        }
-    }
-    let bare: BTreeSet<Uuid> = rows
-        .iter()
-        .filter(|row| {
-            !classes.keys().any(|class| books.stocks.contains_key(&(row.place.0, *class)))
+    let given_up = given_up(books, claims).map(|(_, class)| class);
+    let classes: BTreeSet<ClassId> = rows.iter().map(|row| row.place.1).chain(given_up).collect();
+    let providers: BTreeMap<ProviderId, Uuid> =
+        rows.iter().map(|row| (row.place.0, row.provider)).collect();
+    let has_any = |provider: ProviderId| {
+        let stocks = books.stocks_of(provider);
+        stocks.into_iter().any(|((_, class), _)| {
+            steps(1);
+            classes.contains(class)
         })
-        .map(|row| row.provider)
-        .collect();
+    };
+    let bare: BTreeSet<Uuid> =
+        providers.iter().filter(|(id, _)| !has_any(**id)).map(|(_, uuid)| *uuid).collect();
     if bare.is_empty() {
         return Ok(());
     }
-    let classes: Vec<&str> = classes.into_values().collect();
+    let names = books.class_names();
+    let name = |class: &ClassId| {
+        let nameless = || Bug::raise(format!("class {} is held and has no name", class.0));
+        names.get(class).copied().unwrap_or_else(nameless)
+    };
+    let classes: Vec<&str> = classes.iter().map(name).collect();
     let providers: Vec<String> = bare.iter().map(Uuid::to_string).collect();
     Err(Refusal::InvalidInventory { provider: providers.join(", "), class: classes.join(", ") })
 }
@@ -387,23 +289,37 @@ fn advance(books: &mut Books, provider: Uuid) {
 
 /// One step for each provider that is named; for a consumer that gives up everything, for each
 /// provider it held something of.
-fn advance_providers(books: &mut Books, claims: &[Claim]) {
-    let named: BTreeSet<Uuid> =
-        claims.iter().flat_map(|claim| &claim.wants).map(|(provider, ..)| *provider).collect();
-    let given_up: BTreeSet<ProviderId> = claims
-        .iter()
-        .filter(|claim| claim.wants.is_empty())
-        .filter_map(|claim| books.consumers.get(&claim.consumer)?.now.as_ref())
-        .flat_map(|now| now.holds.keys().map(|(provider, _)| *provider))
-        .collect();
-    for (uuid, shelf) in &mut books.providers {
-        if named.contains(uuid) || given_up.contains(&shelf.id) {
-            shelf.generation += 1;
+fn advance_providers(books: &mut Books, claims: &[Claim], rows: &[Row<'_>]) {
+    let named: BTreeSet<Uuid> = rows.iter().map(|row| row.provider).collect();
+    let given_up: BTreeSet<ProviderId> =
+        given_up(books, claims).map(|(provider, _)| provider).collect();
+    if !given_up.is_empty() {
+        // What is given up is known by key only.
+        steps(books.providers.len());
+        for (uuid, shelf) in &mut books.providers {
+            if given_up.contains(&shelf.id) && !named.contains(uuid) {
+                shelf.generation += 1;
+            }
         }
+    }
+    for provider in named {
+        advance(books, provider);
     }
 }
 
+/// What those consumers hold that give up everything.
+fn given_up(books: &Books, claims: &[Claim]) -> impl Iterator<Item = (ProviderId, ClassId)> {
+    claims
+        .iter()
+        .filter(|claim| claim.wants.is_empty())
+        .filter_map(|claim| books.consumers.get(&claim.consumer)?.now.as_ref())
+        .flat_map(|now| now.holds.keys().copied())
+        .inspect(|_| steps(1))
+}
+
+/// The rows stand in the order of the claims.
 fn settle_consumers(books: &mut Books, claims: &[Claim], rows: &[Row<'_>]) {
+    let mut rows = rows.iter().peekable();
     for claim in claims {
         let account = books.consumers.entry(claim.consumer).or_default();
         if claim.wants.is_empty() {
@@ -412,10 +328,11 @@ fn settle_consumers(books: &mut Books, claims: &[Claim], rows: &[Row<'_>]) {
         }
         let old = account.now.take();
         let old_type = old.as_ref().and_then(|old| old.owner.consumer_type);
+        let own_rows = std::iter::from_fn(|| rows.next_if(|row| std::ptr::eq(row.claim, claim)));
         account.now = Some(Consumer {
             owner: Owner { consumer_type: claim.owner.consumer_type.or(old_type), ..claim.owner },
             generation: old.map_or(0, |old| old.generation) + 1,
-            holds: holdings(rows.iter().filter(|row| std::ptr::eq(row.claim, claim))),
+            holds: holdings(own_rows),
         });
     }
 }
@@ -426,6 +343,7 @@ fn holdings<'r, 'c: 'r>(
 ) -> BTreeMap<(ProviderId, ClassId), i64> {
     let mut holds = BTreeMap::new();
     for row in rows {
+        steps(1);
         *holds.entry(row.place).or_insert(0) += row.amount;
     }
     holds
@@ -434,6 +352,7 @@ fn holdings<'r, 'c: 'r>(
 fn add_stocks(books: &mut Books, reshaping: &Reshaping) -> Result<(), Refusal> {
     let provider = shelf(books, reshaping.provider)?.id;
     for (class, terms) in &reshaping.inventories {
+        steps(1);
         let id = *books.classes.get(class).ok_or_else(|| Refusal::ClassNotFound(class.clone()))?;
         books
             .stocks
@@ -455,24 +374,21 @@ fn drop_stocks(books: &mut Books, reshaping: &Reshaping) -> Result<(), Refusal> 
         })
         .collect();
     let goes: Vec<(ClassId, i64)> = books
-        .stocks
-        .range((provider, ClassId(i32::MIN))..=(provider, ClassId(i32::MAX)))
+        .stocks_of(provider)
+        .into_iter()
+        .inspect(|_| steps(1))
         .filter(|((_, class), _)| !stays.contains(class))
         .map(|((_, class), stock)| (*class, stock.used))
         .collect();
-    let in_use: Vec<&str> = goes
-        .iter()
-        .filter(|(_, used)| *used > 0)
-        .map(|(class, _)| {
+    if goes.iter().any(|(_, used)| *used > 0) {
+        let names = books.class_names();
+        let in_use = goes.iter().filter(|(_, used)| *used > 0).map(|(class, _)| {
             let nameless = || Bug::raise(format!("class {} is in use and has no name", class.0));
-            let named = books.classes.iter().find(|(_, id)| *id == class);
-            named.map_or_else(nameless, |(name, _)| name.as_str())
-        })
-        .collect();
-    if !in_use.is_empty() {
+            names.get(class).copied().unwrap_or_else(nameless)
+        });
         return Err(Refusal::InventoryInUse {
             provider: reshaping.provider,
-            classes: in_use.join(", "),
+            classes: in_use.collect::<Vec<_>>().join(", "),
         });
     }
     for (class, _) in goes {
@@ -480,3 +396,6 @@ fn drop_stocks(books: &mut Books, reshaping: &Reshaping) -> Result<(), Refusal> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use super::allocations::ConsumerClaim;
 use super::error::{Error, Result};
 use crate::model::claim::{Books, Claim, Owner};
 
-/// Names remembered at most, of each kind; then everything is forgotten and read again.
+/// Names remembered at most, of each kind; then all of the kind are forgotten and read again.
 const REMEMBERED_MAX: usize = 100_000;
 
 /// What a name is of.
@@ -46,7 +46,9 @@ fn names(claim: &ConsumerClaim) -> impl Iterator<Item = (Kind, &str)> {
 /// Keys that have been committed.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    known: HashMap<Kind, HashMap<String, i64>>,
+    projects: HashMap<String, i64>,
+    users: HashMap<String, i64>,
+    consumer_types: HashMap<String, i64>,
 }
 
 impl Owners {
@@ -56,8 +58,10 @@ impl Owners {
         conn: &mut PgConnection,
         claims: impl Iterator<Item = &'c ConsumerClaim>,
     ) -> Result<()> {
-        if self.known.values().any(|names| names.len() > REMEMBERED_MAX) {
-            self.known.clear();
+        for names in [&mut self.projects, &mut self.users, &mut self.consumer_types] {
+            if names.len() > REMEMBERED_MAX {
+                names.clear();
+            }
         }
         let mut unknown: BTreeMap<Kind, BTreeSet<&str>> = BTreeMap::new();
         for (kind, name) in claims.flat_map(names) {
@@ -91,11 +95,21 @@ impl Owners {
     }
 
     fn key(&self, kind: Kind, name: &str) -> Option<i64> {
-        self.known.get(&kind)?.get(name).copied()
+        let names = match kind {
+            Kind::Project => &self.projects,
+            Kind::User => &self.users,
+            Kind::ConsumerType => &self.consumer_types,
+        };
+        names.get(name).copied()
     }
 
     fn insert(&mut self, kind: Kind, name: String, key: i64) {
-        self.known.entry(kind).or_default().insert(name, key);
+        let names = match kind {
+            Kind::Project => &mut self.projects,
+            Kind::User => &mut self.users,
+            Kind::ConsumerType => &mut self.consumer_types,
+        };
+        names.insert(name, key);
     }
 
     /// The claims with keys for names: those that are known, and provisional ones for newcomers.

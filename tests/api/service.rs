@@ -4,9 +4,14 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::body::Body;
+use axum::http::Request;
 use berth::http::app::Options;
+use berth::http::listener::Peer;
+use berth::http::{self, Api};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -32,6 +37,19 @@ async fn every_answer_has_a_request_id_of_its_own() {
     assert!(other.detail().contains("could not be found"));
     for answer in [one, other] {
         assert_eq!(answer.headers["x-content-type-options"], "nosniff");
+    }
+}
+
+/// What is known of a request under way is moved into its place, layer by layer, so it is small; what
+/// an API and its handlers keep is elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_under_way_takes_little_room() {
+    let app = Arc::new(Berth::new().await.app());
+    for api in [Api::Placement, Api::Planner] {
+        let connection = http::Connection { api, peer: Peer::Unix, secure: false };
+        let answer = http::answer(connection, Arc::clone(&app), Request::new(Body::empty()));
+        let size = size_of_val(&answer);
+        assert!(size <= 4096, "{size} bytes");
     }
 }
 

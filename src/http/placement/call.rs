@@ -21,7 +21,7 @@ use crate::world::{Provider, World};
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     /// What to answer it with.
-    pub(super) app: App,
+    pub(super) app: Arc<App>,
     /// The version asked for.
     pub(super) asked: Microversion,
     /// Who asks.

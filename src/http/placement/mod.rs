@@ -17,7 +17,6 @@ mod allocations;
 mod body;
 mod call;
 mod dispatch;
-mod effort;
 mod inventories;
 mod microversion;
 mod names;
@@ -59,7 +58,7 @@ use super::intake;
 use super::site::Site;
 
 /// Answers a request, whatever it is.
-pub(super) async fn answer(app: App, request: Request) -> Response {
+pub(super) async fn answer(app: Arc<App>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let request_id =
         parts.extensions.get::<Ids>().map_or_else(String::new, |ids| ids.request.clone());
@@ -102,7 +101,7 @@ struct Known {
 
 /// Asks the questions in the reference's order, then the handler.
 async fn serve(
-    app: &App,
+    app: &Arc<App>,
     parts: &Parts,
     body: HttpBody,
     offered: &Offered,
@@ -123,7 +122,7 @@ async fn serve(
     let (route, captured) = dispatch::find(&TABLE, path)?;
     let row = dispatch::choose(route, &parts.method, asked, offered)?;
     let mut call = Call {
-        app: app.clone(),
+        app: Arc::clone(app),
         asked,
         caller: Arc::clone(&known.caller),
         captured,

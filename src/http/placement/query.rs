@@ -9,7 +9,6 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::effort::steps;
 use super::microversion::{
     ANY_TRAITS, FORBIDDEN_AGGREGATES, FORBIDDEN_TRAITS, Ladder, Microversion, NAMED_GROUPS,
     REPEATED_MEMBER_OF,
@@ -17,6 +16,7 @@ use super::microversion::{
 use super::problem::Problem;
 use super::schema::Schema;
 use super::spelling::any_uuid;
+use crate::model::effort::steps;
 
 /// What the values of the query may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

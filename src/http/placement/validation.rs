@@ -10,7 +10,10 @@ use std::collections::HashSet;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::effort::steps;
+use crate::model::effort::steps;
+
+/// As many members of an object are few.
+const FEW: usize = 8;
 
 /// Whether a text is a UUID.
 pub(super) type IsUuid = fn(&str) -> bool;
@@ -37,7 +40,9 @@ pub(super) struct Node {
 enum Check {
     Types(Vec<String>),
     Members(Vec<(String, Node)>),
-    Patterns(Vec<(Regex, Node)>),
+    /// What is asked of members whose names match; and the names of the other members that there may
+    /// be, if those are not any.
+    Patterns(Vec<(Regex, Node)>, Option<Vec<String>>),
     /// No members but those with these names, and those that match these patterns.
     Closed(Vec<String>, Vec<Regex>),
     Required(Vec<String>),
@@ -86,7 +91,20 @@ impl Node {
 
     /// The violation that is told, of all there are.
     pub(super) fn violation<'a>(&'a self, value: &'a Value) -> Option<Violation<'a>> {
+        if self.accepts(value) {
+            debug_assert!(self.heaviest(value).is_none(), "the two walks differ");
+            return None;
+        }
         self.heaviest(value).map(Violation::inmost)
+    }
+
+    /// Whether there is no violation: quicker than to look for the one that weighs most, which nearly
+    /// no value has.
+    fn accepts(&self, value: &Value) -> bool {
+        self.checks.iter().all(|(_, check)| {
+            steps(1);
+            check.accepts(value)
+        })
     }
 
     fn heaviest<'a>(&'a self, value: &'a Value) -> Option<Violation<'a>> {
@@ -96,54 +114,30 @@ impl Node {
                 (Check::Members(members), Value::Object(object)) => {
                     heaviest_member(members, object).map(|it| it.of(Step::Member(keyword)))
                 }
-                (Check::Patterns(patterns), Value::Object(object)) => {
+                (Check::Patterns(patterns, _), Value::Object(object)) => {
                     heaviest_matching(patterns, object).map(|it| it.of(Step::Member(keyword)))
                 }
                 (Check::Items(node), Value::Array(items)) => {
                     heaviest_item(node, items).map(|it| it.of(Step::Member(keyword)))
                 }
-                _ => self.broken(keyword, check, value),
+                _ if check.holds(value) => None,
+                _ => Some(self.broken(keyword, check, value)),
             };
             heavier(heaviest, found)
         })
     }
 
-    /// The violation of a keyword that is about the value itself.
-    fn broken<'a>(
-        &'a self,
-        keyword: &'a str,
-        check: &'a Check,
-        value: &'a Value,
-    ) -> Option<Violation<'a>> {
+    /// The violation of a keyword that is about the value itself, and does not hold.
+    fn broken<'a>(&'a self, keyword: &'a str, check: &'a Check, value: &'a Value) -> Violation<'a> {
         let (mut names, mut reasons) = (Vec::new(), Vec::new());
-        let holds = match check {
-            Check::Closed(known, patterns) => {
-                names = unexpected(value, known, patterns);
-                names.is_empty()
-            }
-            Check::Required(required) => {
-                names.extend(missing(value, required));
-                names.is_empty()
-            }
-            Check::AnyOf(branches) => {
-                let fits = branches.iter().any(|branch| branch.heaviest(value).is_none());
-                if !fits {
-                    reasons = why_none_fits(branches, value);
-                }
-                fits
-            }
-            other => other.holds(value),
-        };
+        match check {
+            Check::Closed(known, patterns) => names.extend(unexpected(value, known, patterns)),
+            Check::Required(required) => names.extend(missing(value, required)),
+            Check::AnyOf(branches) => reasons = why_none_fits(branches, value),
+            _ => {}
+        }
         let (schema, schema_path, value_path) = (&self.shape, Vec::new(), Vec::new());
-        (!holds).then_some(Violation {
-            keyword,
-            schema,
-            value,
-            names,
-            reasons,
-            schema_path,
-            value_path,
-        })
+        Violation { keyword, schema, value, names, reasons, schema_path, value_path }
     }
 }
 
@@ -151,8 +145,10 @@ impl Node {
 fn why_none_fits<'a>(branches: &'a [Node], value: &'a Value) -> Vec<Violation<'a>> {
     let of_branch = |(number, branch): (usize, &'a Node)| {
         let broken = branch.checks.iter();
-        let broken = broken.filter_map(|(keyword, check)| branch.broken(keyword, check, value));
-        broken.map(move |it| it.of(Step::Item(number)))
+        let broken = broken.filter(|(_, check)| !check.holds(value));
+        broken.map(move |(keyword, check)| {
+            branch.broken(keyword, check, value).of(Step::Item(number))
+        })
     };
     branches.iter().enumerate().flat_map(of_branch).collect()
 }
@@ -163,7 +159,7 @@ fn heaviest_member<'a>(
 ) -> Option<Violation<'a>> {
     members.iter().fold(None, |heaviest, (name, node)| {
         let step = Step::Member(name);
-        let found = object.get(name).and_then(|value| node.heaviest(value));
+        let found = member(object, name).and_then(|value| node.heaviest(value));
         heavier(heaviest, found.map(|it| it.of(step).at(step)))
     })
 }
@@ -262,6 +258,9 @@ impl Check {
         let pattern = |text: &str| Regex::new(text).map_err(|error| error.to_string());
         let wrong = || format!("{keyword} cannot be {bound}");
         let count = || bound.as_u64().and_then(|it| usize::try_from(it).ok()).ok_or_else(wrong);
+        let known = || {
+            members(keywords.get("properties")).map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        };
         let number = || bound.as_f64().ok_or_else(wrong);
         Ok(match keyword {
             "type" => Self::Types(texts(bound).into_iter().map(str::to_owned).collect()),
@@ -274,9 +273,10 @@ impl Check {
                 members(Some(bound))
                     .map(|(text, shape)| Ok((pattern(text)?, node(shape)?)))
                     .collect::<Result<_, String>>()?,
+                keywords.get("additionalProperties").filter(|it| **it == false).map(|_| known()),
             ),
             "additionalProperties" if *bound == false => Self::Closed(
-                members(keywords.get("properties")).map(|(name, _)| name.clone()).collect(),
+                known(),
                 members(keywords.get("patternProperties"))
                     .map(|(text, _)| pattern(text))
                     .collect::<Result<_, String>>()?,
@@ -301,10 +301,40 @@ impl Check {
         })
     }
 
-    /// Whether the value is as the keyword asks. What it does not speak of is.
+    /// Whether the value and its parts are as the keyword asks.
+    fn accepts(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Members(members), Value::Object(object)) => members
+                .iter()
+                .all(|(name, node)| member(object, name).is_none_or(|value| node.accepts(value))),
+            (Self::Patterns(patterns, others), Value::Object(object)) => {
+                object.iter().all(|(name, value)| {
+                    steps(1 + patterns.len());
+                    let mut is_known = others.as_ref().is_none_or(|others| others.contains(name));
+                    let all_fit = patterns.iter().all(|(pattern, node)| {
+                        let matches = pattern.is_match(name);
+                        is_known |= matches;
+                        !matches || node.accepts(value)
+                    });
+                    is_known && all_fit
+                })
+            }
+            // Its patterns have been looked at with what they ask.
+            (Self::Closed(_, patterns), _) if !patterns.is_empty() => true,
+            (Self::Items(node), Value::Array(items)) => items.iter().all(|item| node.accepts(item)),
+            _ => self.holds(value),
+        }
+    }
+
+    /// Whether the value itself is as the keyword asks. What it does not speak of is.
     fn holds(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::Types(names), _) => names.iter().any(|name| is_of_type(value, name)),
+            (Self::Closed(known, patterns), _) => {
+                unexpected(value, known, patterns).next().is_none()
+            }
+            (Self::Required(required), _) => missing(value, required).is_none(),
+            (Self::AnyOf(branches), _) => branches.iter().any(|branch| branch.accepts(value)),
             (Self::Enum(values), _) => values.contains(value),
             (Self::MinMembers(least), Value::Object(object)) => object.len() >= *least,
             (Self::MinItems(least), Value::Array(items)) => items.len() >= *least,
@@ -327,20 +357,31 @@ impl Check {
 }
 
 /// The names of members that the schema does not know.
-fn unexpected<'a>(value: &'a Value, known: &[String], patterns: &[Regex]) -> Vec<&'a str> {
+fn unexpected<'a>(
+    value: &'a Value,
+    known: &[String],
+    patterns: &[Regex],
+) -> impl Iterator<Item = &'a str> {
     let names = members(Some(value)).map(|(name, _)| name.as_str());
-    let unexpected = names.filter(|name| {
+    names.filter(|name| {
         steps(1 + patterns.len());
         !known.iter().any(|known| known == name)
             && !patterns.iter().any(|pattern| pattern.is_match(name))
-    });
-    unexpected.collect()
+    })
 }
 
 /// The first member that must be there and is not.
 fn missing<'a>(value: &Value, required: &'a [String]) -> Option<&'a str> {
     let object = value.as_object()?;
-    required.iter().map(String::as_str).find(|name| !object.contains_key(*name))
+    required.iter().map(String::as_str).find(|name| member(object, name).is_none())
+}
+
+/// The member with a name. Of a few, each is compared sooner than the name is hashed.
+fn member<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    if object.len() > FEW {
+        return object.get(name);
+    }
+    object.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
 fn members(value: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {

@@ -21,7 +21,7 @@ const DRY_RUN: &str = "dry_run";
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     /// What to answer it with.
-    pub(super) app: App,
+    pub(super) app: Arc<App>,
     /// Who asks.
     pub(super) caller: Arc<Caller>,
     /// Whether the request may be about the plans and placements of all projects.

@@ -52,7 +52,7 @@ use super::{intake, path};
 use crate::policy::{Rule, planning};
 
 /// Answers a request, whatever it is.
-pub(super) async fn answer(app: App, request: Request) -> Response {
+pub(super) async fn answer(app: Arc<App>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let mut caller = Arc::default();
     let work = async { serve(&app, &parts, body, &mut caller).await.map(Reply::render) };
@@ -71,7 +71,7 @@ pub(super) async fn answer(app: App, request: Request) -> Response {
 
 /// Asks who asks, then for what, then the handler.
 async fn serve(
-    app: &App,
+    app: &Arc<App>,
     parts: &Parts,
     body: Body,
     caller: &mut Arc<Caller>,
@@ -88,7 +88,7 @@ async fn serve(
     let _permit = if is_root { None } else { Some(intake::begin(app)?) };
     let (route, captured) = find(path)?;
     let mut call = Call {
-        app: app.clone(),
+        app: Arc::clone(app),
         caller: Arc::clone(caller),
         sees_all: app.policy.check(caller, of_all_projects(&parts.method), None).is_ok(),
         captured,

@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::http::app::Options;
-use crate::http::placement::effort::steps;
 use crate::http::placement::microversion::{
     CANDIDATES_IN_TREE, CANDIDATES_MEMBER_OF, FORBIDDEN_TRAITS, LIMIT, Ladder, Microversion,
     NAMED_GROUPS, NESTED_CANDIDATES, NUMBERED_GROUPS, REQUIRED_TRAITS, ROOT_REQUIRED, SAME_SUBTREE,
@@ -20,6 +19,7 @@ use crate::http::placement::problem::{Code, Problem};
 use crate::http::placement::query::{self, Grammar, Query};
 use crate::http::placement::schema::{Schema, Shape, any_type, object, string};
 use crate::http::python::repr;
+use crate::model::effort::steps;
 use crate::search::{Group, Policy, Request};
 
 /// What the limit looks like.

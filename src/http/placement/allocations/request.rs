@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 use crate::http::app::Options;
 use crate::http::placement::body::{Ordered, Whole};
-use crate::http::placement::effort::steps;
 use crate::http::placement::microversion::{
     ALLOCATIONS_BY_PROVIDER, CONSUMER_GENERATION, CONSUMER_TYPE, Ladder, MAPPINGS, Microversion,
     PROJECT_AND_USER,
@@ -20,6 +19,7 @@ use crate::http::placement::schema::{
 };
 use crate::http::placement::spelling::dashed_uuid;
 use crate::model::Expected;
+use crate::model::effort::steps;
 use crate::store::allocations::ConsumerClaim;
 
 /// What `PUT /allocations/{consumer}` accepts.

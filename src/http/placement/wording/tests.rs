@@ -1,11 +1,11 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::http::placement::effort::grows_evenly;
 use crate::http::placement::schema::{
     Schema, Shape, any_of, any_type, array, integer, map, null, number, object, string, uuid,
 };
 use crate::http::placement::spelling::any_uuid;
+use crate::model::effort::grows_evenly;
 
 fn provider() -> Shape {
     object()

@@ -3,7 +3,6 @@ use uuid::{Uuid, uuid};
 
 use super::request;
 use crate::http::app::Options;
-use crate::http::placement::effort::grows_evenly;
 use crate::http::placement::microversion::{
     ALLOCATION_CANDIDATES, ANY_TRAITS, CANDIDATES_IN_TREE, CANDIDATES_MEMBER_OF, FORBIDDEN_TRAITS,
     HISTORY, LATEST, LIMIT, Microversion, NAMED_GROUPS, NESTED_CANDIDATES, NUMBERED_GROUPS,
@@ -11,6 +10,7 @@ use crate::http::placement::microversion::{
 };
 use crate::http::placement::problem::{Code, Problem};
 use crate::http::placement::query::Query;
+use crate::model::effort::grows_evenly;
 use crate::search::{Group, Policy, Request, Strategy as Order};
 
 const A: Uuid = uuid!("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901");

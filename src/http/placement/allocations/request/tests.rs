@@ -6,13 +6,13 @@ use uuid::{Uuid, uuid};
 use super::{ByProvider, List, REPLACE_BODY, REPLACE_MANY_BODY, Wanted, claims};
 use crate::http::app::Options;
 use crate::http::placement::body::{Body, Ordered, tests::any_json};
-use crate::http::placement::effort::grows_evenly;
 use crate::http::placement::microversion::{
     ALLOCATIONS_BY_PROVIDER, CONSUMER_GENERATION, CONSUMER_TYPE, HISTORY, INITIAL, LATEST,
     MAPPINGS, Microversion, PROJECT_AND_USER,
 };
 use crate::http::placement::problem::Problem;
 use crate::model::Expected;
+use crate::model::effort::grows_evenly;
 use crate::store::allocations::ConsumerClaim;
 
 const CONSUMER: Uuid = uuid!("0e4f7d1c-6f4c-4a8e-9a53-3f6f5be3d001");

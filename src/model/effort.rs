@@ -1,15 +1,16 @@
 //! How much is done for a request on the thread that serves others meanwhile, counted in tests.
 //!
-//! What reads a query or a body calls [`steps`] for each name, pair, value or comparison it looks at.
+//! What reads a query or a body, and what judges it, calls [`steps`] for each name, pair, value or
+//! comparison it looks at.
 //! Tests compare the sums at two sizes: eight times the request must not take much more than eight
 //! times the steps, nor as much more of the heap.
 
 /// So many names, pairs or values are looked at.
 #[cfg(not(test))]
-pub(super) fn steps(_count: usize) {}
+pub(crate) fn steps(_count: usize) {}
 
 #[cfg(test)]
-pub(super) use self::counting::{grows_evenly, steps};
+pub(crate) use self::counting::{grows_evenly, steps, steps_of};
 
 #[cfg(test)]
 mod counting {
@@ -22,13 +23,20 @@ mod counting {
         static STEPS: Cell<usize> = const { Cell::new(0) };
     }
 
-    pub(in crate::http::placement) fn steps(count: usize) {
+    pub(crate) fn steps(count: usize) {
         STEPS.with(|steps| steps.set(steps.get() + count));
+    }
+
+    /// How many steps something takes.
+    pub(crate) fn steps_of(run: impl FnOnce()) -> usize {
+        STEPS.with(|steps| steps.set(0));
+        run();
+        STEPS.with(Cell::get)
     }
 
     /// Fails if what `run` does with the request that `make` makes grows faster than its size, given
     /// as a number of parts. `most` is that of the largest request there may be.
-    pub(in crate::http::placement) fn grows_evenly<T>(
+    pub(crate) fn grows_evenly<T>(
         name: &str,
         most: usize,
         make: impl Fn(usize) -> T,
@@ -36,9 +44,11 @@ mod counting {
     ) {
         let measure = |parts: usize| {
             let request = make(parts);
-            STEPS.with(|steps| steps.set(0));
-            let heap = allocation_counter::measure(|| run(&request));
-            (STEPS.with(Cell::get), heap.bytes_total)
+            let mut heap = 0;
+            let steps = steps_of(|| {
+                heap = allocation_counter::measure(|| run(&request)).bytes_total;
+            });
+            (steps, heap)
         };
         // What is made once for all requests is not counted.
         measure(1);

@@ -1,0 +1,127 @@
+//! What is locked for judging claims: consumers with what they hold, providers with their
+//! inventories.
+
+use std::collections::{BTreeMap, HashMap};
+
+use uuid::Uuid;
+
+use super::Owner;
+use crate::model::exclusive::Exclusivity;
+use crate::model::{Bug, ClassId, Generation, Inventory, ProviderId};
+
+/// A consumer as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Consumer {
+    /// Who answers for it.
+    pub owner: Owner,
+    /// Its generation.
+    pub generation: Generation,
+    /// What it holds: amounts by provider and class.
+    pub holds: BTreeMap<(ProviderId, ClassId), i64>,
+}
+
+/// A consumer before the requests and now; `None`: there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// As it was locked.
+    pub before: Option<Consumer>,
+    /// As judged so far.
+    pub now: Option<Consumer>,
+}
+
+/// One inventory as it stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stock {
+    /// The terms.
+    pub terms: Inventory,
+    /// Units taken, as it was locked.
+    pub used_before: i64,
+    /// Units taken, as judged so far.
+    pub used: i64,
+}
+
+/// A provider that may be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shelf {
+    /// Its key.
+    pub id: ProviderId,
+    /// Its generation, as judged so far.
+    pub generation: Generation,
+}
+
+/// Everything locked for judging: all that the requests name, and all that their consumers hold.
+#[derive(Clone, Debug, Default)]
+pub struct Books {
+    /// Every class that is named and exists.
+    pub classes: HashMap<String, ClassId>,
+    /// Every provider that is named or drawn upon, and exists.
+    pub providers: HashMap<Uuid, Shelf>,
+    /// Every inventory of those providers.
+    pub stocks: BTreeMap<(ProviderId, ClassId), Stock>,
+    /// Every consumer that is named, whether it exists or not.
+    pub consumers: BTreeMap<Uuid, Account>,
+    /// Which of the providers groups have to themselves.
+    pub exclusivity: Exclusivity,
+}
+
+impl Books {
+    /// An amount that is held where there is no inventory: consumer, provider and class. As long as
+    /// there is one, nothing can be judged.
+    pub fn held_from_nothing(&self) -> Option<(Uuid, ProviderId, ClassId)> {
+        self.consumers.iter().find_map(|(uuid, account)| {
+            let mut places = account.now.iter().flat_map(|now| now.holds.keys());
+            let missing = places.find(|place| !self.stocks.contains_key(place))?;
+            Some((*uuid, missing.0, missing.1))
+        })
+    }
+
+    /// Whether what each inventory has gained is what consumers have gained of it.
+    ///
+    /// # Errors
+    /// The judge has lost or made up an amount.
+    pub fn balance(&self) -> Result<(), Bug> {
+        let changed = || self.consumers.values().filter(|account| account.before != account.now);
+        let now = changed().filter_map(|account| account.now.as_ref());
+        let before = changed().filter_map(|account| account.before.as_ref());
+        let gains = now.flat_map(|now| now.holds.iter().map(|(place, amount)| (*place, *amount)));
+        let losses = before.flat_map(|it| it.holds.iter().map(|(place, amount)| (*place, -amount)));
+        let mut moves: Vec<((ProviderId, ClassId), i64)> = gains.chain(losses).collect();
+        moves.sort_unstable_by_key(|(place, _)| *place);
+        // Both are in the order of places, so one walk over both finds what belongs together.
+        let mut moves = moves.into_iter().peekable();
+        for (place, stock) in &self.stocks {
+            while moves.next_if(|(earlier, _)| earlier < place).is_some() {}
+            let mut gained = 0;
+            while let Some((_, amount)) = moves.next_if(|(same, _)| same == place) {
+                gained += amount;
+            }
+            if stock.used < 0 || stock.used - stock.used_before != gained {
+                let Stock { used_before, used, terms: Inventory { total, .. } } = stock;
+                return Err(Bug::new(format!(
+                    "{place:?}: {used_before} of {total} were used, consumers gained {gained}, \
+                     {used} are used"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Names of the classes, for texts.
+    pub(super) fn class_names(&self) -> HashMap<ClassId, &str> {
+        self.classes.iter().map(|(name, id)| (*id, name.as_str())).collect()
+    }
+
+    /// All inventories of a provider.
+    pub(super) fn stocks_of(
+        &self,
+        provider: ProviderId,
+    ) -> impl IntoIterator<Item = (&(ProviderId, ClassId), &Stock)> {
+        self.stocks.range((provider, ClassId(i32::MIN))..=(provider, ClassId(i32::MAX)))
+    }
+
+    /// An inventory that a claim was found to draw upon.
+    pub(super) fn stock(&mut self, place: (ProviderId, ClassId)) -> &mut Stock {
+        let missing = || Bug::raise(format!("{place:?} is drawn upon and has no inventory"));
+        self.stocks.get_mut(&place).unwrap_or_else(missing)
+    }
+}
