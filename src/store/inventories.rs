@@ -155,7 +155,7 @@ impl Change for DeleteInventory {
 }
 
 /// The keys of the classes named.
-pub(super) async fn resolve(
+async fn resolve(
     tx: &mut Tx<'_>,
     inventories: &[(String, Inventory)],
 ) -> Result<Vec<(ClassId, Inventory)>> {

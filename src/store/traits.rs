@@ -1,11 +1,14 @@
 //! Traits: those of a provider, and creating and deleting custom ones.
 
+use std::collections::HashSet;
+
 use uuid::Uuid;
 
 use super::change::{Change, Tx};
 use super::error::{Result, refuse_on};
 use super::providers::{advance, lock_at};
 use super::standard::CUSTOM_FROM;
+use crate::model::effort::steps;
 use crate::model::{Generation, Refusal};
 
 /// `PUT .../traits` and, with no generation and no traits, `DELETE .../traits`. The generation
@@ -82,17 +85,25 @@ impl ReplaceTraits {
         let rows = sqlx::query!("select id, name from traits where name = any($1)", &self.traits)
             .fetch_all(&mut *tx.conn)
             .await?;
-        let mut unknown: Vec<&str> = self
-            .traits
-            .iter()
-            .filter(|name| !rows.iter().any(|row| row.name == **name))
-            .map(String::as_str)
-            .collect();
+        let unknown = self.unknown(rows.iter().map(|row| row.name.as_str()));
         if unknown.is_empty() {
             return Ok(rows.iter().map(|row| row.id).collect());
         }
-        unknown.sort_unstable();
         Err(Refusal::TraitsNotFound(unknown.join(", ")).into())
+    }
+
+    /// The names that are none of those that exist, in their order.
+    fn unknown<'n>(&'n self, existing: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+        let existing: HashSet<&str> = existing.inspect(|_| steps(1)).collect();
+        let names = self.traits.iter().map(String::as_str);
+        let mut unknown: Vec<&str> = names
+            .filter(|name| {
+                steps(1);
+                !existing.contains(name)
+            })
+            .collect();
+        unknown.sort_unstable();
+        unknown
     }
 }
 
@@ -148,5 +159,28 @@ impl Change for DeleteTrait {
         )?;
         tx.touch_catalogue();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::ReplaceTraits;
+    use crate::model::effort::grows_evenly;
+
+    /// Every other name of a body of a megabyte exists.
+    #[test]
+    fn looking_for_unknown_traits_takes_no_longer_than_their_names() {
+        let names = |count: usize| {
+            let traits = (0..count).map(|nth| format!("CUSTOM_{nth}")).collect();
+            ReplaceTraits { provider: Uuid::nil(), seen: None, traits }
+        };
+        grows_evenly("names", 64_000, names, |wanted| {
+            let existing = wanted.traits.iter().step_by(2).map(String::as_str);
+            assert_eq!(wanted.unknown(existing).len(), wanted.traits.len() / 2);
+        });
+        let none = names(0);
+        assert!(none.unknown(["CUSTOM_0"].into_iter()).is_empty());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::body::Whole;
+use super::body::{Body, Whole};
 use super::call::{Call, Target};
 use super::microversion::{AGGREGATES_GENERATION, Ladder, Microversion};
 use super::problem::{Code, Problem};
@@ -13,6 +13,7 @@ use super::reply::Reply;
 use super::schema::{Schema, Shape, array, integer, object, uuid};
 use super::spelling::any_uuid;
 use crate::http::python::text_repr;
+use crate::model::effort::steps;
 use crate::model::{Generation, Refusal};
 use crate::store::Error;
 use crate::store::aggregates::ReplaceAggregates;
@@ -50,23 +51,32 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
 /// `PUT .../aggregates`
 pub(super) async fn replace(call: Call) -> Result<Reply, Problem> {
     let Target { uuid, generation } = call.target().await?;
-    let schema = REPLACE_BODY.at(call.asked);
-    let (names, seen) = if call.asked.has(AGGREGATES_GENERATION) {
-        let wanted: Wanted = call.body.parse(schema)?;
-        (wanted.aggregates, Some(wanted.resource_provider_generation.0))
-    } else {
-        (call.body.parse(schema)?, None)
-    };
+    let (names, seen) = wanted(&call.body, call.asked)?;
     if seen.is_some_and(|seen| seen != generation) {
         return Err(generation_changed());
     }
-    let aggregates = names.iter().map(|name| spelled(name)).collect::<Result<_, Problem>>()?;
+    let aggregates = all_spelled(&names)?;
     let change = ReplaceAggregates { provider: uuid, seen, aggregates };
     let generation = call.app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(Refusal::ProviderGeneration { .. }) => generation_changed(),
         other => other.into(),
     })?;
     Ok(Reply::json(&View::of(&names, generation, call.asked)).modified(call.now()))
+}
+
+/// What a body says: the aggregates as they are spelled there, and the generation that was seen.
+fn wanted(body: &Body, asked: Microversion) -> Result<(Vec<String>, Option<Generation>), Problem> {
+    let schema = REPLACE_BODY.at(asked);
+    if asked.has(AGGREGATES_GENERATION) {
+        let wanted: Wanted = body.parse(schema)?;
+        Ok((wanted.aggregates, Some(wanted.resource_provider_generation.0)))
+    } else {
+        Ok((body.parse(schema)?, None))
+    }
+}
+
+fn all_spelled(names: &[String]) -> Result<Vec<(Uuid, String)>, Problem> {
+    names.iter().inspect(|_| steps(1)).map(|name| spelled(name)).collect()
 }
 
 /// An aggregate with its spelling. Any number of dashes and braces makes no other UUID, but more than
@@ -100,5 +110,45 @@ impl<'a> View<'a> {
     fn of(aggregates: &'a [String], generation: Generation, asked: Microversion) -> Self {
         let resource_provider_generation = asked.show(AGGREGATES_GENERATION, generation);
         Self { aggregates, resource_provider_generation }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::{View, all_spelled, wanted};
+    use crate::http::placement::body::Body;
+    use crate::http::placement::microversion::{INITIAL, LATEST};
+    use crate::model::effort::grows_evenly;
+
+    /// Bodies of a megabyte, as they should be, with an aggregate named twice at the end, and with
+    /// something else there.
+    #[test]
+    fn reading_aggregates_takes_no_longer_than_the_body() {
+        let uuid = |nth: usize| Uuid::from_u128(nth as u128).to_string();
+        let again = uuid(1);
+        for (last, is_fine) in [(uuid(0), true), (again, false), ("x".to_owned(), false)] {
+            for asked in [INITIAL, LATEST] {
+                let body = |count: usize| {
+                    let mut names: Vec<_> = (1..=count).map(uuid).collect();
+                    names.push(last.clone());
+                    let body = if asked == INITIAL {
+                        json!(names)
+                    } else {
+                        json!({"aggregates": names, "resource_provider_generation": 0})
+                    };
+                    Body(body.to_string().into())
+                };
+                grows_evenly(&last, 26_000, body, |body| {
+                    let read = wanted(body, asked).and_then(|(names, _)| {
+                        all_spelled(&names)?;
+                        Ok(serde_json::to_vec(&View::of(&names, 0, asked)).unwrap())
+                    });
+                    assert_eq!(read.is_ok(), is_fine, "{asked}");
+                });
+            }
+        }
     }
 }

@@ -15,6 +15,7 @@ use super::problem::{Code, Problem};
 use super::reply::Reply;
 use super::resource_providers;
 use super::schema::{Schema, Shape, integer, map, number, object, string};
+use crate::model::effort::steps;
 use crate::model::inventory::Inventory;
 use crate::model::provider::InventoryRow;
 use crate::model::{Generation, Refusal};
@@ -162,20 +163,13 @@ pub(super) async fn replace(call: Call) -> Result<Reply, Problem> {
     let Whole(seen) = wanted.resource_provider_generation;
     check_generation(seen, generation)?;
     let inventories = wanted.inventories();
-    for (class, inventory) in &inventories {
-        check_capacity(class, inventory, uuid, call.asked)
-            .map_err(|why| cannot_update(uuid, &why))?;
-    }
+    check_capacities(&inventories, uuid, call.asked)?;
     let modified = if inventories.is_empty() { None } else { Some(call.now()) };
     let change =
         ReplaceInventories { provider: uuid, seen: Some(seen), inventories: inventories.clone() };
     let committed = call.app.store.commit(change).await;
     let generation = committed.map_err(|error| replace_refused(error, uuid))?;
-    let view = List {
-        resource_provider_generation: generation,
-        inventories: inventories.iter().map(|(class, it)| (class.clone(), View::of(it))).collect(),
-    };
-    Ok(Reply::json(&view).modified(modified))
+    Ok(Reply::json(&List::of(&inventories, generation)).modified(modified))
 }
 
 /// `DELETE .../inventories`
@@ -254,6 +248,19 @@ fn shown_provider<'w>(call: &Call, world: &'w World) -> Result<Provider<'w>, Pro
     })
 }
 
+fn check_capacities(
+    inventories: &[(String, Inventory)],
+    provider: Uuid,
+    asked: Microversion,
+) -> Result<(), Problem> {
+    for (class, inventory) in inventories {
+        steps(1);
+        check_capacity(class, inventory, provider, asked)
+            .map_err(|why| cannot_update(provider, &why))?;
+    }
+    Ok(())
+}
+
 /// Something must be left to give out; from 1.26 nothing may be left, but not less.
 fn check_capacity(
     class: &str,
@@ -313,6 +320,14 @@ struct List {
     inventories: BTreeMap<String, View>,
 }
 
+impl List {
+    fn of(inventories: &[(String, Inventory)], resource_provider_generation: Generation) -> Self {
+        let named = inventories.iter().inspect(|_| steps(1));
+        let inventories = named.map(|(class, it)| (class.clone(), View::of(it))).collect();
+        Self { resource_provider_generation, inventories }
+    }
+}
+
 #[derive(Serialize)]
 struct One {
     #[serde(flatten)]
@@ -337,5 +352,44 @@ impl View {
         let &Inventory { total, reserved, min_unit, max_unit, step_size, allocation_ratio } =
             inventory;
         Self { total, reserved, min_unit, max_unit, step_size, allocation_ratio }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::{All, List, REPLACE_BODY, check_capacities};
+    use crate::http::placement::body::Body;
+    use crate::http::placement::microversion::LATEST;
+    use crate::model::effort::grows_evenly;
+
+    /// Bodies of a megabyte, as they should be and with a fault at the end: of the schema, or an
+    /// inventory that has nothing to give.
+    #[test]
+    fn reading_inventories_takes_no_longer_than_the_body() {
+        for (last, is_fine) in [
+            (r#"{"total": 1}"#, true),
+            (r#"{"total": 0}"#, false),
+            (r#"{"total": 1, "reserved": 2}"#, false),
+        ] {
+            let body = |count: usize| {
+                let mut members: Vec<_> =
+                    (1..count).map(|nth| format!(r#""CUSTOM_{nth}":{{"total":1}}"#)).collect();
+                members.push(format!(r#""VCPU":{last}"#));
+                let members = members.join(",");
+                let text =
+                    format!(r#"{{"resource_provider_generation":0,"inventories":{{{members}}}}}"#);
+                Body(text.into())
+            };
+            grows_evenly(last, 36_000, body, |body| {
+                let all = body.parse::<All>(&REPLACE_BODY).map(All::inventories);
+                let read = all.and_then(|all| {
+                    check_capacities(&all, Uuid::nil(), LATEST)?;
+                    Ok(serde_json::to_vec(&List::of(&all, 0)).unwrap())
+                });
+                assert_eq!(read.is_ok(), is_fine);
+            });
+        }
     }
 }

@@ -5,17 +5,19 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::allocations::{claim_refused, request};
-use super::body::{Ordered, Whole};
+use super::body::{Body, Ordered, Whole};
 use super::call::{Call, no_provider};
 use super::inventories::{self, All};
-use super::microversion::Ladder;
+use super::microversion::{Ladder, Microversion};
 use super::names::UUID;
 use super::problem::{Code, Problem};
 use super::reply::Reply;
 use super::schema::{Schema, map, object};
 use super::spelling::dashed_uuid;
+use crate::http::app::Options;
 use crate::model::Refusal;
 use crate::model::claim::Reshaping;
+use crate::model::effort::steps;
 use crate::store::Error;
 use crate::store::allocations::Reshape;
 
@@ -39,17 +41,23 @@ struct Wanted {
 
 /// `POST /reshaper`
 pub(super) async fn reshape(call: Call) -> Result<Reply, Problem> {
-    let wanted: Wanted = call.body.parse(BODY.at(call.asked))?;
+    let wanted = wanted(&call.body, call.asked, &call.app.options)?;
+    call.app.store.commit(wanted).await.map_err(refused)?;
+    Ok(Reply::no_content())
+}
+
+/// What a body says.
+fn wanted(body: &Body, asked: Microversion, options: &Options) -> Result<Reshape, Problem> {
+    let wanted: Wanted = body.parse(BODY.at(asked))?;
     let mut inventories = Vec::with_capacity(wanted.inventories.0.len());
     for (text, all) in wanted.inventories.0 {
+        steps(1);
         let provider = dashed_uuid(&text).ok_or_else(|| not_found(&text))?;
         let Whole(seen) = all.resource_provider_generation;
         inventories.push(Reshaping { provider, seen, inventories: all.inventories() });
     }
-    let claims = request::claims(wanted.allocations, call.asked, &call.app.options)?;
-    let committed = call.app.store.commit(Reshape { inventories, claims }).await;
-    committed.map_err(refused)?;
-    Ok(Reply::no_content())
+    let claims = request::claims(wanted.allocations, asked, options)?;
+    Ok(Reshape { inventories, claims })
 }
 
 fn not_found(provider: &str) -> Problem {
@@ -76,5 +84,64 @@ fn refused(error: Error) -> Problem {
         }
         Error::Refused(why) => claim_refused(why),
         other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::wanted;
+    use crate::http::app::Options;
+    use crate::http::placement::body::Body;
+    use crate::http::placement::microversion::LATEST;
+    use crate::model::effort::grows_evenly;
+
+    /// Bodies of a megabyte, as they should be and with a fault at the end: many providers, many
+    /// inventories of one, and many consumers.
+    #[test]
+    fn reading_a_reshaping_takes_no_longer_than_the_body() {
+        let options = Options::default();
+        let uuid = |nth: usize| Uuid::from_u128(nth as u128);
+        let provider = |nth: usize, stocks: &str| {
+            let uuid = uuid(nth);
+            format!(r#""{uuid}":{{"resource_provider_generation":0,"inventories":{{{stocks}}}}}"#)
+        };
+        let consumer = |nth: usize| {
+            let (consumer, provider) = (uuid(1_000_000 + nth), uuid(nth));
+            format!(
+                r#""{consumer}":{{"allocations":{{"{provider}":{{"resources":{{"VCPU":1}}}}}},
+                   "project_id":"p","user_id":"u","consumer_generation":1,"consumer_type":"T"}}"#
+            )
+        };
+        let body = |inventories: &str, consumers: &str| -> Body {
+            let text =
+                format!(r#"{{"inventories":{{{inventories}}},"allocations":{{{consumers}}}}}"#);
+            Body(text.into())
+        };
+        let joined = |count: usize, one: &dyn Fn(usize) -> String| {
+            (0..count).map(one).collect::<Vec<_>>().join(",")
+        };
+        for total in [1, 0] {
+            let stock = |nth: usize, count: usize| {
+                let total = if nth + 1 == count { total } else { 1 };
+                format!(r#""CUSTOM_{nth}":{{"total":{total}}}"#)
+            };
+            let run = |body: &Body| {
+                assert_eq!(wanted(body, LATEST, &options).is_ok(), total == 1);
+            };
+            let of_providers = |count: usize| {
+                body(&joined(count, &|nth| provider(nth, &stock(nth, count))), &consumer(0))
+            };
+            grows_evenly("providers", 8000, of_providers, run);
+            let of_stocks = |count: usize| {
+                let stocks = joined(count, &|nth| stock(nth, count));
+                body(&provider(0, &stocks), &consumer(0))
+            };
+            grows_evenly("stocks", 36_000, of_stocks, run);
+            let of_consumers =
+                |count: usize| body(&provider(0, &stock(0, 1)), &joined(count, &consumer));
+            grows_evenly("consumers", 4800, of_consumers, run);
+        }
     }
 }

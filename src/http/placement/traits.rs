@@ -252,3 +252,30 @@ impl<'w> View<'w> {
         Self { traits, resource_provider_generation: generation }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{REPLACE_BODY, Wanted};
+    use crate::http::placement::body::Body;
+    use crate::model::effort::grows_evenly;
+
+    /// Bodies of a megabyte, as they should be and with a fault at the end. What exists of them is
+    /// looked up in the store.
+    #[test]
+    fn reading_traits_takes_no_longer_than_the_body() {
+        for (last, is_fine) in [(json!("CUSTOM_Z"), true), (json!(""), false), (json!(1), false)] {
+            let body = |count: usize| {
+                let mut names: Vec<_> =
+                    (1..count).map(|nth| json!(format!("CUSTOM_{nth}"))).collect();
+                names.push(last.clone());
+                let body = json!({"traits": names, "resource_provider_generation": 0});
+                Body(body.to_string().into())
+            };
+            grows_evenly(&last.to_string(), 64_000, body, |body| {
+                assert_eq!(body.parse::<Wanted>(&REPLACE_BODY).is_ok(), is_fine);
+            });
+        }
+    }
+}
