@@ -16,6 +16,9 @@ use crate::model::ClassId;
 use crate::search::{Candidate, Next, Request, Search, Surveyed};
 use crate::world::{Provider, World};
 
+/// So much is looked at without a pause, in steps of the search and inventories for summaries: a few
+/// milliseconds' work. Candidates may be rare, and what is looked at for summaries may not be shown.
+const WORK_AT_ONCE: u64 = 200_000;
 /// A step of a search for more parts than this is too large for a thread that serves requests.
 const PARTS_MAX: usize = 32;
 
@@ -27,7 +30,7 @@ pub(super) struct Shape {
     mappings: bool,
     traits: bool,
     family: bool,
-    /// The classes that summaries show; `None`: all.
+    /// The classes that summaries show, in their order; `None`: all.
     classes: Option<Vec<ClassId>>,
 }
 
@@ -57,6 +60,8 @@ pub(super) struct Writing {
     text: Text,
     /// How many candidates there were.
     candidates: usize,
+    /// How many inventories were looked at for summaries.
+    looked_at: u64,
     stage: Stage,
 }
 
@@ -75,7 +80,8 @@ enum Stage {
 pub(super) enum Stopped {
     /// There is enough to send.
     Full,
-    /// The search wants to know whether anybody still waits.
+    /// Much has been looked at: whoever writes on may want to know whether anybody still waits, and
+    /// to let others come to their turns.
     Paused,
     /// All is written.
     Done,
@@ -87,12 +93,18 @@ impl Writing {
         let mut text = Text::with_room(room);
         text.push("{\"allocation_requests\":[");
         let world = Arc::clone(search.world());
-        Self { world, search, shape, text, candidates: 0, stage: Stage::Candidates }
+        let stage = Stage::Candidates;
+        Self { world, search, shape, text, candidates: 0, looked_at: 0, stage }
     }
 
     /// Whether a step of the search may take longer than a thread that serves requests has time for.
     pub(super) fn is_large(&self) -> bool {
         self.search.parts() > PARTS_MAX
+    }
+
+    /// What was done so far, in steps.
+    fn work(&self) -> u64 {
+        self.search.steps() + self.looked_at
     }
 
     /// How many candidates there were so far.
@@ -112,12 +124,16 @@ impl Writing {
 
     /// Writes on until there are that many bytes to take, or another reason to stop.
     pub(super) fn write(&mut self, enough: usize) -> Stopped {
+        let most = self.work() + WORK_AT_ONCE;
         let mut last = loop {
             if let Stage::Summaries(last) = self.stage {
                 break last;
             }
             if self.text.len() >= enough {
                 return Stopped::Full;
+            }
+            if self.work() >= most {
+                return Stopped::Paused;
             }
             if self.stage == Stage::Survey {
                 if self.search.survey() == Surveyed::Paused {
@@ -139,15 +155,18 @@ impl Writing {
                 Next::Exhausted => self.stage = Stage::Survey,
             }
         };
+        // As `work` has it, while the search is lent out.
+        let steps = self.search.steps();
         for provider in self.search.summarised_after(last) {
-            if self.text.len() >= enough {
+            let is_full = self.text.len() >= enough;
+            if is_full || steps + self.looked_at >= most {
                 self.stage = Stage::Summaries(last);
-                return Stopped::Full;
+                return if is_full { Stopped::Full } else { Stopped::Paused };
             }
             if last.is_some() {
                 self.text.push(",");
             }
-            self.text.summary(&provider, &self.shape, &self.world);
+            self.looked_at += self.text.summary(&provider, &self.shape, &self.world);
             last = Some(provider.slot());
         }
         self.text.push("}}");
@@ -199,12 +218,15 @@ impl Text {
         self.push("}");
     }
 
-    fn summary(&mut self, provider: &Provider<'_>, shape: &Shape, world: &World) {
+    /// Says how many inventories were looked at.
+    fn summary(&mut self, provider: &Provider<'_>, shape: &Shape, world: &World) -> u64 {
+        let mut looked_at = 0;
         self.uuid(provider.uuid());
         self.push(":{\"resources\":{");
         let classes = shape.classes.as_ref();
-        let shown = |class| classes.is_none_or(|classes| classes.contains(&class));
-        let inventories = provider.inventories().filter(|row| shown(row.class));
+        let shown = |class| classes.is_none_or(|sorted| sorted.binary_search(&class).is_ok());
+        let inventories = provider.inventories().inspect(|_| looked_at += 1);
+        let inventories = inventories.filter(|row| shown(row.class));
         for (number, row) in inventories.enumerate() {
             if number > 0 {
                 self.push(",");
@@ -226,6 +248,7 @@ impl Text {
             self.uuid(provider.root().uuid());
         }
         self.push("}");
+        looked_at
     }
 }
 

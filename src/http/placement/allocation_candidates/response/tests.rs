@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use uuid::{Uuid, uuid};
 
-use super::{Shape, Stopped, Writing};
+use super::{Shape, Stopped, WORK_AT_ONCE, Writing};
 use crate::http::placement::microversion::{
     ALLOCATION_CANDIDATES, ALLOCATIONS_BY_PROVIDER, LATEST, Microversion, NESTED_CANDIDATES,
     REQUIRED_TRAITS, SUMMARIES_SHOW_ALL_CLASSES,
@@ -219,4 +219,49 @@ fn parts_may_end_anywhere() {
             assert_eq!(text, whole, "{enough}");
         }
     }
+}
+
+/// How much is done between two pauses while an answer is written however long it gets, and how many
+/// pauses there are.
+fn work_between_pauses(mut writing: Writing) -> (u64, usize) {
+    let (mut longest, mut pauses) = (0, 0);
+    loop {
+        let before = writing.work();
+        let stopped = writing.write(usize::MAX);
+        longest = longest.max(writing.work() - before);
+        match stopped {
+            Stopped::Paused => pauses += 1,
+            Stopped::Done => return (longest, pauses),
+            Stopped::Full => panic!("there is room for all"),
+        }
+    }
+}
+
+/// However little of what is looked at is written.
+#[test]
+fn an_answer_is_not_written_for_long_without_a_pause() {
+    // Beyond the bound no more is begun than one step of a search, or one summary.
+    let most = WORK_AT_ONCE + 50_000 + 200;
+    let trees = |count: i64, stocked: i32| {
+        let classes = (0..=stocked).map(|nth| (ClassId(nth), name(&format!("CUSTOM_{nth}"))));
+        let catalogue = Catalogue { classes: classes.collect(), traits: [].into() };
+        let rows = (1..=count).map(|nth| {
+            let uuid = Uuid::from_u128(u128::from(nth.unsigned_abs()));
+            let is_root = nth % 2 == 1;
+            let classes = if is_root { 0..1 } else { 1..stocked + 1 };
+            let inventories = classes.map(|class| inventory(class, 5, 2)).collect();
+            let parent = (!is_root).then_some(nth - 1);
+            ProviderRow { inventories, ..provider(nth, uuid, parent) }
+        });
+        Arc::new(World::build(catalogue, rows.collect()))
+    };
+    let asked = request(LATEST, &[("CUSTOM_0", 1), ("CUSTOM_1", 1)]);
+    let (longest, pauses) = work_between_pauses(writing(LATEST, &asked, trees(40_000, 1)));
+    assert!(longest <= most && pauses > 0, "candidates: {longest} steps, {pauses} pauses");
+
+    // Of a hundred classes one is shown.
+    let asked = request(NESTED_CANDIDATES, &[("CUSTOM_0", 1), ("CUSTOM_1", 1)]);
+    let found = writing(REQUIRED_TRAITS, &asked, trees(8000, 100));
+    let (longest, pauses) = work_between_pauses(found);
+    assert!(longest <= most && pauses > 0, "summaries: {longest} steps, {pauses} pauses");
 }
