@@ -252,8 +252,10 @@ impl Page {
         let indent = place.indent + outermost;
         let room = WIDTH.saturating_sub(indent);
         let pieces = pieces(text, room, room.saturating_sub(place.allowance + outermost));
-        if let [whole] = &pieces[..] {
-            return self.0.push(whole);
+        match &pieces[..] {
+            [] => return self.0.push(&text_repr(text)),
+            [whole] => return self.0.push(whole),
+            _ => {}
         }
         if outermost == 1 {
             self.0.push("(");

@@ -185,7 +185,7 @@ async fn r3_usages_are_told_by_consumer_type() {
     let wants = [(host, "VCPU", 1), (host, "MEMORY_MB", 10)];
     berth.claim(Uuid::new_v4(), None, &wants).await.expect(204);
     berth.claim(Uuid::new_v4(), None, &wants).await.expect(204);
-    let old = json!({"allocations": {host.0.to_string(): {"resources": {"VCPU": 1}}},
+    let old = json!({"allocations": {(host.0.to_string()): {"resources": {"VCPU": 1}}},
                      "project_id": "project", "user_id": "user"});
     let path = format!("/allocations/{}", Uuid::new_v4());
     berth.at("1.12").put(&path, old).await.expect(204);
@@ -285,6 +285,22 @@ async fn t1_all_unknown_traits_are_told() {
     let path = "/resource_providers?required=CUSTOM_B,CUSTOM_A";
     let refused = berth.get(path).await.expect(400);
     assert!(refused.text().contains("No such trait(s): CUSTOM_A, CUSTOM_B."), "{}", refused.text());
+}
+
+#[tokio::test]
+async fn t3_a_whole_number_is_told_without_a_point() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    let body = json!({
+        "allocations": {(host.0.to_string()): {"resources": {"VCPU": 1}}},
+        "project_id": "project",
+        "user_id": "user",
+        "consumer_generation": 8.0,
+        "consumer_type": "INSTANCE",
+    });
+    let path = format!("/allocations/{}", Uuid::new_v4());
+    let refused = berth.put(&path, body).await.expect(409);
+    assert!(refused.text().contains("expected null but got 8  "), "{}", refused.text());
 }
 
 #[tokio::test]

@@ -12,6 +12,8 @@ from exchange import Answer, Request
 UNKNOWN_TRAITS = re.compile(r"No such trait\(s\): (.*)\.")
 SEVERAL_TRAITS = re.compile(r"No such trait ([A-Z0-9_]+(?:, [A-Z0-9_]+)+)")
 CLASS = re.compile(r"[A-Z0-9_]+")
+POINT = re.compile(r"\b(\d+)\.0\b")
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 GROUP = re.compile(r"^resources(.*)$")
 
 
@@ -118,4 +120,19 @@ def l1(request: Request, reference: Answer, berth: Answer) -> bool:
     )
 
 
-RULES = [a1, b14, d1, d2, d4, d5, d8, l1, r4, t1, t2]
+def t3(request: Request, reference: Answer, berth: Answer) -> bool:
+    """A whole number is told without a point."""
+    same = reference.status == berth.status
+    told = POINT.sub(r"\1", reference.detail())
+    return same and told == berth.detail() and told != reference.detail()
+
+
+def u1(request: Request, reference: Answer, berth: Answer) -> bool:
+    """Aggregates that are spelled otherwise are found, too."""
+    named = [value for name, value in request.query if name.startswith("member_of")]
+    ids = [name.removeprefix("!").removeprefix("in:") for it in named for name in it.split(",")]
+    listed = reference.status == berth.status == 200
+    return listed and any(not UUID.fullmatch(name) for name in ids)
+
+
+RULES = [a1, b14, d1, d2, d4, d5, d8, l1, r4, t1, t2, t3, u1]

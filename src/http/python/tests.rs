@@ -73,6 +73,12 @@ fn a_wide_text_is_broken_after_blanks_and_line_ends() {
 }
 
 #[test]
+fn an_empty_text_is_shown_however_little_room_there_is() {
+    let name = "x".repeat(90);
+    laid_out(&json!({"a": 1, &name: ""}), &["{'a': 1,", &format!(" '{name}': ''}}")]);
+}
+
+#[test]
 fn a_word_that_is_too_wide_stays_whole() {
     let word = "x".repeat(80);
     laid_out(&json!([word]), &[&format!("['{word}']")]);
