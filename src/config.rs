@@ -125,7 +125,7 @@ pub struct Config {
           default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub allow_noauth: bool,
 
-    /// Database connections for single changes and consumer reads. Each replica uses three more.
+    /// Database connections for single changes and consumer reads. Each replica uses four more.
     #[arg(long, env = "BERTH_DATABASE_CONNECTIONS", default_value = "10", value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub database_connections: u32,

@@ -23,7 +23,7 @@ use crate::store::embedded::Embedded;
 use crate::store::planner::flavors::SetFlavors;
 use crate::store::primary;
 use crate::store::schema::{self, Status};
-use crate::store::{Opening, Store};
+use crate::store::{Opening, Pruning, Store};
 use crate::telemetry::Logs;
 use crate::{descriptors, stop};
 
@@ -269,6 +269,7 @@ async fn serve_on(
         connections: config.database_connections,
         report_only,
         lease: config.primary_lease,
+        pruning: Pruning::default(),
     };
     let store = Store::open(opening).await;
     let store = store.map_err(|error| Failure(error.to_string()))?;

@@ -48,9 +48,10 @@ const TRY_AGAIN: [&str; 5] = ["40001", "40P01", "57P01", "57P02", "25P03"];
 
 /// SQLSTATEs and classes of a server that cannot serve now: connection trouble, no resources,
 /// starting up, time-outs, read-only (a standby, or a full disk), a database that is closed or
-/// gone, and a password that no longer holds.
-const AWAY: [&str; 10] =
-    ["08", "28", "3D000", "53", "55000", "57014", "57P03", "57P05", "58", "25006"];
+/// gone, a password that no longer holds, and tables or keys that a restore has not made yet.
+const AWAY: [&str; 12] = [
+    "08", "28", "3D000", "42P01", "42P10", "53", "55000", "57014", "57P03", "57P05", "58", "25006",
+];
 
 /// SQLSTATE of a lock that was not to be had in time.
 const LOCKED: &str = "55P03";

@@ -8,6 +8,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -16,8 +17,8 @@ use sqlx::PgConnection;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
-use uuid::Uuid;
 
+use super::epoch;
 use super::error::{Error, Result};
 use super::plans::{self, Plans};
 use super::primary::{Primary, READ_MAX, Term};
@@ -37,8 +38,6 @@ const REFRESH_MAX: Duration = Duration::from_secs(2);
 const REFRESH_LONGEST: Duration = Duration::from_secs(30);
 /// An idle replica refreshes this often, so that the log is never cut off before it has read it.
 const IDLE: Duration = Duration::from_secs(1);
-/// Log rows are kept at least this long, and cut off about this often.
-const PRUNE_EVERY: Duration = Duration::from_mins(1);
 /// A change of more providers than this is read again from scratch.
 const RELOAD_ABOVE: usize = 20_000;
 /// Up to this many changed keys are worked in on the spot.
@@ -49,26 +48,48 @@ const WAITING_MAX: usize = 65_536;
 /// Whoever waits for a refresh is told the term in which it was made.
 type Waiter = oneshot::Sender<Result<Arc<Term>>>;
 
+/// How often everything has been read. Whoever remembers keys of rows forgets them when it has moved:
+/// the database may have been set back.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reloads(Arc<AtomicU64>);
+
+impl Reloads {
+    pub(super) fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A replica's view of all providers, and the way to have it brought up to date.
 #[derive(Clone, Debug)]
 pub(super) struct Feed {
     world: Arc<ArcSwap<World>>,
     waiters: mpsc::Sender<Waiter>,
     primary: Primary,
+    reloads: Reloads,
 }
 
 impl Feed {
     /// Loads the world and starts keeping it current.
     pub(super) async fn start(primary: Primary) -> Result<Self> {
         let plans = Plans::new();
-        let reader_primary = primary.clone();
-        let mut reader =
-            Reader { primary: reader_primary, conn: None, plans, seen: None, prune: None };
+        let reloads = Reloads::default();
+        let mut reader = Reader {
+            primary: primary.clone(),
+            conn: None,
+            plans,
+            seen: None,
+            reloads: reloads.clone(),
+        };
         let world = Arc::new(ArcSwap::from_pointee(World::default()));
         reader.refresh(&world).await?;
         let (waiters, queue) = mpsc::channel(WAITING_MAX);
         tokio::spawn(reader.run(Arc::clone(&world), queue));
-        Ok(Self { world, waiters, primary })
+        Ok(Self { world, waiters, primary, reloads })
+    }
+
+    /// How often everything has been read.
+    pub(super) fn reloads(&self) -> Reloads {
+        self.reloads.clone()
     }
 
     /// The world as of a moment after this call began.
@@ -96,14 +117,8 @@ impl Feed {
 #[derive(Clone, Debug)]
 struct Seen {
     snapshot: String,
-    epoch: Uuid,
-}
-
-/// A snapshot old enough to cut the log off at, once it is old enough.
-#[derive(Debug)]
-struct Prune {
-    snapshot: String,
-    taken: Instant,
+    /// Of the database it was taken of.
+    identity: String,
 }
 
 #[derive(Debug)]
@@ -112,7 +127,7 @@ struct Reader {
     conn: Option<(PgConnection, Arc<Term>)>,
     plans: Plans,
     seen: Option<Seen>,
-    prune: Option<Prune>,
+    reloads: Reloads,
 }
 
 impl Reader {
@@ -184,47 +199,30 @@ impl Reader {
         self.plans.renew(conn).await?;
         if let Some(seen) = &self.seen {
             match rows::delta(conn, &seen.snapshot).await? {
-                Delta::Changes { epoch, snapshot, changes, keys }
-                    if epoch == Some(seen.epoch) && keys <= RELOAD_ABOVE =>
+                Delta::Changes { identity, snapshot, changes, keys }
+                    if identity.as_ref() == Some(&seen.identity) && keys <= RELOAD_ABOVE =>
                 {
-                    let epoch = seen.epoch;
+                    let identity = seen.identity.clone();
                     if keys > 0 {
                         let current = world.load_full();
                         world.store(Arc::new(apply(current, changes, keys).await?));
                     }
-                    self.seen = Some(Seen { snapshot, epoch });
-                    if let Err(error) = self.prune_log(conn).await {
-                        tracing::warn!(%error, "cutting the change log off failed");
-                        self.prune = None;
-                    }
+                    self.seen = Some(Seen { snapshot, identity });
                     return Ok(());
                 }
                 Delta::Changes { .. } | Delta::Lost => {}
             }
         }
-        // From here on it is a reload, with a reload's bound if it has to be begun again; and a
-        // snapshot of another epoch is none to cut the log off at.
+        // From here on it is a reload, with a reload's bound if it has to be begun again.
         self.seen = None;
-        self.prune = None;
-        settle_epoch(conn).await?;
+        self.reloads.0.fetch_add(1, Ordering::Relaxed);
+        epoch::settle(conn).await?;
         let started = Instant::now();
         let all = rows::all(conn).await?;
         let loaded = off_thread(move || World::build(all.catalogue, all.providers)).await?;
         tracing::info!(providers = loaded.len(), elapsed = ?started.elapsed(), "loaded the world");
         world.store(Arc::new(loaded));
-        self.seen = Some(Seen { snapshot: all.snapshot, epoch: all.epoch });
-        Ok(())
-    }
-
-    /// Cuts the log off at a snapshot that has become old enough, and remembers a new one.
-    async fn prune_log(&mut self, conn: &mut PgConnection) -> Result<()> {
-        let Some(seen) = &self.seen else { return Ok(()) };
-        match &self.prune {
-            Some(prune) if prune.taken.elapsed() < PRUNE_EVERY => return Ok(()),
-            Some(prune) => rows::prune(conn, &prune.snapshot).await?,
-            None => {}
-        }
-        self.prune = Some(Prune { snapshot: seen.snapshot.clone(), taken: Instant::now() });
+        self.seen = Some(Seen { snapshot: all.snapshot, identity: all.identity });
         Ok(())
     }
 }
@@ -232,30 +230,8 @@ impl Reader {
 async fn connect(primary: &Primary) -> Result<(PgConnection, Arc<Term>)> {
     let settings = |options| waiting(plans::settings(options), FEED_WAIT_MAX);
     let (mut conn, term) = primary.connect(settings).await?;
-    term.during(settle_epoch(&mut conn)).await?;
+    term.during(epoch::settle(&mut conn)).await?;
     Ok((conn, term))
-}
-
-/// Makes sure there is an epoch, and that it is of this cluster: it is gone after a crash of the
-/// server or a fail-over, and foreign after a restore into another one. With a new epoch the log
-/// begins anew: its transaction ids, and the horizon's, may lie ahead of this cluster's.
-async fn settle_epoch(conn: &mut PgConnection) -> Result<()> {
-    sqlx::query!(
-        "with settled as (
-             insert into epoch (id, system_identifier)
-             select gen_random_uuid(), system_identifier from pg_control_system()
-             on conflict (one) do update
-                 set id = excluded.id, system_identifier = excluded.system_identifier
-                 where epoch.system_identifier <> excluded.system_identifier
-             returning id
-         ), cut as (
-             delete from change_log where exists (select from settled)
-         )
-         update change_log_horizon set xid = '0' where exists (select from settled)"
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
 }
 
 async fn apply(current: Arc<World>, changes: Changes, keys: usize) -> Result<World> {

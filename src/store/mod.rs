@@ -14,6 +14,7 @@ pub mod audit;
 pub mod change;
 mod claims;
 pub mod embedded;
+mod epoch;
 pub mod error;
 mod feed;
 pub mod inventories;
@@ -23,6 +24,7 @@ pub mod planner;
 mod plans;
 pub mod primary;
 pub mod providers;
+mod prune;
 pub mod reads;
 pub mod resource_classes;
 mod rows;
@@ -41,10 +43,12 @@ use sqlx::postgres::PgConnectOptions;
 
 pub use change::Change;
 pub use error::{Error, Result};
+pub use prune::Pruning;
 
 use crate::world::World;
 use feed::Feed;
 use primary::Primary;
+use prune::Pruner;
 use turns::Turns;
 use writer::Writer;
 
@@ -73,6 +77,8 @@ pub struct Store {
     feed: Feed,
     writer: Writer,
     turns: Turns,
+    /// Ends with the last clone.
+    _pruner: Pruner,
     report_only: bool,
 }
 
@@ -89,12 +95,15 @@ pub struct Opening {
     /// How long after a heartbeat that was acknowledged by a commit reads are answered; `None`:
     /// always.
     pub lease: Option<Duration>,
+    /// How the change log is cut off.
+    pub pruning: Pruning,
 }
 
 impl Opening {
     /// At one server, with the usual rules.
     pub fn at(host: PgConnectOptions, connections: u32) -> Self {
-        Self { hosts: vec![host], connections, report_only: false, lease: None }
+        let (hosts, pruning) = (vec![host], Pruning::default());
+        Self { hosts, connections, report_only: false, lease: None, pruning }
     }
 }
 
@@ -104,12 +113,13 @@ impl Store {
     /// # Errors
     /// None of the hosts is a primary that can be asked.
     pub async fn open(opening: Opening) -> Result<Self> {
-        let Opening { hosts, connections, report_only, lease } = opening;
+        let Opening { hosts, connections, report_only, lease, pruning } = opening;
         let primary = Primary::start(hosts, connections, lease).await?;
         let feed = Feed::start(primary.clone()).await?;
-        let writer = Writer::start(&primary, report_only);
+        let pruner = Pruner::start(primary.clone(), pruning);
+        let writer = Writer::start(&primary, report_only, &feed.reloads());
         let turns = Turns::new(connections);
-        Ok(Self { primary, feed, writer, turns, report_only })
+        Ok(Self { primary, feed, writer, turns, _pruner: pruner, report_only })
     }
 
     /// The world as of a moment after this call began: what any replica acknowledged before is in

@@ -15,7 +15,8 @@ const ONE_SNAPSHOT: &str = "begin isolation level repeatable read, read only";
 /// Everything, as of one snapshot.
 pub(super) struct All {
     pub(super) snapshot: String,
-    pub(super) epoch: Uuid,
+    /// Of the database; see the view `database_identity`.
+    pub(super) identity: String,
     pub(super) catalogue: Catalogue,
     pub(super) providers: Vec<ProviderRow>,
 }
@@ -26,14 +27,15 @@ pub(super) enum Delta {
     Changes {
         /// The snapshot these rows are of.
         snapshot: String,
-        /// The present epoch; `None` after a crash of the server.
-        epoch: Option<Uuid>,
+        /// The identity of the database; `None` after a crash of the server.
+        identity: Option<String>,
         /// How many keys.
         keys: usize,
         /// Their rows.
         changes: Changes,
     },
-    /// The log no longer reaches back to the snapshot.
+    /// The log no longer reaches back to the snapshot, or the snapshot is of the future: the database
+    /// has been set back.
     Lost,
 }
 
@@ -45,10 +47,14 @@ pub(super) async fn all(conn: &mut PgConnection) -> Result<All> {
         .execute(&mut *tx)
         .await?;
     let now = sqlx::query!(
-        r#"select pg_current_snapshot()::text as "snapshot!", (select id from epoch) as "epoch!""#
+        r#"select pg_current_snapshot()::text as "snapshot!",
+                  (select identity from database_identity) as identity"#
     )
     .fetch_one(&mut *tx)
     .await?;
+    let Some(identity) = now.identity else {
+        return Err(Error::Again("the epoch went meanwhile".to_owned()));
+    };
     let catalogue = catalogue(&mut tx).await?;
     let mut providers = Assembly::default();
     let mut rows = sqlx::query!(
@@ -96,7 +102,7 @@ pub(super) async fn all(conn: &mut PgConnection) -> Result<All> {
     drop(rows);
     memberships(&mut tx, &mut providers).await?;
     tx.commit().await?;
-    Ok(All { snapshot: now.snapshot, epoch: now.epoch, catalogue, providers: providers.rows })
+    Ok(All { snapshot: now.snapshot, identity, catalogue, providers: providers.rows })
 }
 
 /// Reads traits and aggregates of all providers.
@@ -215,7 +221,7 @@ struct Read {
 /// A changed key, once for each inventory the provider has; nulls where there is nothing.
 struct ChangedRow {
     snapshot: String,
-    epoch: Option<Uuid>,
+    identity: Option<String>,
     lost: bool,
     keys: i32,
     key: Option<i64>,
@@ -293,7 +299,7 @@ async fn changed_providers(conn: &mut PgConnection, since: &str) -> Result<Read>
     if head.lost {
         return Ok(Read { known: Delta::Lost, names_changed: false });
     }
-    let (snapshot, epoch) = (head.snapshot.clone(), head.epoch);
+    let (snapshot, identity) = (head.snapshot.clone(), head.identity.clone());
     let keys = usize::try_from(head.keys)
         .map_err(|_| Error::bug(format!("{} providers have changed", head.keys)))?;
     let names_changed = head.key == Some(CATALOGUE);
@@ -314,9 +320,14 @@ async fn changed_providers(conn: &mut PgConnection, since: &str) -> Result<Read>
         }
     }
     let changes = Changes { catalogue: None, providers };
-    Ok(Read { known: Delta::Changes { snapshot, epoch, keys, changes }, names_changed })
+    Ok(Read { known: Delta::Changes { snapshot, identity, keys, changes }, names_changed })
 }
 
+/// What the snapshot has not seen is what was under way in it and what has begun since. Both are looked
+/// up in the index, so a refresh costs what is new, however far back a transaction that somebody has
+/// left open keeps xmin. Above the present snapshot there are only rows of another cluster, which a
+/// restore has brought.
+///
 /// The keys are made one array before anything is joined to them, which keeps the plan to index
 /// look-ups.
 async fn changed_rows(conn: &mut PgConnection, since: &str) -> Result<Vec<ChangedRow>> {
@@ -324,14 +335,25 @@ async fn changed_rows(conn: &mut PgConnection, since: &str) -> Result<Vec<Change
         ChangedRow,
         r#"with dirty as materialized (
                select coalesce(array_agg(distinct key), '{}') as keys
-               from change_log, unnest(providers) as key
-               where xid >= pg_snapshot_xmin($1::text::pg_snapshot)
-                 and not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)
+               from (
+                   select providers from change_log
+                   where xid = any(array(select pg_snapshot_xip($1::text::pg_snapshot)))
+                   union all
+                   select providers from change_log
+                   where xid >= pg_snapshot_xmax($1::text::pg_snapshot)
+                     and xid < pg_snapshot_xmax(pg_current_snapshot())
+               ) as unseen, unnest(providers) as key
            )
            select pg_current_snapshot()::text as "snapshot!",
-                  (select id from epoch) as epoch,
-                  (select xid > pg_snapshot_xmin($1::text::pg_snapshot) from change_log_horizon)
-                      as "lost!",
+                  (select identity from database_identity) as identity,
+                  (select pg_snapshot_xmax(cut) > pg_snapshot_xmax($1::text::pg_snapshot)
+                          or exists (select from pg_snapshot_xip($1::text::pg_snapshot) as xid
+                                     where pg_visible_in_snapshot(xid, cut))
+                          or xid > pg_snapshot_xmax(cut)
+                             and xid > pg_snapshot_xmin($1::text::pg_snapshot)
+                          or pg_snapshot_xmax(pg_current_snapshot())
+                             < pg_snapshot_xmax($1::text::pg_snapshot)
+                   from change_log_horizon) as "lost!",
                   cardinality(dirty.keys) as "keys!", key,
                   p.uuid as "uuid?", p.name as "name?", p.generation as "generation?",
                   p.parent_id as "parent_id?", p.root_id as "root_id?",
@@ -357,19 +379,4 @@ async fn changed_rows(conn: &mut PgConnection, since: &str) -> Result<Vec<Change
     .fetch_all(conn)
     .await?;
     Ok(rows)
-}
-
-/// Cuts the log off below an old snapshot. Whoever is further behind reads everything again.
-pub(super) async fn prune(conn: &mut PgConnection, snapshot: &str) -> Result<()> {
-    sqlx::query!(
-        "with moved as (
-             update change_log_horizon set xid = pg_snapshot_xmin($1::text::pg_snapshot)
-             where xid < pg_snapshot_xmin($1::text::pg_snapshot) returning xid
-         )
-         delete from change_log using moved where change_log.xid < moved.xid",
-        snapshot
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
 }

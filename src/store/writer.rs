@@ -23,6 +23,7 @@ use uuid::Uuid;
 use super::WRITE_MAX;
 use super::allocations::ConsumerClaim;
 use super::error::{Error, Result};
+use super::feed::Reloads;
 use super::locks::HELD_MAX;
 use super::primary::Primary;
 use aside::{Lane, Lot};
@@ -91,9 +92,9 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the tasks.
-    pub(super) fn start(primary: &Primary, report_only: bool) -> Self {
+    pub(super) fn start(primary: &Primary, report_only: bool, reloads: &Reloads) -> Self {
         let (jobs, queue) = mpsc::channel(WAITING_MAX);
-        let desk = || Desk::new(primary.clone(), report_only);
+        let desk = || Desk::new(primary.clone(), report_only, reloads.clone());
         let (lot, lane) = Lot::new(desk());
         tokio::spawn(lot.run());
         tokio::spawn(run(desk(), queue, lane));

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use berth::http::app::Options;
-use berth::store::{Opening, Store};
+use berth::store::{Opening, Pruning, Store};
 use futures_util::future::join_all;
 use serde_json::json;
 use sqlx::Connection;
@@ -27,7 +27,8 @@ async fn replica(ports: &[u16]) -> Berth {
 
 async fn leased(ports: &[u16], lease: Option<Duration>) -> Berth {
     let hosts = ports.iter().map(|port| at(*port)).collect();
-    let opening = Opening { hosts, connections: CONNECTIONS, report_only: false, lease };
+    let pruning = Pruning::default();
+    let opening = Opening { hosts, connections: CONNECTIONS, report_only: false, lease, pruning };
     Berth::opened(opening, Options::default()).await
 }
 

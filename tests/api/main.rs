@@ -9,6 +9,7 @@
 
 mod bad_input;
 mod candidates;
+mod change_log;
 mod concurrency;
 mod configuration;
 mod cors;
@@ -26,6 +27,7 @@ mod listeners;
 mod microversions;
 mod policy;
 mod proxies;
+mod restores;
 mod samples;
 mod schema;
 mod service;

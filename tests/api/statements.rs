@@ -21,7 +21,8 @@ use crate::support::app::Berth;
 const REFRESH: &str = "with dirty as materialized";
 /// What only cutting the log off says, settling the epoch, forgetting plans, and asking a server who
 /// it is: a replica does so once in a while.
-const HOUSEKEEPING: [&str; 3] = ["update change_log_horizon", "discard plans", "pg_walfile_name"];
+const HOUSEKEEPING: [&str; 4] =
+    ["change_log_pruning", "from epoch", "discard plans", "pg_walfile_name"];
 /// What only the note for other replicas says.
 const NOTE: &str = "insert into change_log";
 const COMMIT: &str = "COMMIT";

@@ -334,12 +334,14 @@ mod tests {
     use uuid::Uuid;
 
     use super::{Held, Job, Lot, Waiting};
+    use crate::store::feed::Reloads;
     use crate::store::primary::Primary;
     use crate::store::writer::desk::Desk;
 
     #[test]
     fn a_job_is_not_tried_alone_beside_an_earlier_one_of_its_consumer() {
-        let (mut lot, _lane) = Lot::new(Desk::new(Primary::unknown(), false));
+        let desk = Desk::new(Primary::unknown(), false, Reloads::default());
+        let (mut lot, _lane) = Lot::new(desk);
         let consumer = Uuid::new_v4();
         for _ in 0..2 {
             let (answer, _) = oneshot::channel();

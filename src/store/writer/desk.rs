@@ -20,6 +20,7 @@ use crate::model::claim::{Request, judge};
 use crate::store::change::{ATTEMPTS_MAX, Change, Tx, pause, transact};
 use crate::store::claims::{self, Moves, Needs};
 use crate::store::error::{Error, Result};
+use crate::store::feed::Reloads;
 use crate::store::owners::{Added, Newcomers, Owners};
 use crate::store::planner::Arrivals;
 use crate::store::plans::{self, Plans};
@@ -117,13 +118,24 @@ pub(super) struct Desk {
     unsettled: JoinSet<()>,
     plans: Plans,
     owners: Owners,
+    reloads: Reloads,
+    /// How many there were when the first of `owners` was remembered.
+    reloads_before: u64,
 }
 
 impl Desk {
     /// A desk that connects when it has something to write.
-    pub(super) fn new(primary: Primary, report_only: bool) -> Self {
-        let (plans, owners, unsettled) = (Plans::new(), Owners::default(), JoinSet::new());
-        Self { primary, report_only, conn: None, unsettled, plans, owners }
+    pub(super) fn new(primary: Primary, report_only: bool, reloads: Reloads) -> Self {
+        Self {
+            primary,
+            report_only,
+            conn: None,
+            unsettled: JoinSet::new(),
+            plans: Plans::new(),
+            owners: Owners::default(),
+            reloads_before: reloads.count(),
+            reloads,
+        }
     }
 
     /// Gives the connection back.
@@ -252,6 +264,12 @@ impl Desk {
     /// Connects, and looks up what the jobs name.
     async fn prepare(&mut self, jobs: &[&Job]) -> Result<Batch> {
         self.conn().await?;
+        let reloads = self.reloads.count();
+        if reloads != self.reloads_before {
+            // Behind the same connection, too: a dump may have been restored.
+            self.owners = Owners::default();
+            self.reloads_before = reloads;
+        }
         let Self { conn: Some((conn, term)), plans, owners, .. } = self else {
             return Err(Error::bug("the claim writer has no connection"));
         };

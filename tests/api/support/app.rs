@@ -6,7 +6,7 @@ use berth::http::app::{App, Options};
 use berth::http::listener::Peer;
 use berth::http::watch::Watch;
 use berth::http::{self, Api};
-use berth::store::{Opening, Store};
+use berth::store::{Opening, Pruning, Store};
 use serde_json::Value;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
@@ -46,6 +46,12 @@ impl Berth {
 
     pub async fn with(database: &PgConnectOptions, options: Options) -> Self {
         Self::opened(Opening::at(database.clone(), 5), options).await
+    }
+
+    /// One that cuts the change log off at this pace.
+    pub async fn pruning(database: &PgConnectOptions, pruning: Pruning) -> Self {
+        let opening = Opening { pruning, ..Opening::at(database.clone(), 5) };
+        Self::opened(opening, Options::default()).await
     }
 
     pub async fn opened(opening: Opening, options: Options) -> Self {

@@ -1,0 +1,282 @@
+//! Cutting the change log off: a task with a connection of its own, so that no read waits for it.
+//!
+//! The log is cut off at a snapshot: once that is older than any replica that refreshes, it is
+//! committed as the horizon, and then the log rows that are visible in it are removed, in small
+//! pieces with pauses between them. A snapshot says exactly which transactions it has seen, so a
+//! transaction that somebody leaves open for long, anywhere in the cluster, keeps nothing from being
+//! removed but its own row.
+//!
+//! All replicas prune, one at a time. How far it has got stands in `change_log_pruning`, so whoever is
+//! next goes on from there, and index entries of removed rows are not walked again while vacuum is
+//! held up. Who finds that another replica has moved it leaves the round to that one; nobody holds a
+//! lock between two statements, so a replica that freezes or goes away holds up nobody.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::PgConnection;
+use sqlx::postgres::PgConnectOptions;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::error::{Error, Result};
+use super::primary::{Primary, Term};
+use super::{FEED_WAIT_MAX, plans, waiting};
+
+/// How long one statement may take, whatever has become of the server. It is longer than the
+/// server's own bound.
+const STATEMENT_MAX: Duration = Duration::from_secs(15);
+
+/// These statements follow the index in its order: to sort, or to make a bitmap, would look at all
+/// that is left of the log for each piece. No commit of them is worth waiting for: who loses one
+/// removes the rows again.
+const SETTINGS: [(&str, &str); 3] =
+    [("synchronous_commit", "off"), ("enable_bitmapscan", "off"), ("enable_sort", "off")];
+
+/// How the change log is cut off.
+#[derive(Clone, Copy, Debug)]
+pub struct Pruning {
+    /// How old the snapshot is at the least at which the log is cut off, and how often that is done. A
+    /// replica that has not refreshed for longer may have to read everything again.
+    pub period: Duration,
+    /// How many rows one statement removes at the most.
+    pub piece: u16,
+    /// The pause after each of them.
+    pub pause: Duration,
+}
+
+impl Default for Pruning {
+    fn default() -> Self {
+        Self { period: Duration::from_mins(1), piece: 5000, pause: Duration::from_millis(50) }
+    }
+}
+
+/// The task that prunes. It ends with the last owner of this.
+#[derive(Clone, Debug)]
+pub(super) struct Pruner {
+    _task: Arc<Task>,
+}
+
+#[derive(Debug)]
+struct Task(JoinHandle<()>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Pruner {
+    /// Starts the task. It connects when it has something to do for the first time.
+    pub(super) fn start(primary: Primary, pruning: Pruning) -> Self {
+        let work = Work { primary, pruning, conn: None, cut: None };
+        Self { _task: Arc::new(Task(tokio::spawn(work.run()))) }
+    }
+}
+
+/// How far the removal has got; snapshots and transaction ids as PostgreSQL writes them.
+#[derive(Debug)]
+struct Progress {
+    /// The present snapshot.
+    now: String,
+    removed: String,
+    cut: String,
+    reached: String,
+    /// Whether there is something left of the round.
+    under_way: bool,
+    /// Whether there are rows that only another cluster can have written.
+    foreign: bool,
+}
+
+struct Work {
+    primary: Primary,
+    pruning: Pruning,
+    conn: Option<(PgConnection, Arc<Term>)>,
+    /// A snapshot of the session at which the log is cut off when it is old enough.
+    cut: Option<String>,
+}
+
+impl Work {
+    async fn run(mut self) {
+        loop {
+            sleep(self.pruning.period).await;
+            if let Err(error) = self.prune().await {
+                tracing::warn!(%error, "pruning the change log failed");
+            }
+        }
+    }
+
+    async fn prune(&mut self) -> Result<()> {
+        let connected = self.conn.take().filter(|(_, term)| !term.is_over());
+        // A snapshot of another session may be of another server.
+        let cut = self.cut.take().filter(|_| connected.is_some());
+        let (mut conn, term) = if let Some(connected) = connected {
+            connected
+        } else {
+            self.primary.connect(settings).await?
+        };
+        let now = term.during(round(&mut conn, self.pruning, cut.as_deref())).await?;
+        self.cut = Some(now);
+        self.conn = Some((conn, term));
+        Ok(())
+    }
+}
+
+fn settings(options: PgConnectOptions) -> PgConnectOptions {
+    waiting(plans::settings(options), FEED_WAIT_MAX).options(SETTINGS)
+}
+
+async fn bounded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let late = |_| Error::Unavailable(format!("no outcome within {STATEMENT_MAX:?}"));
+    timeout(STATEMENT_MAX, work).await.map_err(late)?
+}
+
+/// Ends the round that is under way, or begins one that cuts the log off at the snapshot and ends it,
+/// unless another replica does. Gives a snapshot of the present.
+async fn round(conn: &mut PgConnection, pruning: Pruning, cut: Option<&str>) -> Result<String> {
+    let limit = i64::from(pruning.piece);
+    let mut progress = bounded(read(conn)).await?;
+    while progress.foreign
+        && bounded(remove_foreign(conn, limit)).await? == u64::from(pruning.piece)
+    {
+        sleep(pruning.pause).await;
+    }
+    if let Some(cut) = cut.filter(|_| !progress.under_way) {
+        bounded(begin(conn, cut)).await?;
+        progress = bounded(read(conn)).await?;
+    }
+    if progress.under_way {
+        while bounded(remove_late(conn, &progress, limit)).await? == u64::from(pruning.piece) {
+            sleep(pruning.pause).await;
+        }
+    }
+    while progress.under_way {
+        match bounded(remove_piece(conn, &progress, limit)).await? {
+            Some((reached, under_way)) => progress = Progress { reached, under_way, ..progress },
+            // Another replica is at it.
+            None => break,
+        }
+        sleep(pruning.pause).await;
+    }
+    Ok(progress.now)
+}
+
+async fn read(conn: &mut PgConnection) -> Result<Progress> {
+    let progress = sqlx::query_as!(
+        Progress,
+        r#"select pg_current_snapshot()::text as "now!", removed::text as "removed!",
+                  cut::text as "cut!", reached::text as "reached!",
+                  reached < pg_snapshot_xmax(cut) as "under_way!",
+                  exists (select from change_log
+                          where xid >= pg_snapshot_xmax(pg_current_snapshot())) as "foreign!"
+           from change_log_pruning, change_log_horizon"#
+    );
+    Ok(progress.fetch_one(conn).await?)
+}
+
+/// Removes rows of transactions that this cluster has not begun; a restore has brought them. Tells how
+/// many.
+async fn remove_foreign(conn: &mut PgConnection, limit: i64) -> Result<u64> {
+    let removed = sqlx::query!(
+        "with turn as materialized (
+             select from change_log_pruning for update skip locked
+         ), piece as materialized (
+             select ctid as place from change_log
+             where exists (select from turn) and xid >= pg_snapshot_xmax(pg_current_snapshot())
+             limit $1 for update skip locked
+         )
+         delete from change_log where ctid = any(array(select place from piece))",
+        limit
+    );
+    Ok(removed.execute(conn).await?.rows_affected())
+}
+
+/// Moves the horizon to this snapshot, if the round before has ended and there is something to remove.
+/// A commit of its own: whoever finds rows gone finds the horizon moved.
+async fn begin(conn: &mut PgConnection, cut: &str) -> Result<()> {
+    sqlx::query!(
+        "with turn as materialized (
+             select p.reached, h.cut from change_log_pruning p, change_log_horizon h
+             where p.reached >= pg_snapshot_xmax(h.cut)
+               and pg_snapshot_xmax(h.cut) < pg_snapshot_xmax($1::text::pg_snapshot)
+               and exists (select from change_log l where l.xid >= p.reached
+                           and pg_visible_in_snapshot(l.xid, $1::text::pg_snapshot))
+             for update skip locked
+         ), next as (
+             update change_log_pruning p
+             set removed = turn.cut, reached = greatest(p.reached, pg_snapshot_xmax(turn.cut))
+             from turn
+         )
+         update change_log_horizon h
+         set cut = $1::text::pg_snapshot,
+             xid = greatest(h.xid, pg_snapshot_xmax($1::text::pg_snapshot))
+         from turn",
+        cut
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Removes rows of transactions that were under way in the snapshot of the round before, and have
+/// ended since: they lie below what has been reached. Tells how many.
+async fn remove_late(conn: &mut PgConnection, progress: &Progress, limit: i64) -> Result<u64> {
+    let removed = sqlx::query!(
+        "with turn as materialized (
+             select from change_log_pruning p, change_log_horizon h
+             where p.reached = $1::text::xid8 and p.removed::text = $2 and h.cut::text = $3
+             for update of p skip locked
+         ), piece as materialized (
+             select ctid as place from change_log
+             where exists (select from turn)
+               and xid = any(array(select pg_snapshot_xip($2::text::pg_snapshot)))
+               and pg_visible_in_snapshot(xid, $3::text::pg_snapshot)
+             limit $4 for update skip locked
+         )
+         delete from change_log where ctid = any(array(select place from piece))",
+        progress.reached,
+        progress.removed,
+        progress.cut,
+        limit
+    );
+    Ok(removed.execute(conn).await?.rows_affected())
+}
+
+/// Removes the next rows of the round. Tells how far it has got, and whether there is more; nothing if
+/// another replica has moved it.
+async fn remove_piece(
+    conn: &mut PgConnection,
+    progress: &Progress,
+    limit: i64,
+) -> Result<Option<(String, bool)>> {
+    let moved = sqlx::query!(
+        r#"with turn as materialized (
+             select from change_log_pruning p, change_log_horizon h
+             where p.reached = $1::text::xid8 and p.removed::text = $2 and h.cut::text = $3
+             for update of p skip locked
+         ), piece as materialized (
+             select ctid as place, xid from change_log
+             where exists (select from turn) and xid >= $1::text::xid8
+               and xid < pg_snapshot_xmax($3::text::pg_snapshot)
+               and pg_visible_in_snapshot(xid, $3::text::pg_snapshot)
+             order by xid limit $4 for update skip locked
+         ), gone as (
+             delete from change_log where ctid = any(array(select place from piece))
+         )
+         update change_log_pruning
+         set reached = case when (select count(*) from piece) < $4
+                            then pg_snapshot_xmax($3::text::pg_snapshot)
+                            else (select (array_agg(xid))[$4] from piece) end
+         where exists (select from turn)
+         returning reached::text as "reached!",
+                   reached < pg_snapshot_xmax($3::text::pg_snapshot) as "under_way!""#,
+        progress.reached,
+        progress.removed,
+        progress.cut,
+        limit
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(moved.map(|moved| (moved.reached, moved.under_way)))
+}
