@@ -13,7 +13,7 @@ use berth::health;
 use berth::import::{self, Sources, Wishes};
 use berth::serve::{self, Database, Failure, Parts};
 use berth::store::audit::audit;
-use berth::store::schema::{self, Status};
+use berth::store::schema;
 use berth::{stop, telemetry};
 
 /// Many threads make and drop small things, often on another thread than the one that made them.
@@ -89,16 +89,9 @@ async fn look_after(command: &DbCommand, database: &Database) -> Result<ExitCode
             return Ok(if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) });
         }
     }
-    let (words, code) = match schema::status(&mut conn).await.map_err(told)? {
-        Status::Current => ("the schema is current".to_owned(), ExitCode::SUCCESS),
-        Status::Behind(versions) => (
-            format!("the schema is behind; missing: {versions:?}; run `berth db migrate`"),
-            ExitCode::from(FAULTY),
-        ),
-        Status::Ahead(versions) => (
-            format!("the schema is ahead of this program; unknown: {versions:?}"),
-            ExitCode::from(FAULTY),
-        ),
+    let (words, code) = match schema::status(&mut conn).await.map_err(told)?.hindrance() {
+        None => ("the schema is current".to_owned(), ExitCode::SUCCESS),
+        Some(why) => (why, ExitCode::from(FAULTY)),
     };
     say(std::io::stdout(), &words);
     Ok(code)

@@ -111,15 +111,7 @@ pub async fn settle_schema(database: &Database) -> Result<(), Failure> {
         Status::Current | Status::Behind(_) if database.is_private() => {
             schema::migrate(&mut conn).await.map_err(told)
         }
-        Status::Current => Ok(()),
-        Status::Behind(versions) => Err(Failure(format!(
-            "the database's schema is behind this program (missing: {versions:?}); run \
-             `berth db migrate` with the same --database-url first"
-        ))),
-        Status::Ahead(versions) => Err(Failure(format!(
-            "the database's schema is ahead of this program (unknown: {versions:?}); run the \
-             version of berth that migrated it, or a newer one"
-        ))),
+        other => other.hindrance().map_or(Ok(()), |why| Err(Failure(why))),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The schema's version: bringing it up to date, and refusing one this program does not know.
+//! The schema's version: bringing it up to date, and saying what a database is that this program
+//! cannot use.
 
 use std::collections::BTreeSet;
 
@@ -10,58 +11,209 @@ use super::standard;
 
 static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
 
-/// How the schema in the database relates to the one this program knows.
+/// What a schema consists of: a query for it, and its answer for one that is current. `tools/sqlx`
+/// writes the answer.
+const OBJECTS: &str = include_str!("schema/objects.sql");
+const EXPECTED: &str = include_str!("schema/objects.txt");
+
+/// Objects that are named one by one at the most.
+const NAMED_MAX: usize = 10;
+
+/// A table that only Berth has; and one that only openstack-placement has.
+const OURS: &str = "change_log_horizon";
+const REFERENCE: &str = "resource_providers";
+/// Where SQLAlchemy's programs note their migrations.
+const ALEMBIC: &str = "alembic_version";
+
+/// What a database is to this program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It is the same.
+    /// Its schema is the one this program knows.
     Current,
-    /// These versions have not been applied; all of them: the database is empty.
+    /// These versions have not been applied; all of them: there is nothing of Berth's in it.
     Behind(Vec<i64>),
     /// The database has versions this program does not know: a newer one has migrated it.
     Ahead(Vec<i64>),
+    /// By its versions it is current, but these objects are missing.
+    Incomplete(Vec<String>),
+    /// These versions were made of other text than this program has.
+    Altered(Vec<i64>),
+    /// It is openstack-placement's.
+    Reference,
+    /// It is another program's; what shows that.
+    Foreign(String),
+    /// It keeps texts in this encoding, which is not UTF-8.
+    Encoding(String),
 }
 
-/// What there is to say about the schema.
+impl Status {
+    /// What keeps `berth serve` from using the database, and what to do about it; none if nothing
+    /// does.
+    pub fn hindrance(&self) -> Option<String> {
+        Some(match self {
+            Self::Current => return None,
+            Self::Behind(versions) => format!(
+                "the schema is behind this program; missing: {versions:?}; run `berth db migrate` \
+                 with the same --database-url"
+            ),
+            Self::Ahead(versions) => format!(
+                "the schema is ahead of this program; unknown: {versions:?}; run the version of \
+                 berth that migrated it, or a newer one"
+            ),
+            Self::Incomplete(missing) => format!(
+                "the schema is incomplete: there is no {}; \
+                 restore the database from a backup, and the whole of it",
+                named(missing)
+            ),
+            Self::Altered(versions) => format!(
+                "the migrations {versions:?} were applied from other text than this program has: \
+                 by a build of berth that was never released; use that build, or restore a backup"
+            ),
+            Self::Reference => format!(
+                "this is a database of openstack-placement (it has the table {REFERENCE}), whose \
+                 tables Berth cannot take over; create a database for Berth alone and name it in \
+                 --database-url"
+            ),
+            Self::Foreign(why) => format!(
+                "this is a database of another program: {why}; create a database for Berth alone \
+                 and name it in --database-url"
+            ),
+            Self::Encoding(encoding) => format!(
+                "the database keeps texts in {encoding}, and Berth needs UTF-8; create another one \
+                 with `createdb -E UTF8 -T template0 NAME` and name it in --database-url"
+            ),
+        })
+    }
+}
+
+/// A migration that has been applied.
+#[derive(sqlx::FromRow)]
+struct Applied {
+    version: i64,
+    description: String,
+    checksum: Vec<u8>,
+}
+
+/// What there is to say about the database.
 ///
 /// # Errors
-/// The database cannot be asked.
+/// It cannot be asked.
 pub async fn status(conn: &mut PgConnection) -> Result<Status> {
-    let applied: BTreeSet<i64> = if is_empty(conn).await? {
-        BTreeSet::new()
+    let encoding: String = sqlx::query_scalar("show server_encoding").fetch_one(&mut *conn).await?;
+    if encoding != "UTF8" {
+        return Ok(Status::Encoding(encoding));
+    }
+    if !is_migrated(conn).await? {
+        let found = objects(conn).await?;
+        // Somebody else may have begun to migrate it meanwhile.
+        if !is_migrated(conn).await? {
+            return Ok(unmigrated(&found));
+        }
+    }
+    let applied: Vec<Applied> = sqlx::query_as(
+        "select version, description, checksum from _sqlx_migrations where success
+         order by version",
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    // Read after the versions: what is being migrated has then what they say, or more.
+    Ok(migrated(&applied, &objects(conn).await?))
+}
+
+async fn is_migrated(conn: &mut PgConnection) -> Result<bool> {
+    let is_migrated = sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null");
+    Ok(is_migrated.fetch_one(conn).await?)
+}
+
+async fn objects(conn: &mut PgConnection) -> Result<BTreeSet<String>> {
+    Ok(sqlx::query_scalar(OBJECTS).fetch_all(conn).await?.into_iter().collect())
+}
+
+/// What a database is in which no migrations are noted.
+fn unmigrated(found: &BTreeSet<String>) -> Status {
+    let has = |table: &str| found.contains(&format!("table {table}"));
+    if has(REFERENCE) {
+        return Status::Reference;
+    }
+    if has(OURS) {
+        return Status::Incomplete(vec!["table _sqlx_migrations".to_owned()]);
+    }
+    let in_the_way = |object: &&str| object.starts_with("table ") && found.contains(*object);
+    let in_the_way: Vec<String> = EXPECTED.lines().filter(in_the_way).map(str::to_owned).collect();
+    if has(ALEMBIC) {
+        Status::Foreign(format!("it has the table {ALEMBIC}"))
+    } else if !in_the_way.is_empty() {
+        Status::Foreign(format!("it has the {} already", named(&in_the_way)))
     } else {
-        sqlx::query_scalar("select version from _sqlx_migrations where success")
-            .fetch_all(&mut *conn)
-            .await?
-            .into_iter()
-            .collect()
-    };
+        Status::Behind(MIGRATOR.iter().map(|migration| migration.version).collect())
+    }
+}
+
+/// What a database is in which these migrations are noted.
+fn migrated(applied: &[Applied], found: &BTreeSet<String>) -> Status {
+    let versions: BTreeSet<i64> = applied.iter().map(|it| it.version).collect();
     let known: BTreeSet<i64> = MIGRATOR.iter().map(|migration| migration.version).collect();
-    let ahead: Vec<i64> = applied.difference(&known).copied().collect();
-    let behind: Vec<i64> = known.difference(&applied).copied().collect();
-    Ok(if !ahead.is_empty() {
+    let mut altered = Vec::new();
+    for ours in MIGRATOR.iter() {
+        let Some(theirs) = applied.iter().find(|it| it.version == ours.version) else { continue };
+        if theirs.description != ours.description {
+            return Status::Foreign(format!(
+                "its migration {} is called {:?}, and Berth's {:?}",
+                ours.version, theirs.description, ours.description
+            ));
+        }
+        if theirs.checksum != *ours.checksum {
+            altered.push(ours.version);
+        }
+    }
+    let ahead: Vec<i64> = versions.difference(&known).copied().collect();
+    let behind: Vec<i64> = known.difference(&versions).copied().collect();
+    if let (Some(theirs), true) = (ahead.first(), versions.is_disjoint(&known)) {
+        return Status::Foreign(format!("its first migration is {theirs}"));
+    }
+    if !altered.is_empty() {
+        Status::Altered(altered)
+    } else if !ahead.is_empty() {
         Status::Ahead(ahead)
     } else if !behind.is_empty() {
         Status::Behind(behind)
     } else {
-        Status::Current
-    })
+        match missing(found) {
+            missing if missing.is_empty() => Status::Current,
+            missing => Status::Incomplete(missing),
+        }
+    }
 }
 
-async fn is_empty(conn: &mut PgConnection) -> Result<bool> {
-    let is_empty = sqlx::query_scalar("select to_regclass('_sqlx_migrations') is null");
-    Ok(is_empty.fetch_one(conn).await?)
+/// What a current schema has and this one has not. Of a table that is missing, nothing more is said.
+fn missing(found: &BTreeSet<String>) -> Vec<String> {
+    let is_missing = |object: &&str| !found.contains(*object);
+    let of_a_missing_table = |object: &str| {
+        let table = object.rsplit_once(" of ").map(|(_, table)| format!("table {table}"));
+        table.is_some_and(|table| !found.contains(&table))
+    };
+    let missing = EXPECTED.lines().filter(is_missing);
+    missing.filter(|object| !of_a_missing_table(object)).map(str::to_owned).collect()
+}
+
+/// The first of these, and how many more there are.
+fn named(objects: &[String]) -> String {
+    let (first, more) = objects.split_at(objects.len().min(NAMED_MAX));
+    let named = first.join(", ");
+    if more.is_empty() { named } else { format!("{named} and {} more", more.len()) }
 }
 
 /// Applies what is missing, each migration in a transaction, and adds standard names that the
 /// lists of this version have. Several at once take turns.
 ///
 /// # Errors
-/// The database cannot be asked, or is ahead of this program.
+/// The database cannot be asked, or is none to be migrated; then nothing is changed.
 pub async fn migrate(conn: &mut PgConnection) -> Result<()> {
-    if let Status::Ahead(versions) = status(conn).await? {
-        return Err(Error::bug(format!(
-            "the schema has versions this program does not know: {versions:?}"
-        )));
+    let status = status(conn).await?;
+    if !matches!(status, Status::Behind(_))
+        && let Some(why) = status.hindrance()
+    {
+        return Err(Error::bug(why));
     }
     MIGRATOR.run(&mut *conn).await.map_err(|error| Error::bug(error.to_string()))?;
     let mut transaction = conn.begin().await?;

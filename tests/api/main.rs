@@ -14,6 +14,7 @@ mod concurrency;
 mod configuration;
 mod cors;
 mod crash;
+mod databases;
 mod differences;
 mod failover;
 mod framing;
