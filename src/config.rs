@@ -130,6 +130,12 @@ pub struct Config {
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub database_connections: u32,
 
+    /// Seconds to wait at the start for a database that is away; 0: not at all, -1: until it is
+    /// there. Meanwhile requests are answered with 503.
+    #[arg(long, env = "BERTH_DATABASE_WAIT", default_value = "-1", allow_negative_numbers = true,
+          value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(-1..))]
+    pub database_wait: i64,
+
     /// Answer reads only if the primary has committed a heartbeat that began within so many seconds.
     /// Then a primary that has been replaced, and does not know it, is not believed for longer; but
     /// reads stop as well while a synchronous standby that commits must wait for is away. Default:
@@ -234,6 +240,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// How long to wait at the start for a database that is away; none: until it is there.
+    pub fn database_wait(&self) -> Option<Duration> {
+        u64::try_from(self.database_wait).ok().map(Duration::from_secs)
+    }
+
     /// What is wrong with the options together, before anything that they name is looked at.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ pub mod http;
 pub mod import;
 pub mod keystone;
 pub mod model;
+pub mod opening;
 pub mod plan;
 pub mod planner;
 pub mod policy;

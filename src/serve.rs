@@ -7,6 +7,7 @@ use std::time::Duration;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 
 use crate::config::{Auth, Config, DatabaseOptions, GenerationStrategy};
 use crate::http::cors::Cors;
@@ -15,17 +16,19 @@ use crate::http::listener::{Endpoint, Listener};
 use crate::http::proxy::Trusted;
 use crate::http::server::{Bounds, Front};
 use crate::http::tls::Tls;
-use crate::http::{self, Api, App, Options};
+use crate::http::{self, Api, App, Backend, Options};
 use crate::keystone::Keystone;
 use crate::policy::{Policy, Reload};
 use crate::search::Strategy;
+use crate::stop::{self, Stop};
 use crate::store::embedded::Embedded;
 use crate::store::planner::flavors::SetFlavors;
-use crate::store::primary;
-use crate::store::schema::{self, Status};
-use crate::store::{Opening, Pruning, Store};
+use crate::store::{self, Store, primary};
 use crate::telemetry::Logs;
-use crate::{descriptors, stop};
+use crate::{descriptors, opening};
+
+/// How long clients wait for the store to be opened before they are answered that it is not.
+const SILENT_MAX: Duration = Duration::from_secs(5);
 
 /// Why a command could not be carried out: a sentence for the operator.
 #[derive(Debug, thiserror::Error)]
@@ -69,12 +72,17 @@ impl Database {
     /// # Errors
     /// It cannot be reached.
     pub async fn connect(&self) -> Result<PgConnection, Failure> {
-        let told = |why: String| Failure(format!("cannot connect to the database: {why}"));
+        let connected = self.try_connect().await.map_err(opening::Trouble::from);
+        connected.map_err(Failure::from)
+    }
+
+    /// The same, with the error as the store has it.
+    pub(crate) async fn try_connect(&self) -> store::Result<PgConnection> {
         let found = match self.hosts.as_slice() {
             [only] => only.clone(),
-            several => primary::find(several).await.map_err(|error| told(error.to_string()))?,
+            several => primary::find(several).await?,
         };
-        PgConnection::connect_with(&found).await.map_err(|error| told(error.to_string()))
+        Ok(PgConnection::connect_with(&found).await?)
     }
 
     /// Stops the private PostgreSQL, if there is one.
@@ -97,22 +105,6 @@ fn default_data_dir() -> Result<PathBuf, Failure> {
         .or_else(|| home.map(|home| home.join(".local/share")))
         .map(|data_home| data_home.join("berth"))
         .ok_or_else(|| Failure("there is no home directory: say --data-dir".to_owned()))
-}
-
-/// Makes sure that the schema is the one this program knows.
-///
-/// # Errors
-/// It is not, and this is a database that somebody else looks after; the message says what to run.
-pub async fn settle_schema(database: &Database) -> Result<(), Failure> {
-    let mut conn = database.connect().await?;
-    let told = |error: crate::store::Error| Failure(error.to_string());
-    match schema::status(&mut conn).await.map_err(told)? {
-        // A newer list of standard names is added even when the schema is current.
-        Status::Current | Status::Behind(_) if database.is_private() => {
-            schema::migrate(&mut conn).await.map_err(told)
-        }
-        other => other.hindrance().map_or(Ok(()), |why| Err(Failure(why))),
-    }
 }
 
 /// What options come to that name files or follow from each other.
@@ -227,18 +219,17 @@ impl Listening {
         Ok(Self { apis, admin })
     }
 
-    /// Says where.
-    fn tell(&self) -> Result<(), Failure> {
+    /// What is served at which address.
+    fn addresses(&self) -> Result<Vec<(&'static str, Endpoint)>, Failure> {
         let apis = self.apis.iter().map(|(api, listener)| match api {
             Api::Placement => ("the Placement API", listener),
             Api::Planner => ("the planner", listener),
         });
         let admin = self.admin.iter().map(|listener| ("health and metrics", listener));
-        for (what, listener) in apis.chain(admin) {
-            let address = listener.endpoint().map_err(|error| Failure(error.to_string()))?;
-            tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "serving {what}");
-        }
-        Ok(())
+        let told = |error: std::io::Error| Failure(error.to_string());
+        let address =
+            |(what, listener): (_, &Listener)| Ok((what, listener.endpoint().map_err(told)?));
+        apis.chain(admin).map(address).collect()
     }
 }
 
@@ -254,33 +245,50 @@ async fn serve_on(
     database: &Database,
     logs: &Arc<Logs>,
 ) -> Result<(), Failure> {
-    settle_schema(database).await?;
-    let report_only = config.planner.settings().report_only;
-    let opening = Opening {
-        hosts: database.hosts().to_vec(),
-        connections: config.database_connections,
-        report_only,
-        lease: config.primary_lease,
-        pruning: Pruning::default(),
-    };
-    let store = Store::open(opening).await;
-    let store = store.map_err(|error| Failure(error.to_string()))?;
+    let stop = stop::listen(config.shutdown_grace, Arc::clone(logs)).map_err(Failure)?;
+    let served = serve_until(&stop, listening, parts, config, database).await;
+    stop.served();
+    served
+}
+
+/// Serves until told to stop. As long as the store is not open, that is to say that it is not; but a
+/// client that comes while it is being opened waits, unless that takes long.
+async fn serve_until(
+    stop: &Stop,
+    listening: Listening,
+    parts: Parts,
+    config: &Config,
+    database: &Database,
+) -> Result<(), Failure> {
     let Parts { policy, warnings, trusted, cors, tls, identity, flavors } = parts;
-    if !flavors.0.is_empty() {
-        let told = |why: &dyn std::fmt::Display| Failure(format!("--planner-flavors: {why}"));
-        let set = store.commit(flavors).await.map_err(|error| told(&error))?;
-        set.map_err(|refusal| told(&refusal))?;
-    }
     let policy = Arc::new(policy);
     for warning in warnings {
         tracing::warn!("policy: {warning}");
     }
     tokio::spawn(follow(Arc::clone(&policy)));
-    if config.planner.planner_hold_ttl > 0 {
-        tokio::spawn(expire(store.clone(), config.planner.planner_hold_ttl));
-    }
-    let app = App::new(store, options(config, cors)).known_by(identity);
-    let app = app.ruled_by(policy).behind(trusted);
+    let addresses = listening.addresses()?;
+    let options = options(config, cors);
+    let backend = Arc::new(Backend::waiting(options.clone(), trusted.clone()));
+    let waiting = Notify::new();
+    let opening = async {
+        let store = opening::open(database, config, &flavors, &waiting).await?;
+        if config.planner.planner_hold_ttl > 0 {
+            tokio::spawn(expire(store.clone(), config.planner.planner_hold_ttl));
+        }
+        let app = App::new(store, options).known_by(identity);
+        backend.open(app.ruled_by(policy).behind(trusted));
+        for (what, address) in addresses {
+            tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "serving {what}");
+        }
+        Ok::<(), Failure>(())
+    };
+    let mut opening = std::pin::pin!(opening);
+    let mut is_open = tokio::select! {
+        opened = &mut opening => opened.map(|()| true)?,
+        () = waiting.notified() => false,
+        () = tokio::time::sleep(SILENT_MAX) => false,
+        () = stop.told() => return Ok(()),
+    };
     let bounds = Bounds {
         connections: connections(config),
         header_timeout: config.header_timeout,
@@ -288,13 +296,20 @@ async fn serve_on(
         write_timeout: config.body_timeout,
         shutdown_grace: config.shutdown_grace,
     };
-    listening.tell()?;
-    let stop = stop::listen(config.shutdown_grace, Arc::clone(logs)).map_err(Failure)?;
     let Listening { apis: listeners, admin } = listening;
     let front = Front { listeners, tls: tls.clone(), admin };
-    http::server::serve(front, app, bounds, keep_current(tls, stop.told())).await;
-    stop.served();
-    Ok(())
+    let stopped = keep_current(tls, stop.told());
+    let mut serving =
+        std::pin::pin!(http::server::serve(front, Arc::clone(&backend), bounds, stopped));
+    loop {
+        tokio::select! {
+            opened = &mut opening, if !is_open => {
+                opened?;
+                is_open = true;
+            }
+            () = &mut serving => return Ok(()),
+        }
+    }
 }
 
 /// Ends holds that nobody has reserved, `ttl` seconds after their plan last changed. Every replica

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::DbOptions;
 use crate::config::flavors;
+use crate::opening::settle_schema;
 use crate::planner::flavor::Flavor;
-use crate::serve::{Database, Failure, settle_schema};
+use crate::serve::{Database, Failure};
 use crate::store::planner::flavors::{Outcome, SetFlavor, SetFlavors, UnsetFlavor, change, list};
 
 /// Look after the flavors that plans name.

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::activity::Phase;
 use super::app::App;
+use super::backend::Backend;
 use super::connections::Connections;
 use super::leftover;
 use super::listener::Listener;
@@ -72,15 +73,15 @@ pub(super) fn count_accept_error(reason: &'static str) {
 /// What the server knows of itself.
 #[derive(Debug)]
 pub(super) struct Desk {
-    app: Arc<App>,
+    backend: Arc<Backend>,
     connections: Arc<Connections>,
     is_stopping: AtomicBool,
 }
 
 impl Desk {
-    pub(super) fn new(app: Arc<App>, connections: Arc<Connections>) -> Self {
+    pub(super) fn new(backend: Arc<Backend>, connections: Arc<Connections>) -> Self {
         collect();
-        Self { app, connections, is_stopping: AtomicBool::new(false) }
+        Self { backend, connections, is_stopping: AtomicBool::new(false) }
     }
 
     /// From now on the server takes no requests.
@@ -113,7 +114,10 @@ impl Desk {
         if self.is_stopping.load(Ordering::Relaxed) {
             return Err("the server is stopping\n");
         }
-        match tokio::time::timeout(READY_MAX, self.app.store.world()).await {
+        let Some(app) = self.backend.app() else {
+            return Err("the server waits for its database\n");
+        };
+        match tokio::time::timeout(READY_MAX, app.store.world()).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => {
                 tracing::debug!(%error, "not ready");
@@ -131,7 +135,7 @@ impl Desk {
         gauge!(IDLE).set(number(census.idle));
         gauge!(IN_FLIGHT).set(number(census.busy));
         counter!(CLOSED_FOR_ROOM).absolute(self.connections.closed_for_room());
-        counter!(PANICS).absolute(self.app.panics());
+        counter!(PANICS).absolute(self.backend.app().map_or(0, App::panics));
         counter!(INCONSISTENCIES).absolute(bug::found());
         for reason in ["gone", "scarce", "other"] {
             counter!(ACCEPT_ERRORS, "reason" => reason).increment(0);

@@ -3,7 +3,8 @@
 //! A connection comes by a [`listener`], is accepted by the [`server`] within bounds
 //! (`connections`), and kept until its end (`serving`). A request passes, from the outside in: its
 //! `shape`, what becomes of a body that nobody reads (`leftover`), the edge (an id, a line in the log, panics caught, what a [`proxy`] says), the rules
-//! for pages of other origins ([`cors`]), then the API that its connection is for. [`placement`]
+//! for pages of other origins ([`cors`]), then the API that its connection is for, if there is a
+//! store already ([`backend`]). [`placement`]
 //! finds out who asks ([`identity`]) and for which version, chooses a row of its route table, asks
 //! the [policy](crate::policy), and calls a handler, which works on the store and the options it
 //! finds in the [`app`]. The [`planner`] does the same by a table and rules of its own. What both
@@ -13,6 +14,7 @@ mod activity;
 pub mod admin;
 mod admission;
 pub mod app;
+pub mod backend;
 mod connections;
 pub mod cors;
 mod edge;
@@ -44,6 +46,7 @@ use axum::http::header::ORIGIN;
 use axum::response::Response;
 
 pub use app::{App, Options};
+pub use backend::Backend;
 use listener::Peer;
 pub use placement::write_candidates;
 
@@ -73,50 +76,39 @@ pub async fn answer(
     app: impl Into<Arc<App>>,
     request: Request,
 ) -> Response {
-    let app = app.into();
-    let trusted = Arc::clone(&app.trusted);
+    answer_by(connection, &Backend::from(app.into()), request).await
+}
+
+async fn answer_by(connection: Connection, backend: &Backend, request: Request) -> Response {
     let api = connection.api;
-    edge::observe(connection, &trusted, request, |request| share(api, app, request)).await
+    edge::observe(connection, &backend.trusted, request, |request| share(api, backend, request))
+        .await
 }
 
 /// Answers a request as it came over a socket: one that HTTP does not allow is refused.
 fn answer_received(
     connection: Connection,
-    app: Arc<App>,
+    backend: Arc<Backend>,
     request: Request,
 ) -> impl Future<Output = Response> + Send + 'static {
     let fault = shape::fault(&request);
     async move {
-        let Some(fault) = fault else { return answer(connection, app, request).await };
+        let Some(fault) = fault else { return answer_by(connection, &backend, request).await };
         let refuse = async |request: Request| shape::refuse(&request, fault);
-        edge::observe(connection, &app.trusted, request, refuse).await
+        edge::observe(connection, &backend.trusted, request, refuse).await
     }
 }
 
 /// Answers a request, and says to a browser what a page of another origin may do with the answer.
-async fn share(api: Api, app: Arc<App>, request: Request) -> Response {
-    if app.options.cors.is_none() {
-        return ask(api, app, request).await;
-    }
-    let options = Arc::clone(&app.options);
-    let cors = options.cors.as_ref();
-    if let Some(allowed) = cors.and_then(|it| it.preflight(request.method(), request.headers())) {
+async fn share(api: Api, backend: &Backend, request: Request) -> Response {
+    let Some(cors) = &backend.options.cors else { return backend.ask(api, request).await };
+    if let Some(allowed) = cors.preflight(request.method(), request.headers()) {
         let mut response = Response::default();
         *response.headers_mut() = allowed;
         return response;
     }
     let origin = request.headers().get(ORIGIN).cloned();
-    let mut response = ask(api, app, request).await;
-    if let Some(cors) = cors {
-        cors.share(origin.as_ref(), response.headers_mut());
-    }
+    let mut response = backend.ask(api, request).await;
+    cors.share(origin.as_ref(), response.headers_mut());
     response
-}
-
-/// Boxed, so that what stands around it, which is moved into its place layer by layer, stays small.
-async fn ask(api: Api, app: Arc<App>, request: Request) -> Response {
-    match api {
-        Api::Placement => Box::pin(placement::answer(app, request)).await,
-        Api::Planner => Box::pin(planner::answer(app, request)).await,
-    }
 }

@@ -22,7 +22,7 @@ use super::listener::{Accepted, Listener, Peer};
 use super::seldom::Seldom;
 use super::serving::{Service, Serving};
 use super::tls::Tls;
-use super::{Api, App, Connection, leftover};
+use super::{Api, Backend, Connection, leftover};
 
 /// How long the listeners rest when the system is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -70,11 +70,15 @@ pub(super) enum Stage {
 
 /// Serves until `stop` is ready, then finishes what is in flight within the grace period. When this
 /// returns, no connection is open.
-pub async fn serve(front: Front, app: App, bounds: Bounds, stop: impl Future<Output = ()>) {
+pub async fn serve(
+    front: Front,
+    backend: Arc<Backend>,
+    bounds: Bounds,
+    stop: impl Future<Output = ()>,
+) {
     let Front { listeners, tls, admin } = front;
     let connections = Connections::new(bounds.connections);
-    let app = Arc::new(app);
-    let desk = Arc::new(Desk::new(Arc::clone(&app), Arc::clone(&connections)));
+    let desk = Arc::new(Desk::new(Arc::clone(&backend), Arc::clone(&connections)));
     let admin_stage = watch::Sender::new(Stage::Open);
     // Told to the end: it says that the server is stopping. Ends with this function.
     let mut admin_tasks = JoinSet::new();
@@ -90,7 +94,7 @@ pub async fn serve(front: Front, app: App, bounds: Bounds, stop: impl Future<Out
             let peer = peer(&accepted);
             let secure = tls.is_some() && matches!(peer, Peer::Tcp(_));
             let connection = Connection { api, peer, secure };
-            let service = Answering { app: Arc::clone(&app), connection };
+            let service = Answering { backend: Arc::clone(&backend), connection };
             let serving = Serving { service, bounds, place, stage: stage.subscribe() };
             tokio::spawn(serving.serve(accepted, tls.clone()));
         }
@@ -121,17 +125,17 @@ async fn finish(stage: &watch::Sender<Stage>, connections: &Connections, grace: 
 /// Answers the requests of one connection of an API.
 #[derive(Clone)]
 struct Answering {
-    app: Arc<App>,
+    backend: Arc<Backend>,
     connection: Connection,
 }
 
 impl Service for Answering {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
-        super::answer_received(self.connection, Arc::clone(&self.app), request)
+        super::answer_received(self.connection, Arc::clone(&self.backend), request)
     }
 
     fn leftover(&self) -> leftover::Bounds {
-        let options = &self.app.options;
+        let options = &self.backend.options;
         leftover::Bounds::of(options.max_body_bytes, options.body_timeout)
     }
 }

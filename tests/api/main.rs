@@ -26,6 +26,7 @@ mod leftover;
 mod limits;
 mod listeners;
 mod microversions;
+mod opening;
 mod policy;
 mod proxies;
 mod restores;

@@ -50,7 +50,7 @@ class Leaks(Case):
             with self.subTest(text.replace(secret, "SECRET")):
                 file.write_text(text)
                 # Nothing can be served there, in case that the configuration is thought to be right.
-                done = self.scene.source.run("serve", "--config", file, "--database-url", "postgres://127.0.0.1:1/x")
+                done = self.scene.source.run("serve", "--config", file, "--database-url", "postgres://127.0.0.1:1/x", "--database-wait", "0")
                 self.assertNotEqual(0, done.returncode)
                 self.assertNotIn(secret, done.stdout + done.stderr)
 

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use axum::body::Body as HttpBody;
 use axum::extract::Request;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, header};
 use axum::response::Response;
 
 pub use self::allocation_candidates::write_candidates;
@@ -60,8 +60,7 @@ use super::site::Site;
 /// Answers a request, whatever it is.
 pub(super) async fn answer(app: Arc<App>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let request_id =
-        parts.extensions.get::<Ids>().map_or_else(String::new, |ids| ids.request.clone());
+    let request_id = request_id(&parts.extensions);
     let offered = Offered::of(&parts.headers);
     let mut known = Known::default();
     let work = async {
@@ -90,6 +89,26 @@ pub(super) async fn answer(app: Arc<App>, request: Request) -> Response {
         cause,
     });
     response
+}
+
+/// Answers a request that cannot be looked at: 503, in the form that the client prefers.
+pub(super) fn refuse(request: &Request, why: &str) -> Response {
+    let headers = request.headers();
+    let Offered { content_type, accept } = Offered::of(headers);
+    // What is wrong with the version is said once there is an answer.
+    let asked = Microversion::from_headers(headers).ok();
+    let request_id = request_id(request.extensions());
+    let method = request.method().clone();
+    let to = Recipient { method, accept, content_type, asked, request_id };
+    let mut response = Problem::overloaded(why).render(&to);
+    if let Some(asked) = asked {
+        say_version(response.headers_mut(), asked);
+    }
+    response
+}
+
+fn request_id(extensions: &Extensions) -> String {
+    extensions.get::<Ids>().map_or_else(String::new, |ids| ids.request.clone())
 }
 
 /// What has been found out about a request so far.

@@ -69,6 +69,11 @@ pub(super) async fn answer(app: Arc<App>, request: Request) -> Response {
     response
 }
 
+/// Answers a request that cannot be looked at: 503.
+pub(super) fn refuse(why: &str) -> Response {
+    Problem::not_now(why).render()
+}
+
 /// Asks who asks, then for what, then the handler.
 async fn serve(
     app: &Arc<App>,

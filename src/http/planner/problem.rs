@@ -87,6 +87,11 @@ impl Problem {
         Self { cause: Some(cause.into()), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "") }
     }
 
+    /// 503: not now, for a reason that the client may know.
+    pub(super) fn not_now(explanation: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, explanation)
+    }
+
     /// 503: Keystone does not say.
     fn without_keystone(cause: String) -> Self {
         Self::unavailable(cause).explained("The Keystone service is temporarily unavailable.")

@@ -26,6 +26,13 @@ impl Server {
 
     /// The same with more options.
     pub async fn start_with(directory: &Path, options: &[&str]) -> Self {
+        let server = Self::spawn(directory, options);
+        server.ready().await;
+        server
+    }
+
+    /// Starts one, which may not answer yet, or never.
+    pub fn spawn(directory: &Path, options: &[&str]) -> Self {
         let address = format!("127.0.0.1:{}", free_port());
         let log = std::fs::File::options()
             .create(true)
@@ -47,9 +54,7 @@ impl Server {
         // Installed already, if this is not the first server.
         drop(rustls::crypto::ring::default_provider().install_default());
         let client = reqwest::Client::builder().timeout(Duration::from_secs(20)).build().unwrap();
-        let server = Self { child, directory: directory.to_owned(), address, client };
-        server.ready().await;
-        server
+        Self { child, directory: directory.to_owned(), address, client }
     }
 
     /// Waits until reads of the database's state succeed.
@@ -98,6 +103,22 @@ impl Server {
     /// Waits for its end.
     pub fn wait(&mut self) -> std::process::ExitStatus {
         self.child.wait().unwrap()
+    }
+
+    /// The exit code of a server that is bound to end, and all that it has logged.
+    pub async fn ended(&mut self) -> (Option<i32>, String) {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (status.code(), self.log());
+            }
+            assert!(began.elapsed() < READY_MAX, "it goes on: {}", self.log());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.join("berth.log")).unwrap()
     }
 
     /// The faults that `berth db audit` finds, once the server has ended.

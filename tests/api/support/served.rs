@@ -1,6 +1,7 @@
 //! A replica behind real sockets, asked byte by byte.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth::http::listener::{Endpoint, Listener};
@@ -56,7 +57,7 @@ impl Served {
         let endpoints = front.listeners.iter().map(|(_, it)| it.endpoint().unwrap()).collect();
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { drop(stopped.await) };
-        let task = tokio::spawn(server::serve(front, app, bounds, stopped));
+        let task = tokio::spawn(server::serve(front, Arc::new(app.into()), bounds, stopped));
         Self { endpoints, stop, task }
     }
 
