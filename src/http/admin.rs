@@ -16,7 +16,6 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::sync::watch;
 
 use super::activity::Phase;
-use super::app::App;
 use super::backend::Backend;
 use super::connections::Connections;
 use super::leftover;
@@ -135,7 +134,7 @@ impl Desk {
         gauge!(IDLE).set(number(census.idle));
         gauge!(IN_FLIGHT).set(number(census.busy));
         counter!(CLOSED_FOR_ROOM).absolute(self.connections.closed_for_room());
-        counter!(PANICS).absolute(self.backend.app().map_or(0, App::panics));
+        counter!(PANICS).absolute(self.backend.app().map_or(0, |app| app.panics()));
         counter!(INCONSISTENCIES).absolute(bug::found());
         for reason in ["gone", "scarce", "other"] {
             counter!(ACCEPT_ERRORS, "reason" => reason).increment(0);

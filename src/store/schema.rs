@@ -22,7 +22,7 @@ const NAMED_MAX: usize = 10;
 /// A table that only Berth has; and one that only openstack-placement has.
 const OURS: &str = "change_log_horizon";
 const REFERENCE: &str = "resource_providers";
-/// Where SQLAlchemy's programs note their migrations.
+/// Where programs built on `SQLAlchemy` note their migrations.
 const ALEMBIC: &str = "alembic_version";
 
 /// What a database is to this program.

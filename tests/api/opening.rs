@@ -28,15 +28,12 @@ async fn lead(port: u16, options: &PgConnectOptions) {
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            match options.get_socket() {
-                Some(path) => {
-                    let path = path.join(format!(".s.PGSQL.{}", options.get_port()));
-                    join(stream, UnixStream::connect(path).await.unwrap());
-                }
-                None => {
-                    let address = (options.get_host(), options.get_port());
-                    join(stream, TcpStream::connect(address).await.unwrap());
-                }
+            if let Some(path) = options.get_socket() {
+                let path = path.join(format!(".s.PGSQL.{}", options.get_port()));
+                join(stream, UnixStream::connect(path).await.unwrap());
+            } else {
+                let address = (options.get_host(), options.get_port());
+                join(stream, TcpStream::connect(address).await.unwrap());
             }
         }
     });
