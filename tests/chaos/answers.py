@@ -35,9 +35,7 @@ class Window:
     def touches(self, operation: Operation, after: float) -> bool:
         if self.replicas is not None and operation.replica not in self.replicas:
             return False
-        end = self.end + after
-        began = min(operation.end, operation.begin + 60)
-        return operation.begin <= end and began >= self.begin
+        return operation.begin <= self.end + after and operation.heard >= self.begin
 
 
 def violations(history: History, windows: list[Window], after: float) -> list[Violation]:

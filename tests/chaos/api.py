@@ -53,6 +53,7 @@ class Caller:
             operation.note = str(broken)
         else:
             self._judge(operation, answer, read)
+        operation.heard = time.monotonic()
         return operation
 
     def _judge(self, operation: Operation, answer: Answer, read) -> None:

@@ -14,6 +14,9 @@ OK, REFUSED, UNKNOWN, UNREACHED = "ok", "refused", "unknown", "unreached"
 class Operation:
     """One request. Times are seconds of this machine's monotonic clock.
 
+    end:    when its answer came; infinite if its outcome is unknown, because then it may take effect later.
+    heard:  when its client heard of it or gave up, whatever its outcome.
+
     `asked` and `answered` are what the checkers need, in the form that workload.py gives them;
     `answered` is only there for what was acknowledged.
     """
@@ -30,6 +33,7 @@ class Operation:
     retry_after: str | None = None
     answered: dict | None = None
     note: str = ""
+    heard: float = math.inf
 
     @property
     def tag(self) -> str:
@@ -72,8 +76,9 @@ class History:
         with open(file, "w") as out:
             for operation in self.operations:
                 fields = dataclasses.asdict(operation)
-                if operation.end == math.inf:
-                    fields["end"] = None
+                for name in ("end", "heard"):
+                    if fields[name] == math.inf:
+                        fields[name] = None
                 out.write(json.dumps(fields) + "\n")
 
     @classmethod
@@ -82,6 +87,7 @@ class History:
         history = cls()
         for line in file.read_text().splitlines():
             fields = json.loads(line)
-            fields["end"] = math.inf if fields["end"] is None else fields["end"]
+            for name in ("end", "heard"):
+                fields[name] = math.inf if fields.get(name) is None else fields[name]
             history.operations.append(Operation(**fields))
         return history

@@ -131,7 +131,7 @@ class Providers:
     def _usages(self) -> list[Violation]:
         """Whether usage grew under one generation: only what gives back leaves it as it was.
 
-        Sums of the allocations that a provider lists are compared with usages as well.
+        It is compared with earlier sums of the allocations that a provider lists as well.
         """
         shown: dict[tuple, list[tuple[Operation, int]]] = collections.defaultdict(list)
         for operation in self._history.operations:
@@ -152,7 +152,8 @@ class Providers:
                     if least is None or ended[position][1] < least[1]:
                         least = ended[position]
                     position += 1
-                if least is not None and used > least[1]:
+                # The generation in a list of allocations may be older than the list: that is meant.
+                if least is not None and used > least[1] and "consumers" not in operation.answered:
                     words = f"{used} {name} are used under generation {generation}, where it was {least[1]} before"
                     found.append(Violation(SUMS, f"provider {provider}", words, [least[0], operation]))
         return found

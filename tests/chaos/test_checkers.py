@@ -27,7 +27,7 @@ class Log:
     def add(self, kind: str, begin: float, end: float, asked: dict, outcome: str = OK, **more) -> Operation:
         operation = Operation(
             len(self.history.operations), "client", kind, more.pop("replica", "r0"), begin, asked,
-            end=math.inf if outcome == UNKNOWN else end, outcome=outcome, **more,
+            end=math.inf if outcome == UNKNOWN else end, outcome=outcome, heard=end, **more,
         )  # fmt: skip
         self.history.operations.append(operation)
         return operation
@@ -443,6 +443,7 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(self.kinds(), [kinds.OUTSIDE])
         self.assertEqual(self.kinds(Window("f", 5, 6, 6)), [])
         self.assertEqual(self.kinds(Window("f", 1, 2, 2)), [kinds.OUTSIDE])
+        self.assertEqual(self.kinds(Window("f", 12, 13, 13)), [kinds.OUTSIDE])
         self.assertEqual(self.kinds(Window("f", 5, 6, 6, ["r1"])), [kinds.OUTSIDE])
 
     def test_a_503_says_when_to_ask_again(self):
