@@ -1,7 +1,7 @@
 # The two commands of the README, and what a developer needs beside them.
 
 .DELETE_ON_ERROR:
-.PHONY: run test lint deny bench bench-core differential chaos matrix sqlx samples install-run install-test help
+.PHONY: run test lint deny bench bench-core differential chaos ha matrix sqlx samples install-run install-test help
 
 help:
 	@echo "make run    build Berth and serve on 127.0.0.1:8778 with a private PostgreSQL"
@@ -12,6 +12,7 @@ help:
 	@echo "make bench-core  measure search, rendering, judging and applying changes, in process"
 	@echo "make differential  send 100,000 random requests to Berth and to the reference; goes on where it ended"
 	@echo "make chaos  three replicas while their databases fail; checks every answer (ARGS=--help)"
+	@echo "make ha     what clients see while a database under Patroni fails over (ARGS=--help)"
 	@echo "make matrix  run the tests that need a database on PostgreSQL 13 to 18 (ARGS=\"13 18\")"
 	@echo "make sqlx   record the queries of src/store again after changing one"
 
@@ -61,6 +62,11 @@ differential: install-test
 chaos: install-test
 	cargo build --locked
 	tests/chaos/run $(ARGS)
+
+# Python of the system, because PostgreSQL's user runs Patroni, too. It needs etcd-server and haproxy.
+ha: install-test
+	cargo build --locked
+	/usr/bin/python3 tests/ha/run $(ARGS)
 
 # ARGS are major versions.
 matrix: install-test
