@@ -37,6 +37,7 @@ class Faults:
             "database-restart": self.database_restart,
             "database-freeze": self.database_freeze,
             "backend-kill": self.backend_kill,
+            "start-without-database": self.start_without_database,
             "standby-kill": self.standby_kill,
             "standby-freeze": self.standby_freeze,
             "switch-over": self.switch_over,
@@ -141,6 +142,16 @@ class Faults:
         await self._until_primary_answers()
         await asyncio.to_thread(self.stage.pair.wait_for_standby, True)
         window.returned = now()
+
+    async def start_without_database(self, window: Window) -> None:
+        """A replica is started while the database is away, and waits for it."""
+        name = self.random.choice(self.stage.names)
+        await asyncio.to_thread(self.stage.pair.primary.program.kill)
+        await asyncio.to_thread(self.stage.programs[name].kill)
+        self.stage.restart(name)
+        await self._wait(1, 3)
+        await self._start_primary(window)
+        await self.stage.ready([name])
 
     async def standby_kill(self, window: Window) -> None:
         """Commits hang until it is back; reads need none."""

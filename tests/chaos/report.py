@@ -109,6 +109,10 @@ def words(document: dict, judged: verdict.Verdict) -> list[str]:
             f"{fault:20} {told[0]:>14} {told[1]:>8} {told[2]:>15} {told[3]:>8}"
             f" {failed[READS]:>20} {failed[WRITES]:>7}"
         )
+    if document["recoveries"]:
+        both = [times for of in document["recoveries"].values() for times in of.values()]
+        within, all_ = sum(t["within_goal"] for t in both), sum(t["replicas"] for t in both)
+        lines.append(f"back within {GOAL_SECONDS:g} s: {within} of {all_} first good reads and writes")
     if document["disks_refused"] and document["disks_refused"] != "not asked for":
         lines.append(f"disk-full was left out: {document['disks_refused']}")
     if document["believed"]:

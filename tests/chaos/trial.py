@@ -17,10 +17,10 @@ from planning import Planner
 from planted import BadProxy
 from stage import Stage
 from violations import Violation
-from workload import Claimant, Owner, read_candidates, read_consumer, read_project, read_provider
+from workload import Claimant, Owner, Reader, read_candidates, read_consumer, read_project, read_provider
 from world import World
 
-PLANNERS, OWNERS = 3, 1
+PLANNERS, OWNERS, READERS = 3, 1, 3
 # Longer than this process should ever wait for its turn.
 STALLED_SECONDS = 0.5
 CLIENTS_END_WITHIN_SECONDS = 180
@@ -114,12 +114,16 @@ async def _trial(chosen, stage: Stage, random_, replicas, windows, until, spoile
 
 def make_clients(chosen, replicas: list[Replica], world: World, history: History, random_) -> list:
     # Each client pauses so long that all together make about so many operations a second.
-    pause = 1.5 * (chosen.clients + PLANNERS + OWNERS) / chosen.rate
+    pause = 1.5 * (chosen.clients + PLANNERS + OWNERS + READERS) / chosen.rate
     clients: list = []
     for count, kind in ((chosen.clients, Claimant), (OWNERS, Owner), (PLANNERS, Planner)):
         for _ in range(count):
             caller = Caller(f"c{len(clients)}", random_.choice(world.projects), history, replicas)
             clients.append(kind(caller, world, random_.getrandbits(32), pause))
+    for number in range(READERS):
+        # The seed says which replica is its own.
+        caller = Caller(f"reader{number}", world.projects[0], history, replicas)
+        clients.append(Reader(caller, world, number, pause))
     return clients
 
 

@@ -207,6 +207,17 @@ class Claimant(Client):
         await read_project(self.caller, self.replica, self.caller.project)
 
 
+class Reader(Claimant):
+    """Only reads, at one replica: when commits hang, all others wait for theirs."""
+
+    @property
+    def replica(self) -> str:
+        return self._home
+
+    def actions(self) -> list[tuple]:
+        return [(self.read_consumer, 3), (self.read_provider, 5), (self.read_candidates, 1), (self.read_project, 1)]
+
+
 class Owner(Client):
     """Writes inventories and traits of providers, guarded by their generations."""
 
