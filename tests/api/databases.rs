@@ -73,7 +73,10 @@ async fn a_database_that_is_not_utf_8_is_refused() {
 async fn a_schema_that_lacks_something_is_named_with_what_it_lacks() {
     for (statement, missing) in [
         ("drop table allocations", &["table allocations"][..]),
-        ("drop table epoch; drop table change_log", &["table change_log", "table epoch"]),
+        (
+            "drop table epoch, change_log cascade",
+            &["table change_log", "table epoch", "view database_identity"],
+        ),
         ("alter table consumers drop generation", &["column generation (bigint) of consumers"]),
         (
             "alter table inventories alter total type bigint",

@@ -1,5 +1,5 @@
 -- What a schema consists of, as far as statements are found by the search path: one line for each
--- table, column, constraint, unique index, trigger, sequence and function. Indexes that only make
+-- table, view, column, constraint, unique index, trigger, sequence and function. Indexes that only make
 -- things fast are left out; who looks after a database may have better ones.
 with tables as (
     select oid, relname, relkind from pg_class
@@ -30,6 +30,8 @@ select object::text from (
     where not tgisinternal
     union all
     select format('sequence %s', relname) from tables where relkind = 'S'
+    union all
+    select format('view %s', relname) from tables where relkind = 'v'
     union all
     select format('function %s', proname) from pg_proc
     where pronamespace in (select oid from pg_namespace
