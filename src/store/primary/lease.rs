@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::{Connection, PgConnection};
+use sqlx::PgConnection;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -48,11 +48,10 @@ async fn beat(term: &Term, kept: &mut Option<PgConnection>) -> Result<()> {
         // Commits may hang for as long as a standby is away; nothing else does.
         None => term.connect(|options| options).await?,
     };
-    let mut transaction = conn.begin().await?;
+    // A transaction of its own, so it is answered when that is committed.
     sqlx::query!("select pg_logical_emit_message(true, 'berth', '')::text as lsn")
-        .fetch_one(&mut *transaction)
+        .fetch_one(&mut conn)
         .await?;
-    transaction.commit().await?;
     *kept = Some(conn);
     Ok(())
 }
