@@ -92,7 +92,7 @@ impl ReplaceTraits {
         Err(Refusal::TraitsNotFound(unknown.join(", ")).into())
     }
 
-    /// The names that are none of those that exist, in their order.
+    /// The names that are none of those that exist, each once, in their order.
     fn unknown<'n>(&'n self, existing: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
         let existing: HashSet<&str> = existing.inspect(|_| steps(1)).collect();
         let names = self.traits.iter().map(String::as_str);
@@ -103,6 +103,7 @@ impl ReplaceTraits {
             })
             .collect();
         unknown.sort_unstable();
+        unknown.dedup();
         unknown
     }
 }
@@ -168,6 +169,13 @@ mod tests {
 
     use super::ReplaceTraits;
     use crate::model::effort::grows_evenly;
+
+    #[test]
+    fn unknown_traits_are_named_once() {
+        let traits = ["CUSTOM_B", "CUSTOM_C", "CUSTOM_A", "CUSTOM_B"].map(str::to_owned).to_vec();
+        let wanted = ReplaceTraits { provider: Uuid::nil(), seen: None, traits };
+        assert_eq!(wanted.unknown(["CUSTOM_C"].into_iter()), ["CUSTOM_A", "CUSTOM_B"]);
+    }
 
     /// Every other name of a body of a megabyte exists.
     #[test]

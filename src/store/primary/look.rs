@@ -122,11 +122,11 @@ async fn ask(host: &PgConnectOptions) -> Said {
         let mut conn = match PgConnection::connect_with(&session(host.clone())).await {
             Ok(conn) => conn,
             Err(sqlx::Error::Database(error)) => return Ok(Said::Refused(error.to_string())),
-            Err(error) => return Err(Error::from(error)),
+            Err(error) => return Ok(Said::Nothing(error.to_string())),
         };
         let identity = identify(&mut conn).await?;
         drop(conn.close().await);
-        Ok(identity.map_or(Said::Standby, Said::Primary))
+        Ok::<_, Error>(identity.map_or(Said::Standby, Said::Primary))
     });
     match said.await {
         Ok(Ok(said)) => said,
