@@ -55,17 +55,22 @@ async fn assert_set_back(berth: &Berth, host: Host, gone: Host) {
     berth.audit().await;
 }
 
+/// Something is there, a clean copy of the files is made, and more comes.
+async fn backed_up(cluster: &Cluster, berth: &Berth) -> (Host, Host) {
+    let host = before(berth).await;
+    cluster.stop("fast");
+    cluster.back_up();
+    cluster.start();
+    until_back(berth).await;
+    (host, after(berth, host).await)
+}
+
 /// A clean copy of the files brings its epoch along.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cold_backup_that_is_restored_is_shown() {
     let cluster = Cluster::new(&[]).await;
     let berth = Berth::over(&cluster.options()).await;
-    let host = before(&berth).await;
-    cluster.stop("fast");
-    cluster.back_up();
-    cluster.start();
-    until_back(&berth).await;
-    let gone = after(&berth, host).await;
+    let (host, gone) = backed_up(&cluster, &berth).await;
     assert_eq!(berth.usages(host).await, json!({"VCPU": 3}));
     cluster.stop("fast");
     cluster.restore();
@@ -79,12 +84,7 @@ async fn a_cold_backup_that_is_restored_is_shown() {
 async fn a_cold_backup_that_has_caught_up_in_numbers_is_shown() {
     let cluster = Cluster::new(&[]).await;
     let berth = Berth::over(&cluster.options()).await;
-    let host = before(&berth).await;
-    cluster.stop("fast");
-    cluster.back_up();
-    cluster.start();
-    until_back(&berth).await;
-    let gone = after(&berth, host).await;
+    let (host, gone) = backed_up(&cluster, &berth).await;
     cluster.stop("fast");
     cluster.restore();
     cluster.start();
