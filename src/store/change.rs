@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::error::{Error, Result};
 use super::locks::HELD_MAX;
-use super::primary::{ACQUIRE_MAX, IN_DOUBT};
+use super::primary::ACQUIRE_MAX;
 use super::{Store, WRITE_MAX, feed};
 use crate::model::ProviderId;
 
@@ -155,15 +155,12 @@ impl Store {
         let (change, report_only) = (Arc::clone(change), self.report_only);
         let mut work = Box::pin(async move {
             let _permits = permits;
-            let settled = tokio::select! {
-                settled = transact(&mut conn, change.as_ref(), report_only) => settled,
-                () = term.over() => Err(in_doubt()),
-            };
+            let settled = term.make(transact(&mut conn, change.as_ref(), report_only)).await;
             if !matches!(settled, Ok(_) | Err(Error::Refused(_) | Error::Locked(_))) {
                 // The session may be dead or in doubt: never lend it again.
                 drop(timeout(CLOSE_MAX, conn.close()).await);
             }
-            settled.and_then(|outcome| if term.is_over() { Err(in_doubt()) } else { Ok(outcome) })
+            settled
         });
         if let Ok(settled) = timeout_at(deadline, &mut work).await {
             return settled;
@@ -173,8 +170,4 @@ impl Store {
         // It may have been committed all the same.
         Err(Error::Unavailable(format!("no outcome within {WRITE_MAX:?}")))
     }
-}
-
-fn in_doubt() -> Error {
-    Error::Unavailable(IN_DOUBT.to_owned())
 }

@@ -12,6 +12,7 @@
 mod aside;
 mod desk;
 mod held;
+mod parts;
 
 use std::time::Duration;
 

@@ -31,12 +31,6 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// How often a read is asked before it is answered 503.
 const READS_MAX: u32 = 3;
 
-/// What is said of what was asked when its term ended.
-pub(super) const LOST: &str = "another server has become the primary, or this one is silent";
-/// The same of a change, which may have been made.
-pub(super) const IN_DOUBT: &str =
-    "another server has become the primary, or this one is silent: it may have been done or not";
-
 /// The way to the primary. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Primary(Arc<Inner>);
@@ -70,9 +64,7 @@ impl Primary {
         connections: u32,
         lease: Option<Duration>,
     ) -> Result<Self> {
-        let (state, looks) = (watch::Sender::new(State::default()), watch::Sender::new(0));
-        let inner = Inner { hosts, connections, lease, state, look: Notify::new(), looks };
-        let primary = Self(Arc::new(inner));
+        let primary = Self(Arc::new(Inner::new(hosts, connections, lease)));
         look::look(&primary.0).await?;
         tokio::spawn(look::watch(Arc::downgrade(&primary.0)));
         Ok(primary)
@@ -81,9 +73,7 @@ impl Primary {
     /// Where no host is known.
     #[cfg(test)]
     pub(super) fn unknown() -> Self {
-        let (state, looks) = (watch::Sender::new(State::default()), watch::Sender::new(0));
-        let (hosts, look) = (Vec::new(), Notify::new());
-        Self(Arc::new(Inner { hosts, connections: 1, lease: None, state, look, looks }))
+        Self(Arc::new(Inner::new(Vec::new(), 1, None)))
     }
 
     /// The present term.
@@ -188,6 +178,11 @@ impl Primary {
 }
 
 impl Inner {
+    fn new(hosts: Vec<PgConnectOptions>, connections: u32, lease: Option<Duration>) -> Self {
+        let (state, looks) = (watch::Sender::new(State::default()), watch::Sender::new(0));
+        Self { hosts, connections, lease, state, look: Notify::new(), looks }
+    }
+
     /// Takes a server for the primary, unless it is known that it is not; the term of the one before
     /// ends.
     ///

@@ -9,12 +9,18 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::identity::{Identity, identify};
-use super::{LOST, lease};
+use super::lease;
 use crate::store::error::{Error, Result};
 use crate::store::{locks, session, waiting};
 
 /// How long a request waits for a connection of the pool.
 pub(in crate::store) const ACQUIRE_MAX: Duration = Duration::from_secs(2);
+
+/// What is said of what was asked when its term ended.
+const LOST: &str = "another server has become the primary, or this one is silent";
+/// The same of a change, which may have been made.
+const IN_DOUBT: &str =
+    "another server has become the primary, or this one is silent: it may have been done or not";
 
 /// All connections to one server. When it is found out that another one is the primary, or that this
 /// one has been silent for long, the term is over: what is asked on its connections is given up.
@@ -91,7 +97,7 @@ impl Term {
     }
 
     /// Ready when it has ended.
-    pub(in crate::store) async fn over(&self) {
+    async fn over(&self) {
         // The sender is in `self`.
         drop(self.over.subscribe().wait_for(|over| *over).await);
     }
@@ -115,6 +121,22 @@ impl Term {
             self.hear();
         }
         settled
+    }
+
+    /// Makes a change that is given up when the term ends, and then is in doubt.
+    ///
+    /// # Errors
+    /// What it gives, or that the term has ended meanwhile.
+    pub(in crate::store) async fn make<T>(
+        &self,
+        change: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let in_doubt = || Error::Unavailable(IN_DOUBT.to_owned());
+        let settled = tokio::select! {
+            settled = change => settled,
+            () = self.over() => return Err(in_doubt()),
+        };
+        settled.and_then(|outcome| if self.is_over() { Err(in_doubt()) } else { Ok(outcome) })
     }
 
     /// Notes that the server has answered.

@@ -1,6 +1,5 @@
 //! Where claims are written: one connection, one transaction at a time.
 
-use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +10,10 @@ use sqlx::postgres::PgConnectOptions;
 use tokio::task::JoinSet;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
-use uuid::Uuid;
 
 use super::Job;
 use super::held::Held;
+use super::parts::Parts;
 use crate::model::Refusal;
 use crate::model::claim::{Request, judge};
 use crate::store::change::{ATTEMPTS_MAX, Change, Tx, pause, transact};
@@ -24,12 +23,9 @@ use crate::store::feed::Reloads;
 use crate::store::owners::{Added, Newcomers, Owners};
 use crate::store::planner::Arrivals;
 use crate::store::plans::{self, Plans};
-use crate::store::primary::{IN_DOUBT, Primary, Term};
+use crate::store::primary::{Primary, Term};
 use crate::store::{locks, waiting};
 
-/// How many lock time-outs without a row to blame one batch is split for; then what is left of it is
-/// set aside.
-const SPLITS_MAX: u32 = 8;
 /// How long one transaction may take before its jobs are answered. Shorter than a caller waits, so
 /// that jobs that come after it can be written in time.
 const ATTEMPT_MAX: Duration = Duration::from_secs(8);
@@ -39,7 +35,8 @@ const PROBE_MAX: Duration = Duration::from_secs(5);
 /// more, the writer would only add sessions to a server that does not answer.
 const UNSETTLED_MAX: usize = 2;
 
-type Verdict = std::result::Result<(), Refusal>;
+/// Whether a job was written, or why not.
+pub(super) type Verdict = std::result::Result<(), Refusal>;
 
 /// What has become of a job.
 #[derive(Debug)]
@@ -237,13 +234,9 @@ impl Desk {
         };
         let report_only = self.report_only;
         let mut attempt = Box::pin(async move {
-            let written = AssertUnwindSafe(transact(&mut conn, &batch, report_only)).catch_unwind();
-            let settled = tokio::select! {
-                settled = written => settled.unwrap_or_else(|_panic| Err(panicked())),
-                () = term.over() => Err(in_doubt()),
-            };
-            let is_over = term.is_over();
-            ((conn, term), settled.and_then(|it| if is_over { Err(in_doubt()) } else { Ok(it) }))
+            let written = term.make(transact(&mut conn, &batch, report_only));
+            let settled = AssertUnwindSafe(written).catch_unwind().await;
+            ((conn, term), settled.unwrap_or_else(|_panic| Err(panicked())))
         });
         let Ok((connected, settled)) = timeout(ATTEMPT_MAX, &mut attempt).await else {
             // It may have been committed all the same. The server would keep the session of a
@@ -313,243 +306,6 @@ fn panicked() -> Error {
     Error::bug("writing claims panicked")
 }
 
-fn in_doubt() -> Error {
-    Error::Unavailable(IN_DOUBT.to_owned())
-}
-
 fn late() -> Error {
     Error::Unavailable(format!("no outcome within {ATTEMPT_MAX:?}"))
-}
-
-/// A batch on its way, in parts that are written one after the other.
-struct Parts<'j> {
-    jobs: &'j [&'j Job],
-    outcomes: Vec<Option<Outcome>>,
-    /// The numbers of jobs that are still to be written, part by part.
-    left: VecDeque<Vec<usize>>,
-    /// Consumers of jobs that are set aside.
-    waiting: HashSet<Uuid>,
-    held: Held,
-    splits: u32,
-}
-
-impl<'j> Parts<'j> {
-    fn new(jobs: &'j [&'j Job]) -> Self {
-        let all: Vec<usize> = (0..jobs.len()).collect();
-        Self {
-            jobs,
-            outcomes: jobs.iter().map(|_| None).collect(),
-            left: VecDeque::from([all]),
-            waiting: HashSet::new(),
-            held: Held::default(),
-            splits: 0,
-        }
-    }
-
-    /// The next part, without those that come after a held job of their consumer.
-    fn next(&mut self) -> Option<Vec<usize>> {
-        while let Some(mut part) = self.left.pop_front() {
-            part.retain(|nth| !self.follows(*nth));
-            if !part.is_empty() {
-                return Some(part);
-            }
-        }
-        None
-    }
-
-    /// Sets a job aside if it comes after a held one of its consumer.
-    fn follows(&mut self, nth: usize) -> bool {
-        let Some(job) = self.jobs.get(nth) else { return false };
-        let follows = job.consumers().any(|consumer| self.waiting.contains(&consumer));
-        if follows {
-            self.hold(nth, true);
-        }
-        follows
-    }
-
-    fn hold(&mut self, nth: usize, explained: bool) {
-        if let Some(job) = self.jobs.get(nth) {
-            self.waiting.extend(job.consumers());
-        }
-        self.end(nth, Outcome::Held { explained });
-    }
-
-    fn hold_all(&mut self, part: Vec<usize>, explained: bool) {
-        for nth in part {
-            self.hold(nth, explained);
-        }
-    }
-
-    fn end(&mut self, nth: usize, outcome: Outcome) {
-        if let Some(slot) = self.outcomes.get_mut(nth) {
-            *slot = Some(outcome);
-        }
-    }
-
-    fn note(&mut self, part: &[usize], verdicts: Vec<Verdict>) {
-        if verdicts.len() != part.len() {
-            let (verdicts, jobs) = (verdicts.len(), part.len());
-            let bug = Error::bug(format!("{jobs} claims were judged with {verdicts} verdicts"));
-            return self.fail(part, &bug);
-        }
-        for (nth, verdict) in part.iter().zip(verdicts) {
-            self.end(*nth, Outcome::Done(verdict.map_err(Error::Refused)));
-        }
-    }
-
-    /// A part has failed. When the database is away, all that is left fails with it: nothing of that
-    /// has begun, and each part would wait for a dead server anew.
-    fn fail(&mut self, part: &[usize], error: &Error) {
-        for nth in part {
-            self.end(*nth, Outcome::Done(Err(error.clone())));
-        }
-        if matches!(error, Error::Unavailable(_)) {
-            for nth in std::mem::take(&mut self.left).into_iter().flatten() {
-                self.end(nth, Outcome::Done(Err(error.clone())));
-            }
-        }
-    }
-
-    /// A part has met a lock. Those of its jobs that need a held row are set aside; if there is none
-    /// to blame, the part is halved.
-    fn set_aside(&mut self, part: Vec<usize>, held: Held, why: &str) {
-        let needs = |nth: &usize| self.jobs.get(*nth).is_some_and(|job| held.keeps(job));
-        let (keep, mut free): (Vec<usize>, Vec<usize>) = part.into_iter().partition(needs);
-        tracing::debug!(why, held = keep.len(), free = free.len(), "claims have met a lock");
-        for nth in &keep {
-            self.hold(*nth, true);
-        }
-        self.held.extend(held);
-        if !keep.is_empty() {
-            self.left.push_front(free);
-            return;
-        }
-        self.splits += 1;
-        if free.len() == 1 || self.splits > SPLITS_MAX {
-            return self.hold_all(free, false);
-        }
-        let second = free.split_off(free.len() / 2);
-        self.left.push_front(second);
-        self.left.push_front(free);
-    }
-
-    /// Each job of a part by itself.
-    fn separate(&mut self, part: Vec<usize>) {
-        for nth in part.into_iter().rev() {
-            self.left.push_front(vec![nth]);
-        }
-    }
-
-    fn written(self) -> Written {
-        let none = || Outcome::Done(Outcome::settled(None));
-        let outcomes = self.outcomes.into_iter().map(|it| it.unwrap_or_else(none)).collect();
-        Written { outcomes, held: self.held }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use uuid::Uuid;
-
-    use super::{Job, Outcome, Parts, SPLITS_MAX};
-    use crate::model::Refusal;
-    use crate::store::error::Error;
-    use crate::store::writer::held::Held;
-
-    /// Writes parts as if these jobs met a lock, and those of them that are `known` could be blamed;
-    /// how each job ended, and how many parts there were.
-    fn write(jobs: &[Job], locked: &[usize], known: &[usize]) -> (String, usize) {
-        let jobs: Vec<&Job> = jobs.iter().collect();
-        let (mut parts, mut count) = (Parts::new(&jobs), 0);
-        while let Some(part) = parts.next() {
-            count += 1;
-            if part.iter().any(|nth| locked.contains(nth)) {
-                let known = part.iter().filter(|nth| known.contains(nth));
-                let consumers: HashSet<Uuid> =
-                    known.flat_map(|nth| jobs[*nth].consumers()).collect();
-                parts.set_aside(part, Held { consumers, ..Held::default() }, "locked");
-            } else {
-                let verdicts = vec![Ok(()); part.len()];
-                parts.note(&part, verdicts);
-            }
-        }
-        let outcomes = parts.written().outcomes;
-        let letters = outcomes.iter().map(|outcome| match outcome {
-            Outcome::Done(Ok(())) => 'w',
-            Outcome::Done(Err(_)) => 'e',
-            Outcome::Held { explained: true } => 'h',
-            Outcome::Held { explained: false } => '?',
-        });
-        (letters.collect(), count)
-    }
-
-    fn jobs(count: usize) -> Vec<Job> {
-        (0..count).map(|_| Job::Release(Uuid::new_v4())).collect()
-    }
-
-    #[test]
-    fn jobs_that_need_a_held_row_are_set_aside_and_the_others_written_together() {
-        assert_eq!(write(&jobs(6), &[1, 4], &[1, 4]), ("whwwhw".to_owned(), 2));
-        assert_eq!(write(&jobs(1), &[0], &[0]), ("h".to_owned(), 1));
-    }
-
-    #[test]
-    fn a_job_that_meets_a_lock_with_no_row_to_blame_is_found_by_halving() {
-        let (outcomes, parts) = write(&jobs(8), &[5], &[]);
-        assert_eq!(outcomes, "wwwww?ww");
-        assert_eq!(parts, 7, "all, halves, quarters, pairs and one");
-    }
-
-    #[test]
-    fn halving_ends() {
-        let all: Vec<usize> = (0..64).collect();
-        let (outcomes, parts) = write(&jobs(64), &all, &[]);
-        assert_eq!(outcomes, "?".repeat(64));
-        assert!(parts <= 64 + usize::try_from(SPLITS_MAX).unwrap(), "{parts}");
-    }
-
-    #[test]
-    fn a_job_does_not_pass_a_held_one_of_its_consumer() {
-        let mut jobs = jobs(4);
-        jobs.push(jobs[1].clone());
-        assert_eq!(write(&jobs, &[1], &[1]).0, "whwwh");
-        assert_eq!(write(&jobs, &[1], &[]).0, "w?wwh");
-    }
-
-    #[test]
-    fn parts_that_are_left_fail_with_one_that_finds_the_database_away() {
-        let jobs = jobs(4);
-        let jobs: Vec<&Job> = jobs.iter().collect();
-        let mut parts = Parts::new(&jobs);
-        let part = parts.next().unwrap();
-        parts.separate(part);
-        let first = parts.next().unwrap();
-        parts.fail(&first, &Error::bug("this one alone"));
-        let second = parts.next().unwrap();
-        parts.fail(&second, &Error::Unavailable("away".to_owned()));
-        assert!(parts.next().is_none());
-        let outcomes = parts.written().outcomes;
-        assert!(matches!(outcomes[0], Outcome::Done(Err(Error::Bug(_)))), "{outcomes:?}");
-        for outcome in &outcomes[1..] {
-            assert!(matches!(outcome, Outcome::Done(Err(Error::Unavailable(_)))), "{outcome:?}");
-        }
-    }
-
-    #[test]
-    fn a_claim_without_a_verdict_is_not_acknowledged() {
-        let jobs = jobs(2);
-        let jobs: Vec<&Job> = jobs.iter().collect();
-        let mut parts = Parts::new(&jobs);
-        let part = parts.next().unwrap();
-        parts.note(&part, vec![Ok(())]);
-        for outcome in parts.written().outcomes {
-            assert!(matches!(outcome, Outcome::Done(Err(Error::Bug(_)))), "{outcome:?}");
-        }
-        let none = Outcome::settled(None);
-        assert!(matches!(none, Err(Error::Bug(_))), "{none:?}");
-        let refused = Outcome::settled(Some(Outcome::Done(Err(Refusal::ParentIsSelf.into()))));
-        assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
-    }
 }
