@@ -205,9 +205,9 @@ pub struct Group {
 /// What others have done that a stack has to respect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
-    /// What servers of other stacks draw on, one list for each, by the stored group they are in.
+    /// What servers draw on that are not of the stack, one list for each, by the stored group they are in.
     pub occupied: HashMap<Uuid, Vec<Vec<ProviderId>>>,
-    /// The groups of which it is known where servers of other stacks are.
+    /// The groups of which it is known where servers that are not of the stack are.
     pub known: HashSet<Uuid>,
     /// Hosts that groups have to themselves.
     pub kept: Vec<KeptHost>,

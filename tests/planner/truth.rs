@@ -101,12 +101,13 @@ const HELD: &str = "
     where p.consumer = p.id and p.id <> all($1)
       and not exists (select from consumers c where c.uuid = p.id)";
 
-/// Where the holds of plans are.
+/// Where the holds of plans are, and whether they are no part of them any more.
 const SPOTS: &str = "
     select distinct p.plan_id, p.orchestration_id, g.id, g.kind, coalesce(g.level, 'host'),
            r.name, coalesce(rack.name, ''),
            exists (select from exclusive_units e where e.root_id = r.id and e.group_id = g.id
-                   and e.level = coalesce(g.level, 'host'))
+                   and e.level = coalesce(g.level, 'host')),
+           p.leaving
     from placements p
     join consumers c on c.uuid = p.id join allocations a on a.consumer_id = c.id
     join providers own on own.id = a.provider_id and not exists (
@@ -118,9 +119,9 @@ const SPOTS: &str = "
          on rack.provider_id = r.id
     left join placement_groups pg on pg.placement_id = p.id
     left join planner_groups g on g.id = pg.group_id
-    where p.consumer = p.id and not p.leaving";
+    where p.consumer = p.id";
 
-type SpotRow = (Uuid, String, Option<Uuid>, Option<String>, String, String, String, bool);
+type SpotRow = (Uuid, String, Option<Uuid>, Option<String>, String, String, String, bool, bool);
 
 /// Where a server is that the planner placed.
 #[derive(Clone, Debug)]
@@ -176,7 +177,7 @@ pub async fn faults(session: &mut PgConnection, known: impl FnOnce() -> Known) -
     snapshot.rollback().await.unwrap();
     faults.extend(stored_groups(&spots));
     let mut by_plan: HashMap<Uuid, BTreeMap<String, Spot>> = HashMap::new();
-    for (plan, server, _, _, _, host, rack, _) in spots {
+    for (plan, server, _, _, _, host, rack, ..) in spots.into_iter().filter(|spot| !spot.8) {
         by_plan.entry(plan).or_default().insert(server, Spot { host, rack });
     }
     for (id, stack, document, placements) in plans {
@@ -192,7 +193,7 @@ pub async fn faults(session: &mut PgConnection, known: impl FnOnce() -> Known) -
 fn stored_groups(spots: &[SpotRow]) -> Vec<String> {
     let mut faults = Vec::new();
     let mut taken: HashMap<(Uuid, String), String> = HashMap::new();
-    for (plan, server, group, kind, level, host, rack, kept) in spots {
+    for (plan, server, group, kind, level, host, rack, kept, _) in spots {
         let Some(group) = group else { continue };
         let spot = Spot { host: host.clone(), rack: rack.clone() };
         match kind.as_deref() {

@@ -51,6 +51,56 @@ async fn servers_join_and_leave_a_group_that_has_a_host_to_itself() {
     site.assert_empty().await;
 }
 
+/// A reserved server that an update leaves out keeps its hold and its group: who leaves the group by the
+/// same update, or a later one, does not stay beside it.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_leaves_a_group_does_not_stay_beside_a_reserved_server_that_left_the_plan() {
+    let site = Site::new().await;
+    site.racks(1, 2, [8, 65_536, 1000]).await;
+    group(&site, "alone", "exclusivity", "host").await;
+    let with = |groups: &[&str]| replacement(resources([("two", server_in(1, groups))]));
+    let both = |groups| [("one", server_in(1, groups)), ("two", server_in(1, groups))];
+    for at_once in [true, false] {
+        site.planned("stack", resources(both(&["alone"]))).await;
+        let reserved = site.placement_of("one").await;
+        site.planner()
+            .post(&format!("/v1/placements/{}", text(&reserved["id"])), json!({}))
+            .await
+            .expect(201);
+        if !at_once {
+            site.planner().put("/v1/plans/stack", with(&["alone"])).await.expect(201);
+            let stays = site.placement_of("two").await;
+            assert_eq!(stays["location"], reserved["location"]);
+        }
+        site.planner().put("/v1/plans/stack", with(&[])).await.expect(201);
+        site.assert_true(&none()).await;
+        assert_ne!(site.placement_of("two").await["location"], reserved["location"]);
+        site.planner().delete("/v1/plans/stack").await.expect(204);
+        site.assert_empty().await;
+    }
+}
+
+/// A server that joins a diversity group does not come beside a reserved server of it that has left the
+/// plan.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_joins_a_group_does_not_come_beside_a_reserved_server_that_left_the_plan() {
+    let site = Site::new().await;
+    site.racks(1, 2, [8, 65_536, 1000]).await;
+    group(&site, "apart", "diversity", "host").await;
+    let one = ("one", server_in(1, &["apart"]));
+    site.planned("stack", resources([one, ("two", server(1))])).await;
+    let reserved = site.placement_of("one").await;
+    site.planner()
+        .post(&format!("/v1/placements/{}", text(&reserved["id"])), json!({}))
+        .await
+        .expect(201);
+    assert_eq!(site.placement_of("two").await["location"], reserved["location"]);
+    let joined = replacement(resources([("two", server_in(1, &["apart"]))]));
+    site.planner().put("/v1/plans/stack", joined).await.expect(201);
+    assert_ne!(site.placement_of("two").await["location"], reserved["location"]);
+    site.assert_true(&none()).await;
+}
+
 /// A server that joins a diversity group leaves the host on which another plan's server of it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_joins_a_diversity_group_moves_away() {

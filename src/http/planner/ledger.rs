@@ -29,6 +29,13 @@ pub(super) fn groups(draft: &Draft) -> Vec<Uuid> {
     asked.chain(had).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
+/// The placements that a draft decides on. Reserved ones that are no part of the plan any more stay as
+/// they are, like those of other plans.
+pub(super) fn decided(draft: &Draft) -> Vec<Uuid> {
+    let rows = draft.slots.iter().filter_map(|slot| slot.row.as_ref());
+    rows.chain(&draft.removed).map(|row| row.id).collect()
+}
+
 /// The host of each server.
 pub(super) fn hosts(
     draft: &Draft,

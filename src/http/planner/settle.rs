@@ -216,7 +216,7 @@ pub(super) async fn recommend(
     let draft = Draft { stack, ..draft };
     let turn = Time::new(app, terms).turn(app).await?;
     let world = app.store.world().await?;
-    let standing = app.store.standing(None, &[]).await?;
+    let standing = app.store.standing(&[], &[]).await?;
     let around = surroundings(&standing, app.options.planner.host_names);
     let (_, answer) = solve(app, &world, draft, around, Some(turn)).await?;
     let placed = answer.and_then(|answer| answer.places.into_iter().next().flatten());
@@ -275,9 +275,9 @@ enum Attempt {
 async fn attempt(app: &App, draft: Draft, time: &mut Time) -> Result<Attempt, Problem> {
     // First, so that who waits holds nothing, and finds the world as it is then.
     let turn = if draft.needs_turn() { Some(time.turn(app).await?) } else { None };
-    let plan = draft.exists.then_some(draft.plan.id);
     let groups = ledger::groups(&draft);
-    let standing = app.store.standing(plan, &groups).await?;
+    let own = ledger::decided(&draft);
+    let standing = app.store.standing(&own, &groups).await?;
     let mut around = surroundings(&standing, app.options.planner.host_names);
     around.known = groups.iter().copied().collect();
     let world = app.store.world().await?;
@@ -285,7 +285,7 @@ async fn attempt(app: &App, draft: Draft, time: &mut Time) -> Result<Attempt, Pr
         // Who was a stranger in the world may have been let in, or have left, since that was read.
         Err(why)
             if why.status == StatusCode::CONFLICT
-                && app.store.standing(plan, &groups).await? != standing =>
+                && app.store.standing(&own, &groups).await? != standing =>
         {
             return Ok(Attempt::Overtaken(why.explanation));
         }

@@ -115,7 +115,7 @@ pub struct Wanted {
 /// What others have done that plans have to respect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// What servers of other plans draw on that are in those groups: group, the providers of one
+    /// What the servers of others draw on that are in those groups: group, the providers of one
     /// server.
     pub occupied: Vec<(Uuid, Vec<ProviderId>)>,
     /// Hosts that groups have to themselves.
@@ -253,11 +253,11 @@ impl Store {
         Ok(placements)
     }
 
-    /// What others have done, as far as it concerns these groups and the servers of a plan.
+    /// What others have done, as far as it concerns these groups. Others are all placements but these.
     ///
     /// # Errors
     /// The database cannot be asked.
-    pub async fn standing(&self, plan: Option<Uuid>, groups: &[Uuid]) -> Result<Standing> {
+    pub async fn standing(&self, placements: &[Uuid], groups: &[Uuid]) -> Result<Standing> {
         let rows = self
             .read(|conn| {
                 sqlx::query!(
@@ -266,10 +266,10 @@ impl Store {
                from placement_groups pg join placements p on p.id = pg.placement_id
                join consumers c on c.uuid = p.consumer
                join allocations a on a.consumer_id = c.id
-               where pg.group_id = any($1) and p.plan_id is distinct from $2
+               where pg.group_id = any($1) and p.id <> all($2)
                group by pg.group_id, p.id order by 1, 2"#,
                     groups,
-                    plan
+                    placements
                 )
                 .fetch_all(conn)
                 .boxed()
