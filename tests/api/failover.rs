@@ -86,6 +86,36 @@ async fn a_primary_that_was_frozen_and_replaced_is_not_believed_when_it_is_back(
     assert_follows(&berth, &replica(&[other.port]).await).await;
 }
 
+/// A primary that is silent for half a minute may come back as anything: nothing is asked on a
+/// connection from before.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_to_a_primary_that_was_silent_for_long_are_given_up() {
+    let one = Cluster::new(&[]).await;
+    let berth = replica(&[one.port]).await;
+    let host = berth.host("before", &[("VCPU", 8)]).await;
+    shown(&berth, host, Uuid::new_v4()).await;
+    let mut session = one.session().await;
+    let before: Vec<i32> = sqlx::query_scalar(
+        "select pid from pg_stat_activity where application_name = 'berth' and pid <> pg_backend_pid()",
+    )
+    .fetch_all(&mut session)
+    .await
+    .unwrap();
+    assert!(!before.is_empty());
+
+    one.freeze();
+    tokio::time::sleep(Duration::from_secs(33)).await;
+    one.thaw();
+    let path = format!("/resource_providers/{}", host.0);
+    until("reads are back", async || berth.get(&path).await.status == 200).await;
+    until("the sessions of before have ended", async || {
+        let count = "select count(*) from pg_stat_activity where pid = any($1)";
+        let left = sqlx::query_scalar::<_, i64>(count).bind(&before).fetch_one(&mut session);
+        left.await.unwrap() == 0
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn of_several_hosts_the_primary_is_found() {
     let one = Cluster::new(&[]).await;

@@ -19,6 +19,11 @@ const EVERY: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long one host has to say what it is.
 const LOOK_MAX: Duration = Duration::from_secs(1);
+/// The same for a host that said nothing in the look before, if there are others: one of those may
+/// be promoted, and a look that waits for a silent host is late to see that.
+const LOOK_SILENT: Duration = Duration::from_millis(300);
+/// Of so many looks at a silent host one gives it the whole time.
+const LOOKS_SILENT: u32 = 6;
 /// How long the primary may be silent before its connections are given up. Shorter than the time
 /// after which PostgreSQL gives up the session of a client that is gone.
 const SILENT_MAX: Duration = Duration::from_secs(30);
@@ -41,15 +46,15 @@ enum Said {
 /// # Errors
 /// None of them is; what each of them says.
 pub async fn find(hosts: &[PgConnectOptions]) -> Result<PgConnectOptions> {
-    let said = ask_all(hosts, None).await;
+    let said = ask_all(hosts, None, &mut Silence::default()).await;
     let best = best(&said, None).and_then(|(host, _)| hosts.get(host));
     best.cloned().ok_or_else(|| nobody(hosts, &said))
 }
 
 /// Looks at all hosts, and begins a term if another one is the primary now.
-pub(super) async fn look(inner: &Arc<Inner>) -> Result<()> {
+pub(super) async fn look(inner: &Arc<Inner>, silence: &mut Silence) -> Result<()> {
     let known = inner.state.borrow().newest;
-    let said = ask_all(&inner.hosts, known).await;
+    let said = ask_all(&inner.hosts, known, silence).await;
     let (newest, term) = {
         let state = inner.state.borrow();
         (state.newest, state.term.clone())
@@ -87,8 +92,37 @@ fn best(said: &[Said], known: Option<(usize, Identity)>) -> Option<(usize, Ident
     })
 }
 
-async fn ask_all(hosts: &[PgConnectOptions], newest: Option<Identity>) -> Vec<Said> {
-    hear(hosts.iter().map(ask), newest).await
+/// In how many looks in a row each host has said nothing.
+#[derive(Debug, Default)]
+pub(super) struct Silence(Vec<u32>);
+
+impl Silence {
+    /// How long a host has to say what it is, of so many hosts.
+    fn patience(&self, host: usize, hosts: usize) -> Duration {
+        let looks = self.0.get(host).copied().unwrap_or(0);
+        if hosts > 1 && !looks.is_multiple_of(LOOKS_SILENT) { LOOK_SILENT } else { LOOK_MAX }
+    }
+
+    fn note(&mut self, said: &[Said]) {
+        self.0.resize(said.len(), 0);
+        for (looks, said) in self.0.iter_mut().zip(said) {
+            *looks = if matches!(said, Said::Nothing(_)) { *looks + 1 } else { 0 };
+        }
+    }
+}
+
+async fn ask_all(
+    hosts: &[PgConnectOptions],
+    newest: Option<Identity>,
+    silence: &mut Silence,
+) -> Vec<Said> {
+    let asked = hosts.iter().enumerate().map(|(number, host)| {
+        let patience = silence.patience(number, hosts.len());
+        ask(host, patience)
+    });
+    let said = hear(asked, newest).await;
+    silence.note(&said);
+    said
 }
 
 /// What all hosts say. Who has been promoted since the newest known primary is believed without
@@ -117,8 +151,8 @@ async fn hear<F: Future<Output = Said>>(
 }
 
 /// Asks one host, over a new connection.
-async fn ask(host: &PgConnectOptions) -> Said {
-    let said = timeout(LOOK_MAX, async {
+async fn ask(host: &PgConnectOptions, patience: Duration) -> Said {
+    let said = timeout(patience, async {
         let mut conn = match PgConnection::connect_with(&session(host.clone())).await {
             Ok(conn) => conn,
             Err(sqlx::Error::Database(error)) => return Ok(Said::Refused(error.to_string())),
@@ -131,7 +165,7 @@ async fn ask(host: &PgConnectOptions) -> Said {
     match said.await {
         Ok(Ok(said)) => said,
         Ok(Err(error)) => Said::Nothing(error.to_string()),
-        Err(_) => Said::Nothing(format!("no answer within {LOOK_MAX:?}")),
+        Err(_) => Said::Nothing(format!("no answer within {patience:?}")),
     }
 }
 
@@ -150,13 +184,14 @@ fn nobody(hosts: &[PgConnectOptions], said: &[Said]) -> Error {
 /// Looks every second, and when asked to, for as long as the store lives.
 pub(super) async fn watch(inner: Weak<Inner>) {
     let mut began = Instant::now();
+    let mut silence = Silence::default();
     loop {
         let Some(inner) = inner.upgrade() else { return };
         // A silent host has taken its time already.
         let pause = EVERY.saturating_sub(began.elapsed());
         drop(timeout(pause, inner.look.notified()).await);
         began = Instant::now();
-        if let Err(error) = look(&inner).await {
+        if let Err(error) = look(&inner, &mut silence).await {
             tracing::debug!(%error, "no primary was found");
         }
         inner.looks.send_modify(|looks| *looks += 1);
@@ -171,7 +206,7 @@ mod tests {
 
     use futures_util::future::Either;
 
-    use super::{Identity, Said, best, hear};
+    use super::{Identity, LOOK_MAX, LOOK_SILENT, LOOKS_SILENT, Said, Silence, best, hear};
 
     fn primary(system: i64, timeline: u32) -> Said {
         Said::Primary(Identity { system, timeline })
@@ -216,5 +251,22 @@ mod tests {
         let hosts = [says(primary(2, 9)), says(Said::Standby), says(primary(1, 3))];
         let said = hear(hosts.into_iter(), Some(newest)).await;
         assert_eq!(host(&said, Some((0, newest))), Some(2));
+    }
+
+    #[test]
+    fn a_silent_host_is_waited_for_less_but_not_always() {
+        let mut silence = Silence::default();
+        let patience = |silence: &Silence| [0, 1].map(|host| silence.patience(host, 2));
+        assert_eq!(patience(&silence), [LOOK_MAX; 2]);
+        for _ in 1..LOOKS_SILENT {
+            silence.note(&[Said::Standby, nothing()]);
+            assert_eq!(patience(&silence), [LOOK_MAX, LOOK_SILENT]);
+            assert_eq!(silence.patience(1, 1), LOOK_MAX, "there is nobody else");
+        }
+        silence.note(&[Said::Standby, nothing()]);
+        assert_eq!(patience(&silence), [LOOK_MAX; 2]);
+        silence.note(&[Said::Standby, nothing()]);
+        silence.note(&[Said::Standby, primary(1, 3)]);
+        assert_eq!(patience(&silence), [LOOK_MAX; 2]);
     }
 }

@@ -65,7 +65,7 @@ impl Primary {
         lease: Option<Duration>,
     ) -> Result<Self> {
         let primary = Self(Arc::new(Inner::new(hosts, connections, lease)));
-        look::look(&primary.0).await?;
+        look::look(&primary.0, &mut look::Silence::default()).await?;
         tokio::spawn(look::watch(Arc::downgrade(&primary.0)));
         Ok(primary)
     }
