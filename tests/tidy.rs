@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that stumbles has failed")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Lines of a source file at the most, without its tests.
@@ -40,18 +41,18 @@ const LAYERS: [Layer; 10] = [
         never: &["async ", "serde", "sqlx", "axum", "hyper", "tokio", "SystemTime", "Instant"],
     },
     Layer {
-        folder: "plan",
-        may_use: &["plan"],
+        folder: "solver",
+        may_use: &["solver"],
         never: &["async ", "serde", "sqlx", "axum", "hyper", "tokio", "SystemTime", "Instant"],
     },
     Layer {
         folder: "planner",
-        may_use: &["model", "world", "search", "plan", "planner"],
+        may_use: &["model", "world", "search", "solver", "planner"],
         never: &["async ", "serde", "sqlx", "axum", "hyper", "tokio", "SystemTime", "Instant"],
     },
     Layer {
         folder: "store",
-        may_use: &["model", "world", "plan", "planner", "store"],
+        may_use: &["model", "world", "solver", "planner", "store"],
         never: &["axum", "hyper", "serde", "Microversion", "microversion::"],
     },
     Layer { folder: "policy", may_use: &["policy"], never: &["sqlx", "axum", "hyper"] },
@@ -63,7 +64,7 @@ const LAYERS: [Layer; 10] = [
     Layer {
         folder: "http",
         may_use: &[
-            "model", "world", "search", "plan", "planner", "store", "policy", "keystone", "http",
+            "model", "world", "search", "solver", "planner", "store", "policy", "keystone", "http",
         ],
         never: &["sqlx", "PgConnection"],
     },
@@ -138,6 +139,151 @@ fn a_layer_knows_only_those_below_it() {
         }
     }
     assert_none(&faults);
+}
+
+/// Folders whose modules must not import each other in circles.
+const ONE_WAY: [&str; 1] = ["solver"];
+
+/// A module of a folder: the names that lead to it from there, none for the folder's own `mod.rs`.
+type Module = Vec<String>;
+
+#[test]
+fn modules_import_each_other_in_one_direction() {
+    let mut faults = Vec::new();
+    for folder in ONE_WAY {
+        let sources = sources(&format!("src/{folder}"));
+        let sources: Vec<&Source> = sources.iter().filter(|source| !source.is_test()).collect();
+        let modules: BTreeSet<Module> = sources.iter().map(|it| module_of(folder, it)).collect();
+        let mut imports: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
+        for source in sources {
+            let module = module_of(folder, source);
+            let mut found = imported(source, folder, &module, &modules);
+            found.remove(&module);
+            imports.insert(module, found);
+        }
+        // Modules that import no other module that is left cannot be in a circle.
+        loop {
+            let before = imports.len();
+            let left: BTreeSet<Module> = imports.keys().cloned().collect();
+            imports.retain(|_, found| !found.is_disjoint(&left));
+            if imports.len() == before {
+                break;
+            }
+        }
+        let left: BTreeSet<Module> = imports.keys().cloned().collect();
+        for (module, found) in &imports {
+            let found: Vec<String> = found.intersection(&left).map(|it| it.join("::")).collect();
+            let name = module.join("::");
+            faults.push(format!("src/{folder}: {name:?} is in a circle, or above one: {found:?}"));
+        }
+    }
+    assert_none(&faults);
+}
+
+fn module_of(folder: &str, source: &Source) -> Module {
+    let path = source.path.strip_prefix(Path::new("src").join(folder)).unwrap().with_extension("");
+    let names = path.iter().map(|name| name.to_string_lossy().into_owned());
+    names.filter(|name| name != "mod").collect()
+}
+
+/// The modules of its folder that a file names: `super::x`, `self::x`, `crate::folder::x`, and `x::`
+/// where `x` is a module below it.
+fn imported(
+    source: &Source,
+    folder: &str,
+    module: &Module,
+    modules: &BTreeSet<Module>,
+) -> BTreeSet<Module> {
+    let code: Vec<&str> = source.code().map(|(_, line)| line).collect();
+    let tokens = tokens(&code.join("\n"));
+    let mut found = BTreeSet::new();
+    for (at, token) in tokens.iter().enumerate() {
+        let before = at.checked_sub(1).and_then(|before| tokens.get(before));
+        let is_inner = before.is_some_and(|before| before == "::");
+        if is_inner || tokens.get(at + 1).is_none_or(|next| next != "::") {
+            continue;
+        }
+        let mut paths = Vec::new();
+        expand(&tokens, at, &[], &mut paths);
+        for path in paths {
+            let mut names = path.iter().map(String::as_str).peekable();
+            let mut target = module.clone();
+            match token.as_str() {
+                "crate" if path.get(1).is_some_and(|name| name == folder) => {
+                    target.clear();
+                    names.by_ref().take(2).for_each(drop);
+                }
+                "self" => drop(names.next()),
+                "super" => {
+                    while names.next_if_eq(&"super").is_some() {
+                        target.pop();
+                    }
+                }
+                name if modules.contains(&[module.as_slice(), &[name.to_owned()]].concat()) => {}
+                _ => continue,
+            }
+            for name in names {
+                let below = [target.as_slice(), &[name.to_owned()]].concat();
+                if !modules.contains(&below) {
+                    break;
+                }
+                target = below;
+            }
+            found.insert(target);
+        }
+    }
+    found
+}
+
+/// Names and `::` as one token each, every other character by itself, and no blanks.
+fn tokens(code: &str) -> Vec<String> {
+    let is_name = |character: char| character.is_alphanumeric() || character == '_';
+    let mut tokens: Vec<String> = Vec::new();
+    let mut before = ' ';
+    for character in code.chars() {
+        let goes_on = is_name(before) && is_name(character) || before == ':' && character == ':';
+        match tokens.last_mut().filter(|_| goes_on) {
+            Some(last) => last.push(character),
+            None if character.is_whitespace() => {}
+            None => tokens.push(character.to_string()),
+        }
+        before = character;
+    }
+    tokens
+}
+
+/// All paths that begin at a token, with `a::{b, c}` as `a::b` and `a::c`. Returns the token behind.
+fn expand(tokens: &[String], at: usize, before: &[String], paths: &mut Vec<Module>) -> usize {
+    let mut path = before.to_vec();
+    path.extend(tokens.get(at).cloned());
+    let mut at = at + 1;
+    if tokens.get(at).is_none_or(|token| token != "::") {
+        paths.push(path);
+        return at;
+    }
+    at += 1;
+    if tokens.get(at).is_none_or(|token| token != "{") {
+        return expand(tokens, at, &path, paths);
+    }
+    at += 1;
+    while tokens.get(at).is_some_and(|token| token != "}") {
+        at = expand(tokens, at, &path, paths);
+        while tokens.get(at).is_some_and(|token| token != "," && token != "}") {
+            at += 1;
+        }
+        at += usize::from(tokens.get(at).is_some_and(|token| token == ","));
+    }
+    at + 1
+}
+
+/// The parser of paths is right about what matters.
+#[test]
+fn paths_are_expanded() {
+    let tokens = tokens("use super::{a::{B, c::D as E}, self, f};");
+    let mut paths = Vec::new();
+    expand(&tokens, 1, &[], &mut paths);
+    let paths: Vec<String> = paths.iter().map(|path| path.join("::")).collect();
+    assert_eq!(paths, ["super::a::B", "super::a::c::D", "super::self", "super::f"]);
 }
 
 #[test]
@@ -297,7 +443,7 @@ const DEFAULTS: [(&str, usize, &str); 17] = [
     ("src/keystone", 3, "what Keystone left out, parts of a text"),
     ("src/model", 3, "what nobody has released: nothing"),
     ("src/planner/", 12, "a level that was left out, what nobody holds: nothing"),
-    ("src/plan/", 32, "sums, greatest and least of nothing, bounds"),
+    ("src/solver/", 32, "sums, greatest and least of nothing, bounds"),
     ("src/policy", 5, "parts of a text, words of the language"),
     ("src/search", 7, "sets without members, bounds"),
     ("src/serve.rs", 2, "what the operator left out"),

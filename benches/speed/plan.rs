@@ -5,8 +5,9 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth::plan::{
-    Host, Level, Open, Outcome, Pool, Problem, Rule, Server, Way, Ways, explain, solve,
+use berth::solver::{
+    AllowedHosts, Host, Level, Outcome, PlacementProblem, Pool, Rule, Server, Way, Ways, explain,
+    solve,
 };
 use criterion::Criterion;
 
@@ -39,7 +40,7 @@ pub(crate) fn measure(criterion: &mut Criterion) {
 }
 
 /// Says once how good the plan is that the budget buys.
-fn report(name: &str, problem: &Problem) {
+fn report(name: &str, problem: &PlacementProblem) {
     let began = Instant::now();
     let outcome = solve(problem, || began.elapsed() > BUDGET);
     let took = began.elapsed();
@@ -52,13 +53,13 @@ fn report(name: &str, problem: &Problem) {
 }
 
 /// How often the time is looked at until there is a plan, or it is known that there is none.
-fn looks_for_first(problem: &Problem) -> u64 {
+fn looks_for_first(problem: &PlacementProblem) -> u64 {
     let is_known = |looks: &u64| limited(problem, *looks) != Outcome::OutOfTime;
     let most = (0..30).map(|power| 1 << power).find(is_known).unwrap_or(u64::MAX);
     (most / 2..=most).find(is_known).unwrap_or(most)
 }
 
-fn limited(problem: &Problem, looks_max: u64) -> Outcome {
+fn limited(problem: &PlacementProblem, looks_max: u64) -> Outcome {
     let mut looks = 0;
     solve(problem, || {
         looks += 1;
@@ -77,7 +78,7 @@ enum Room {
 
 /// Fifty servers: forty apart from each other and from five that are together, and five more that
 /// are together.
-fn stack(hosts: usize, room: Room) -> Problem {
+fn stack(hosts: usize, room: Room) -> PlacementProblem {
     let host = |nth: usize| {
         let in_use = !nth.is_multiple_of(3);
         let taken = match room {
@@ -102,7 +103,7 @@ fn stack(hosts: usize, room: Room) -> Problem {
 }
 
 /// Twelve servers in three tiers, on 200 hosts of two sorts in ten racks.
-fn few() -> Problem {
+fn few() -> PlacementProblem {
     let host = |nth: usize| Host {
         free: if nth.is_multiple_of(2) { vec![8, 32_768, 500] } else { vec![12, 49_152, 500] },
         rack: u32::try_from(nth / 20).ok(),
@@ -120,16 +121,16 @@ fn few() -> Problem {
 }
 
 /// Servers of three sizes by turns, on hosts with a pool of each class.
-fn problem(hosts: Vec<Host>, servers: usize, rules: Vec<Rule>) -> Problem {
+fn problem(hosts: Vec<Host>, servers: usize, rules: Vec<Rule>) -> PlacementProblem {
     let sizes: Vec<Arc<Ways>> = (1..4).map(|size| Arc::new(ways(size, hosts.len()))).collect();
-    let may_be_on: Open = vec![true; hosts.len()].into();
+    let allowed_hosts: AllowedHosts = vec![true; hosts.len()].into();
     let server = |nth: usize| Server {
         ways: sizes.get(nth % sizes.len()).cloned().unwrap_or_default(),
-        may_be_on: may_be_on.clone(),
-        is_on: None,
+        allowed_hosts: allowed_hosts.clone(),
+        current_host: None,
     };
     let pool = |(class, free): (usize, &u64)| Pool { class, free: *free };
-    Problem {
+    PlacementProblem {
         pools: hosts.iter().flat_map(|host| host.free.iter().enumerate().map(pool)).collect(),
         servers: (0..servers).map(server).collect(),
         hosts,
@@ -147,7 +148,7 @@ fn ways(size: u64, hosts: usize) -> Ways {
 
 /// The same with each host's first two classes on two nodes, and the third of a storage that its rack
 /// shares.
-fn nodes(mut problem: Problem) -> Problem {
+fn nodes(mut problem: PlacementProblem) -> PlacementProblem {
     let (hosts, servers) = (problem.hosts.len(), problem.servers.len());
     let racks = hosts.div_ceil(40);
     let half = |host: &Host, class: usize| host.free.get(class).map_or(0, |free| free / 2);

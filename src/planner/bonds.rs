@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::ids::canonical;
 use super::stack::Stack;
-use crate::plan::groups::{Kind, Senseless};
-use crate::plan::{Level, Rule};
+use crate::solver::groups::{Kind, Senseless};
+use crate::solver::{Level, Rule};
 
 /// A rule, as far as it is about servers that are in both versions: the stored group, what it asks, and
 /// the parts that it binds, in ascending order.

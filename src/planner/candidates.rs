@@ -10,8 +10,8 @@ use super::stack::Stack;
 use super::topology::Topology;
 use crate::model::exclusive::EXCLUSIVE_TRAIT;
 use crate::model::{ClassId, ProviderId};
-use crate::plan::Clock;
 use crate::search::{self, Group as RequestGroup, Next, Request, Unknown};
+use crate::solver::Budget;
 use crate::world::{Provider, World};
 
 /// Ways in which a server can be put on one host, at the most. A tree may have thousands; those that
@@ -21,7 +21,7 @@ pub(super) const WAYS_MAX: usize = 16;
 /// Different sizes of the servers of one plan, at the most: for each of them all hosts are looked at.
 const SIZES_MAX: usize = 500;
 
-/// What it costs to begin a search, in the units of the clock.
+/// What it costs to begin a search, in the units of the budget.
 const BEGIN_WORK: usize = 1000;
 
 /// The trait of hosts that are not to get anything new.
@@ -31,8 +31,8 @@ const DISABLED: &str = "COMPUTE_STATUS_DISABLED";
 pub(super) type Options = HashMap<ProviderId, Vec<Vec<(ProviderId, ClassId, i64)>>>;
 
 /// Fails when the search has to end.
-pub(super) fn in_time(clock: &Clock<'_>) -> Result<(), Failure> {
-    if clock.is_up() { Err(Failure::of_end(clock)) } else { Ok(()) }
+pub(super) fn in_time(budget: &Budget<'_>) -> Result<(), Failure> {
+    if budget.is_spent() { Err(Failure::of_end(budget)) } else { Ok(()) }
 }
 
 /// The sizes of servers for which candidates are looked for, in the order in which they come.
@@ -62,9 +62,9 @@ pub(super) fn candidates(
     world: &Arc<World>,
     topology: &Topology,
     size: &Size,
-    clock: &mut Clock<'_>,
+    budget: &mut Budget<'_>,
 ) -> Result<Options, Failure> {
-    clock.is_up_after(BEGIN_WORK);
+    budget.is_spent_after(BEGIN_WORK);
     // Hosts get this trait when a group gets them to itself, which groups say and not flavors.
     let required = size.required.iter().filter(|name| *name != EXCLUSIVE_TRAIT);
     let group = RequestGroup {
@@ -88,8 +88,8 @@ pub(super) fn candidates(
     let mut options = Options::new();
     let mut steps = 0;
     loop {
-        clock.is_up_after(usize::try_from(search.steps() - steps).unwrap_or(usize::MAX));
-        in_time(clock)?;
+        budget.is_spent_after(usize::try_from(search.steps() - steps).unwrap_or(usize::MAX));
+        in_time(budget)?;
         steps = search.steps();
         let candidate = match search.next_candidate() {
             Next::Found(candidate) => candidate,
@@ -98,7 +98,7 @@ pub(super) fn candidates(
         };
         let providers: Vec<Provider<'_>> =
             candidate.allocations().map(|(provider, _)| provider).collect();
-        clock.is_up_after(16 * providers.len());
+        budget.is_spent_after(16 * providers.len());
         let Some(host) = topology.host(providers.into_iter()) else { continue };
         let ways = options.entry(host.id()).or_default();
         let draw = |(provider, amounts): (Provider<'_>, &[(ClassId, i64)])| {
@@ -106,7 +106,7 @@ pub(super) fn candidates(
             amounts.iter().map(move |(class, amount)| (id, *class, *amount)).collect::<Vec<_>>()
         };
         let draws: Vec<_> = candidate.allocations().flat_map(draw).collect();
-        clock.is_up_with(8 + 3 * draws.len());
+        budget.is_spent_with(8 + 3 * draws.len());
         ways.push(draws);
         if ways.len() >= WAYS_MAX {
             search.skip_tree();

@@ -16,13 +16,13 @@ use super::stack::{Server, Stack, Surroundings};
 use super::topology::{Spot, Topology};
 use crate::model::provider::InventoryRow;
 use crate::model::{ClassId, ProviderId};
-use crate::plan::{self, Clock, Level, Open, Pool, Problem, Rule, Way, Ways};
+use crate::solver::{self, AllowedHosts, Budget, Level, PlacementProblem, Pool, Rule, Way, Ways};
 use crate::world::{Changes, Provider, World};
 
 /// A problem, and what its numbers mean.
 #[derive(Debug)]
 pub(super) struct Composed {
-    pub(super) problem: Problem,
+    pub(super) problem: PlacementProblem,
     /// The world as if servers that may move held nothing.
     pub(super) world: Arc<World>,
     pub(super) hosts: Vec<HostEntry>,
@@ -53,7 +53,7 @@ pub(super) fn compose(
     world: &Arc<World>,
     stack: &Stack,
     around: &Surroundings,
-    clock: &mut Clock<'_>,
+    budget: &mut Budget<'_>,
 ) -> Result<Composed, Failure> {
     let rules = stack.rules().map_err(|why| Failure::Senseless(stack.words(why)))?;
     let (groups, all_rules): (Vec<usize>, Vec<Rule>) = rules.into_iter().unzip();
@@ -71,9 +71,9 @@ pub(super) fn compose(
     let mut options: Vec<Options> = Vec::with_capacity(sizes.len());
     let mut kept: Vec<usize> = Vec::with_capacity(sizes.len());
     for size in &sizes {
-        let before = clock.kept();
-        options.push(candidates(&world, &topology, size, clock)?);
-        kept.push(clock.kept() - before);
+        let before = budget.kept();
+        options.push(candidates(&world, &topology, size, budget)?);
+        kept.push(budget.kept() - before);
     }
     let hosts = entries(&world, &topology, &options, &homes)?;
     let cut_short = options.iter().flatten().filter(|(_, ways)| ways.len() >= WAYS_MAX);
@@ -81,26 +81,26 @@ pub(super) fn compose(
     let mut composer = Composer::new(&world, &hosts);
     let mut ways: HashMap<&Size, Arc<Ways>> = HashMap::new();
     for ((size, options), kept) in sizes.into_iter().zip(options).zip(kept) {
-        ways.insert(size, Arc::new(composer.ways(&options, clock)?));
+        ways.insert(size, Arc::new(composer.ways(&options, budget)?));
         drop(options);
-        clock.let_go_to(clock.kept() - kept);
+        budget.release_to(budget.kept() - kept);
     }
     let number: HashMap<ProviderId, usize> =
         hosts.iter().enumerate().map(|(nth, host)| (host.root, nth)).collect();
     let memberships = stored_groups(stack, &groups, &all_rules);
     let scene = Scene::new(&world, &topology, around, &hosts);
-    let filter = Filter::new(&scene, stack, memberships.clone(), clock);
-    in_time(clock)?;
-    let is_on = homes.iter().map(|home| number.get(home.as_ref()?).copied());
-    let is_on: Vec<Option<usize>> = is_on.collect();
-    let Seated { servers, ruled_out } = seated(stack, &is_on, (&ways, &filter), clock)?;
-    let stays =
-        [Level::Host, Level::Rack, Level::Cluster].map(|level| stays(stack, &is_on, &hosts, level));
-    let rules = kept_rules(all_rules, &stays, clock)?;
-    let problem = composer.problem(servers, rules, stack.spread, clock)?;
+    let filter = Filter::new(&scene, stack, memberships.clone(), budget);
+    in_time(budget)?;
+    let current_hosts = homes.iter().map(|home| number.get(home.as_ref()?).copied());
+    let current_hosts: Vec<Option<usize>> = current_hosts.collect();
+    let Seated { servers, ruled_out } = seated(stack, &current_hosts, (&ways, &filter), budget)?;
+    let stays = [Level::Host, Level::Rack, Level::Cluster]
+        .map(|level| stays(stack, &current_hosts, &hosts, level));
+    let rules = kept_rules(all_rules, &stays, budget)?;
+    let problem = composer.problem(servers, rules, stack.spread, budget)?;
     let pools = composer.pools;
-    let too_small = hosts_in_all(&world, &topology, clock).saturating_sub(hosts.len());
-    in_time(clock)?;
+    let too_small = hosts_in_all(&world, &topology, budget).saturating_sub(hosts.len());
+    in_time(budget)?;
     Ok(Composed {
         problem,
         world,
@@ -118,12 +118,12 @@ pub(super) fn compose(
 fn kept_rules(
     all: Vec<Rule>,
     [host, rack, cluster]: &[Stays; 3],
-    clock: &mut Clock<'_>,
+    budget: &mut Budget<'_>,
 ) -> Result<Vec<Rule>, Failure> {
     let mut rules = Vec::with_capacity(all.len());
     for rule in all {
-        clock.is_up_after(4 * rule.size());
-        in_time(clock)?;
+        budget.is_spent_after(4 * rule.size());
+        in_time(budget)?;
         let stays = match rule.level() {
             Level::Host => host,
             Level::Rack => rack,
@@ -136,36 +136,36 @@ fn kept_rules(
 
 /// The servers of a problem, and for each of them why it may not be on how many hosts.
 struct Seated {
-    servers: Vec<plan::Server>,
+    servers: Vec<solver::Server>,
     ruled_out: Vec<BTreeMap<Reason, usize>>,
 }
 
 /// Where each server may be, and in which ways. What servers have in common they share.
 fn seated<'s>(
     stack: &'s Stack,
-    is_on: &[Option<usize>],
+    current_hosts: &[Option<usize>],
     (ways, filter): (&HashMap<&Size, Arc<Ways>>, &'s Filter<'_>),
-    clock: &mut Clock<'_>,
+    budget: &mut Budget<'_>,
 ) -> Result<Seated, Failure> {
     type Sort<'k> = (&'k Size, Demands<'k>, Option<(usize, bool)>);
     let mut staying: HashMap<usize, Arc<Ways>> = HashMap::new();
-    let mut known: HashMap<Sort<'s>, (plan::Server, BTreeMap<Reason, usize>)> = HashMap::new();
+    let mut known: HashMap<Sort<'s>, (solver::Server, BTreeMap<Reason, usize>)> = HashMap::new();
     let mut seated = Seated { servers: Vec::new(), ruled_out: Vec::new() };
-    for (nth, (server, is_on)) in stack.servers.iter().zip(is_on).enumerate() {
-        clock.is_up_after(32);
-        in_time(clock)?;
-        if let (true, Some(home)) = (is_fixed(server), *is_on) {
+    for (nth, (server, current_host)) in stack.servers.iter().zip(current_hosts).enumerate() {
+        budget.is_spent_after(32);
+        in_time(budget)?;
+        if let (true, Some(home)) = (is_fixed(server), *current_host) {
             let ways = staying.entry(home).or_insert_with(|| Arc::new(Ways::staying_on(home)));
             let ways = Arc::clone(ways);
-            let may_be_on = Open::Only(home);
-            seated.servers.push(plan::Server { ways, may_be_on, is_on: Some(home) });
+            let allowed_hosts = AllowedHosts::Only(home);
+            seated.servers.push(solver::Server { ways, allowed_hosts, current_host: Some(home) });
             seated.ruled_out.push(BTreeMap::new());
             continue;
         }
         // Its instance holds what it needs as long as it stays.
         let keeps = server.present.as_ref().is_some_and(|present| !present.ours);
         let stays = keeps && !server.resized;
-        let home = is_on.filter(|home| stays || filter.tells_homes_apart(*home));
+        let home = current_host.filter(|home| stays || filter.tells_homes_apart(*home));
         let sort = (&server.size, filter.demands(nth), home.map(|home| (home, stays)));
         let entry = match known.entry(sort) {
             Entry::Occupied(entry) => entry.into_mut(),
@@ -176,19 +176,19 @@ fn seated<'s>(
                     Some(home) => Arc::new(ways.or_staying_on(home)),
                     None => Arc::clone(ways),
                 };
-                let (may_be_on, reasons) = filter.open_to(nth, &ways, *is_on, clock);
-                entry.insert((plan::Server { ways, may_be_on, is_on: None }, reasons))
+                let (allowed_hosts, reasons) = filter.open_to(nth, &ways, *current_host, budget);
+                entry.insert((solver::Server { ways, allowed_hosts, current_host: None }, reasons))
             }
         };
         let (it, reasons) = &*entry;
-        seated.servers.push(plan::Server { is_on: *is_on, ..it.clone() });
+        seated.servers.push(solver::Server { current_host: *current_host, ..it.clone() });
         seated.ruled_out.push(reasons.clone());
     }
     Ok(seated)
 }
 
 /// Trees that have something of their own to give.
-fn hosts_in_all(world: &World, topology: &Topology, clock: &mut Clock<'_>) -> usize {
+fn hosts_in_all(world: &World, topology: &Topology, budget: &mut Budget<'_>) -> usize {
     let mut count = 0;
     for root in world.trees() {
         let mut looked_at = 0;
@@ -197,7 +197,7 @@ fn hosts_in_all(world: &World, topology: &Topology, clock: &mut Clock<'_>) -> us
             !topology.is_shared(&it) && it.inventories().next().is_some()
         });
         count += usize::from(has_own);
-        if clock.is_up_after(looked_at) {
+        if budget.is_spent_after(looked_at) {
             break;
         }
     }
@@ -205,7 +205,12 @@ fn hosts_in_all(world: &World, topology: &Topology, clock: &mut Clock<'_>) -> us
 }
 
 /// Where those are who have to stay, at a level. The first host of a unit stands for it.
-fn stays(stack: &Stack, is_on: &[Option<usize>], hosts: &[HostEntry], level: Level) -> Stays {
+fn stays(
+    stack: &Stack,
+    current_hosts: &[Option<usize>],
+    hosts: &[HostEntry],
+    level: Level,
+) -> Stays {
     let mut first: HashMap<&str, usize> = HashMap::new();
     for (nth, host) in hosts.iter().enumerate() {
         if let Some(name) = host.spot.unit(level, &host.name) {
@@ -216,7 +221,7 @@ fn stays(stack: &Stack, is_on: &[Option<usize>], hosts: &[HostEntry], level: Lev
         let host = hosts.get(home?)?;
         first.get(host.spot.unit(level, &host.name)?).copied()
     };
-    let fixed = stack.servers.iter().zip(is_on).enumerate();
+    let fixed = stack.servers.iter().zip(current_hosts).enumerate();
     let fixed = fixed.filter(|(_, (server, _))| is_fixed(server));
     fixed.map(|(server, (_, home))| (server, unit(*home))).collect()
 }
@@ -292,12 +297,12 @@ impl<'w> Composer<'w> {
     }
 
     /// What candidates draw on, by the numbers of hosts and pools.
-    fn ways(&mut self, options: &Options, clock: &mut Clock<'_>) -> Result<Ways, Failure> {
+    fn ways(&mut self, options: &Options, budget: &mut Budget<'_>) -> Result<Ways, Failure> {
         let mut ways: Vec<Vec<Way>> = Vec::with_capacity(self.hosts.len());
         for host in self.hosts {
             let mut here: Vec<Way> = Vec::new();
             for option in options.get(&host.root).into_iter().flatten() {
-                clock.is_up_with(4 + 2 * option.len());
+                budget.is_spent_with(4 + 2 * option.len());
                 let mut draws = Vec::with_capacity(option.len());
                 for (provider, class, amount) in option {
                     let amount = u64::try_from(*amount)
@@ -307,8 +312,8 @@ impl<'w> Composer<'w> {
                 here.push(Way(draws));
             }
             here.sort();
-            clock.is_up_with(if here.is_empty() { 1 } else { 6 });
-            in_time(clock)?;
+            budget.is_spent_with(if here.is_empty() { 1 } else { 6 });
+            in_time(budget)?;
             ways.push(here);
         }
         Ok(ways.into())
@@ -325,11 +330,11 @@ impl<'w> Composer<'w> {
 
     fn problem(
         &self,
-        servers: Vec<plan::Server>,
+        servers: Vec<solver::Server>,
         rules: Vec<Rule>,
         spread: bool,
-        clock: &mut Clock<'_>,
-    ) -> Result<Problem, Failure> {
+        budget: &mut Budget<'_>,
+    ) -> Result<PlacementProblem, Failure> {
         let classes: BTreeSet<ClassId> = self.pools.iter().map(|(_, class)| *class).collect();
         let dense: HashMap<ClassId, usize> =
             classes.into_iter().enumerate().map(|(nth, class)| (class, nth)).collect();
@@ -348,15 +353,15 @@ impl<'w> Composer<'w> {
             let mut sums = vec![0_u64; dense.len()];
             let mut is_in_use = false;
             for row in root.tree().flat_map(|it| it.inventories().collect::<Vec<_>>()) {
-                clock.is_up_after(4);
+                budget.is_spent_after(4);
                 is_in_use |= row.used > 0;
                 if let Some(sum) = dense.get(&row.class).and_then(|class| sums.get_mut(*class)) {
                     *sum = sum.saturating_add(free(&row));
                 }
             }
-            clock.is_up_with(8 + sums.len());
-            in_time(clock)?;
-            hosts.push(plan::Host {
+            budget.is_spent_with(8 + sums.len());
+            in_time(budget)?;
+            hosts.push(solver::Host {
                 free: sums,
                 rack: entry.spot.rack.as_deref().map(|name| racks.of(name)),
                 cluster: entry.spot.cluster.as_deref().map(|name| clusters.of(name)),
@@ -364,7 +369,7 @@ impl<'w> Composer<'w> {
                 in_use: !spread && is_in_use,
             });
         }
-        Ok(Problem { hosts, pools, servers, rules, spread })
+        Ok(PlacementProblem { hosts, pools, servers, rules, spread })
     }
 }
 

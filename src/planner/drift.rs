@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::plan::Rule;
+use crate::solver::Rule;
 
 /// Where servers are that stay.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ fn alone(servers: Vec<usize>, stays: &Stays) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Level;
+    use crate::solver::Level;
 
     const HOST: Level = Level::Host;
 

@@ -12,8 +12,8 @@ use super::compose::{HostEntry, is_fixed, is_in_use};
 use super::stack::{HostNames, KeptHost, Stack, Surroundings};
 use super::topology::{Topology, zone_name};
 use crate::model::ProviderId;
-use crate::plan::groups::Kind;
-use crate::plan::{Clock, Level, Open, Ways};
+use crate::solver::groups::Kind;
+use crate::solver::{AllowedHosts, Budget, Level, Ways};
 use crate::world::{Provider, World};
 
 /// Why a server may not be on a host.
@@ -77,24 +77,24 @@ impl<'s> Filter<'s> {
         scene: &Scene<'s>,
         stack: &'s Stack,
         groups_of: Vec<BTreeSet<Uuid>>,
-        clock: &mut Clock<'_>,
+        budget: &mut Budget<'_>,
     ) -> Self {
         let mut verdicts = HashMap::new();
         for group in &stack.groups {
-            if clock.is_up_after(1) {
+            if budget.is_spent_after(1) {
                 break;
             }
             let Some(stored) = group.stored.filter(|stored| !verdicts.contains_key(stored)) else {
                 continue;
             };
-            clock.is_up_with(scene.hosts.len() / 8);
-            verdicts.insert(stored, scene.verdicts(stored, (group.kind, group.level), clock));
+            budget.is_spent_with(scene.hosts.len() / 8);
+            verdicts.insert(stored, scene.verdicts(stored, (group.kind, group.level), budget));
         }
-        let own = scene.own_units(stack, &groups_of, clock);
+        let own = scene.own_units(stack, &groups_of, budget);
         let mut occupied: HashMap<(Uuid, Level), HashSet<String>> = HashMap::new();
         let (mut kept, mut kept_by_others) = (Vec::new(), Vec::new());
         for host in scene.hosts {
-            if clock.is_up_after(8) {
+            if budget.is_spent_after(8) {
                 break;
             }
             let mut all = BTreeSet::new();
@@ -102,7 +102,7 @@ impl<'s> Filter<'s> {
             for keeper in scene.keepers(host.root) {
                 let taken = occupied
                     .entry((keeper.group, keeper.level))
-                    .or_insert_with(|| scene.occupied(keeper.group, keeper.level, clock));
+                    .or_insert_with(|| scene.occupied(keeper.group, keeper.level, budget));
                 all.insert(keeper.group);
                 if scene.stays(keeper, taken, &own) {
                     firm.insert(keeper.group);
@@ -135,18 +135,18 @@ impl<'s> Filter<'s> {
         server: usize,
         ways: &Ways,
         home: Option<usize>,
-        clock: &mut Clock<'_>,
-    ) -> (Open, BTreeMap<Reason, usize>) {
+        budget: &mut Budget<'_>,
+    ) -> (AllowedHosts, BTreeMap<Reason, usize>) {
         let mut reasons = BTreeMap::new();
         let it = &self.stack.servers[server];
         let zone = it.zone.as_deref().map(zone_name);
         let groups = &self.groups_of[server];
-        clock.is_up_with(self.hosts.len() / 8);
+        budget.is_spent_with(self.hosts.len() / 8);
         let mut open = Vec::with_capacity(self.hosts.len());
         for (nth, host) in self.hosts.iter().enumerate() {
-            if clock
-                .is_up_after(8 + 8 * it.locations.len() + 8 * it.excluded.len() + 4 * groups.len())
-            {
+            if budget.is_spent_after(
+                8 + 8 * it.locations.len() + 8 * it.excluded.len() + 4 * groups.len(),
+            ) {
                 break;
             }
             let name = host.name.as_str();
@@ -216,11 +216,11 @@ impl<'s> Scene<'s> {
         &self,
         stack: &Stack,
         groups_of: &[BTreeSet<Uuid>],
-        clock: &mut Clock<'_>,
+        budget: &mut Budget<'_>,
     ) -> OwnUnits {
         let mut own = OwnUnits::new();
         for (server, groups) in stack.servers.iter().zip(groups_of) {
-            if clock.is_up_after(1 + 8 * groups.len()) {
+            if budget.is_spent_after(1 + 8 * groups.len()) {
                 break;
             }
             let present = server.present.as_ref().filter(|_| is_fixed(server));
@@ -255,11 +255,11 @@ impl<'s> Scene<'s> {
         &self,
         group: Uuid,
         (kind, level): (Kind, Level),
-        clock: &mut Clock<'_>,
+        budget: &mut Budget<'_>,
     ) -> Vec<Option<Reason>> {
-        clock.is_up_after(8 * self.hosts.len());
+        budget.is_spent_after(8 * self.hosts.len());
         let unit = |host: &HostEntry| host.spot.unit(level, &host.name).map(str::to_owned);
-        let taken = self.occupied(group, level, clock);
+        let taken = self.occupied(group, level, budget);
         match kind {
             Kind::Affinity if self.is_nowhere(group) => vec![None; self.hosts.len()],
             Kind::Affinity => {
@@ -271,7 +271,7 @@ impl<'s> Scene<'s> {
                 self.hosts.iter().map(|host| (!free(host)).then_some(Reason::Group)).collect()
             }
             Kind::Exclusivity => {
-                let closed = self.closed(group, level, clock);
+                let closed = self.closed(group, level, budget);
                 let open = |host| unit(host).is_some_and(|unit| !closed.contains(&unit));
                 self.hosts.iter().map(|host| (!open(host)).then_some(Reason::Exclusivity)).collect()
             }
@@ -279,10 +279,10 @@ impl<'s> Scene<'s> {
     }
 
     /// The units that members of other stacks are in.
-    fn occupied(&self, group: Uuid, level: Level, clock: &mut Clock<'_>) -> HashSet<String> {
+    fn occupied(&self, group: Uuid, level: Level, budget: &mut Budget<'_>) -> HashSet<String> {
         let servers = self.around.occupied.get(&group).into_iter().flatten();
         servers
-            .take_while(|providers| !clock.is_up_after(8 + 8 * providers.len()))
+            .take_while(|providers| !budget.is_spent_after(8 + 8 * providers.len()))
             .filter_map(|providers| {
                 let providers = providers.iter().filter_map(|id| self.world.provider_by_id(*id));
                 self.topology.unit(&self.topology.host(providers)?, level)
@@ -296,7 +296,7 @@ impl<'s> Scene<'s> {
 
     /// The units that a group can not have to itself: others are there, and it does not have them
     /// already.
-    fn closed(&self, group: Uuid, level: Level, clock: &mut Clock<'_>) -> HashSet<String> {
+    fn closed(&self, group: Uuid, level: Level, budget: &mut Budget<'_>) -> HashSet<String> {
         let is_closed = |root: &Provider<'_>| {
             let mut keepers = self.keepers(root.id()).filter(|it| it.level == level);
             match keepers.next() {
@@ -304,7 +304,7 @@ impl<'s> Scene<'s> {
                 None => is_in_use(root),
             }
         };
-        let trees = self.world.trees().take_while(|_| !clock.is_up_after(16));
+        let trees = self.world.trees().take_while(|_| !budget.is_spent_after(16));
         let closed = trees.filter(is_closed);
         closed.filter_map(|root| self.topology.unit(&root, level)).collect()
     }

@@ -7,8 +7,8 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use super::ids;
-use crate::plan::Level;
-use crate::plan::groups::Kind;
+use crate::solver::Level;
+use crate::solver::groups::Kind;
 
 /// What a name must be, in words.
 pub const NAME_RULE: &str = "must contain only uppercase and lowercase letters, decimal digits, \
@@ -156,7 +156,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::{KINDS, LEVELS, Refusal, StoredGroup};
-    use crate::plan::groups::Kind;
+    use crate::solver::groups::Kind;
 
     const A: &str = "b7d0e9b175294b649464caa3411adb3f";
     const A_DASHED: &str = "b7d0e9b1-7529-4b64-9464-caa3411adb3f";

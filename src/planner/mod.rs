@@ -2,7 +2,7 @@
 //! why there are none. Pure functions over plain data.
 //!
 //! [`stack`] is what is asked for, [`topology`] says where hosts stand, [`mod@compose`] makes it a
-//! problem for the [solver](crate::plan), with [`mod@candidates`] for what is a matter of room and
+//! problem for the [solver](crate::solver), with [`mod@candidates`] for what is a matter of room and
 //! [`filter`] for what is not, and [`words`] say what was in the way.
 
 mod bonds;
@@ -29,8 +29,8 @@ use self::stack::{KeptHost, Stack, Surroundings};
 use self::topology::Topology;
 pub use self::words::{Demand, Explanation};
 use crate::model::ProviderId;
-use crate::plan::groups::Kind;
-use crate::plan::{Clock, Cost, Level, Outcome, Solution, explain_by, solve_by};
+use crate::solver::groups::Kind;
+use crate::solver::{Budget, Cost, Level, Outcome, Solution, explain_within, solve_within};
 use crate::world::{Provider, World};
 
 /// Places for all servers.
@@ -77,9 +77,9 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Why a clock has ended a search.
-    fn of_end(clock: &Clock<'_>) -> Self {
-        if clock.is_full() {
+    /// Why a budget has ended a search.
+    fn of_end(budget: &Budget<'_>) -> Self {
+        if budget.is_full() {
             return Self::TooLarge(
                 "a search for places of so many servers of different sizes and groups, on so many \
                  hosts, takes more memory than a plan may have; ask for fewer at a time"
@@ -105,9 +105,9 @@ pub fn places(
     is_time_over: &mut dyn FnMut() -> bool,
 ) -> Result<Answer, Failure> {
     let (present, seats) = stack.present();
-    let mut clock = Clock::new(is_time_up);
-    let composed = compose(world, &present, around, &mut clock)?;
-    match solve_by(&composed.problem, &mut clock) {
+    let mut budget = Budget::new(is_time_up);
+    let composed = compose(world, &present, around, &mut budget)?;
+    match solve_within(&composed.problem, &mut budget) {
         Outcome::Placed(solution) => {
             let placed = placed(&composed, &present, &solution)?;
             let units = units(&composed.world, &present, around, &placed);
@@ -119,9 +119,9 @@ pub fn places(
             }
             Ok(Answer { places: all, units, cost: solution.cost, bound: solution.bound })
         }
-        Outcome::OutOfTime => Err(Failure::of_end(&clock)),
+        Outcome::OutOfTime => Err(Failure::of_end(&budget)),
         Outcome::Impossible => {
-            let conflict = explain_by(&composed.problem, &mut Clock::new(is_time_over));
+            let conflict = explain_within(&composed.problem, &mut Budget::new(is_time_over));
             Err(Failure::NoPlaces(words::explanation(&composed, &present, &conflict)))
         }
     }
@@ -131,7 +131,8 @@ fn placed(composed: &Composed, stack: &Stack, solution: &Solution) -> Result<Vec
     let lost = |nth: usize| Failure::Broken(format!("the place of server {nth} is none"));
     let mut found = Vec::with_capacity(stack.servers.len());
     for (nth, server) in stack.servers.iter().enumerate() {
-        let (Some(place), Some(it)) = (solution.places.get(nth), composed.problem.servers.get(nth))
+        let (Some(place), Some(it)) =
+            (solution.assignments.get(nth), composed.problem.servers.get(nth))
         else {
             return Err(lost(nth));
         };
@@ -145,7 +146,7 @@ fn placed(composed: &Composed, stack: &Stack, solution: &Solution) -> Result<Vec
         found.push(Placed {
             host: host.name.clone(),
             wants,
-            moved: it.is_on.is_some_and(|home| home != place.host),
+            moved: it.current_host.is_some_and(|home| home != place.host),
             groups: composed.memberships.get(nth).cloned().ok_or_else(|| lost(nth))?,
         });
     }

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::flavor::Size;
 use crate::model::{ClassId, ProviderId};
-use crate::plan::groups::{self, GROUPS_MAX, Kind, MEMBERS_MAX, Member, NESTING_MAX, Senseless};
-use crate::plan::{Level, Rule};
+use crate::solver::groups::{self, GROUPS_MAX, Kind, MEMBERS_MAX, Member, NESTING_MAX, Senseless};
+use crate::solver::{Level, Rule};
 
 /// A stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

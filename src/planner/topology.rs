@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::{ProviderId, TraitId};
-use crate::plan::Level;
+use crate::solver::Level;
 use crate::world::{Provider, World};
 
 /// What the traits begin with that say where a host stands.

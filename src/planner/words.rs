@@ -8,7 +8,7 @@ use super::compose::Composed;
 use super::filter::Reason;
 use super::group::{kind_word, level_word};
 use super::stack::Stack;
-use crate::plan::{Conflict, Count, Level, Open};
+use crate::solver::{AllowedHosts, Conflict, Level, UnitCount};
 
 /// Units and servers that a sentence names at the most; the rest are counted.
 const NAMED_MAX: usize = 5;
@@ -69,7 +69,7 @@ impl Sayer<'_> {
     fn of_rules(&self) -> Vec<Demand> {
         let members: HashSet<usize> = self.conflict.servers.iter().copied().collect();
         let counts = self.conflict.counts.iter().map(|count| (count.rule, count));
-        let counts: HashMap<usize, &Count> = counts.collect();
+        let counts: HashMap<usize, &UnitCount> = counts.collect();
         let demand = |rule: &usize| {
             let it = self.composed.problem.rules.get(*rule)?;
             let group = self.stack.groups.get(*self.composed.groups.get(*rule)?)?;
@@ -114,12 +114,14 @@ impl Sayer<'_> {
         let mut looked_at: HashSet<*const bool> = HashSet::new();
         let mut open = vec![false; self.composed.hosts.len()];
         for server in servers.iter().filter_map(|it| self.composed.problem.servers.get(*it)) {
-            match &server.may_be_on {
-                Open::Only(host) => open.iter_mut().skip(*host).take(1).for_each(|it| *it = true),
-                Open::These(hosts) if looked_at.insert(hosts.as_ptr()) => {
+            match &server.allowed_hosts {
+                AllowedHosts::Only(host) => {
+                    open.iter_mut().skip(*host).take(1).for_each(|it| *it = true);
+                }
+                AllowedHosts::These(hosts) if looked_at.insert(hosts.as_ptr()) => {
                     open.iter_mut().zip(hosts.iter()).for_each(|(open, may)| *open |= may);
                 }
-                Open::These(_) => {}
+                AllowedHosts::These(_) => {}
             }
         }
         (0..open.len()).zip(open).filter_map(|(host, open)| open.then_some(host)).collect()

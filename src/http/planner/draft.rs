@@ -10,12 +10,12 @@ use super::document::{Document, asks_the_same};
 use super::problem::Problem;
 use super::resolve;
 use super::template::{ServerEntry, Template};
-use crate::plan::groups::Senseless;
 use crate::planner::group::StoredGroup;
 use crate::planner::ids::canonical;
 use crate::planner::stack::{HostNames, Present, Stack};
 use crate::planner::topology::Topology;
 use crate::planner::{location, rebound};
+use crate::solver::groups::Senseless;
 use crate::store::planner::plans::{PlacementRow, PlanRow};
 use crate::world::World;
 

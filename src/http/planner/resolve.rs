@@ -10,10 +10,10 @@ use super::document::Document;
 use super::problem::Problem;
 use super::template::{ServerEntry, Template, Which};
 use crate::model::Bug;
-use crate::plan::groups::{GROUPS_MAX, Kind, Member, Senseless};
 use crate::planner::flavor::Size;
 use crate::planner::group::{StoredGroup, kind_word};
 use crate::planner::stack::{Group, HostNames, Server, Stack};
+use crate::solver::groups::{GROUPS_MAX, Kind, Member, Senseless};
 use crate::store;
 
 /// The stack that a document and its template describe. With a project, it has to be one that may use

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use super::problem::Problem;
 use super::schema::{NAME_MAX, Object, read_text, text_fault};
-use crate::plan::Level;
-use crate::plan::groups::Kind;
 use crate::planner::group::{kind_named, level_named};
 use crate::planner::ids::canonical;
+use crate::solver::Level;
+use crate::solver::groups::Kind;
 
 /// Resources in a request at the most.
 const RESOURCES_MAX: usize = 10_000;

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::settle::Settled;
-use crate::plan::Cost;
 use crate::planner::Demand;
+use crate::solver::Cost;
 use crate::store::planner::plans::{PlacementRow, PlanRow};
 
 /// A plan: names and hosts by the ids of the orchestrator.
@@ -69,7 +69,7 @@ pub(super) fn quality(it: &Settled) -> Option<String> {
             "moved": cost.moved,
             "new_hosts": cost.new_hosts,
             "racks": cost.racks,
-            "room": cost.room,
+            "room": cost.fit,
         })
     };
     let quality = json!({

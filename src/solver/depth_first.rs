@@ -4,35 +4,36 @@
 
 use std::cmp::Reverse;
 
-use super::bound::bound;
-use super::clock::Clock;
+use super::bounds::bound;
+use super::budget::Budget;
 use super::cost::Cost;
-use super::filter::Filter;
 use super::limits::Limits;
-use super::setting::Setting;
+use super::model::Model;
+use super::problem::Level;
+use super::pruning::Pruning;
+use super::solution::Assignment;
 use super::state::State;
-use super::{Level, Place};
 
 /// A placement of everything.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct Incumbent {
     pub(super) cost: Cost,
-    pub(super) places: Vec<Place>,
+    pub(super) assignments: Vec<Assignment>,
     /// For each bundle its host and the variant there.
-    pub(super) spots: Vec<(usize, usize)>,
+    pub(super) positions: Vec<(usize, usize)>,
 }
 
 /// Goes through placements.
 #[derive(Debug)]
-pub(super) struct Dive<'p> {
-    setting: &'p Setting<'p>,
+pub(super) struct DepthFirst<'p> {
+    model: &'p Model<'p>,
     limits: &'p Limits,
     /// The best placement so far. Only better ones are looked for.
-    pub(super) best: Option<Found>,
+    pub(super) best: Option<Incumbent>,
     /// The cost that is good enough.
-    enough: Cost,
+    target: Cost,
     /// How often each kind was what could not be placed.
-    trouble: Vec<u64>,
+    failures: Vec<u64>,
     round: u64,
     /// Dead ends of the last run.
     pub(super) dead_ends: u64,
@@ -47,20 +48,20 @@ struct Frame {
     /// Where it is, or was last.
     at: Option<(usize, usize)>,
     /// Which places can lead to something better, if there is something.
-    filter: Option<Filter>,
+    pruning: Option<Pruning>,
     /// Hosts that are ruled out for its kind, because one of it has been tried there or on one that
     /// is alike: another of this kind there would be the same with the two exchanged.
     tried: Vec<usize>,
 }
 
-impl<'p> Dive<'p> {
-    pub(super) fn new(setting: &'p Setting<'p>, limits: &'p Limits, enough: Cost) -> Self {
+impl<'p> DepthFirst<'p> {
+    pub(super) fn new(model: &'p Model<'p>, limits: &'p Limits, target: Cost) -> Self {
         Self {
-            setting,
+            model,
             limits,
             best: None,
-            enough,
-            trouble: vec![1; setting.kinds.len()],
+            target,
+            failures: vec![1; model.kinds.len()],
             round: 0,
             dead_ends: 0,
             frames: Vec::new(),
@@ -68,11 +69,11 @@ impl<'p> Dive<'p> {
     }
 
     /// Whether the best placement is good enough.
-    pub(super) fn is_enough(&self) -> bool {
-        self.best.as_ref().is_some_and(|best| best.cost <= self.enough)
+    pub(super) fn has_reached_target(&self) -> bool {
+        self.best.as_ref().is_some_and(|best| best.cost <= self.target)
     }
 
-    /// Begins a round: in the odd ones, of places that cost the same but for room any is the first.
+    /// Begins a round: in the odd ones, of places that cost the same but for fit any is the first.
     pub(super) fn begin(&mut self, round: u64) {
         self.round = round;
     }
@@ -84,118 +85,119 @@ impl<'p> Dive<'p> {
         &mut self,
         state: &mut State<'_>,
         dead_ends_max: u64,
-        clock: &mut Clock<'_>,
+        budget: &mut Budget<'_>,
     ) -> bool {
         self.dead_ends = 0;
-        self.descend(state, clock);
+        self.descend(state, budget);
         while !self.frames.is_empty() {
-            if clock.is_up() {
+            if budget.is_spent() {
                 return false;
             }
-            if self.dead_ends >= dead_ends_max || self.is_enough() {
+            if self.dead_ends >= dead_ends_max || self.has_reached_target() {
                 while !self.frames.is_empty() {
-                    self.leave(state, clock);
+                    self.leave(state, budget);
                 }
                 return false;
             }
-            if self.next(state, clock) {
-                self.descend(state, clock);
+            if self.next(state, budget) {
+                self.descend(state, budget);
             } else {
-                self.leave(state, clock);
+                self.leave(state, budget);
             }
         }
-        !clock.is_up()
+        !budget.is_spent()
     }
 
     /// Looks at where the state is, and chooses whom to place next unless it is an end.
-    fn descend(&mut self, state: &mut State<'_>, clock: &mut Clock<'_>) {
-        clock.is_up_after(self.setting.problem.hosts.len() + 8 * self.setting.kinds.len());
+    fn descend(&mut self, state: &mut State<'_>, budget: &mut Budget<'_>) {
+        budget.is_spent_after(self.model.problem.hosts.len() + 8 * self.model.kinds.len());
         let Some(kind) = self.hardest(state) else {
-            clock.is_up_after(16 * self.setting.problem.servers.len());
+            budget.is_spent_after(16 * self.model.problem.servers.len());
             self.record(state);
             return;
         };
         let best = self.best.as_ref().map(|best| best.cost);
-        let bound = bound(state, self.limits, best, clock);
-        if clock.is_up() {
+        let bound = bound(state, self.limits, best, budget);
+        if budget.is_spent() {
             return;
         }
         let Some(bound) = bound else {
             self.dead_ends += 1;
-            self.blame(state);
+            self.learn(state);
             return;
         };
         if best.is_some_and(|best| bound.least >= best) {
             self.dead_ends += 1;
             return;
         }
-        let Some(bundle) = state.left[kind].last().copied() else { return };
-        let filter = best.map(|best| Filter::new(state, self.limits, &bound, best, kind));
-        self.frames.push(Frame { kind, bundle, at: None, filter, tried: Vec::new() });
+        let Some(bundle) = state.unplaced[kind].last().copied() else { return };
+        let pruning = best.map(|best| Pruning::new(state, self.limits, &bound, best, kind));
+        self.frames.push(Frame { kind, bundle, at: None, pruning, tried: Vec::new() });
     }
 
     fn record(&mut self, state: &State<'_>) {
-        let cost = state.cost(state.so_far());
+        let cost = state.cost(state.partial_cost());
         if self.best.as_ref().is_none_or(|best| cost < best.cost) {
-            let spots = state.spots.iter().map(|spot| spot.unwrap_or_default()).collect();
-            self.best = Some(Found { cost, places: state.places(), spots });
+            let positions =
+                state.positions.iter().map(|position| position.unwrap_or_default()).collect();
+            self.best = Some(Incumbent { cost, assignments: state.assignments(), positions });
         }
     }
 
-    /// The kind with the fewest places, of which some are left; the more trouble it has made, the
+    /// The kind with the fewest places, of which some are left; the more often it failed, the
     /// sooner.
     fn hardest(&self, state: &State<'_>) -> Option<usize> {
-        let kinds = (0..self.setting.kinds.len()).filter(|kind| !state.left[*kind].is_empty());
+        let kinds = (0..self.model.kinds.len()).filter(|kind| !state.unplaced[*kind].is_empty());
         kinds.min_by_key(|kind| {
             let hosts = state.domains.of_kind(*kind).hosts as u64;
-            let weight = self.setting.kinds[*kind].weight;
-            ((hosts << 16) / self.trouble[*kind], Reverse(weight), *kind)
+            let weight = self.model.kinds[*kind].weight;
+            ((hosts << 16) / self.failures[*kind], Reverse(weight), *kind)
         })
     }
 
     /// Learns which kinds have too few places.
-    fn blame(&mut self, state: &State<'_>) {
-        for (kind, trouble) in self.trouble.iter_mut().enumerate() {
-            if state.domains.of_kind(kind).slots < state.left[kind].len() {
-                *trouble += 1;
+    fn learn(&mut self, state: &State<'_>) {
+        for (kind, failures) in self.failures.iter_mut().enumerate() {
+            if state.domains.of_kind(kind).slots < state.unplaced[kind].len() {
+                *failures += 1;
             }
         }
     }
 
     /// Places the bundle of the last frame where it has not been yet, if there is such a place.
-    fn next(&mut self, state: &mut State<'_>, clock: &mut Clock<'_>) -> bool {
+    fn next(&mut self, state: &mut State<'_>, budget: &mut Budget<'_>) -> bool {
         let round = self.round;
         let Some(frame) = self.frames.last_mut() else { return false };
-        state.take_back(frame.bundle, clock);
-        let load = &self.setting.loads[self.setting.kinds[frame.kind].load];
+        state.take_back(frame.bundle, budget);
+        let load = &self.model.loads[self.model.kinds[frame.kind].load];
         loop {
-            let spot = match frame.at {
+            let position = match frame.at {
                 Some((host, variant)) if variant + 1 < load.variants(host) => (host, variant + 1),
                 last => {
                     if let Some((host, _)) = last {
                         exhaust(state, frame, host);
                     }
-                    clock.is_up_after(2 * self.setting.problem.hosts.len());
+                    budget.is_spent_after(2 * self.model.problem.hosts.len());
                     match next_host(state, self.limits, frame, round) {
                         Some(host) => (host, 0),
                         None => return false,
                     }
                 }
             };
-            frame.at = Some(spot);
-            if clock.is_up() {
+            frame.at = Some(position);
+            if budget.is_spent() {
                 return false;
             }
-            if state.place(frame.bundle, spot, clock) {
+            if state.place(frame.bundle, position, budget) {
                 return true;
             }
         }
     }
 
     /// Ends the last frame, with the state as it was before.
-    fn leave(&mut self, state: &mut State<'_>, clock: &mut Clock<'_>) {
+    fn leave(&mut self, state: &mut State<'_>, budget: &mut Budget<'_>) {
         if let Some(frame) = self.frames.pop() {
-            state.take_back(frame.bundle, clock);
+            state.take_back(frame.bundle, budget);
             state.rule_out(frame.kind, &frame.tried, false);
         }
     }
@@ -205,7 +207,7 @@ impl<'p> Dive<'p> {
 fn exhaust(state: &mut State<'_>, frame: &mut Frame, host: usize) {
     let from = frame.tried.len();
     if state.is_untouched(host) {
-        let racks = state.setting.units.racks();
+        let racks = state.model.units.racks();
         let rack = racks[host];
         let is_alike = |other: &usize| {
             let is_rack_alike = racks[*other] == rack
@@ -213,7 +215,7 @@ fn exhaust(state: &mut State<'_>, frame: &mut Frame, host: usize) {
                     && racks[*other].is_some_and(|it| state.is_rack_untouched(it));
             state.is_untouched(*other) && is_rack_alike
         };
-        let group = state.setting.alike.group(host).iter();
+        let group = state.model.symmetry.group(host).iter();
         frame.tried.extend(group.copied().filter(is_alike));
     } else {
         frame.tried.push(host);
@@ -223,19 +225,19 @@ fn exhaust(state: &mut State<'_>, frame: &mut Frame, host: usize) {
 
 /// The best of the places that are left to a frame.
 fn next_host(state: &State<'_>, limits: &Limits, frame: &Frame, round: u64) -> Option<usize> {
-    let hosts = 0..state.setting.problem.hosts.len();
+    let hosts = 0..state.model.problem.hosts.len();
     let open = hosts.filter(|host| state.domains.is_open(frame.kind, *host));
     let key = |host: usize| {
         let added = state.added(frame.kind, host);
-        if frame.filter.as_ref().is_some_and(|it| !it.allows(added)) {
+        if frame.pruning.as_ref().is_some_and(|it| !it.allows(added)) {
             return None;
         }
-        let rack = state.setting.units.unit(Level::Rack, host);
-        let promise =
-            rack.filter(|it| state.is_rack_untouched(*it) && !state.setting.problem.spread);
-        let promise = promise.map_or(0, |rack| limits.promises[rack]);
-        let room = if round % 2 == 1 { shuffled(host, round) } else { added.room };
-        Some((added.moved, added.new_hosts, added.racks, Reverse(promise), room, host))
+        let rack = state.model.units.unit(Level::Rack, host);
+        let potential =
+            rack.filter(|it| state.is_rack_untouched(*it) && !state.model.problem.spread);
+        let potential = potential.map_or(0, |rack| limits.rack_potential[rack]);
+        let order = if round % 2 == 1 { shuffled(host, round) } else { added.fit };
+        Some((added.moved, added.new_hosts, added.racks, Reverse(potential), order, host))
     };
     open.filter_map(key).min().map(|(.., host)| host)
 }

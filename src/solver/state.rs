@@ -5,24 +5,25 @@
     reason = "bundles, hosts, rules and units are numbered densely"
 )]
 
-use super::clock::Clock;
+use super::budget::Budget;
+use super::capacity::Capacity;
 use super::cost::Cost;
 use super::domain::Domains;
-use super::setting::Setting;
-use super::stock::Stock;
-use super::{Level, Place, Rule};
+use super::model::Model;
+use super::problem::{Level, Rule};
+use super::solution::Assignment;
 
 /// Who is where so far.
 #[derive(Debug)]
 pub(super) struct State<'p> {
-    pub(super) setting: &'p Setting<'p>,
+    pub(super) model: &'p Model<'p>,
     /// Where those that are left can go.
     pub(super) domains: Domains<'p>,
-    stock: Stock<'p>,
+    capacity: Capacity<'p>,
     /// The host of each bundle, and the variant there.
-    pub(super) spots: Vec<Option<(usize, usize)>>,
+    pub(super) positions: Vec<Option<(usize, usize)>>,
     /// The bundles of each kind that are left.
-    pub(super) left: Vec<Vec<usize>>,
+    pub(super) unplaced: Vec<Vec<usize>>,
     /// Bundles of the problem on each host, and in each rack.
     on_host: Vec<usize>,
     in_rack: Vec<usize>,
@@ -37,11 +38,11 @@ pub(super) struct State<'p> {
     /// By class, what those that are left draw at the least of pools of their hosts alone, what hosts
     /// at hand have of it, and what is left on each host.
     pub(super) needed: Vec<u128>,
-    pub(super) at_hand: Vec<u128>,
+    pub(super) free_in_use: Vec<u128>,
     pub(super) own_left: Vec<Vec<u128>>,
     pub(super) new_hosts: u64,
     moved: u64,
-    room: u64,
+    fit: u64,
 }
 
 /// How many bundles of a rule are in a unit, and, for rules that keep others out, how many others.
@@ -53,8 +54,8 @@ struct Tally {
 
 impl<'p> State<'p> {
     /// Nobody is anywhere.
-    pub(super) fn new(setting: &'p Setting<'p>, clock: &mut Clock<'_>) -> Self {
-        let (problem, units) = (setting.problem, &setting.units);
+    pub(super) fn new(model: &'p Model<'p>, budget: &mut Budget<'_>) -> Self {
+        let (problem, units) = (model.problem, &model.units);
         let tallies =
             problem.rules.iter().map(|rule| vec![Tally::default(); units.count(rule.level())]);
         let parts = problem.rules.iter().map(|rule| match rule {
@@ -66,37 +67,37 @@ impl<'p> State<'p> {
             Rule::Together(..) | Rule::Alone(..) => 1,
         });
         let mut state = Self {
-            setting,
-            domains: Domains::new(setting, clock),
-            stock: Stock::new(setting, clock),
-            spots: vec![None; setting.bundles.len()],
-            left: setting.kinds.iter().map(|kind| kind.bundles.clone()).collect(),
+            model,
+            domains: Domains::new(model, budget),
+            capacity: Capacity::new(model, budget),
+            positions: vec![None; model.bundles.len()],
+            unplaced: model.kinds.iter().map(|kind| kind.bundles.clone()).collect(),
             on_host: vec![0; problem.hosts.len()],
             in_rack: vec![0; units.count(Level::Rack)],
             racks: Vec::new(),
             tallies: tallies.collect(),
             placed: parts.map(|parts| vec![0; parts]).collect(),
             unstarted: unstarted.collect(),
-            needed: vec![0; setting.sizes.classes],
-            at_hand: vec![0; setting.sizes.classes],
-            own_left: setting.own_free.clone(),
+            needed: vec![0; model.sizes.classes],
+            free_in_use: vec![0; model.sizes.classes],
+            own_left: model.own_free.clone(),
             new_hosts: 0,
             moved: 0,
-            room: 0,
+            fit: 0,
         };
-        for bundle in &setting.bundles {
-            add(&mut state.needed, &setting.loads[bundle.load].least_own);
+        for bundle in &model.bundles {
+            add(&mut state.needed, &model.loads[bundle.load].least_own);
         }
         for host in 0..problem.hosts.len() {
-            if clock.is_up_after(8 * setting.loads.len() + setting.kinds.len()) {
+            if budget.is_spent_after(8 * model.loads.len() + model.kinds.len()) {
                 break;
             }
-            state.look_for_room(host, clock);
-            if !(0..setting.kinds.len()).any(|kind| state.domains.is_open(kind, host)) {
+            state.update_slots(host, budget);
+            if !(0..model.kinds.len()).any(|kind| state.domains.is_open(kind, host)) {
                 state.own_left[host].fill(0);
             }
             if problem.hosts[host].in_use {
-                sum(&mut state.at_hand, &state.own_left[host]);
+                sum(&mut state.free_in_use, &state.own_left[host]);
             }
         }
         state
@@ -119,90 +120,90 @@ impl<'p> State<'p> {
         &mut self,
         bundle: usize,
         (host, variant): (usize, usize),
-        clock: &mut Clock<'_>,
+        budget: &mut Budget<'_>,
     ) -> bool {
-        if !self.stock.take(bundle, host, variant, clock) {
+        if !self.capacity.take(bundle, host, variant, budget) {
             return false;
         }
-        let setting = self.setting;
-        let it = &setting.bundles[bundle];
-        let kind = &setting.kinds[it.kind];
-        let least = &setting.loads[it.load].least_own;
+        let model = self.model;
+        let it = &model.bundles[bundle];
+        let kind = &model.kinds[it.kind];
+        let least = &model.loads[it.load].least_own;
         subtract(&mut self.needed, least);
         subtract(&mut self.own_left[host], least);
-        if self.domains.is_at_hand(host) {
-            subtract(&mut self.at_hand, least);
+        if self.domains.is_in_use(host) {
+            subtract(&mut self.free_in_use, least);
         } else {
             self.new_hosts += 1;
-            self.domains.set_at_hand(host, true);
-            sum(&mut self.at_hand, &self.own_left[host]);
+            self.domains.set_in_use(host, true);
+            sum(&mut self.free_in_use, &self.own_left[host]);
         }
         self.on_host[host] += 1;
-        if let Some(rack) = setting.units.unit(Level::Rack, host) {
+        if let Some(rack) = model.units.unit(Level::Rack, host) {
             self.in_rack[rack] += 1;
             if self.in_rack[rack] == 1 {
                 self.racks.push(rack);
             }
         }
         self.moved += kind.moves(host);
-        self.room += setting.rooms[host] * kind.servers;
-        self.left[it.kind].retain(|left| *left != bundle);
-        self.spots[bundle] = Some((host, variant));
-        self.tally(bundle, host, true, clock);
-        self.room_changed(host, clock);
+        self.fit += model.fit_costs[host] * kind.servers;
+        self.unplaced[it.kind].retain(|left| *left != bundle);
+        self.positions[bundle] = Some((host, variant));
+        self.tally(bundle, host, true, budget);
+        self.slots_changed(host, budget);
         true
     }
 
     /// Takes a bundle from where it has been placed.
-    pub(super) fn take_back(&mut self, bundle: usize, clock: &mut Clock<'_>) {
-        let Some((host, _)) = self.spots[bundle].take() else { return };
-        self.stock.give_back(bundle, host);
-        let setting = self.setting;
-        let it = &setting.bundles[bundle];
-        let kind = &setting.kinds[it.kind];
-        let least = &setting.loads[it.load].least_own;
+    pub(super) fn take_back(&mut self, bundle: usize, budget: &mut Budget<'_>) {
+        let Some((host, _)) = self.positions[bundle].take() else { return };
+        self.capacity.give_back(bundle, host);
+        let model = self.model;
+        let it = &model.bundles[bundle];
+        let kind = &model.kinds[it.kind];
+        let least = &model.loads[it.load].least_own;
         self.on_host[host] -= 1;
-        if self.on_host[host] == 0 && !setting.problem.hosts[host].in_use {
+        if self.on_host[host] == 0 && !model.problem.hosts[host].in_use {
             self.new_hosts -= 1;
-            self.domains.set_at_hand(host, false);
-            for (at_hand, own) in self.at_hand.iter_mut().zip(&self.own_left[host]) {
+            self.domains.set_in_use(host, false);
+            for (at_hand, own) in self.free_in_use.iter_mut().zip(&self.own_left[host]) {
                 *at_hand -= own;
             }
         } else {
-            add(&mut self.at_hand, least);
+            add(&mut self.free_in_use, least);
         }
         add(&mut self.needed, least);
         add(&mut self.own_left[host], least);
-        if let Some(rack) = setting.units.unit(Level::Rack, host) {
+        if let Some(rack) = model.units.unit(Level::Rack, host) {
             self.in_rack[rack] -= 1;
             if self.in_rack[rack] == 0 {
                 self.racks.retain(|it| *it != rack);
             }
         }
         self.moved -= kind.moves(host);
-        self.room -= setting.rooms[host] * kind.servers;
-        self.left[it.kind].push(bundle);
-        self.tally(bundle, host, false, clock);
-        self.room_changed(host, clock);
+        self.fit -= model.fit_costs[host] * kind.servers;
+        self.unplaced[it.kind].push(bundle);
+        self.tally(bundle, host, false, budget);
+        self.slots_changed(host, budget);
     }
 
-    fn room_changed(&mut self, host: usize, clock: &mut Clock<'_>) {
-        self.look_for_room(host, clock);
-        let setting = self.setting;
-        for pool in std::mem::take(&mut self.stock.tight) {
-            for other in setting.sharing[pool].iter().filter(|other| **other != host) {
-                self.look_for_room(*other, clock);
+    fn slots_changed(&mut self, host: usize, budget: &mut Budget<'_>) {
+        self.update_slots(host, budget);
+        let model = self.model;
+        for pool in std::mem::take(&mut self.capacity.tight) {
+            for other in model.sharing[pool].iter().filter(|other| **other != host) {
+                self.update_slots(*other, budget);
             }
         }
     }
 
-    fn look_for_room(&mut self, host: usize, clock: &mut Clock<'_>) {
-        clock.is_up_after(4 * self.setting.loads.len());
-        for (nth, load) in self.setting.loads.iter().enumerate() {
-            if clock.is_up_after(1) {
+    fn update_slots(&mut self, host: usize, budget: &mut Budget<'_>) {
+        budget.is_spent_after(4 * self.model.loads.len());
+        for (nth, load) in self.model.loads.iter().enumerate() {
+            if budget.is_spent_after(1) {
                 return;
             }
-            let mut slots = self.stock.slots(nth, host, clock);
+            let mut slots = self.capacity.slots(nth, host, budget);
             if slots == u16::MAX {
                 let needs = load.least_own.iter().zip(&self.own_left[host]);
                 let fit = needs.filter(|(need, _)| **need > 0);
@@ -215,59 +216,60 @@ impl<'p> State<'p> {
     }
 
     /// Counts a bundle in or out for every rule, and rules hosts in or out for others.
-    fn tally(&mut self, bundle: usize, host: usize, is_in: bool, clock: &mut Clock<'_>) {
-        let setting = self.setting;
-        let it = &setting.bundles[bundle];
+    fn tally(&mut self, bundle: usize, host: usize, is_in: bool, budget: &mut Budget<'_>) {
+        let model = self.model;
+        let it = &model.bundles[bundle];
         for (rule, part) in &it.rules {
-            let level = setting.problem.rules[*rule].level();
-            let Some(unit) = setting.units.unit(level, host) else { continue };
+            let level = model.problem.rules[*rule].level();
+            let Some(unit) = model.units.unit(level, host) else { continue };
             let is_first = change(&mut self.tallies[*rule][unit].members, is_in);
             if change(&mut self.placed[*rule][*part], is_in) {
                 self.unstarted[*rule] =
                     if is_in { self.unstarted[*rule] - 1 } else { self.unstarted[*rule] + 1 };
                 if let (Rule::Together(..), true) =
-                    (&setting.problem.rules[*rule], level > Level::Host)
+                    (&model.problem.rules[*rule], level > Level::Host)
                 {
-                    self.confine(*rule, (level, unit), is_in, clock);
+                    self.confine(*rule, (level, unit), is_in, budget);
                 }
             }
             if !is_first {
                 continue;
             }
-            match &setting.problem.rules[*rule] {
+            match &model.problem.rules[*rule] {
                 Rule::Together(..) => {}
                 Rule::Apart(..) => {
-                    let others = setting.bound[*rule].iter().filter(|(_, it)| *it != Some(*part));
+                    let others =
+                        model.kinds_of_rule[*rule].iter().filter(|(_, it)| *it != Some(*part));
                     for (kind, _) in others {
-                        if clock.is_up_after(4 * setting.units.hosts(level, unit).len()) {
+                        if budget.is_spent_after(4 * model.units.hosts(level, unit).len()) {
                             return;
                         }
-                        self.rule_out(*kind, setting.units.hosts(level, unit), is_in);
+                        self.rule_out(*kind, model.units.hosts(level, unit), is_in);
                     }
                 }
                 Rule::Alone(..) => {
-                    for kind in &setting.kept_out[*rule] {
-                        if clock.is_up_after(4 * setting.units.hosts(level, unit).len()) {
+                    for kind in &model.excluded_kinds[*rule] {
+                        if budget.is_spent_after(4 * model.units.hosts(level, unit).len()) {
                             return;
                         }
-                        self.rule_out(*kind, setting.units.hosts(level, unit), is_in);
+                        self.rule_out(*kind, model.units.hosts(level, unit), is_in);
                     }
                 }
             }
         }
-        for rule in &setting.keeping_out {
-            clock.is_up_after(1 + it.rules.len());
+        for rule in &model.exclusive_rules {
+            budget.is_spent_after(1 + it.rules.len());
             if it.rules.iter().any(|(bound, _)| bound == rule) {
                 continue;
             }
-            let level = setting.problem.rules[*rule].level();
-            let Some(unit) = setting.units.unit(level, host) else { continue };
+            let level = model.problem.rules[*rule].level();
+            let Some(unit) = model.units.unit(level, host) else { continue };
             if change(&mut self.tallies[*rule][unit].others, is_in) {
-                for (kind, _) in &setting.bound[*rule] {
-                    if clock.is_up_after(4 * setting.units.hosts(level, unit).len()) {
+                for (kind, _) in &model.kinds_of_rule[*rule] {
+                    if budget.is_spent_after(4 * model.units.hosts(level, unit).len()) {
                         return;
                     }
-                    self.rule_out(*kind, setting.units.hosts(level, unit), is_in);
+                    self.rule_out(*kind, model.units.hosts(level, unit), is_in);
                 }
             }
         }
@@ -279,15 +281,15 @@ impl<'p> State<'p> {
         rule: usize,
         (level, unit): (Level, usize),
         is_in: bool,
-        clock: &mut Clock<'_>,
+        budget: &mut Budget<'_>,
     ) {
-        let setting = self.setting;
-        for (kind, _) in &setting.bound[rule] {
-            if clock.is_up_after(4 * setting.problem.hosts.len()) {
+        let model = self.model;
+        for (kind, _) in &model.kinds_of_rule[rule] {
+            if budget.is_spent_after(4 * model.problem.hosts.len()) {
                 return;
             }
-            for host in 0..setting.problem.hosts.len() {
-                if setting.units.unit(level, host) != Some(unit) {
+            for host in 0..model.problem.hosts.len() {
+                if model.units.unit(level, host) != Some(unit) {
                     self.rule_out(*kind, &[host], is_in);
                 }
             }
@@ -306,17 +308,17 @@ impl<'p> State<'p> {
     }
 
     /// What the bundles that have been placed come to, whatever is to come.
-    pub(super) fn so_far(&self) -> Cost {
+    pub(super) fn partial_cost(&self) -> Cost {
         let racks = u64::try_from(self.racks.len()).unwrap_or(u64::MAX);
-        Cost { moved: self.moved, new_hosts: self.new_hosts, racks, room: self.room }
+        Cost { moved: self.moved, new_hosts: self.new_hosts, racks, fit: self.fit }
     }
 
     /// What it costs to have so many new hosts and racks in the end.
     pub(super) fn cost(&self, counted: Cost) -> Cost {
-        if !self.setting.problem.spread {
+        if !self.model.problem.spread {
             return counted;
         }
-        let all = u64::try_from(self.setting.problem.servers.len()).unwrap_or(u64::MAX);
+        let all = u64::try_from(self.model.problem.servers.len()).unwrap_or(u64::MAX);
         Cost {
             new_hosts: all.saturating_sub(counted.new_hosts),
             racks: all.saturating_sub(counted.racks),
@@ -326,29 +328,44 @@ impl<'p> State<'p> {
 
     /// What placing one of a kind on a host adds.
     pub(super) fn added(&self, kind: usize, host: usize) -> Cost {
-        let it = &self.setting.kinds[kind];
-        let spread = self.setting.problem.spread;
-        let rack = self.setting.units.unit(Level::Rack, host);
+        let it = &self.model.kinds[kind];
+        let spread = self.model.problem.spread;
+        let rack = self.model.units.unit(Level::Rack, host);
         let is_new_rack = rack.is_some_and(|rack| self.is_rack_untouched(rack));
         Cost {
             moved: it.moves(host),
-            new_hosts: u64::from(self.domains.is_at_hand(host) == spread),
+            new_hosts: u64::from(self.domains.is_in_use(host) == spread),
             racks: u64::from(is_new_rack != spread),
-            room: self.setting.rooms[host] * it.servers,
+            fit: self.model.fit_costs[host] * it.servers,
         }
     }
 
+    /// The kinds of which bundles are still to be placed, and how many of each.
+    pub(super) fn unplaced_kinds(&self) -> impl Iterator<Item = (usize, usize)> {
+        let counts = self.unplaced.iter().map(Vec::len).enumerate();
+        counts.filter(|(_, count)| *count > 0)
+    }
+
+    /// How many servers of one bundle of a kind are moved at least.
+    pub(super) fn fewest_moves(&self, kind: usize) -> u64 {
+        let it = &self.model.kinds[kind];
+        let hosts = self.model.problem.hosts.len();
+        let open =
+            it.homes.iter().filter(|(home, _)| *home < hosts && self.domains.is_open(kind, *home));
+        it.settled - open.map(|(_, stay)| *stay).max().unwrap_or(0)
+    }
+
     /// The place of each server whose bundle has been placed.
-    pub(super) fn places(&self) -> Vec<Place> {
-        let mut places = vec![Place::default(); self.setting.problem.servers.len()];
-        for (nth, spot) in self.spots.iter().enumerate() {
-            let Some((host, _)) = *spot else { continue };
-            let servers = self.setting.bundles[nth].servers.iter();
-            for (server, way) in servers.zip(self.stock.ways(nth, host)) {
-                places[*server] = Place { host, way };
+    pub(super) fn assignments(&self) -> Vec<Assignment> {
+        let mut assignments = vec![Assignment::default(); self.model.problem.servers.len()];
+        for (nth, position) in self.positions.iter().enumerate() {
+            let Some((host, _)) = *position else { continue };
+            let servers = self.model.bundles[nth].servers.iter();
+            for (server, way) in servers.zip(self.capacity.ways(nth, host)) {
+                assignments[*server] = Assignment { host, way };
             }
         }
-        places
+        assignments
     }
 }
 

@@ -4,14 +4,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::budget::Budget;
 use super::bundle::Bundle;
-use super::clock::Clock;
 use super::load::Load;
-use super::{Level, Problem, Rule};
+use super::problem::{Level, PlacementProblem, Rule};
 
 /// What bundles of a kind have in common.
 #[derive(Clone, Debug)]
-pub(super) struct Kind {
+pub(super) struct BundleKind {
     /// The bundles.
     pub(super) bundles: Vec<usize>,
     /// What one draws on.
@@ -31,7 +31,7 @@ pub(super) struct Kind {
     pub(super) weight: u64,
 }
 
-impl Kind {
+impl BundleKind {
     /// How many servers of one are not where they were, on a host.
     pub(super) fn moves(&self, host: usize) -> u64 {
         let stay = self.homes.iter().find(|(home, _)| *home == host).map_or(0, |(_, stay)| *stay);
@@ -51,11 +51,11 @@ impl Kind {
 
 /// The kinds of bundles.
 pub(super) fn kinds(
-    problem: &Problem,
+    problem: &PlacementProblem,
     bundles: &[Bundle],
     loads: &[Load],
-    clock: &mut Clock<'_>,
-) -> Vec<Kind> {
+    budget: &mut Budget<'_>,
+) -> Vec<BundleKind> {
     let count = bundles.iter().map(|bundle| bundle.kind + 1).max().unwrap_or(0);
     let mut members = vec![Vec::new(); count];
     for (nth, bundle) in bundles.iter().enumerate() {
@@ -64,7 +64,7 @@ pub(super) fn kinds(
     let most = most_by_class(loads);
     let kind = |members: Vec<usize>| {
         let first = &bundles[members[0]];
-        clock.is_up_after(8 * first.servers.len() + most.len());
+        budget.is_spent_after(8 * first.servers.len() + most.len());
         kind(problem, bundles, loads, members, &most)
     };
     members.into_iter().map(kind).collect()
@@ -77,12 +77,12 @@ fn most_by_class(loads: &[Load]) -> Vec<u64> {
 }
 
 fn kind(
-    problem: &Problem,
+    problem: &PlacementProblem,
     bundles: &[Bundle],
     loads: &[Load],
     members: Vec<usize>,
     most: &[u64],
-) -> Kind {
+) -> BundleKind {
     let first = &bundles[members[0]];
     let own: HashSet<usize> = first.servers.iter().copied().collect();
     let role = |(rule, part): &(usize, usize)| {
@@ -100,12 +100,12 @@ fn kind(
         }
     }
     let mut homes: BTreeMap<usize, u64> = BTreeMap::new();
-    for home in first.are_on.iter().flatten() {
+    for home in first.current_hosts.iter().flatten() {
         *homes.entry(*home).or_insert(0) += 1;
     }
     let least = &loads[first.load].least;
     let weight = least.iter().zip(most).map(|(it, most)| thousandths(*it, *most)).sum();
-    Kind {
+    BundleKind {
         load: first.load,
         servers: u64::try_from(first.servers.len()).unwrap_or(u64::MAX),
         settled: homes.values().sum(),

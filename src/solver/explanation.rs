@@ -3,10 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::clock::Clock;
-use super::search::{Aim, search};
+use super::budget::Budget;
+use super::problem::{Level, PlacementProblem, Rule};
+use super::search::{Objective, search};
+use super::solution::Outcome;
 use super::units::Units;
-use super::{Level, Open, Outcome, Problem, Rule, Ways};
+use super::ways::{AllowedHosts, Ways};
 
 /// Demands that cannot be met together; without any one of them the rest can be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,12 +19,12 @@ pub struct Conflict {
     pub servers: Vec<usize>,
     /// For each of these rules: its level, how many units these servers need for it, and in how many
     /// one of them alone could be.
-    pub counts: Vec<Count>,
+    pub counts: Vec<UnitCount>,
 }
 
 /// What a rule needs and what there is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Count {
+pub struct UnitCount {
     /// The rule.
     pub rule: usize,
     /// What it is about.
@@ -40,17 +42,17 @@ pub struct Count {
 ///
 /// Small sets come first: one server that fits nowhere, the servers without rules, one rule alone. Of
 /// those the smallest is the answer, and if there is none what is left of the whole.
-pub fn explain(problem: &Problem, mut is_time_up: impl FnMut() -> bool) -> Conflict {
-    explain_by(problem, &mut Clock::new(&mut is_time_up))
+pub fn explain(problem: &PlacementProblem, mut is_time_up: impl FnMut() -> bool) -> Conflict {
+    explain_within(problem, &mut Budget::new(&mut is_time_up))
 }
 
-/// The same, until a clock says that it has to end.
-pub fn explain_by(problem: &Problem, clock: &mut Clock<'_>) -> Conflict {
-    if let Some(server) = without_place(problem, clock) {
+/// The same, until a budget says that it has to end.
+pub fn explain_within(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Conflict {
+    if let Some(server) = without_place(problem, budget) {
         return Conflict { servers: vec![server], ..Conflict::default() };
     }
     let all: Vec<usize> = (0..problem.servers.len()).collect();
-    let mut case = Case::new(problem, clock);
+    let mut case = Subproblems::new(problem, budget);
     let mut sets: Vec<(Vec<usize>, Vec<usize>)> = vec![(Vec::new(), all.clone())];
     for (number, rule) in problem.rules.iter().enumerate() {
         let mut servers = rule.servers();
@@ -61,35 +63,36 @@ pub fn explain_by(problem: &Problem, clock: &mut Clock<'_>) -> Conflict {
     let mut found: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
     for (rules, servers) in sets {
         if case.is_impossible(&rules, &servers) {
-            let servers = case.fewest_servers(&rules, &servers);
+            let servers = case.minimal_servers(&rules, &servers);
             // What is left may lack room whatever the rule says.
             if rules.is_empty() || !case.is_impossible(&[], &servers) {
                 found.push((rules, servers));
             } else {
-                found.push((Vec::new(), case.fewest_servers(&[], &servers)));
+                found.push((Vec::new(), case.minimal_servers(&[], &servers)));
             }
         }
     }
     let smallest = found.into_iter().min_by_key(|(rules, servers)| rules.len() + servers.len());
     let (rules, servers) = smallest.unwrap_or_else(|| {
         let rules = (0..problem.rules.len()).collect();
-        let rules = fewest(&[], true, rules, &mut |rules| case.is_known(rules, &all));
-        let servers = case.fewest_servers(&rules, &all);
+        let rules = minimal(&[], true, rules, &mut |rules| case.is_known(rules, &all));
+        let servers = case.minimal_servers(&rules, &all);
         (rules, servers)
     });
     let units = Units::of(&problem.hosts);
     let members: HashSet<usize> = servers.iter().copied().collect();
-    let counts = rules.iter().filter_map(|it| counted(problem, &units, *it, &members, clock));
+    let counts = rules.iter().filter_map(|it| counted(problem, &units, *it, &members, budget));
     let counts = counts.collect();
     Conflict { rules, servers, counts }
 }
 
 /// A server that fits nowhere, even alone.
-fn without_place(problem: &Problem, clock: &mut Clock<'_>) -> Option<usize> {
+fn without_place(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Option<usize> {
     for (number, server) in problem.servers.iter().enumerate() {
         let mut hosts = server.ways.by_host();
-        let fits = hosts.any(|(host, _)| clock.is_up() || can_be(problem, number, host, clock));
-        if clock.is_up() {
+        let fits =
+            hosts.any(|(host, _)| budget.is_spent() || can_be(problem, number, host, budget));
+        if budget.is_spent() {
             return None;
         }
         if !fits {
@@ -100,29 +103,33 @@ fn without_place(problem: &Problem, clock: &mut Clock<'_>) -> Option<usize> {
 }
 
 /// Whether a server alone finds a way on a host.
-fn can_be(problem: &Problem, server: usize, host: usize, clock: &mut Clock<'_>) -> bool {
+fn can_be(problem: &PlacementProblem, server: usize, host: usize, budget: &mut Budget<'_>) -> bool {
     let Some(it) = problem.servers.get(server) else { return false };
     let ways = it.ways.on(host);
-    clock.is_up_after(1 + 4 * ways.len());
-    it.may_be_on.has(host) && ways.iter().any(|way| way.fits_in(&problem.pools))
+    budget.is_spent_after(1 + 4 * ways.len());
+    it.allowed_hosts.has(host) && ways.iter().any(|way| way.fits_in(&problem.pools))
 }
 
 /// Parts of a problem, one after the other.
-struct Case<'p, 'c, 't> {
-    problem: &'p Problem,
-    part: Problem,
-    clock: &'c mut Clock<'t>,
+struct Subproblems<'p, 'c, 't> {
+    problem: &'p PlacementProblem,
+    part: PlacementProblem,
+    budget: &'c mut Budget<'t>,
 }
 
-impl<'p, 'c, 't> Case<'p, 'c, 't> {
-    fn new(problem: &'p Problem, clock: &'c mut Clock<'t>) -> Self {
+impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
+    fn new(problem: &'p PlacementProblem, budget: &'c mut Budget<'t>) -> Self {
         let (hosts, pools) = (problem.hosts.clone(), problem.pools.clone());
-        Self { problem, part: Problem { hosts, pools, ..Problem::default() }, clock }
+        Self {
+            problem,
+            part: PlacementProblem { hosts, pools, ..PlacementProblem::default() },
+            budget,
+        }
     }
 
     /// Whether it is known that these servers cannot be placed under these rules.
     fn is_impossible(&mut self, rules: &[usize], servers: &[usize]) -> bool {
-        if self.clock.is_up_now() {
+        if self.budget.is_spent_now() {
             return false;
         }
         let mut position = vec![None; self.problem.servers.len()];
@@ -143,17 +150,17 @@ impl<'p, 'c, 't> Case<'p, 'c, 't> {
             rules.iter().filter_map(|it| self.problem.rules.get(*it)).map(rule).collect();
         let servers = servers.iter().filter_map(|it| self.problem.servers.get(*it));
         self.part.servers = servers.cloned().collect();
-        search(&self.part, self.clock, Aim::Any) == Outcome::Impossible
+        search(&self.part, self.budget, Objective::Feasible) == Outcome::Impossible
     }
 
     /// The same; `None` once the time is up.
     fn is_known(&mut self, rules: &[usize], servers: &[usize]) -> Option<bool> {
         let is_impossible = self.is_impossible(rules, servers);
-        (is_impossible || !self.clock.is_up()).then_some(is_impossible)
+        (is_impossible || !self.budget.is_spent()).then_some(is_impossible)
     }
 
     /// The fewest of these servers that still cannot be placed.
-    fn fewest_servers(&mut self, rules: &[usize], servers: &[usize]) -> Vec<usize> {
+    fn minimal_servers(&mut self, rules: &[usize], servers: &[usize]) -> Vec<usize> {
         let groups = self.groups(rules, servers);
         let servers_of = |numbers: &[usize]| -> Vec<usize> {
             let mut servers: Vec<usize> =
@@ -161,32 +168,32 @@ impl<'p, 'c, 't> Case<'p, 'c, 't> {
             servers.sort_unstable();
             servers
         };
-        let kept = fewest(&[], true, (0..groups.len()).collect(), &mut |numbers| {
-            if self.clock.is_up() { None } else { self.is_known(rules, &servers_of(numbers)) }
+        let kept = minimal(&[], true, (0..groups.len()).collect(), &mut |numbers| {
+            if self.budget.is_spent() { None } else { self.is_known(rules, &servers_of(numbers)) }
         });
-        let mut fewest = servers_of(&kept);
+        let mut minimal = servers_of(&kept);
         for group in kept.iter().filter_map(|it| groups.get(*it)) {
-            if self.clock.is_up_after(fewest.len() + group.len()) {
+            if self.budget.is_spent_after(minimal.len() + group.len()) {
                 break;
             }
             let own: HashSet<usize> = group.iter().copied().collect();
             let others: Vec<usize> =
-                fewest.iter().copied().filter(|server| !own.contains(server)).collect();
+                minimal.iter().copied().filter(|server| !own.contains(server)).collect();
             // One is needed at the least, or the group would not be.
             let (mut too_few, mut enough) = (0, group.len());
-            while enough - too_few > 1 && !self.clock.is_up() {
+            while enough - too_few > 1 && !self.budget.is_spent() {
                 let some = usize::midpoint(too_few, enough);
                 let mut servers: Vec<usize> = group.iter().take(some).copied().collect();
                 servers.extend(&others);
                 servers.sort_unstable();
                 if self.is_impossible(rules, &servers) {
-                    (enough, fewest) = (some, servers);
+                    (enough, minimal) = (some, servers);
                 } else {
                     too_few = some;
                 }
             }
         }
-        fewest
+        minimal
     }
 
     /// The servers in groups of those that can be exchanged.
@@ -205,7 +212,7 @@ impl<'p, 'c, 't> Case<'p, 'c, 't> {
                 None => (&[][..], false),
             };
             for (part, servers) in parts.iter().enumerate() {
-                self.clock.is_up_after(1 + servers.len());
+                self.budget.is_spent_after(1 + servers.len());
                 let role = if is_apart && servers.len() == 1 { None } else { Some(part) };
                 for server in servers {
                     if let Some(bound) = bound.get_mut(*server) {
@@ -219,12 +226,12 @@ impl<'p, 'c, 't> Case<'p, 'c, 't> {
         for server in servers {
             let Some(it) = self.problem.servers.get(*server) else { continue };
             let bound = bound.get_mut(*server).map(std::mem::take).unwrap_or_default();
-            self.clock.is_up_after(4 + bound.len());
-            let open = match &it.may_be_on {
-                Open::Only(host) => Ok(*host),
-                Open::These(hosts) => Err(Arc::as_ptr(hosts).cast::<bool>()),
+            self.budget.is_spent_after(4 + bound.len());
+            let open = match &it.allowed_hosts {
+                AllowedHosts::Only(host) => Ok(*host),
+                AllowedHosts::These(hosts) => Err(Arc::as_ptr(hosts).cast::<bool>()),
             };
-            let likeness = ((Arc::as_ptr(&it.ways), open, it.is_on), bound);
+            let likeness = ((Arc::as_ptr(&it.ways), open, it.current_host), bound);
             let next = groups.len();
             let group = *known.entry(likeness).or_insert(next);
             if group == next {
@@ -241,7 +248,7 @@ impl<'p, 'c, 't> Case<'p, 'c, 't> {
 /// The fewest of some demands that are impossible together with those that are given, by halves: those
 /// of one half that are needed beside the other, and of that those needed beside them. What is given is
 /// looked at if more is given than when it was last. What cannot be known any more is kept.
-fn fewest(
+fn minimal(
     given: &[usize],
     is_more_given: bool,
     demands: Vec<usize>,
@@ -260,8 +267,8 @@ fn fewest(
     }
     let (first, second) = demands.split_at(demands.len() / 2);
     let with = |more: &[usize]| [given, more].concat();
-    let needed = fewest(&with(first), true, second.to_vec(), is_impossible);
-    let mut others = fewest(&with(&needed), !needed.is_empty(), first.to_vec(), is_impossible);
+    let needed = minimal(&with(first), true, second.to_vec(), is_impossible);
+    let mut others = minimal(&with(&needed), !needed.is_empty(), first.to_vec(), is_impossible);
     others.extend(needed);
     others.sort_unstable();
     others
@@ -269,12 +276,12 @@ fn fewest(
 
 /// What a rule needs for some of its servers, and what there is for them.
 fn counted(
-    problem: &Problem,
+    problem: &PlacementProblem,
     units: &Units,
     number: usize,
     servers: &HashSet<usize>,
-    clock: &mut Clock<'_>,
-) -> Option<Count> {
+    budget: &mut Budget<'_>,
+) -> Option<UnitCount> {
     let rule = problem.rules.get(number)?;
     let needed = match rule {
         Rule::Together(..) | Rule::Alone(..) => 1,
@@ -286,20 +293,20 @@ fn counted(
     let mut open: Vec<Option<usize>> = vec![None; units.count(level)];
     for server in rule.servers().into_iter().filter(|server| servers.contains(server)) {
         for host in 0..problem.hosts.len() {
-            if clock.is_up_after(1) {
+            if budget.is_spent_after(1) {
                 break;
             }
             let Some(open) = units.unit(level, host).and_then(|unit| open.get_mut(unit)) else {
                 continue;
             };
-            if open.is_none_or(|first| host < first) && can_be(problem, server, host, clock) {
+            if open.is_none_or(|first| host < first) && can_be(problem, server, host, budget) {
                 *open = Some(host);
             }
         }
-        if clock.is_up() {
+        if budget.is_spent() {
             break;
         }
     }
     let units: Vec<usize> = open.into_iter().flatten().collect();
-    Some(Count { rule: number, level, needed, available: units.len(), units })
+    Some(UnitCount { rule: number, level, needed, available: units.len(), units })
 }

@@ -3,10 +3,17 @@
 use std::ops::Index;
 use std::sync::Arc;
 
-use super::Pool;
+/// The free capacity of one resource class on one provider.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pool {
+    /// The dense number of the resource class.
+    pub class: usize,
+    /// The free amount, in the units of the inventory.
+    pub free: u64,
+}
 
 /// What a server draws on when it is put somewhere: pools, by their position in
-/// [`Problem::pools`](super::Problem::pools), and amounts. A pool that there is not has nothing.
+/// [`PlacementProblem::pools`](super::PlacementProblem::pools), and amounts. A pool that there is not has nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Way(pub Vec<(usize, u64)>);
 
@@ -98,14 +105,14 @@ impl Index<usize> for Ways {
 
 /// The hosts where a server may be, for reasons other than room.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Open {
+pub enum AllowedHosts {
     /// This one.
     Only(usize),
     /// Those that this says yes to, by their positions.
     These(Arc<[bool]>),
 }
 
-impl Open {
+impl AllowedHosts {
     /// Whether it may be on a host.
     pub fn has(&self, host: usize) -> bool {
         match self {
@@ -115,7 +122,7 @@ impl Open {
     }
 }
 
-impl Open {
+impl AllowedHosts {
     /// The hosts where it may be, ascending.
     pub fn hosts(&self) -> impl Iterator<Item = usize> {
         let (from, to) = match self {
@@ -126,19 +133,19 @@ impl Open {
     }
 }
 
-impl Default for Open {
+impl Default for AllowedHosts {
     fn default() -> Self {
         Self::These(Arc::default())
     }
 }
 
-impl FromIterator<bool> for Open {
+impl FromIterator<bool> for AllowedHosts {
     fn from_iter<T: IntoIterator<Item = bool>>(hosts: T) -> Self {
         Self::These(hosts.into_iter().collect())
     }
 }
 
-impl From<Vec<bool>> for Open {
+impl From<Vec<bool>> for AllowedHosts {
     fn from(hosts: Vec<bool>) -> Self {
         Self::These(hosts.into())
     }

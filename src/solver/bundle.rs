@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::clock::Clock;
+use super::budget::Budget;
 use super::load::{Demand, Load, Sizes};
+use super::problem::{Level, PlacementProblem, Rule};
 use super::units::Units;
-use super::{Level, Open, Problem, Rule};
+use super::ways::AllowedHosts;
 
 /// Servers that must be on one host.
 #[derive(Clone, Debug)]
@@ -15,9 +16,9 @@ pub(super) struct Bundle {
     /// What they draw on together, by its position.
     pub(super) load: usize,
     /// Where all of them may be.
-    pub(super) may_be_on: Open,
+    pub(super) allowed_hosts: AllowedHosts,
     /// Where each of them is at present.
-    pub(super) are_on: Vec<Option<usize>>,
+    pub(super) current_hosts: Vec<Option<usize>>,
     /// The rules it is bound by, each with the part of it that it is in.
     pub(super) rules: Vec<(usize, usize)>,
     /// Bundles with the same kind can be exchanged in every placement.
@@ -29,10 +30,10 @@ pub(super) struct Bundle {
 /// `None` if the rules contradict each other whatever the hosts are. It is of no use, be it none, once
 /// the time is up.
 pub(super) fn bundles(
-    problem: &Problem,
+    problem: &PlacementProblem,
     units: &Units,
     sizes: &Sizes<'_>,
-    clock: &mut Clock<'_>,
+    budget: &mut Budget<'_>,
 ) -> Option<(Vec<Bundle>, Vec<Load>)> {
     let members = members(problem);
     let mut loads = Vec::new();
@@ -40,7 +41,7 @@ pub(super) fn bundles(
     let mut bundle_of = vec![usize::MAX; problem.servers.len()];
     let mut bundles: Vec<Bundle> = Vec::new();
     for mut servers in members {
-        if clock.is_up_after(1 + 4 * servers.len()) {
+        if budget.is_spent_after(1 + 4 * servers.len()) {
             return None;
         }
         let size = |server: &usize| sizes.of.get(*server).copied();
@@ -53,36 +54,38 @@ pub(super) fn bundles(
         }
         let load = *known.entry(servers.iter().filter_map(size).collect()).or_insert_with_key(
             |sizes_of| {
-                loads.push(sizes.load(sizes_of, clock));
+                loads.push(sizes.load(sizes_of, budget));
                 loads.len() - 1
             },
         );
-        bundles.push(bundle(problem, servers, (load, loads.get(load)?), clock));
+        bundles.push(bundle(problem, servers, (load, loads.get(load)?), budget));
     }
     let mut bound: Vec<usize> = Vec::new();
     for (number, rule) in problem.rules.iter().enumerate() {
-        bind(&mut bundles, &bundle_of, (number, rule), (&mut bound, &mut *clock))?;
+        bind(&mut bundles, &bundle_of, (number, rule), (&mut bound, &mut *budget))?;
         if rule.level() == Level::Host {
             continue;
         }
         let has_unit = |host: usize| units.unit(rule.level(), host).is_some();
         let all_have = (0..problem.hosts.len()).all(has_unit);
-        clock.is_up_after(problem.hosts.len());
+        budget.is_spent_after(problem.hosts.len());
         for bundle in bound.iter().filter(|_| !all_have) {
             let Some(bundle) = bundles.get_mut(*bundle) else { continue };
-            if clock.is_up_with(problem.hosts.len() / 8) || clock.is_up_after(problem.hosts.len()) {
+            if budget.is_spent_with(problem.hosts.len() / 8)
+                || budget.is_spent_after(problem.hosts.len())
+            {
                 return None;
             }
-            let may_be = |host| bundle.may_be_on.has(host) && has_unit(host);
-            bundle.may_be_on = (0..problem.hosts.len()).map(may_be).collect();
+            let may_be = |host| bundle.allowed_hosts.has(host) && has_unit(host);
+            bundle.allowed_hosts = (0..problem.hosts.len()).map(may_be).collect();
         }
     }
-    name_kinds(problem, &mut bundles, clock);
+    name_kinds(problem, &mut bundles, budget);
     Some((bundles, loads))
 }
 
 /// The servers of each bundle.
-fn members(problem: &Problem) -> Vec<Vec<usize>> {
+fn members(problem: &PlacementProblem) -> Vec<Vec<usize>> {
     let mut leader: Vec<usize> = (0..problem.servers.len()).collect();
     for rule in &problem.rules {
         if let Rule::Together(Level::Host, servers) = rule {
@@ -121,29 +124,29 @@ fn join(leader: &mut [usize], one: usize, other: usize) {
 
 /// A bundle of servers that have a load.
 fn bundle(
-    problem: &Problem,
+    problem: &PlacementProblem,
     servers: Vec<usize>,
     (number, load): (usize, &Load),
-    clock: &mut Clock<'_>,
+    budget: &mut Budget<'_>,
 ) -> Bundle {
     let members = || servers.iter().filter_map(|server| problem.servers.get(*server));
-    let are_on = members().map(|server| server.is_on).collect();
+    let current_hosts = members().map(|server| server.current_host).collect();
     let never = |host: usize| matches!(load.at(host), Demand::Never);
-    let mut kinds_of_open: Vec<&Open> = members().map(|it| &it.may_be_on).collect();
+    let mut kinds_of_open: Vec<&AllowedHosts> = members().map(|it| &it.allowed_hosts).collect();
     kinds_of_open.dedup();
-    let may_be_on = match kinds_of_open.as_slice() {
-        [Open::Only(host)] if !never(*host) => Open::Only(*host),
+    let allowed_hosts = match kinds_of_open.as_slice() {
+        [AllowedHosts::Only(host)] if !never(*host) => AllowedHosts::Only(*host),
         open => {
-            clock.is_up_with(problem.hosts.len() / 8);
+            budget.is_spent_with(problem.hosts.len() / 8);
             let may_be = |host: usize| {
-                !clock.is_up_after(1 + open.len())
+                !budget.is_spent_after(1 + open.len())
                     && !never(host)
                     && open.iter().all(|it| it.has(host))
             };
             (0..problem.hosts.len()).map(may_be).collect()
         }
     };
-    Bundle { servers, load: number, may_be_on, are_on, rules: Vec::new(), kind: 0 }
+    Bundle { servers, load: number, allowed_hosts, current_hosts, rules: Vec::new(), kind: 0 }
 }
 
 /// Binds bundles by a rule, and tells which.
@@ -151,7 +154,7 @@ fn bind(
     bundles: &mut [Bundle],
     bundle_of: &[usize],
     (number, rule): (usize, &Rule),
-    (bound, clock): (&mut Vec<usize>, &mut Clock<'_>),
+    (bound, budget): (&mut Vec<usize>, &mut Budget<'_>),
 ) -> Option<()> {
     let whole;
     let (parts, alone) = match rule {
@@ -168,7 +171,7 @@ fn bind(
     bound.clear();
     let mut part_of: HashMap<usize, usize> = HashMap::new();
     for (part, servers) in parts.iter().enumerate() {
-        if clock.is_up_after(1 + 8 * servers.len()) {
+        if budget.is_spent_after(1 + 8 * servers.len()) {
             return None;
         }
         for server in servers {
@@ -192,9 +195,9 @@ fn bind(
     Some(())
 }
 
-fn name_kinds(problem: &Problem, bundles: &mut [Bundle], clock: &mut Clock<'_>) {
-    type Kind = (usize, Open, Vec<Option<usize>>, Vec<(usize, Option<usize>)>);
-    let kind = |bundle: &Bundle| -> Kind {
+fn name_kinds(problem: &PlacementProblem, bundles: &mut [Bundle], budget: &mut Budget<'_>) {
+    type KindKey = (usize, AllowedHosts, Vec<Option<usize>>, Vec<(usize, Option<usize>)>);
+    let kind = |bundle: &Bundle| -> KindKey {
         let own: HashSet<usize> = bundle.servers.iter().copied().collect();
         let role = |(number, part): &(usize, usize)| {
             let alone_in_part = match problem.rules.get(*number) {
@@ -205,15 +208,16 @@ fn name_kinds(problem: &Problem, bundles: &mut [Bundle], clock: &mut Clock<'_>) 
             };
             (*number, if alone_in_part { None } else { Some(*part) })
         };
-        let mut are_on = bundle.are_on.clone();
-        are_on.sort_unstable();
+        let mut current_hosts = bundle.current_hosts.clone();
+        current_hosts.sort_unstable();
         let roles = bundle.rules.iter().map(role).collect();
-        (bundle.load, bundle.may_be_on.clone(), are_on, roles)
+        (bundle.load, bundle.allowed_hosts.clone(), current_hosts, roles)
     };
-    let mut kinds: HashMap<Kind, usize> = HashMap::new();
+    let mut kinds: HashMap<KindKey, usize> = HashMap::new();
     for bundle in bundles.iter_mut() {
-        let hosts = if let Open::These(hosts) = &bundle.may_be_on { hosts.len() } else { 1 };
-        if clock.is_up_after(hosts + 8 * (bundle.servers.len() + bundle.rules.len())) {
+        let hosts =
+            if let AllowedHosts::These(hosts) = &bundle.allowed_hosts { hosts.len() } else { 1 };
+        if budget.is_spent_after(hosts + 8 * (bundle.servers.len() + bundle.rules.len())) {
             return;
         }
         let next = kinds.len();

@@ -6,19 +6,19 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts, racks and rules are numbered densely")]
 
-use super::clock::Clock;
+use super::budget::Budget;
 use super::cost::Cost;
+use super::fit_bound::{FitBound, fit_bound};
 use super::limits::{ByRack, Limits, Racks};
-use super::room::{LeastRoom, least_room};
+use super::problem::{Level, Rule};
 use super::state::State;
-use super::{Level, Rule};
 
 /// What it costs at the least to place those that are left as well.
 #[derive(Debug)]
 pub(super) struct Bound {
     pub(super) least: Cost,
     /// What the room of those that are left comes to, if that matters.
-    pub(super) room: Option<LeastRoom>,
+    pub(super) fit: Option<FitBound>,
 }
 
 /// What it costs at the least to place those that are left as well: `None` if it is seen that they
@@ -27,42 +27,42 @@ pub(super) fn bound(
     state: &State<'_>,
     limits: &Limits,
     best: Option<Cost>,
-    clock: &mut Clock<'_>,
+    budget: &mut Budget<'_>,
 ) -> Option<Bound> {
-    if is_hopeless(state, clock) {
+    if is_infeasible(state, budget) {
         return None;
     }
-    let mut least = state.so_far();
-    let moves = |(kind, left)| fewest_moves(state, kind) * left as u64;
-    least.moved += left(state).map(moves).sum::<u64>();
-    if state.setting.problem.spread {
-        return Some(spread(state, limits, (least, best), clock));
+    let mut least = state.partial_cost();
+    let moves = |(kind, left)| state.fewest_moves(kind) * left as u64;
+    least.moved += state.unplaced_kinds().map(moves).sum::<u64>();
+    if state.model.problem.spread {
+        return Some(spread(state, limits, (least, best), budget));
     }
-    if !is_even(least, best, 1) {
-        return Some(Bound { least, room: None });
+    if !is_tied(least, best, 1) {
+        return Some(Bound { least, fit: None });
     }
-    let new_hosts = new_hosts(state, limits, clock)?;
+    let new_hosts = new_hosts(state, limits, budget)?;
     least.new_hosts += new_hosts;
-    if !is_even(least, best, 2) {
-        return Some(Bound { least, room: None });
+    if !is_tied(least, best, 2) {
+        return Some(Bound { least, fit: None });
     }
-    let is_usable = |host: usize| new_hosts > 0 || state.domains.is_at_hand(host);
+    let is_usable = |host: usize| new_hosts > 0 || state.domains.is_in_use(host);
     let of_racks = if new_hosts > 0 { &limits.all } else { &limits.in_use };
-    let racks = Known::of(state, limits, is_usable, clock).racks(state, of_racks, clock);
+    let racks = OpenRacks::of(state, limits, is_usable, budget).racks(state, of_racks, budget);
     least.racks += racks;
-    if !is_even(least, best, 3) {
-        return Some(Bound { least, room: None });
+    if !is_tied(least, best, 3) {
+        return Some(Bound { least, fit: None });
     }
-    let rack_of = state.setting.units.racks();
+    let rack_of = state.model.units.racks();
     let is_known = |host: usize| rack_of[host].is_none_or(|it| !state.is_rack_untouched(it));
     let more_racks = Some((racks, new_hosts == 0)).filter(|_| racks > 0);
     let is_usable = |host: usize| is_usable(host) && (racks > 0 || is_known(host));
-    let room = least_room(state, limits, (more_racks, &is_usable), clock);
-    match &room {
-        Some(room) => least.room += room.all(),
+    let fit = fit_bound(state, limits, (more_racks, &is_usable), budget);
+    match &fit {
+        Some(fit) => least.fit += fit.all(),
         None => least.racks += 1,
     }
-    Some(Bound { least, room })
+    Some(Bound { least, fit })
 }
 
 /// The same if servers are to be spread: then as many hosts and racks as can be are the best.
@@ -70,37 +70,31 @@ fn spread(
     state: &State<'_>,
     limits: &Limits,
     (mut most, best): (Cost, Option<Cost>),
-    clock: &mut Clock<'_>,
+    budget: &mut Budget<'_>,
 ) -> Bound {
-    let left: u64 = left(state).map(|(_, left)| left as u64).sum();
-    most.new_hosts += left.min(limits.unused.saturating_sub(most.new_hosts));
-    most.racks += left.min(limits.with_somebody.saturating_sub(most.racks));
+    let left: u64 = state.unplaced_kinds().map(|(_, left)| left as u64).sum();
+    most.new_hosts += left.min(limits.unused_hosts.saturating_sub(most.new_hosts));
+    most.racks += left.min(limits.usable_racks.saturating_sub(most.racks));
     let mut least = state.cost(most);
-    if !is_even(least, best, 3) {
-        return Bound { least, room: None };
+    if !is_tied(least, best, 3) {
+        return Bound { least, fit: None };
     }
-    let room = least_room(state, limits, (None, &|_| true), clock);
-    least.room += room.as_ref().map_or(0, LeastRoom::all);
-    Bound { least, room }
+    let fit = fit_bound(state, limits, (None, &|_| true), budget);
+    least.fit += fit.as_ref().map_or(0, FitBound::all);
+    Bound { least, fit }
 }
 
 /// Whether the first parts of a bound leave open whether it is less than the best.
-fn is_even(least: Cost, best: Option<Cost>, parts: usize) -> bool {
+fn is_tied(least: Cost, best: Option<Cost>, parts: usize) -> bool {
     let first = |it: Cost| [it.moved, it.new_hosts, it.racks].into_iter().take(parts);
     best.is_none_or(|best| first(least).eq(first(best)))
 }
 
-/// The kinds of which there are some left, and how many.
-pub(super) fn left(state: &State<'_>) -> impl Iterator<Item = (usize, usize)> {
-    let left = state.left.iter().map(Vec::len).enumerate();
-    left.filter(|(_, left)| *left > 0)
-}
-
 /// Whether there is no room for all of one kind, or there are too few units for all parts of a rule.
-fn is_hopeless(state: &State<'_>, clock: &mut Clock<'_>) -> bool {
-    clock.is_up_after(4 * state.left.len());
-    left(state).any(|(kind, left)| {
-        let (domain, it) = (state.domains.of_kind(kind), &state.setting.kinds[kind]);
+fn is_infeasible(state: &State<'_>, budget: &mut Budget<'_>) -> bool {
+    budget.is_spent_after(4 * state.unplaced.len());
+    state.unplaced_kinds().any(|(kind, left)| {
+        let (domain, it) = (state.domains.of_kind(kind), &state.model.kinds[kind]);
         domain.slots < left
             || it.is_apart(Level::Rack) && domain.racks < left
             || it.is_apart(Level::Cluster) && domain.clusters < left
@@ -114,15 +108,15 @@ fn is_hopeless(state: &State<'_>, clock: &mut Clock<'_>) -> bool {
             }
         };
         let needed = state.unstarted[rule];
-        clock.is_up_after(state.setting.bound[rule].len());
-        let most = state.setting.bound[rule].iter().map(units).max().unwrap_or(0);
-        most < needed && missing_units(state, rule, |_| true, clock) > 0
+        budget.is_spent_after(state.model.kinds_of_rule[rule].len());
+        let most = state.model.kinds_of_rule[rule].iter().map(units).max().unwrap_or(0);
+        most < needed && missing_units(state, rule, |_| true, budget) > 0
     })
 }
 
 /// The rules that keep parts apart and of which there are some left.
 fn apart(state: &State<'_>) -> impl Iterator<Item = (usize, Level)> {
-    let rules = state.setting.problem.rules.iter().enumerate();
+    let rules = state.model.problem.rules.iter().enumerate();
     rules.filter_map(|(number, rule)| match rule {
         Rule::Apart(level, _) if state.unstarted[number] > 0 => Some((number, *level)),
         Rule::Apart(..) | Rule::Together(..) | Rule::Alone(..) => None,
@@ -134,27 +128,27 @@ fn missing_units(
     state: &State<'_>,
     rule: usize,
     is_usable: impl Fn(usize) -> bool,
-    clock: &mut Clock<'_>,
+    budget: &mut Budget<'_>,
 ) -> usize {
-    let setting = state.setting;
-    let level = setting.problem.rules[rule].level();
+    let model = state.model;
+    let level = model.problem.rules[rule].level();
     let mut missing = state.unstarted[rule];
-    let mut seen = vec![false; setting.units.count(level)];
-    for host in 0..setting.problem.hosts.len() {
-        if missing == 0 || clock.is_up_after(2) {
+    let mut seen = vec![false; model.units.count(level)];
+    for host in 0..model.problem.hosts.len() {
+        if missing == 0 || budget.is_spent_after(2) {
             break;
         }
-        let Some(unit) = setting.units.unit(level, host).filter(|unit| !seen[*unit]) else {
+        let Some(unit) = model.units.unit(level, host).filter(|unit| !seen[*unit]) else {
             continue;
         };
         let can_be = |(kind, _): &(usize, _)| {
-            !state.left[*kind].is_empty() && state.domains.is_open(*kind, host)
+            !state.unplaced[*kind].is_empty() && state.domains.is_open(*kind, host)
         };
         if !is_usable(host) {
             continue;
         }
-        clock.is_up_after(setting.bound[rule].len());
-        if setting.bound[rule].iter().any(can_be) {
+        budget.is_spent_after(model.kinds_of_rule[rule].len());
+        if model.kinds_of_rule[rule].iter().any(can_be) {
             seen[unit] = true;
             missing -= 1;
         }
@@ -164,100 +158,90 @@ fn missing_units(
 
 /// How many are left of the parts of a rule if each kind that is a part by itself has as many units
 /// as there are for it.
-fn beyond(state: &State<'_>, rule: usize, units: impl Fn(usize) -> usize) -> usize {
-    let parts = state.setting.bound[rule].iter().filter(|(_, part)| part.is_none());
-    parts.map(|(kind, _)| state.left[*kind].len().saturating_sub(units(*kind))).sum()
-}
-
-/// How many servers of one of a kind are moved at the least.
-pub(super) fn fewest_moves(state: &State<'_>, kind: usize) -> u64 {
-    let it = &state.setting.kinds[kind];
-    let open = it.homes.iter().filter(|(home, _)| is_open_at(state, kind, *home));
-    it.settled - open.map(|(_, stay)| *stay).max().unwrap_or(0)
-}
-
-fn is_open_at(state: &State<'_>, kind: usize, host: usize) -> bool {
-    host < state.setting.problem.hosts.len() && state.domains.is_open(kind, host)
+fn parts_without_unit(state: &State<'_>, rule: usize, units: impl Fn(usize) -> usize) -> usize {
+    let parts = state.model.kinds_of_rule[rule].iter().filter(|(_, part)| part.is_none());
+    parts.map(|(kind, _)| state.unplaced[*kind].len().saturating_sub(units(*kind))).sum()
 }
 
 /// How many more hosts are needed at the least that are not in use yet.
-fn new_hosts(state: &State<'_>, limits: &Limits, clock: &mut Clock<'_>) -> Option<u64> {
+fn new_hosts(state: &State<'_>, limits: &Limits, budget: &mut Budget<'_>) -> Option<u64> {
     let mut needed = 0;
-    for (kind, left) in left(state) {
-        let missing = left.saturating_sub(state.domains.of_kind(kind).slots_at_hand);
+    for (kind, left) in state.unplaced_kinds() {
+        let missing = left.saturating_sub(state.domains.of_kind(kind).slots_in_use);
         if missing > 0 {
             let most = Some(limits.most_on_new[kind]).filter(|most| *most > 0)?;
             needed = needed.max(missing.div_ceil(most));
         }
     }
     for (class, free) in limits.new_hosts.iter().enumerate() {
-        let missing = state.needed[class].saturating_sub(state.at_hand[class]);
+        let missing = state.needed[class].saturating_sub(state.free_in_use[class]);
         if missing > 0 {
             let hosts = free.partition_point(|sum| *sum < missing) + 1;
             needed = needed.max(Some(hosts).filter(|hosts| *hosts <= free.len())?);
         }
     }
     for (rule, _) in apart(state) {
-        let is_at_hand = |host| state.domains.is_at_hand(host);
-        needed = needed.max(missing_units(state, rule, is_at_hand, clock));
-        clock.is_up_after(state.setting.bound[rule].len());
-        needed = needed.max(beyond(state, rule, |kind| state.domains.of_kind(kind).slots_at_hand));
+        let is_in_use = |host| state.domains.is_in_use(host);
+        needed = needed.max(missing_units(state, rule, is_in_use, budget));
+        budget.is_spent_after(state.model.kinds_of_rule[rule].len());
+        needed = needed
+            .max(parts_without_unit(state, rule, |kind| state.domains.of_kind(kind).slots_in_use));
     }
     Some(needed as u64)
 }
 
 /// What there is without another rack.
-struct Known {
+struct OpenRacks {
     free: Vec<u128>,
     slots: Vec<u128>,
     parts: Vec<u128>,
 }
 
-impl Known {
+impl OpenRacks {
     fn of(
         state: &State<'_>,
         limits: &Limits,
         is_usable: impl Fn(usize) -> bool,
-        clock: &mut Clock<'_>,
+        budget: &mut Budget<'_>,
     ) -> Self {
-        let setting = state.setting;
+        let model = state.model;
         let mut known = Self {
-            free: vec![0; setting.sizes.classes],
-            slots: vec![0; setting.kinds.len()],
-            parts: vec![0; setting.problem.rules.len()],
+            free: vec![0; model.sizes.classes],
+            slots: vec![0; model.kinds.len()],
+            parts: vec![0; model.problem.rules.len()],
         };
         let usable = |hosts: &[usize]| -> Vec<usize> {
             hosts.iter().copied().filter(|host| is_usable(*host)).collect()
         };
-        known.add(state, &usable(&limits.rackless), false, clock);
+        known.add(state, &usable(&limits.without_rack), false, budget);
         for rack in &state.racks {
-            if clock.is_up_after(1) {
+            if budget.is_spent_after(1) {
                 break;
             }
-            known.add(state, &usable(setting.units.hosts(Level::Rack, *rack)), true, clock);
+            known.add(state, &usable(model.units.hosts(Level::Rack, *rack)), true, budget);
         }
         known
     }
 
-    fn add(&mut self, state: &State<'_>, hosts: &[usize], is_rack: bool, clock: &mut Clock<'_>) {
-        clock.is_up_after(hosts.len() * (1 + self.free.len()));
+    fn add(&mut self, state: &State<'_>, hosts: &[usize], is_rack: bool, budget: &mut Budget<'_>) {
+        budget.is_spent_after(hosts.len() * (1 + self.free.len()));
         for host in hosts {
             for (sum, free) in self.free.iter_mut().zip(&state.own_left[*host]) {
                 *sum += free;
             }
         }
-        for (kind, _) in left(state) {
-            if clock.is_up_after(1 + hosts.len()) {
+        for (kind, _) in state.unplaced_kinds() {
+            if budget.is_spent_after(1 + hosts.len()) {
                 return;
             }
             let open = hosts.iter().filter(|host| state.domains.is_open(kind, **host));
             let slots: usize = open.map(|host| state.domains.slots(kind, *host)).sum();
-            let is_apart = is_rack && state.setting.kinds[kind].is_apart(Level::Rack);
+            let is_apart = is_rack && state.model.kinds[kind].is_apart(Level::Rack);
             self.slots[kind] += if is_apart { slots.min(1) } else { slots } as u128;
         }
         for (rule, level) in apart(state) {
-            let bound = &state.setting.bound[rule];
-            if clock.is_up_after(1 + hosts.len() * bound.len()) {
+            let bound = &state.model.kinds_of_rule[rule];
+            if budget.is_spent_after(1 + hosts.len() * bound.len()) {
                 return;
             }
             let can_be =
@@ -269,27 +253,27 @@ impl Known {
     }
 
     /// How many more racks are needed at the least.
-    fn racks(&self, state: &State<'_>, limits: &Racks, clock: &mut Clock<'_>) -> u64 {
+    fn racks(&self, state: &State<'_>, limits: &Racks, budget: &mut Budget<'_>) -> u64 {
         let work = 2 + state.racks.len();
         let mut needed = 0;
         for (class, known) in self.free.iter().enumerate() {
             needed = needed.max(racks(state, &limits.free[class], state.needed[class], *known));
         }
-        for (kind, left) in left(state) {
-            if clock.is_up_after(work) {
+        for (kind, left) in state.unplaced_kinds() {
+            if budget.is_spent_after(work) {
                 return needed;
             }
             needed = needed.max(racks(state, &limits.slots[kind], left as u128, self.slots[kind]));
         }
         for (rule, level) in apart(state) {
-            if clock.is_up_after(work + state.setting.bound[rule].len()) {
+            if budget.is_spent_after(work + state.model.kinds_of_rule[rule].len()) {
                 return needed;
             }
             let left = state.unstarted[rule] as u128;
             needed = needed.max(racks(state, &limits.parts[rule], left, self.parts[rule]));
             if level == Level::Rack {
                 let known = |kind: usize| usize::try_from(self.slots[kind]).unwrap_or(usize::MAX);
-                needed = needed.max(beyond(state, rule, known) as u64);
+                needed = needed.max(parts_without_unit(state, rule, known) as u64);
             }
         }
         needed

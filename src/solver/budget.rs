@@ -1,6 +1,6 @@
 //! When to stop: looks at the time once in a while, and counts what is kept in memory.
 
-/// Work between two looks at the time, in the units of [`Clock::is_up_after`]: a fraction of a
+/// Work between two looks at the time, in the units of [`Budget::is_spent_after`]: a fraction of a
 /// millisecond.
 const WORK_PER_LOOK: usize = 20_000;
 
@@ -9,47 +9,47 @@ const KEPT_MAX: usize = 32 << 20;
 
 /// Says whether a search has to end: because the time is up, or because it would need too much memory.
 /// Once it has, it stays so.
-pub struct Clock<'t> {
+pub struct Budget<'t> {
     is_time_up: &'t mut dyn FnMut() -> bool,
     work: usize,
     work_per_look: usize,
     kept: usize,
-    is_up: bool,
+    is_spent: bool,
     is_full: bool,
 }
 
-impl<'t> Clock<'t> {
-    /// A clock for one search, with nothing kept in memory.
+impl<'t> Budget<'t> {
+    /// A budget for one search, with nothing kept in memory.
     pub fn new(is_time_up: &'t mut dyn FnMut() -> bool) -> Self {
         let work_per_look = WORK_PER_LOOK;
-        Self { is_time_up, work: 0, work_per_look, kept: 0, is_up: false, is_full: false }
+        Self { is_time_up, work: 0, work_per_look, kept: 0, is_spent: false, is_full: false }
     }
 
-    /// A clock that looks at the time whenever it is asked.
+    /// A budget that looks at the time whenever it is asked.
     #[cfg(test)]
-    pub(super) fn restless(is_time_up: &'t mut dyn FnMut() -> bool) -> Self {
+    pub(super) fn looking_always(is_time_up: &'t mut dyn FnMut() -> bool) -> Self {
         Self { work_per_look: 1, ..Self::new(is_time_up) }
     }
 
     /// Whether the time is up, asked after so much work: about one for each number looked at.
-    pub fn is_up_after(&mut self, work: usize) -> bool {
+    pub fn is_spent_after(&mut self, work: usize) -> bool {
         self.work = self.work.saturating_add(work);
-        if self.work >= self.work_per_look && !self.is_up {
+        if self.work >= self.work_per_look && !self.is_spent {
             self.work = 0;
-            self.is_up = (self.is_time_up)();
+            self.is_spent = (self.is_time_up)();
         }
-        self.is_up
+        self.is_spent
     }
 
     /// Whether the search has to end before it keeps so many more numbers in memory. To fill them is
     /// work as well.
-    pub fn is_up_with(&mut self, numbers: usize) -> bool {
+    pub fn is_spent_with(&mut self, numbers: usize) -> bool {
         self.kept = self.kept.saturating_add(numbers);
         if self.kept > KEPT_MAX {
             self.is_full = true;
-            self.is_up = true;
+            self.is_spent = true;
         }
-        self.is_up_after(numbers)
+        self.is_spent_after(numbers)
     }
 
     /// How many numbers are kept.
@@ -58,28 +58,28 @@ impl<'t> Clock<'t> {
     }
 
     /// Only so many numbers are kept any more.
-    pub fn let_go_to(&mut self, kept: usize) {
+    pub fn release_to(&mut self, kept: usize) {
         self.kept = kept;
     }
 
     /// Whether so many more numbers could be kept for a while; if not, the search has to end.
-    pub(super) fn has_room_for(&mut self, numbers: usize) -> bool {
+    pub(super) fn has_memory_for(&mut self, numbers: usize) -> bool {
         if self.kept.saturating_add(numbers) > KEPT_MAX {
             self.is_full = true;
-            self.is_up = true;
+            self.is_spent = true;
         }
-        !self.is_up
+        !self.is_spent
     }
 
     /// Looks at the time.
-    pub fn is_up_now(&mut self) -> bool {
-        self.is_up = self.is_up || (self.is_time_up)();
-        self.is_up
+    pub fn is_spent_now(&mut self) -> bool {
+        self.is_spent = self.is_spent || (self.is_time_up)();
+        self.is_spent
     }
 
     /// Whether the time was up when it was last looked at, or memory was.
-    pub fn is_up(&self) -> bool {
-        self.is_up
+    pub fn is_spent(&self) -> bool {
+        self.is_spent
     }
 
     /// Whether it was memory that was up.
@@ -90,7 +90,7 @@ impl<'t> Clock<'t> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Clock, KEPT_MAX, WORK_PER_LOOK};
+    use super::{Budget, KEPT_MAX, WORK_PER_LOOK};
 
     #[test]
     fn the_time_is_looked_at_after_a_bounded_amount_of_work() {
@@ -99,18 +99,18 @@ mod tests {
             looks += 1;
             looks > 2
         };
-        let mut clock = Clock::new(&mut count);
-        let steps = (1..100).find(|_| clock.is_up_after(WORK_PER_LOOK / 4));
+        let mut budget = Budget::new(&mut count);
+        let steps = (1..100).find(|_| budget.is_spent_after(WORK_PER_LOOK / 4));
         assert_eq!(steps, Some(12));
-        assert!(clock.is_up() && !clock.is_full());
+        assert!(budget.is_spent() && !budget.is_full());
     }
 
     #[test]
     fn too_much_memory_ends_a_search_as_well() {
         let mut never = || false;
-        let mut clock = Clock::new(&mut never);
-        assert!(!clock.is_up_with(KEPT_MAX));
-        assert!(clock.is_up_with(1) && clock.is_full());
-        assert!(clock.is_up_now());
+        let mut budget = Budget::new(&mut never);
+        assert!(!budget.is_spent_with(KEPT_MAX));
+        assert!(budget.is_spent_with(1) && budget.is_full());
+        assert!(budget.is_spent_now());
     }
 }

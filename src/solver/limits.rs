@@ -2,10 +2,10 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts, racks and rules are numbered densely")]
 
-use super::clock::Clock;
-use super::few::InRacks;
+use super::budget::Budget;
+use super::problem::{Level, Rule};
+use super::rack_fit::RackFitTable;
 use super::state::State;
-use super::{Level, Rule};
 
 /// What each rack has at the most, those with the most first.
 pub(super) type ByRack = Vec<(u128, usize)>;
@@ -18,19 +18,19 @@ pub(super) struct Limits {
     /// How many of a kind there is room for on one host that is not in use, by kind.
     pub(super) most_on_new: Vec<usize>,
     /// Hosts that are not in use, of those where somebody can be.
-    pub(super) unused: u64,
+    pub(super) unused_hosts: u64,
     /// Racks where somebody can be.
-    pub(super) with_somebody: u64,
+    pub(super) usable_racks: u64,
     /// What racks have on hosts in use.
     pub(super) in_use: Racks,
     /// What they have on all hosts.
     pub(super) all: Racks,
     /// Hosts whose rack is not known.
-    pub(super) rackless: Vec<usize>,
-    /// How much each rack promises, for choosing the next one.
-    pub(super) promises: Vec<u64>,
+    pub(super) without_rack: Vec<usize>,
+    /// How many servers each rack can take, for choosing the next one.
+    pub(super) rack_potential: Vec<u64>,
     /// For each kind the diversity that binds the most bundles of those it is bound by.
-    pub(super) crowds: Vec<Option<usize>>,
+    pub(super) cliques: Vec<Option<usize>>,
 }
 
 /// What racks have at the most.
@@ -42,24 +42,24 @@ pub(super) struct Racks {
     pub(super) slots: Vec<ByRack>,
     /// By rule, of how many parts there can be one, if it keeps parts apart.
     pub(super) parts: Vec<ByRack>,
-    /// By rule, how little room hosts in few racks come to, if it has a crowd.
-    pub(super) few: Vec<InRacks>,
+    /// By rule, how little room hosts in few racks come to, if kinds go by it.
+    pub(super) few: Vec<RackFitTable>,
 }
 
 impl Limits {
     /// The limits of a state in which nothing has been placed.
     ///
     /// They are of no use once the time is up.
-    pub(super) fn of(state: &State<'_>, clock: &mut Clock<'_>) -> Self {
-        let setting = state.setting;
-        let hosts = &setting.problem.hosts;
+    pub(super) fn of(state: &State<'_>, budget: &mut Budget<'_>) -> Self {
+        let model = state.model;
+        let hosts = &model.problem.hosts;
         let is_new = |host: &usize| !hosts[*host].in_use;
         let new = || (0..hosts.len()).filter(is_new);
-        let kinds = || 0..setting.kinds.len();
-        let new_hosts = (0..setting.sizes.classes).map(|class| {
+        let kinds = || 0..model.kinds.len();
+        let new_hosts = (0..model.sizes.classes).map(|class| {
             let mut free: Vec<u128> = new().map(|host| state.own_left[host][class]).collect();
             free.sort_unstable_by(|one, other| other.cmp(one));
-            clock.is_up_after(8 * free.len());
+            budget.is_spent_after(8 * free.len());
             let add = |sum: &mut u128, it: u128| {
                 *sum += it;
                 Some(*sum)
@@ -67,33 +67,39 @@ impl Limits {
             free.into_iter().scan(0, add).collect()
         });
         let new_hosts = new_hosts.collect();
-        let mut most_on_new = vec![0; setting.kinds.len()];
+        let mut most_on_new = vec![0; model.kinds.len()];
         for (kind, most) in most_on_new.iter_mut().enumerate() {
-            if !clock.is_up_after(2 * hosts.len()) {
+            if !budget.is_spent_after(2 * hosts.len()) {
                 *most = new().map(|host| slots(state, kind, host)).max().unwrap_or(0);
             }
         }
-        let bundles: Vec<usize> = (0..setting.problem.rules.len())
+        let bundles: Vec<usize> = (0..model.problem.rules.len())
             .map(|rule| {
-                clock.is_up_after(1 + setting.bound[rule].len());
-                setting.bound[rule].iter().map(|(kind, _)| setting.kinds[*kind].bundles.len()).sum()
+                budget.is_spent_after(1 + model.kinds_of_rule[rule].len());
+                model.kinds_of_rule[rule]
+                    .iter()
+                    .map(|(kind, _)| model.kinds[*kind].bundles.len())
+                    .sum()
             })
             .collect();
-        let crowds: Vec<Option<usize>> = kinds().map(|kind| crowd(state, kind, &bundles)).collect();
-        let in_use = Racks::of(state, &crowds, &|host| hosts[host].in_use, clock);
-        let all = Racks::of(state, &crowds, &|_| true, clock);
-        let open = open_hosts(state, clock);
+        let cliques: Vec<Option<usize>> =
+            kinds().map(|kind| clique(state, kind, &bundles)).collect();
+        let in_use = Racks::of(state, &cliques, &|host| hosts[host].in_use, budget);
+        let all = Racks::of(state, &cliques, &|_| true, budget);
+        let open = open_hosts(state, budget);
         let is_rack_open =
-            |rack: &usize| setting.units.hosts(Level::Rack, *rack).iter().any(|host| open[*host]);
-        let racks = 0..setting.units.count(Level::Rack);
+            |rack: &usize| model.units.hosts(Level::Rack, *rack).iter().any(|host| open[*host]);
+        let racks = 0..model.units.count(Level::Rack);
         Self {
             new_hosts,
             most_on_new,
-            unused: new().filter(|host| open[*host]).count() as u64,
-            with_somebody: racks.filter(is_rack_open).count() as u64,
-            rackless: (0..hosts.len()).filter(|it| setting.units.racks()[*it].is_none()).collect(),
-            promises: promises(state, &in_use, &all, clock),
-            crowds,
+            unused_hosts: new().filter(|host| open[*host]).count() as u64,
+            usable_racks: racks.filter(is_rack_open).count() as u64,
+            without_rack: (0..hosts.len())
+                .filter(|it| model.units.racks()[*it].is_none())
+                .collect(),
+            rack_potential: rack_potential(state, &in_use, &all, budget),
+            cliques,
             in_use,
             all,
         }
@@ -103,11 +109,11 @@ impl Limits {
 impl Racks {
     fn of(
         state: &State<'_>,
-        crowds: &[Option<usize>],
+        cliques: &[Option<usize>],
         counts: &dyn Fn(usize) -> bool,
-        clock: &mut Clock<'_>,
+        budget: &mut Budget<'_>,
     ) -> Self {
-        let setting = state.setting;
+        let model = state.model;
         let free = |class: usize| {
             by_rack(state, |host| if counts(host) { state.own_left[host][class] } else { 0 })
         };
@@ -119,7 +125,7 @@ impl Racks {
                         if counts(host) { slots(state, kind, host) as u128 } else { 0 }
                     },
                 );
-            if setting.kinds[kind].is_apart(Level::Rack) {
+            if model.kinds[kind].is_apart(Level::Rack) {
                 for (slots, _) in &mut racks {
                     *slots = 1.min(*slots);
                 }
@@ -127,8 +133,8 @@ impl Racks {
             racks
         };
         let of_rule = |rule: usize| {
-            let Rule::Apart(level, _) = setting.problem.rules[rule] else { return Vec::new() };
-            let bound = &setting.bound[rule];
+            let Rule::Apart(level, _) = model.problem.rules[rule] else { return Vec::new() };
+            let bound = &model.kinds_of_rule[rule];
             let can_be = |host: usize| bound.iter().any(|(it, _)| state.domains.is_open(*it, host));
             let mut racks = by_rack(state, |host| u128::from(counts(host) && can_be(host)));
             if level == Level::Rack {
@@ -140,23 +146,23 @@ impl Racks {
         };
         let mut each = |count: usize, of: &dyn Fn(usize) -> ByRack| {
             let mut all = Vec::new();
-            while all.len() < count && !clock.is_up_after(4 * setting.problem.hosts.len()) {
+            while all.len() < count && !budget.is_spent_after(4 * model.problem.hosts.len()) {
                 let racks = of(all.len());
-                clock.is_up_with(4 * racks.len());
+                budget.is_spent_with(4 * racks.len());
                 all.push(racks);
             }
             all
         };
         Self {
-            free: each(setting.sizes.classes, &free),
-            slots: each(setting.kinds.len(), &of_kind),
-            parts: each(setting.problem.rules.len(), &of_rule),
-            few: (0..setting.problem.rules.len())
+            free: each(model.sizes.classes, &free),
+            slots: each(model.kinds.len(), &of_kind),
+            parts: each(model.problem.rules.len(), &of_rule),
+            few: (0..model.problem.rules.len())
                 .map(|rule| {
-                    clock.is_up_after(crowds.len());
-                    let crowd = crowds.iter().enumerate().filter(|(_, it)| **it == Some(rule));
-                    let kinds: Vec<usize> = crowd.map(|(kind, _)| kind).collect();
-                    InRacks::of(state, &kinds, counts, clock)
+                    budget.is_spent_after(cliques.len());
+                    let clique = cliques.iter().enumerate().filter(|(_, it)| **it == Some(rule));
+                    let kinds: Vec<usize> = clique.map(|(kind, _)| kind).collect();
+                    RackFitTable::of(state, &kinds, counts, budget)
                 })
                 .collect(),
         }
@@ -169,7 +175,7 @@ fn slots(state: &State<'_>, kind: usize, host: usize) -> usize {
 
 /// What hosts have, summed up by rack, those with the most first.
 fn by_rack(state: &State<'_>, of: impl Fn(usize) -> u128) -> ByRack {
-    let units = &state.setting.units;
+    let units = &state.model.units;
     let racks = 0..units.count(Level::Rack);
     let sum = |rack| units.hosts(Level::Rack, rack).iter().map(|host| of(*host)).sum();
     let mut sums: ByRack = racks.map(|rack| (sum(rack), rack)).collect();
@@ -178,30 +184,34 @@ fn by_rack(state: &State<'_>, of: impl Fn(usize) -> u128) -> ByRack {
 }
 
 /// How many servers each rack could take of each kind, on hosts in use first of all.
-fn promises(state: &State<'_>, in_use: &Racks, all: &Racks, clock: &mut Clock<'_>) -> Vec<u64> {
-    let mut promises = vec![0_u64; state.setting.units.count(Level::Rack)];
+fn rack_potential(
+    state: &State<'_>,
+    in_use: &Racks,
+    all: &Racks,
+    budget: &mut Budget<'_>,
+) -> Vec<u64> {
+    let mut rack_potential = vec![0_u64; state.model.units.count(Level::Rack)];
     for (racks, times) in [(in_use, 1 << 20), (all, 1)] {
-        for (slots, kind) in racks.slots.iter().zip(&state.setting.kinds) {
-            if clock.is_up_after(slots.len()) {
-                return promises;
+        for (slots, kind) in racks.slots.iter().zip(&state.model.kinds) {
+            if budget.is_spent_after(slots.len()) {
+                return rack_potential;
             }
             for (slots, rack) in slots {
                 let servers = (*slots).min(kind.bundles.len() as u128) * u128::from(kind.servers);
-                promises[*rack] += u64::try_from(servers).unwrap_or(1 << 20) * times;
+                rack_potential[*rack] += u64::try_from(servers).unwrap_or(1 << 20) * times;
             }
         }
     }
-    promises
+    rack_potential
 }
 
 /// For each host, whether somebody can be there.
-fn open_hosts(state: &State<'_>, clock: &mut Clock<'_>) -> Vec<bool> {
-    let mut open = vec![false; state.setting.problem.hosts.len()];
+fn open_hosts(state: &State<'_>, budget: &mut Budget<'_>) -> Vec<bool> {
+    let mut open = vec![false; state.model.problem.hosts.len()];
     for (host, is_open) in open.iter_mut().enumerate() {
-        let somebody =
-            (0..state.setting.kinds.len()).find(|kind| state.domains.is_open(*kind, host));
+        let somebody = (0..state.model.kinds.len()).find(|kind| state.domains.is_open(*kind, host));
         *is_open = somebody.is_some();
-        if clock.is_up_after(1 + somebody.unwrap_or(state.setting.kinds.len())) {
+        if budget.is_spent_after(1 + somebody.unwrap_or(state.model.kinds.len())) {
             break;
         }
     }
@@ -209,10 +219,10 @@ fn open_hosts(state: &State<'_>, clock: &mut Clock<'_>) -> Vec<bool> {
 }
 
 /// The diversity of a kind that binds the most bundles, of which it is told how many each rule binds.
-fn crowd(state: &State<'_>, kind: usize, bundles: &[usize]) -> Option<usize> {
-    let setting = state.setting;
-    let rules = setting.kinds[kind].rules.iter().filter(|(rule, part)| {
-        part.is_none() && matches!(setting.problem.rules[*rule], Rule::Apart(..))
+fn clique(state: &State<'_>, kind: usize, bundles: &[usize]) -> Option<usize> {
+    let model = state.model;
+    let rules = model.kinds[kind].rules.iter().filter(|(rule, part)| {
+        part.is_none() && matches!(model.problem.rules[*rule], Rule::Apart(..))
     });
     rules.map(|(rule, _)| *rule).max_by_key(|rule| (bundles[*rule], *rule))
 }

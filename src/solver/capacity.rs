@@ -2,10 +2,10 @@
 
 #![expect(clippy::indexing_slicing, reason = "bundles, hosts and pools are numbered densely")]
 
-use super::clock::Clock;
-use super::load::{Demand, Member, Variant};
+use super::budget::Budget;
+use super::load::{Demand, ServerOptions, Variant};
+use super::model::Model;
 use super::packing::{give, is_left, pack, take};
-use super::setting::Setting;
 
 /// What is left in the pools.
 ///
@@ -13,15 +13,15 @@ use super::setting::Setting;
 /// is room for one depends on who is there, never on the ways they have at the moment. What is drawn
 /// on pools of several hosts does not change behind a bundle's back: that is its variant.
 #[derive(Debug)]
-pub(super) struct Stock<'p> {
-    setting: &'p Setting<'p>,
+pub(super) struct Capacity<'p> {
+    model: &'p Model<'p>,
     left: Vec<u64>,
     /// How much one bundle draws at the most on each pool that hosts share.
     most: Vec<u64>,
     /// Shared pools of which there was, before or after the last change, less than that.
     pub(super) tight: Vec<usize>,
     /// The bundles on each host that have a choice.
-    guests: Vec<Vec<usize>>,
+    with_choice: Vec<Vec<usize>>,
     chosen: Vec<Chosen>,
 }
 
@@ -33,39 +33,40 @@ struct Chosen {
     ways: Vec<usize>,
 }
 
-impl<'p> Stock<'p> {
-    pub(super) fn new(setting: &'p Setting<'p>, clock: &mut Clock<'_>) -> Self {
-        let pools = &setting.problem.pools;
+impl<'p> Capacity<'p> {
+    pub(super) fn new(model: &'p Model<'p>, budget: &mut Budget<'_>) -> Self {
+        let pools = &model.problem.pools;
         let mut most = vec![0; pools.len()];
-        for load in &setting.loads {
-            load.most(&setting.sizes.shared, &mut most, clock);
+        for load in &model.loads {
+            load.most(&model.sizes.shared, &mut most, budget);
         }
         Self {
-            setting,
+            model,
             left: pools.iter().map(|pool| pool.free).collect(),
             most,
             tight: Vec::new(),
-            guests: vec![Vec::new(); setting.problem.hosts.len()],
-            chosen: vec![Chosen::default(); setting.bundles.len()],
+            with_choice: vec![Vec::new(); model.problem.hosts.len()],
+            chosen: vec![Chosen::default(); model.bundles.len()],
         }
     }
 
     /// How many of a load there is room for on a host, as far as can be said: none only if there is
     /// no room for one, and never too few.
-    pub(super) fn slots(&mut self, load: usize, host: usize, clock: &mut Clock<'_>) -> u16 {
-        match self.setting.loads[load].at(host) {
+    pub(super) fn slots(&mut self, load: usize, host: usize, budget: &mut Budget<'_>) -> u16 {
+        match self.model.loads[load].at(host) {
             Demand::Never => 0,
             Demand::Plain(draws) => {
                 if !is_left(&self.left, draws) {
                     return 0;
                 }
                 // Of a shared pool it changes too often.
-                let own = draws.iter().filter(|(pool, _)| !self.setting.sizes.shared[*pool]);
+                let own = draws.iter().filter(|(pool, _)| !self.model.sizes.shared[*pool]);
                 let slots = own.map(|(pool, amount)| self.left[*pool] / amount).min();
                 u16::try_from(slots.unwrap_or(u64::MAX)).unwrap_or(u16::MAX)
             }
             Demand::Choice(variants) => {
-                let is_room = variants.iter().any(|it| self.ways_beside(it, host, clock).is_some());
+                let is_room =
+                    variants.iter().any(|it| self.ways_beside(it, host, budget).is_some());
                 if is_room { u16::MAX } else { 0 }
             }
         }
@@ -77,7 +78,7 @@ impl<'p> Stock<'p> {
         bundle: usize,
         host: usize,
         variant: usize,
-        clock: &mut Clock<'_>,
+        budget: &mut Budget<'_>,
     ) -> bool {
         self.tight.clear();
         match self.demand(bundle, host) {
@@ -92,13 +93,13 @@ impl<'p> Stock<'p> {
             }
             Demand::Choice(variants) => {
                 let it = &variants[variant];
-                let Some(ways) = self.ways_beside(it, host, clock) else { return false };
+                let Some(ways) = self.ways_beside(it, host, budget) else { return false };
                 let (own, others) = ways.split_at(it.members.len());
                 self.choose_anew(host, others);
                 take(&mut self.left, &it.shared);
                 self.find_tight(&it.shared);
                 take_all(&mut self.left, &it.members, own);
-                self.guests[host].push(bundle);
+                self.with_choice[host].push(bundle);
                 self.chosen[bundle] = Chosen { variant, ways: own.to_vec() };
                 true
             }
@@ -117,7 +118,7 @@ impl<'p> Stock<'p> {
             Demand::Choice(_) => {
                 let variant = self.variant(bundle, host);
                 let chosen = std::mem::take(&mut self.chosen[bundle]);
-                self.guests[host].retain(|guest| *guest != bundle);
+                self.with_choice[host].retain(|other| *other != bundle);
                 self.find_tight(&variant.shared);
                 give(&mut self.left, &variant.shared);
                 give_all(&mut self.left, &variant.members, &chosen.ways);
@@ -134,8 +135,8 @@ impl<'p> Stock<'p> {
                 chosen.map(|(member, way)| member.ways[*way].0).collect()
             }
             Demand::Never | Demand::Plain(_) => {
-                let sizes = &self.setting.sizes;
-                let servers = self.setting.bundles[bundle].servers.iter();
+                let sizes = &self.model.sizes;
+                let servers = self.model.bundles[bundle].servers.iter();
                 servers.map(|it| sizes.first_way(sizes.of[*it], host)).collect()
             }
         }
@@ -147,29 +148,29 @@ impl<'p> Stock<'p> {
         &mut self,
         variant: &Variant,
         host: usize,
-        clock: &mut Clock<'_>,
+        budget: &mut Budget<'_>,
     ) -> Option<Vec<usize>> {
         if !is_left(&self.left, &variant.shared) {
             return None;
         }
-        let own: Vec<&Member> = variant.members.iter().collect();
-        if let Some(ways) = pack(&own, &mut self.left, clock) {
+        let own: Vec<&ServerOptions> = variant.members.iter().collect();
+        if let Some(ways) = pack(&own, &mut self.left, budget) {
             return Some(ways);
         }
-        if self.guests[host].is_empty() {
+        if self.with_choice[host].is_empty() {
             return None;
         }
-        let (setting, chosen) = (self.setting, &self.chosen);
+        let (model, chosen) = (self.model, &self.chosen);
         let mut all = own;
-        for guest in &self.guests[host] {
-            let members = &variant_of(setting, chosen, *guest, host).members;
-            give_all(&mut self.left, members, &chosen[*guest].ways);
+        for other in &self.with_choice[host] {
+            let members = &variant_of(model, chosen, *other, host).members;
+            give_all(&mut self.left, members, &chosen[*other].ways);
             all.extend(members);
         }
-        let packed = pack(&all, &mut self.left, clock);
-        for guest in &self.guests[host] {
-            let members = &variant_of(setting, chosen, *guest, host).members;
-            take_all(&mut self.left, members, &chosen[*guest].ways);
+        let packed = pack(&all, &mut self.left, budget);
+        for other in &self.with_choice[host] {
+            let members = &variant_of(model, chosen, *other, host).members;
+            take_all(&mut self.left, members, &chosen[*other].ways);
         }
         packed
     }
@@ -180,19 +181,19 @@ impl<'p> Stock<'p> {
             return;
         }
         let mut ways = ways.iter().copied();
-        for guest in &self.guests[host] {
-            let members = &variant_of(self.setting, &self.chosen, *guest, host).members;
-            give_all(&mut self.left, members, &self.chosen[*guest].ways);
+        for other in &self.with_choice[host] {
+            let members = &variant_of(self.model, &self.chosen, *other, host).members;
+            give_all(&mut self.left, members, &self.chosen[*other].ways);
         }
-        for guest in &self.guests[host] {
-            let members = &variant_of(self.setting, &self.chosen, *guest, host).members;
-            self.chosen[*guest].ways = ways.by_ref().take(members.len()).collect();
-            take_all(&mut self.left, members, &self.chosen[*guest].ways);
+        for other in &self.with_choice[host] {
+            let members = &variant_of(self.model, &self.chosen, *other, host).members;
+            self.chosen[*other].ways = ways.by_ref().take(members.len()).collect();
+            take_all(&mut self.left, members, &self.chosen[*other].ways);
         }
     }
 
     fn demand(&self, bundle: usize, host: usize) -> Demand<'p> {
-        self.setting.loads[self.setting.bundles[bundle].load].at(host)
+        self.model.loads[self.model.bundles[bundle].load].at(host)
     }
 
     fn find_tight(&mut self, draws: &[(usize, u64)]) {
@@ -201,27 +202,27 @@ impl<'p> Stock<'p> {
     }
 
     fn variant(&self, bundle: usize, host: usize) -> &'p Variant {
-        variant_of(self.setting, &self.chosen, bundle, host)
+        variant_of(self.model, &self.chosen, bundle, host)
     }
 }
 
 fn variant_of<'p>(
-    setting: &'p Setting<'p>,
+    model: &'p Model<'p>,
     chosen: &[Chosen],
     bundle: usize,
     host: usize,
 ) -> &'p Variant {
     const NONE: &Variant = &Variant { shared: Vec::new(), members: Vec::new() };
-    match setting.loads[setting.bundles[bundle].load].at(host) {
+    match model.loads[model.bundles[bundle].load].at(host) {
         Demand::Choice(variants) => &variants[chosen[bundle].variant],
         Demand::Never | Demand::Plain(_) => NONE,
     }
 }
 
-fn take_all(left: &mut [u64], members: &[Member], ways: &[usize]) {
+fn take_all(left: &mut [u64], members: &[ServerOptions], ways: &[usize]) {
     members.iter().zip(ways).for_each(|(member, way)| take(left, &member.ways[*way].1));
 }
 
-fn give_all(left: &mut [u64], members: &[Member], ways: &[usize]) {
+fn give_all(left: &mut [u64], members: &[ServerOptions], ways: &[usize]) {
     members.iter().zip(ways).for_each(|(member, way)| give(left, &member.ways[*way].1));
 }

@@ -4,29 +4,29 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::clock::Clock;
+use super::budget::Budget;
+use super::problem::{Level, Rule};
 use super::state::State;
-use super::{Level, Rule};
 
 /// Rules out units for those that have to be in one, where there is no room for all of them.
-pub(super) fn rule_out_units(state: &mut State<'_>, clock: &mut Clock<'_>) {
-    let setting = state.setting;
-    for (number, rule) in setting.problem.rules.iter().enumerate() {
+pub(super) fn rule_out_units(state: &mut State<'_>, budget: &mut Budget<'_>) {
+    let model = state.model;
+    for (number, rule) in model.problem.rules.iter().enumerate() {
         let Rule::Together(level, _) = rule else { continue };
         if *level == Level::Host {
             continue;
         }
-        for unit in 0..setting.units.count(*level) {
-            let hosts = setting.units.hosts(*level, unit);
-            if clock.is_up_after(1 + 2 * hosts.len() * setting.bound[number].len()) {
+        for unit in 0..model.units.count(*level) {
+            let hosts = model.units.hosts(*level, unit);
+            if budget.is_spent_after(1 + 2 * hosts.len() * model.kinds_of_rule[number].len()) {
                 return;
             }
-            let can_hold = can_hold(state, number, (*level, hosts), clock);
-            if clock.is_up() {
+            let can_hold = can_hold(state, number, (*level, hosts), budget);
+            if budget.is_spent() {
                 return;
             }
             if !can_hold {
-                for (kind, _) in &setting.bound[number] {
+                for (kind, _) in &model.kinds_of_rule[number] {
                     state.rule_out(*kind, hosts, true);
                 }
             }
@@ -40,41 +40,41 @@ fn can_hold(
     state: &State<'_>,
     rule: usize,
     (level, hosts): (Level, &[usize]),
-    clock: &mut Clock<'_>,
+    budget: &mut Budget<'_>,
 ) -> bool {
-    let setting = state.setting;
-    let bound = &setting.bound[rule];
+    let model = state.model;
+    let bound = &model.kinds_of_rule[rule];
     let is_open = |kind: usize, host: usize| state.domains.is_open(kind, host);
     let has_slots = bound.iter().all(|(kind, _)| {
-        let count = setting.kinds[*kind].bundles.len();
+        let count = model.kinds[*kind].bundles.len();
         let open = hosts.iter().filter(|host| is_open(*kind, **host));
         let slots: usize = open.map(|host| state.domains.slots(*kind, *host)).sum();
-        slots >= count && (count == 1 || !setting.kinds[*kind].is_apart(level))
+        slots >= count && (count == 1 || !model.kinds[*kind].is_apart(level))
     });
-    let has_room = (0..setting.sizes.classes).all(|class| {
+    let has_room = (0..model.sizes.classes).all(|class| {
         let needed = bound.iter().map(|(kind, _)| {
-            let kind = &setting.kinds[*kind];
-            u128::from(setting.loads[kind.load].least_own[class]) * kind.bundles.len() as u128
+            let kind = &model.kinds[*kind];
+            u128::from(model.loads[kind.load].least_own[class]) * kind.bundles.len() as u128
         });
-        clock.is_up_after(bound.len() + hosts.len());
+        budget.is_spent_after(bound.len() + hosts.len());
         needed.sum::<u128>() <= hosts.iter().map(|host| state.own_left[*host][class]).sum()
     });
     has_slots
         && has_room
-        && setting.problem.rules.iter().enumerate().all(|(apart, rule)| {
+        && model.problem.rules.iter().enumerate().all(|(apart, rule)| {
             let is_apart = matches!(rule, Rule::Apart(Level::Host, _));
-            if !is_apart || clock.is_up_after(4 * bound.len()) {
+            if !is_apart || budget.is_spent_after(4 * bound.len()) {
                 return true;
             }
             let both = bound.iter().filter(|(kind, _)| {
-                setting.kinds[*kind].rules.iter().any(|(other, _)| *other == apart)
+                model.kinds[*kind].rules.iter().any(|(other, _)| *other == apart)
             });
             let kinds: Vec<usize> = both.map(|(kind, _)| *kind).collect();
-            let bundles = kinds.iter().flat_map(|kind| &setting.kinds[*kind].bundles);
-            let rules = bundles.flat_map(|bundle| &setting.bundles[*bundle].rules);
+            let bundles = kinds.iter().flat_map(|kind| &model.kinds[*kind].bundles);
+            let rules = bundles.flat_map(|bundle| &model.bundles[*bundle].rules);
             let mut parts: Vec<usize> =
                 rules.filter(|(other, _)| *other == apart).map(|(_, part)| *part).collect();
-            clock.is_up_after(4 * parts.len() + hosts.len() * kinds.len());
+            budget.is_spent_after(4 * parts.len() + hosts.len() * kinds.len());
             parts.sort_unstable();
             parts.dedup();
             let open = hosts.iter().filter(|host| kinds.iter().any(|kind| is_open(*kind, **host)));
@@ -83,37 +83,37 @@ fn can_hold(
 }
 
 /// Whether the parts of every rule that keeps them apart can have a unit each.
-pub(super) fn can_be_apart(state: &State<'_>, clock: &mut Clock<'_>) -> bool {
-    let rules = state.setting.problem.rules.iter().enumerate();
+pub(super) fn can_be_apart(state: &State<'_>, budget: &mut Budget<'_>) -> bool {
+    let rules = state.model.problem.rules.iter().enumerate();
     let mut apart = rules.filter(|(_, rule)| matches!(rule, Rule::Apart(..)));
-    apart.all(|(number, rule)| match_units(state, number, rule.level(), clock))
+    apart.all(|(number, rule)| match_units(state, number, rule.level(), budget))
 }
 
 /// Whether the parts of a rule can have a unit each: a matching, by augmenting paths. Parts of one
 /// kind are one node.
-fn match_units(state: &State<'_>, rule: usize, level: Level, clock: &mut Clock<'_>) -> bool {
-    let setting = state.setting;
+fn match_units(state: &State<'_>, rule: usize, level: Level, budget: &mut Budget<'_>) -> bool {
+    let model = state.model;
     let mut named = HashSet::new();
-    let mut matching = Matching { open: Vec::new(), taken: vec![None; setting.units.count(level)] };
-    for (kind, part) in &setting.bound[rule] {
+    let mut matching = Matching { open: Vec::new(), taken: vec![None; model.units.count(level)] };
+    for (kind, part) in &model.kinds_of_rule[rule] {
         // One kind of a part stands for it: where that cannot be, the part cannot be either.
         if part.is_some_and(|part| !named.insert(part)) {
             continue;
         }
         let units = matching.taken.len();
-        if clock.is_up_with(units / 8) || clock.is_up_after(2 * setting.problem.hosts.len()) {
+        if budget.is_spent_with(units / 8) || budget.is_spent_after(2 * model.problem.hosts.len()) {
             return true;
         }
         let mut open = vec![false; matching.taken.len()];
-        for host in 0..setting.problem.hosts.len() {
-            if let Some(unit) = setting.units.unit(level, host) {
+        for host in 0..model.problem.hosts.len() {
+            if let Some(unit) = model.units.unit(level, host) {
                 open[unit] |= state.domains.is_open(*kind, host);
             }
         }
         matching.open.push(open);
-        let parts = if part.is_some() { 1 } else { setting.kinds[*kind].bundles.len() };
+        let parts = if part.is_some() { 1 } else { model.kinds[*kind].bundles.len() };
         for _ in 0..parts {
-            if !matching.augment(matching.open.len() - 1, clock) {
+            if !matching.augment(matching.open.len() - 1, budget) {
                 return false;
             }
         }
@@ -130,11 +130,11 @@ struct Matching {
 
 impl Matching {
     /// Finds another unit for a kind; others may have to change theirs.
-    fn augment(&mut self, kind: usize, clock: &mut Clock<'_>) -> bool {
+    fn augment(&mut self, kind: usize, budget: &mut Budget<'_>) -> bool {
         let mut from: Vec<Option<(usize, usize)>> = vec![None; self.open.len()];
         let mut queue = VecDeque::from([kind]);
         while let Some(next) = queue.pop_front() {
-            if clock.is_up_after(self.taken.len() + self.open.len() / 16) {
+            if budget.is_spent_after(self.taken.len() + self.open.len() / 16) {
                 return false;
             }
             for unit in 0..self.taken.len() {

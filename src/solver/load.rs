@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::clock::Clock;
-use super::{Problem, Server, Way};
+use super::budget::Budget;
+use super::problem::{PlacementProblem, Server};
+use super::ways::Way;
 
 /// What is drawn: pool and amount, in the order of the pools, each once, and none of nothing.
 pub(super) type Draws = Vec<(usize, u64)>;
@@ -18,8 +19,8 @@ pub(super) struct Load {
     /// What is drawn on hosts where there is one way only, one after the other.
     plain: Draws,
     /// The hosts of `at`, if those are few of all.
-    few: Option<Vec<usize>>,
-    at: Vec<Fit>,
+    sparse: Option<Vec<usize>>,
+    at: Vec<StoredDemand>,
     /// The least that is drawn of each class, whatever the host.
     pub(super) least: Vec<u64>,
     /// The same of pools of the host alone.
@@ -27,7 +28,7 @@ pub(super) struct Load {
 }
 
 #[derive(Clone, Debug)]
-enum Fit {
+enum StoredDemand {
     Never,
     Plain(Range<usize>),
     Choice(Vec<Variant>),
@@ -50,35 +51,37 @@ pub(super) struct Variant {
     /// What it draws on pools that other hosts draw on as well.
     pub(super) shared: Draws,
     /// The ways of each server.
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<ServerOptions>,
 }
 
 /// Ways of one server that draw the same on shared pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct ServerOptions {
     /// For each way its position, and what it draws on pools of the host alone.
     pub(super) ways: Vec<(usize, Draws)>,
 }
 
 impl Load {
     pub(super) fn at(&self, host: usize) -> Demand<'_> {
-        let at = match &self.few {
+        let at = match &self.sparse {
             None => Some(host),
-            Some(few) => few.binary_search(&host).ok(),
+            Some(sparse) => sparse.binary_search(&host).ok(),
         };
         match at.and_then(|at| self.at.get(at)) {
-            None | Some(Fit::Never) => Demand::Never,
-            Some(Fit::Plain(range)) => Demand::Plain(&self.plain[range.clone()]),
-            Some(Fit::Choice(variants)) => Demand::Choice(variants),
+            None | Some(StoredDemand::Never) => Demand::Never,
+            Some(StoredDemand::Plain(range)) => Demand::Plain(&self.plain[range.clone()]),
+            Some(StoredDemand::Choice(variants)) => Demand::Choice(variants),
         }
     }
 
     /// Raises what is drawn at the most on each shared pool to what this draws.
-    pub(super) fn most(&self, shared: &[bool], most: &mut [u64], clock: &mut Clock<'_>) {
-        clock.is_up_after(self.plain.len() + self.at.len());
-        let choices = self.at.iter().filter_map(|fit| match fit {
-            Fit::Choice(variants) => Some(variants.iter().flat_map(|variant| &variant.shared)),
-            Fit::Never | Fit::Plain(_) => None,
+    pub(super) fn most(&self, shared: &[bool], most: &mut [u64], budget: &mut Budget<'_>) {
+        budget.is_spent_after(self.plain.len() + self.at.len());
+        let choices = self.at.iter().filter_map(|demand| match demand {
+            StoredDemand::Choice(variants) => {
+                Some(variants.iter().flat_map(|variant| &variant.shared))
+            }
+            StoredDemand::Never | StoredDemand::Plain(_) => None,
         });
         for (pool, amount) in self.plain.iter().chain(choices.flatten()) {
             if shared[*pool] {
@@ -100,7 +103,7 @@ impl Load {
 /// The sizes of servers: those of one size draw the same wherever they may be.
 #[derive(Debug)]
 pub(super) struct Sizes<'p> {
-    pub(super) problem: &'p Problem,
+    pub(super) problem: &'p PlacementProblem,
     /// The size of each server.
     pub(super) of: Vec<usize>,
     /// A server of each size.
@@ -115,21 +118,21 @@ pub(super) struct Sizes<'p> {
 }
 
 impl<'p> Sizes<'p> {
-    pub(super) fn of(problem: &'p Problem, clock: &mut Clock<'_>) -> Self {
+    pub(super) fn of(problem: &'p PlacementProblem, budget: &mut Budget<'_>) -> Self {
         let mut by_pointer = HashMap::new();
-        let mut by_look: HashMap<Look<'_>, Vec<usize>> = HashMap::new();
+        let mut by_signature: HashMap<Signature<'_>, Vec<usize>> = HashMap::new();
         let (mut of, mut first) = (Vec::new(), Vec::new());
         for (nth, server) in problem.servers.iter().enumerate() {
             let pointer = Arc::as_ptr(&server.ways);
-            if clock.is_up_after(1) {
+            if budget.is_spent_after(1) {
                 break;
             }
             let size = by_pointer.get(&pointer).copied().unwrap_or_else(|| {
-                clock.is_up_after(4 * problem.hosts.len());
-                let alike = by_look.entry(look(server)).or_default();
+                budget.is_spent_after(4 * problem.hosts.len());
+                let alike = by_signature.entry(signature(server)).or_default();
                 let known = alike.iter().find(|size| {
                     let other: &usize = &first[**size];
-                    clock.is_up_after(1 + problem.hosts.len() / 4);
+                    budget.is_spent_after(1 + problem.hosts.len() / 4);
                     open(server).eq(open(&problem.servers[*other]))
                 });
                 known.copied().unwrap_or_else(|| {
@@ -147,8 +150,8 @@ impl<'p> Sizes<'p> {
         let shared = vec![false; problem.pools.len()];
         let has_choice = vec![false; problem.hosts.len()];
         let mut sizes = Self { problem, of, first, shared, has_choice, classes };
-        sizes.find_shared(clock);
-        sizes.find_choice(clock);
+        sizes.find_shared(budget);
+        sizes.find_choice(budget);
         sizes
     }
 
@@ -157,11 +160,11 @@ impl<'p> Sizes<'p> {
         self.first.len()
     }
 
-    fn find_shared(&mut self, clock: &mut Clock<'_>) {
+    fn find_shared(&mut self, budget: &mut Budget<'_>) {
         let mut owner = vec![None; self.shared.len()];
         for server in &self.first {
             for (host, ways) in self.problem.servers[*server].ways.by_host() {
-                if clock.is_up_after(1 + 2 * ways.len()) {
+                if budget.is_spent_after(1 + 2 * ways.len()) {
                     return;
                 }
                 for (pool, amount) in ways.iter().flat_map(|Way(draws)| draws) {
@@ -175,11 +178,11 @@ impl<'p> Sizes<'p> {
     }
 
     /// For each pool that more than one host draws on, those hosts; none for the others.
-    pub(super) fn sharing(&self, clock: &mut Clock<'_>) -> Vec<Vec<usize>> {
+    pub(super) fn sharing(&self, budget: &mut Budget<'_>) -> Vec<Vec<usize>> {
         let mut sharing = vec![Vec::new(); self.shared.len()];
         for server in &self.first {
             for (host, ways) in self.problem.servers[*server].ways.by_host() {
-                if clock.is_up_after(1 + 2 * ways.len()) {
+                if budget.is_spent_after(1 + 2 * ways.len()) {
                     return sharing;
                 }
                 for (pool, _) in ways.iter().flat_map(|Way(draws)| draws) {
@@ -197,12 +200,12 @@ impl<'p> Sizes<'p> {
     }
 
     /// What is free on each host of each class, on pools that no other host draws on.
-    pub(super) fn own_free(&self, clock: &mut Clock<'_>) -> Vec<Vec<u128>> {
+    pub(super) fn own_free(&self, budget: &mut Budget<'_>) -> Vec<Vec<u128>> {
         let mut counted = vec![false; self.shared.len()];
         let mut free = vec![vec![0; self.classes]; self.problem.hosts.len()];
         for server in &self.first {
             for (host, ways) in self.problem.servers[*server].ways.by_host() {
-                if clock.is_up_after(1 + 2 * ways.len()) {
+                if budget.is_spent_after(1 + 2 * ways.len()) {
                     return free;
                 }
                 let Some(free) = free.get_mut(host) else { continue };
@@ -223,11 +226,11 @@ impl<'p> Sizes<'p> {
         self.options(size, host).first().map_or(0, |(way, _)| *way)
     }
 
-    fn find_choice(&mut self, clock: &mut Clock<'_>) {
+    fn find_choice(&mut self, budget: &mut Budget<'_>) {
         let problem = self.problem;
         for size in 0..self.first.len() {
             for (host, ways) in problem.servers[self.first[size]].ways.by_host() {
-                if clock.is_up_after(1 + 8 * ways.len()) {
+                if budget.is_spent_after(1 + 8 * ways.len()) {
                     return;
                 }
                 if ways.len() > 1 && self.has_choice.get(host) == Some(&false) {
@@ -238,23 +241,23 @@ impl<'p> Sizes<'p> {
     }
 
     /// What servers of these sizes draw together. Its servers are in the order of the sizes.
-    pub(super) fn load(&self, sizes: &[usize], clock: &mut Clock<'_>) -> Load {
+    pub(super) fn load(&self, sizes: &[usize], budget: &mut Budget<'_>) -> Load {
         let mut load = Load {
             plain: Vec::new(),
-            few: self.few(sizes),
+            sparse: self.sparse(sizes),
             at: Vec::new(),
             least: Vec::new(),
             least_own: Vec::new(),
         };
         let (mut least, mut own) = (None, None);
-        let few = load.few.clone();
-        for nth in 0..few.as_ref().map_or(self.problem.hosts.len(), Vec::len) {
-            let host = few.as_ref().map_or(nth, |few| few[nth]);
+        let sparse = load.sparse.clone();
+        for nth in 0..sparse.as_ref().map_or(self.problem.hosts.len(), Vec::len) {
+            let host = sparse.as_ref().map_or(nth, |sparse| sparse[nth]);
             let before = load.plain.len();
-            clock.is_up_after(4 * sizes.len() + self.classes);
-            let fit = self.fit(sizes, host, &mut load.plain, clock);
-            load.at.push(fit);
-            if clock.is_up_with(4 + 2 * (load.plain.len() - before)) {
+            budget.is_spent_after(4 * sizes.len() + self.classes);
+            let demand = self.demand_on(sizes, host, &mut load.plain, budget);
+            load.at.push(demand);
+            if budget.is_spent_with(4 + 2 * (load.plain.len() - before)) {
                 break;
             }
             match load.at(host) {
@@ -266,7 +269,7 @@ impl<'p> Sizes<'p> {
                 }
                 Demand::Choice(variants) => {
                     let ways = variants.iter().flat_map(|it| &it.members).map(|it| it.ways.len());
-                    clock.is_up_after(2 * (self.classes + 2) * ways.sum::<usize>());
+                    budget.is_spent_after(2 * (self.classes + 2) * ways.sum::<usize>());
                     lower(&mut least, self.least_of(variants, true));
                     lower(&mut own, self.least_of(variants, false));
                 }
@@ -278,7 +281,7 @@ impl<'p> Sizes<'p> {
     }
 
     /// The hosts where a server of each of these sizes has ways, if those are few.
-    fn few(&self, sizes: &[usize]) -> Option<Vec<usize>> {
+    fn sparse(&self, sizes: &[usize]) -> Option<Vec<usize>> {
         let ways = |size: &usize| &self.problem.servers[self.first[*size]].ways;
         let fewest = sizes.iter().map(ways).min_by_key(|ways| ways.hosts())?;
         let is_few = fewest.hosts() < self.problem.hosts.len() / 4;
@@ -286,7 +289,13 @@ impl<'p> Sizes<'p> {
         is_few.then(|| hosts.filter(|host| *host < self.problem.hosts.len()).collect())
     }
 
-    fn fit(&self, sizes: &[usize], host: usize, plain: &mut Draws, clock: &mut Clock<'_>) -> Fit {
+    fn demand_on(
+        &self,
+        sizes: &[usize],
+        host: usize,
+        plain: &mut Draws,
+        budget: &mut Budget<'_>,
+    ) -> StoredDemand {
         if let [size] = sizes
             && let [Way(draws)] = self.ways(*size, host)
             && !self.has_choice[host]
@@ -294,27 +303,27 @@ impl<'p> Sizes<'p> {
         {
             // Nothing has to be put together.
             if !self.is_there(draws) {
-                return Fit::Never;
+                return StoredDemand::Never;
             }
             let from = plain.len();
             plain.extend(draws.iter().filter(|(_, amount)| *amount > 0));
-            return Fit::Plain(from..plain.len());
+            return StoredDemand::Plain(from..plain.len());
         }
         let options: Vec<_> = sizes.iter().map(|size| self.options(*size, host)).collect();
         if options.iter().any(Vec::is_empty) {
-            return Fit::Never;
+            return StoredDemand::Never;
         }
         if !self.has_choice[host] {
             let from = plain.len();
             let all = options.iter().flatten().flat_map(|(_, draws)| draws).copied();
             let draws = merged(all);
             if !self.is_there(&draws) {
-                return Fit::Never;
+                return StoredDemand::Never;
             }
             plain.extend(draws);
-            return Fit::Plain(from..plain.len());
+            return StoredDemand::Plain(from..plain.len());
         }
-        self.choice(sizes, options, clock)
+        self.choice(sizes, options, budget)
     }
 
     /// All variants of servers of these sizes with these options. There may be very many.
@@ -322,8 +331,8 @@ impl<'p> Sizes<'p> {
         &self,
         sizes: &[usize],
         options: Vec<Vec<(usize, Draws)>>,
-        clock: &mut Clock<'_>,
-    ) -> Fit {
+        budget: &mut Budget<'_>,
+    ) -> StoredDemand {
         let mut variants = vec![(Variant::default(), 0)];
         let mut kept = 0;
         for (nth, ways) in options.into_iter().enumerate() {
@@ -341,31 +350,31 @@ impl<'p> Sizes<'p> {
                     let next = if is_last { variant.take() } else { variant.clone() };
                     let Some(mut next) = next else { continue };
                     next.shared = merged(next.shared.iter().chain(&it.0).copied());
-                    if clock.is_up_after(2 + next.shared.len()) {
-                        return Fit::Never;
+                    if budget.is_spent_after(2 + next.shared.len()) {
+                        return StoredDemand::Never;
                     }
                     if self.is_there(&next.shared) {
                         next.members.push(it.1.clone());
                         let of_member = 4 + 6 * it.1.ways.len();
                         let size = 8 + 2 * next.shared.len() + of_member * next.members.len();
-                        if !is_last && clock.is_up_after(size) {
-                            return Fit::Never;
+                        if !is_last && budget.is_spent_after(size) {
+                            return StoredDemand::Never;
                         }
                         numbers += size;
                         longer.push((next, choice));
                     }
                 }
                 // What is longer comes beside what was there, and then in its place.
-                if !clock.has_room_for(numbers) {
-                    return Fit::Never;
+                if !budget.has_memory_for(numbers) {
+                    return StoredDemand::Never;
                 }
             }
             kept = numbers;
             variants = longer;
         }
-        clock.is_up_with(kept);
+        budget.is_spent_with(kept);
         let variants: Vec<Variant> = variants.into_iter().map(|(variant, _)| variant).collect();
-        if variants.is_empty() { Fit::Never } else { Fit::Choice(variants) }
+        if variants.is_empty() { StoredDemand::Never } else { StoredDemand::Choice(variants) }
     }
 
     fn ways(&self, size: usize, host: usize) -> &'p [Way] {
@@ -385,14 +394,14 @@ impl<'p> Sizes<'p> {
     }
 
     /// The ways, by what they draw on shared pools.
-    fn members(&self, ways: Vec<(usize, Draws)>) -> Vec<(Draws, Member)> {
-        let mut members: Vec<(Draws, Member)> = Vec::new();
+    fn members(&self, ways: Vec<(usize, Draws)>) -> Vec<(Draws, ServerOptions)> {
+        let mut members: Vec<(Draws, ServerOptions)> = Vec::new();
         for (nth, draws) in ways {
             let (shared, own): (Draws, Draws) =
                 draws.into_iter().partition(|(pool, _)| self.shared[*pool]);
             let known = members.iter().position(|(known, _)| *known == shared);
             let at = known.unwrap_or_else(|| {
-                members.push((shared, Member::default()));
+                members.push((shared, ServerOptions::default()));
                 members.len() - 1
             });
             members[at].1.ways.push((nth, own));
@@ -450,13 +459,13 @@ fn lower(least: &mut Option<Vec<u64>>, other: Vec<u64>) {
 
 /// The ways of a server where it may be, with the host, and none are ways like others.
 fn open(server: &Server) -> impl Iterator<Item = (usize, &[Way])> {
-    server.may_be_on.hosts().map(|host| (host, server.ways.on(host)))
+    server.allowed_hosts.hosts().map(|host| (host, server.ways.on(host)))
 }
 
 /// What a server looks like: where it may be first and last, and how.
-type Look<'p> = [Option<(usize, &'p [Way])>; 2];
+type Signature<'p> = [Option<(usize, &'p [Way])>; 2];
 
-fn look(server: &Server) -> Look<'_> {
+fn signature(server: &Server) -> Signature<'_> {
     [open(server).next(), open(server).last()]
 }
 

@@ -3,9 +3,9 @@
 
 #![expect(clippy::indexing_slicing, reason = "bundles are numbered densely")]
 
-use super::Level;
-use super::clock::Clock;
-use super::dive::Dive;
+use super::budget::Budget;
+use super::depth_first::DepthFirst;
+use super::problem::Level;
 use super::state::State;
 
 /// Bundles of a part that is chosen at random, at the most.
@@ -14,43 +14,50 @@ const PART_MAX: u64 = 12;
 /// Improves the best placement until it costs no more than it has to, so many dead ends have been met
 /// or the time is up. The state has nothing placed before and after, unless the time is up.
 pub(super) fn improve(
-    dive: &mut Dive<'_>,
+    search: &mut DepthFirst<'_>,
     state: &mut State<'_>,
     dead_ends_max: u64,
-    clock: &mut Clock<'_>,
+    budget: &mut Budget<'_>,
 ) {
-    let all: Vec<usize> = (0..state.spots.len()).collect();
+    let all: Vec<usize> = (0..state.positions.len()).collect();
     let mut random = Random(dead_ends_max);
     let mut dead_ends = 0;
     // What has been placed when the time is up must not be taken back.
-    let mut is_placed = put_back(dive, state, &all, clock) && !clock.is_up();
-    while is_placed && dead_ends < dead_ends_max && !dive.is_enough() {
-        clock.is_up_after(4 * state.spots.len());
+    let mut is_placed = put_back(search, state, &all, budget) && !budget.is_spent();
+    while is_placed && dead_ends < dead_ends_max && !search.has_reached_target() {
+        budget.is_spent_after(4 * state.positions.len());
         let part = part(state, &mut random);
         for bundle in &part {
-            state.take_back(*bundle, clock);
+            state.take_back(*bundle, budget);
         }
-        dive.run(state, 16 + 4 * part.len() as u64, clock);
-        dead_ends += 1 + dive.dead_ends;
-        is_placed = !clock.is_up() && put_back(dive, state, &part, clock) && !clock.is_up();
+        search.run(state, 16 + 4 * part.len() as u64, budget);
+        dead_ends += 1 + search.dead_ends;
+        is_placed =
+            !budget.is_spent() && put_back(search, state, &part, budget) && !budget.is_spent();
     }
-    if clock.is_up() {
+    if budget.is_spent() {
         return;
     }
     for bundle in &all {
-        state.take_back(*bundle, clock);
+        state.take_back(*bundle, budget);
     }
 }
 
 /// Puts bundles where the best placement has them.
-fn put_back(dive: &Dive<'_>, state: &mut State<'_>, part: &[usize], clock: &mut Clock<'_>) -> bool {
-    let Some(best) = &dive.best else { return false };
-    part.iter().all(|bundle| !clock.is_up() && state.place(*bundle, best.spots[*bundle], clock))
+fn put_back(
+    search: &DepthFirst<'_>,
+    state: &mut State<'_>,
+    part: &[usize],
+    budget: &mut Budget<'_>,
+) -> bool {
+    let Some(best) = &search.best else { return false };
+    part.iter()
+        .all(|bundle| !budget.is_spent() && state.place(*bundle, best.positions[*bundle], budget))
 }
 
 /// Some bundles that may be better off if they change places.
 fn part(state: &State<'_>, random: &mut Random) -> Vec<usize> {
-    let count = state.spots.len();
+    let count = state.positions.len();
     let mut part = vec![false; count];
     let kind = random.below(4);
     if kind == 0 {
@@ -77,13 +84,13 @@ fn part(state: &State<'_>, random: &mut Random) -> Vec<usize> {
 }
 
 fn unit(state: &State<'_>, bundle: usize, level: Level) -> Option<usize> {
-    state.spots[bundle].and_then(|(host, _)| state.setting.units.unit(level, host))
+    state.positions[bundle].and_then(|(host, _)| state.model.units.unit(level, host))
 }
 
 fn price(state: &State<'_>, bundle: usize) -> (u64, u64) {
-    let setting = state.setting;
-    let moves = |host| setting.kinds[setting.bundles[bundle].kind].moves(host);
-    state.spots[bundle].map_or((0, 0), |(host, _)| (moves(host), setting.rooms[host]))
+    let model = state.model;
+    let moves = |host| model.kinds[model.bundles[bundle].kind].moves(host);
+    state.positions[bundle].map_or((0, 0), |(host, _)| (moves(host), model.fit_costs[host]))
 }
 
 /// Numbers that look random, and are the same each time.

@@ -7,7 +7,7 @@ mod exhaustive;
 use std::sync::Arc;
 
 use super::{
-    Host, Level, Outcome, Pool, Problem, Rule, Server, Solution, Way, Ways, explain, solve,
+    Host, Level, Outcome, PlacementProblem, Pool, Rule, Server, Solution, Way, Ways, explain, solve,
 };
 
 fn never() -> bool {
@@ -37,21 +37,21 @@ fn one_way(need: u64, hosts: usize) -> Arc<Ways> {
 
 fn servers(count: usize, need: u64, hosts: usize) -> Vec<Server> {
     let ways = one_way(need, hosts);
-    vec![Server { ways, may_be_on: vec![true; hosts].into(), is_on: None }; count]
+    vec![Server { ways, allowed_hosts: vec![true; hosts].into(), current_host: None }; count]
 }
 
 fn hosts_of(solution: &Solution) -> Vec<usize> {
-    solution.places.iter().map(|place| place.host).collect()
+    solution.assignments.iter().map(|place| place.host).collect()
 }
 
 /// Two racks of two hosts with eight slots each: the site of the original's own tests.
-fn site(count: usize, rules: Vec<Rule>) -> Problem {
+fn site(count: usize, rules: Vec<Rule>) -> PlacementProblem {
     let hosts = hosts(&[(8, 0), (8, 0), (8, 1), (8, 1)]);
     let (pools, servers) = (pools(&hosts), servers(count, 1, hosts.len()));
-    Problem { hosts, pools, servers, rules, spread: false }
+    PlacementProblem { hosts, pools, servers, rules, spread: false }
 }
 
-fn placed(problem: &Problem) -> Option<Solution> {
+fn placed(problem: &PlacementProblem) -> Option<Solution> {
     match solve(problem, never) {
         Outcome::Placed(solution) => {
             assert_eq!(broken(problem, &hosts_of(&solution)), None);
@@ -65,9 +65,9 @@ fn placed(problem: &Problem) -> Option<Solution> {
 }
 
 /// Whether the pools have what the ways of a placement draw.
-fn is_drawn(problem: &Problem, solution: &Solution) -> bool {
+fn is_drawn(problem: &PlacementProblem, solution: &Solution) -> bool {
     let mut left: Vec<u64> = problem.pools.iter().map(|pool| pool.free).collect();
-    problem.servers.iter().zip(&solution.places).all(|(server, place)| {
+    problem.servers.iter().zip(&solution.assignments).all(|(server, place)| {
         let Way(draws) = &server.ways[place.host][place.way];
         draws.iter().all(|(pool, amount)| {
             let rest = left[*pool].checked_sub(*amount);
@@ -78,7 +78,7 @@ fn is_drawn(problem: &Problem, solution: &Solution) -> bool {
 }
 
 /// What is wrong with a placement but for room, by a literal reading of the problem.
-fn broken(problem: &Problem, places: &[usize]) -> Option<&'static str> {
+fn broken(problem: &PlacementProblem, places: &[usize]) -> Option<&'static str> {
     let unit = |level: Level, server: usize| {
         let host = places[server];
         match level {
@@ -87,7 +87,7 @@ fn broken(problem: &Problem, places: &[usize]) -> Option<&'static str> {
             Level::Cluster => problem.hosts[host].cluster,
         }
     };
-    if problem.servers.iter().zip(places).any(|(server, place)| !server.may_be_on.has(*place)) {
+    if problem.servers.iter().zip(places).any(|(server, place)| !server.allowed_hosts.has(*place)) {
         return Some("where it may be");
     }
     for rule in &problem.rules {
@@ -174,9 +174,9 @@ fn the_dead_end_of_greedy_planners_is_none() {
     let hosts = hosts(&[(2, 0), (3, 0)]);
     let mut servers = servers(2, 2, 2);
     servers[1].ways = one_way(1, 2);
-    servers[1].may_be_on = vec![true, false].into();
+    servers[1].allowed_hosts = vec![true, false].into();
     let pools = pools(&hosts);
-    let problem = Problem { hosts, pools, servers, rules: Vec::new(), spread: false };
+    let problem = PlacementProblem { hosts, pools, servers, rules: Vec::new(), spread: false };
     assert_eq!(hosts_of(&placed(&problem).unwrap()), [1, 0]);
 }
 
@@ -192,17 +192,17 @@ fn overlapping_affinities_are_one() {
 fn who_can_stay_stays() {
     let mut problem = site(3, vec![Rule::Apart(Level::Host, vec![vec![0], vec![1], vec![2]])]);
     for (server, at) in problem.servers.iter_mut().zip([3, 3, 1]) {
-        server.is_on = Some(at);
+        server.current_host = Some(at);
     }
     let solution = placed(&problem).unwrap();
     assert_eq!(solution.cost.moved, 1);
-    assert_eq!(solution.places[2].host, 1);
+    assert_eq!(solution.assignments[2].host, 1);
 }
 
 #[test]
 fn spreading_is_packing_reversed() {
     let packed = placed(&site(4, Vec::new())).unwrap();
-    let spread = placed(&Problem { spread: true, ..site(4, Vec::new()) }).unwrap();
+    let spread = placed(&PlacementProblem { spread: true, ..site(4, Vec::new()) }).unwrap();
     let different = |solution: &Solution| {
         let mut hosts = hosts_of(solution);
         hosts.sort_unstable();
@@ -227,7 +227,7 @@ fn time_that_is_up_ends_it() {
     let mut problem = site(30, Vec::new());
     for (nth, server) in problem.servers.iter_mut().enumerate() {
         server.ways = one_way(1 + u64::from(nth % 2 == 0), 4);
-        server.may_be_on = (0..4).map(|host| host != nth % 4).collect();
+        server.allowed_hosts = (0..4).map(|host| host != nth % 4).collect();
     }
     problem.hosts.iter_mut().for_each(|host| host.free = vec![12]);
     problem.pools.iter_mut().for_each(|pool| pool.free = 12);
@@ -247,9 +247,12 @@ fn time_that_is_up_ends_it() {
 fn those_with_a_choice_make_way_for_others() {
     let ways = |need: u64| vec![Way(vec![(0, need)]), Way(vec![(1, need)])];
     let sized = |need: u64| Arc::new(vec![ways(need)].into());
-    let server =
-        |need: u64| Server { ways: sized(need), may_be_on: vec![true].into(), is_on: None };
-    let mut problem = Problem {
+    let server = |need: u64| Server {
+        ways: sized(need),
+        allowed_hosts: vec![true].into(),
+        current_host: None,
+    };
+    let mut problem = PlacementProblem {
         hosts: vec![Host { free: vec![6], ..Host::default() }],
         pools: vec![Pool { class: 0, free: 3 }; 2],
         servers: [1, 1, 2, 2].map(server).to_vec(),
@@ -269,16 +272,19 @@ fn those_with_a_choice_make_way_for_others() {
 #[test]
 fn who_has_a_choice_leaves_the_shared_pool_to_others() {
     let ways = vec![vec![Way(vec![(0, 2)]), Way(vec![(1, 2)])], vec![Way(vec![(0, 2)])]];
-    let server =
-        Server { ways: Arc::new(ways.into()), may_be_on: vec![true; 2].into(), is_on: None };
-    let mut problem = Problem {
+    let server = Server {
+        ways: Arc::new(ways.into()),
+        allowed_hosts: vec![true; 2].into(),
+        current_host: None,
+    };
+    let mut problem = PlacementProblem {
         hosts: vec![Host::default(); 2],
         pools: vec![Pool { class: 0, free: 3 }, Pool { class: 0, free: 2 }],
         servers: vec![server; 2],
         rules: vec![Rule::Apart(Level::Host, vec![vec![0], vec![1]])],
         spread: false,
     };
-    assert_eq!(placed(&problem).unwrap().places.iter().map(|it| it.way).max(), Some(1));
+    assert_eq!(placed(&problem).unwrap().assignments.iter().map(|it| it.way).max(), Some(1));
     problem.pools[1].free = 1;
     assert_eq!(placed(&problem), None);
 }
@@ -287,8 +293,12 @@ fn who_has_a_choice_leaves_the_shared_pool_to_others() {
 fn who_is_pinned_draws_nothing() {
     let mut problem = site(2, Vec::new());
     let ways = vec![Vec::new(), Vec::new(), vec![Way::default()], Vec::new()];
-    let may_be_on = vec![false, false, true, false].into();
-    problem.servers.push(Server { ways: Arc::new(ways.into()), may_be_on, is_on: Some(2) });
+    let allowed_hosts = vec![false, false, true, false].into();
+    problem.servers.push(Server {
+        ways: Arc::new(ways.into()),
+        allowed_hosts,
+        current_host: Some(2),
+    });
     problem.pools[2].free = 2;
     let solution = placed(&problem).unwrap();
     assert_eq!(hosts_of(&solution), [2, 2, 2]);
@@ -317,7 +327,7 @@ fn small_conflicts_come_first() {
 fn a_rule_that_does_not_matter_is_in_no_conflict() {
     let mut problem = site(5, vec![Rule::Together(Level::Host, vec![3, 4])]);
     problem.hosts.truncate(1);
-    problem.servers.iter_mut().for_each(|server| server.may_be_on = vec![true].into());
+    problem.servers.iter_mut().for_each(|server| server.allowed_hosts = vec![true].into());
     problem.pools = vec![Pool { class: 0, free: 2 }, Pool { class: 1, free: 4 }];
     let draws = [[0, 1], [0, 1], [0, 1], [2, 0], [1, 2]];
     for (server, [one, other]) in problem.servers.iter_mut().zip(draws) {
@@ -331,7 +341,8 @@ fn a_rule_that_does_not_matter_is_in_no_conflict() {
 fn two_thousand_servers_are_placed() {
     let hosts = hosts(&[(100, 0); 20]);
     let (pools, servers) = (pools(&hosts), servers(2_000, 1, hosts.len()));
-    let solution = placed(&Problem { hosts, pools, servers, ..Problem::default() });
+    let solution =
+        placed(&PlacementProblem { hosts, pools, servers, ..PlacementProblem::default() });
     assert_eq!(solution.unwrap().cost.new_hosts, 20);
 }
 
@@ -345,7 +356,7 @@ fn bounds_add_up_what_kinds_lack() {
     servers[2].ways = one_way(2, hosts.len());
     servers[3].ways = one_way(3, hosts.len());
     let rules = vec![Rule::Apart(Level::Host, (0..4).map(|server| vec![server]).collect())];
-    let problem = Problem { hosts, pools, servers, rules, spread: false };
+    let problem = PlacementProblem { hosts, pools, servers, rules, spread: false };
     let mut looks = 0;
     let outcome = solve(&problem, || {
         looks += 1;
@@ -361,10 +372,10 @@ fn sizes_are_told_apart_where_only_one_may_be() {
     let mut problem = site(2, Vec::new());
     let on = |host: usize| problem.servers[0].ways[host].to_vec();
     let mut ways: Vec<Vec<Way>> = (0..4).map(on).collect();
-    problem.servers[0].may_be_on = vec![false, true, false, false].into();
+    problem.servers[0].allowed_hosts = vec![false, true, false, false].into();
     ways[0] = Vec::new();
     problem.servers[1].ways = Arc::new(ways.into());
-    problem.servers[1].may_be_on = vec![true, true, false, false].into();
+    problem.servers[1].allowed_hosts = vec![true, true, false, false].into();
     problem.pools[1].free = 1;
     assert_eq!(placed(&problem), None);
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::super::{
-    Clock, Conflict, Cost, Host, Level, Outcome, Pool, Problem, Rule, Server, Way, Ways, explain,
-    explain_by, solve_by,
+    Budget, Conflict, Cost, Host, Level, Outcome, PlacementProblem, Pool, Rule, Server, Way, Ways,
+    explain, explain_within, solve_within,
 };
 use super::{broken, hosts_of, is_drawn, never, placed};
 
 /// The least cost of all placements, by trying every one.
-fn exhaustive(problem: &Problem) -> Option<Cost> {
-    let rooms = super::super::cost::rooms(problem);
+fn exhaustive(problem: &PlacementProblem) -> Option<Cost> {
+    let fit_costs = super::super::cost::fit_costs(problem);
     let (hosts, count) = (problem.hosts.len(), problem.servers.len());
     let mut best: Option<Cost> = None;
     for number in 0..hosts.pow(count as u32) {
@@ -21,7 +21,7 @@ fn exhaustive(problem: &Problem) -> Option<Cost> {
         if broken(problem, &places).is_some() {
             continue;
         }
-        let cost = cost(problem, &rooms, &places);
+        let cost = cost(problem, &fit_costs, &places);
         let left = &mut problem.pools.iter().map(|pool| pool.free).collect();
         if best.is_none_or(|best| cost < best) && is_room(problem, &places, 0, left) {
             best = Some(cost);
@@ -30,7 +30,7 @@ fn exhaustive(problem: &Problem) -> Option<Cost> {
     best
 }
 
-fn cost(problem: &Problem, rooms: &[u64], places: &[usize]) -> Cost {
+fn cost(problem: &PlacementProblem, fit_costs: &[u64], places: &[usize]) -> Cost {
     let mut used = places.to_vec();
     used.sort_unstable();
     used.dedup();
@@ -38,18 +38,19 @@ fn cost(problem: &Problem, rooms: &[u64], places: &[usize]) -> Cost {
     racks.sort_unstable();
     racks.dedup();
     let new = used.iter().filter(|host| !problem.hosts[**host].in_use).count() as u64;
-    let moved = |(server, place): &(&Server, &usize)| server.is_on.is_some_and(|at| at != **place);
+    let moved =
+        |(server, place): &(&Server, &usize)| server.current_host.is_some_and(|at| at != **place);
     let (all, racks) = (places.len() as u64, racks.len() as u64);
     Cost {
         moved: problem.servers.iter().zip(places).filter(moved).count() as u64,
         new_hosts: if problem.spread { all - new } else { new },
         racks: if problem.spread { all - racks.min(all) } else { racks },
-        room: places.iter().map(|host| rooms[*host]).sum(),
+        fit: places.iter().map(|host| fit_costs[*host]).sum(),
     }
 }
 
 /// Whether the servers from the one on have ways that go together.
-fn is_room(problem: &Problem, places: &[usize], from: usize, left: &mut Vec<u64>) -> bool {
+fn is_room(problem: &PlacementProblem, places: &[usize], from: usize, left: &mut Vec<u64>) -> bool {
     let Some(host) = places.get(from) else { return true };
     problem.servers[from].ways[*host].iter().any(|Way(draws)| {
         let before = left.clone();
@@ -100,7 +101,7 @@ fn trees() -> impl Strategy<Value = Vec<Tree>> {
         cluster,
         in_use,
     });
-    // Few sorts of hosts, so that many are alike.
+    // FitInFewRacks sorts of hosts, so that many are alike.
     let sorts = prop::collection::vec(tree, 1..4);
     (sorts, prop::collection::vec((0_usize..3, 0_u32..3), 1..6)).prop_map(|(sorts, hosts)| {
         let host = |(sort, rack): (usize, u32)| {
@@ -174,7 +175,7 @@ fn rules(count: usize) -> impl Strategy<Value = Vec<Rule>> {
     prop::collection::vec(rule, 0..4)
 }
 
-fn problems() -> impl Strategy<Value = Problem> {
+fn problems() -> impl Strategy<Value = PlacementProblem> {
     let world = (trees(), sizes(), [0_u64..6, 0_u64..6], 1_usize..6);
     let world = world.prop_flat_map(|(trees, sizes, shared, count)| {
         let of_trees = Just(pools_and_ways(&trees, &sizes, shared));
@@ -191,16 +192,16 @@ fn problems() -> impl Strategy<Value = Problem> {
             prop::option::weighted(0.3, 0..hosts),
             prop::bool::weighted(0.1),
         );
-        let server = server.prop_map(move |(ways, may_be_on, is_on, is_pinned)| {
-            let Some(at) = is_on.filter(|_| is_pinned) else {
-                let may_be_on = may_be_on.unwrap_or_else(|| vec![true; hosts]).into();
-                return Server { ways, may_be_on, is_on };
+        let server = server.prop_map(move |(ways, allowed_hosts, current_host, is_pinned)| {
+            let Some(at) = current_host.filter(|_| is_pinned) else {
+                let allowed_hosts = allowed_hosts.unwrap_or_else(|| vec![true; hosts]).into();
+                return Server { ways, allowed_hosts, current_host };
             };
             let here = |host: usize| if host == at { vec![Way::default()] } else { Vec::new() };
             Server {
                 ways: Arc::new((0..hosts).map(here).collect()),
-                may_be_on: (0..hosts).map(|host| host == at).collect(),
-                is_on,
+                allowed_hosts: (0..hosts).map(|host| host == at).collect(),
+                current_host,
             }
         });
         let host = |tree: &Tree| Host {
@@ -213,14 +214,14 @@ fn problems() -> impl Strategy<Value = Problem> {
         (prop::collection::vec(server, count), rules(count), any::<bool>()).prop_map(
             move |(servers, rules, spread)| {
                 let (hosts, pools) = (hosts.clone(), pools.clone());
-                Problem { hosts, pools, servers, rules, spread }
+                PlacementProblem { hosts, pools, servers, rules, spread }
             },
         )
     })
 }
 
 /// A part of a problem.
-fn part(problem: &Problem, rules: &[usize], servers: &[usize]) -> Problem {
+fn part(problem: &PlacementProblem, rules: &[usize], servers: &[usize]) -> PlacementProblem {
     let kept = |list: &[usize]| -> Vec<usize> {
         list.iter().filter_map(|it| servers.iter().position(|known| known == it)).collect()
     };
@@ -231,7 +232,7 @@ fn part(problem: &Problem, rules: &[usize], servers: &[usize]) -> Problem {
             Rule::Apart(*level, parts.iter().map(|part| kept(part)).collect())
         }
     };
-    Problem {
+    PlacementProblem {
         servers: servers.iter().map(|it| problem.servers[*it].clone()).collect(),
         rules: rules.iter().map(rule).collect(),
         ..problem.clone()
@@ -257,7 +258,7 @@ proptest! {
             looks += 1;
             looks > looks_max
         };
-        match solve_by(&problem, &mut Clock::restless(&mut is_up)) {
+        match solve_within(&problem, &mut Budget::looking_always(&mut is_up)) {
             Outcome::Placed(found) => {
                 prop_assert_eq!(broken(&problem, &hosts_of(&found)), None);
                 prop_assert!(is_drawn(&problem, &found));
@@ -273,7 +274,7 @@ proptest! {
                 looks += 1;
                 looks > looks_max
             };
-            let conflict = explain_by(&problem, &mut Clock::restless(&mut is_up));
+            let conflict = explain_within(&problem, &mut Budget::looking_always(&mut is_up));
             let rest = part(&problem, &conflict.rules, &conflict.servers);
             prop_assert_eq!(placed(&rest), None);
         }

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use thiserror::Error;
 
-use super::{Level, Rule};
+use super::problem::{Level, Rule};
 
 /// Groups of one stack at the most, and so rules.
 pub const GROUPS_MAX: usize = 1_000;

@@ -4,8 +4,8 @@
 
 use std::collections::HashSet;
 
-use super::clock::Clock;
-use super::load::Member;
+use super::budget::Budget;
+use super::load::ServerOptions;
 
 /// Situations that are remembered to have led nowhere; others may be met again.
 const FAILED_MAX: usize = 50_000;
@@ -15,9 +15,9 @@ const FAILED_MAX: usize = 50_000;
 ///
 /// Exact: where there is such a choice it is found, unless the time is up.
 pub(super) fn pack(
-    members: &[&Member],
+    members: &[&ServerOptions],
     left: &mut [u64],
-    clock: &mut Clock<'_>,
+    budget: &mut Budget<'_>,
 ) -> Option<Vec<usize>> {
     // Those that take the most come first, and those that are alike one after the other.
     let mut order: Vec<usize> = (0..members.len()).collect();
@@ -25,7 +25,7 @@ pub(super) fn pack(
         let ways = members[*nth].ways.iter();
         ways.map(|(_, draws)| draws.iter().map(|(_, amount)| u128::from(*amount)).sum()).max()
     };
-    clock.is_up_after(members.iter().map(|member| 8 * member.ways.len()).sum());
+    budget.is_spent_after(members.iter().map(|member| 8 * member.ways.len()).sum());
     order.sort_by_cached_key(|nth| {
         (std::cmp::Reverse(most(nth).unwrap_or(0_u128)), &members[*nth].ways)
     });
@@ -35,7 +35,7 @@ pub(super) fn pack(
         chosen: Vec::new(),
         failed: HashSet::new(),
     };
-    let is_packed = packing.run(left, clock);
+    let is_packed = packing.run(left, budget);
     for (nth, way) in packing.chosen.iter().enumerate() {
         give(left, &packing.members[nth].ways[*way].1);
     }
@@ -66,7 +66,7 @@ pub(super) fn give(left: &mut [u64], draws: &[(usize, u64)]) {
 struct Packing<'m> {
     /// The pools the members draw on.
     pools: Vec<usize>,
-    members: Vec<&'m Member>,
+    members: Vec<&'m ServerOptions>,
     /// The ways of the first members.
     chosen: Vec<usize>,
     /// How many members had a way, from which way on the next one looked, and what was left, where
@@ -75,11 +75,11 @@ struct Packing<'m> {
 }
 
 impl Packing<'_> {
-    fn run(&mut self, left: &mut [u64], clock: &mut Clock<'_>) -> bool {
+    fn run(&mut self, left: &mut [u64], budget: &mut Budget<'_>) -> bool {
         let mut from = 0;
         while self.chosen.len() < self.members.len() {
             let nth = self.chosen.len();
-            if clock.is_up_after(4 * self.pools.len()) {
+            if budget.is_spent_after(4 * self.pools.len()) {
                 return false;
             }
             let ways = &self.members[nth].ways;
@@ -118,7 +118,7 @@ impl Packing<'_> {
     }
 }
 
-fn pools(members: &[&Member]) -> Vec<usize> {
+fn pools(members: &[&ServerOptions]) -> Vec<usize> {
     let ways = members.iter().flat_map(|member| &member.ways);
     let mut pools: Vec<usize> = ways.flat_map(|(_, draws)| draws).map(|(pool, _)| *pool).collect();
     pools.sort_unstable();

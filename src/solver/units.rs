@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Host, Level};
+use super::problem::{Host, Level};
 
 /// The unit of each host at each level, and the hosts of each unit.
 #[derive(Clone, Debug)]

@@ -2,17 +2,17 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, loads, hosts and units are numbered densely")]
 
-use super::Level;
-use super::clock::Clock;
-use super::setting::Setting;
+use super::budget::Budget;
+use super::model::Model;
+use super::problem::Level;
 
 /// For each kind and host how often it is ruled out, and for each load and host how many fit.
 #[derive(Debug)]
 pub(super) struct Domains<'p> {
-    setting: &'p Setting<'p>,
+    model: &'p Model<'p>,
     blocked: Vec<u32>,
     slots: Vec<u16>,
-    at_hand: Vec<bool>,
+    in_use: Vec<bool>,
     load_of: Vec<usize>,
     of_kind: Vec<Domain>,
 }
@@ -29,56 +29,49 @@ pub(super) struct Domain {
     /// How many there is room for at the most, one kind alone.
     pub(super) slots: usize,
     /// The same for hosts that are in use.
-    pub(super) slots_at_hand: usize,
+    pub(super) slots_in_use: usize,
     /// Such hosts in each rack, and in each cluster.
     pub(super) in_rack: Vec<u32>,
     in_cluster: Vec<u32>,
 }
 
-/// Numbers that [`Domains`] and what goes with them keep of a problem.
-pub(super) fn size(setting: &Setting<'_>) -> usize {
-    let (kinds, hosts) = (setting.kinds.len(), setting.problem.hosts.len());
-    let units = setting.units.count(Level::Rack) + setting.units.count(Level::Cluster);
-    kinds * (hosts + units) / 2 + setting.loads.len() * hosts / 4
-}
-
 impl<'p> Domains<'p> {
     /// Nobody can go anywhere, for want of room, until [`Self::set_slots`] is told more.
-    pub(super) fn new(setting: &'p Setting<'p>, clock: &mut Clock<'_>) -> Self {
-        let (kinds, hosts) = (setting.kinds.len(), setting.problem.hosts.len());
+    pub(super) fn new(model: &'p Model<'p>, budget: &mut Budget<'_>) -> Self {
+        let (kinds, hosts) = (model.kinds.len(), model.problem.hosts.len());
         let mut blocked = vec![0; kinds * hosts];
-        for (nth, kind) in setting.kinds.iter().enumerate() {
-            if clock.is_up_after(hosts) {
+        for (nth, kind) in model.kinds.iter().enumerate() {
+            if budget.is_spent_after(hosts) {
                 break;
             }
-            let may = &setting.bundles[kind.bundles[0]].may_be_on;
+            let may = &model.bundles[kind.bundles[0]].allowed_hosts;
             for (host, blocked) in blocked[nth * hosts..].iter_mut().take(hosts).enumerate() {
                 *blocked = u32::from(!may.has(host));
             }
         }
         let domain = Domain {
-            in_rack: vec![0; setting.units.count(Level::Rack)],
-            in_cluster: vec![0; setting.units.count(Level::Cluster)],
+            in_rack: vec![0; model.units.count(Level::Rack)],
+            in_cluster: vec![0; model.units.count(Level::Cluster)],
             ..Domain::default()
         };
         Self {
-            setting,
+            model,
             blocked,
-            slots: vec![0; setting.loads.len() * hosts],
-            at_hand: setting.problem.hosts.iter().map(|host| host.in_use).collect(),
-            load_of: setting.kinds.iter().map(|kind| kind.load).collect(),
+            slots: vec![0; model.loads.len() * hosts],
+            in_use: model.problem.hosts.iter().map(|host| host.in_use).collect(),
+            load_of: model.kinds.iter().map(|kind| kind.load).collect(),
             of_kind: vec![domain; kinds],
         }
     }
 
     /// Whether one of a kind can be on a host.
     pub(super) fn is_open(&self, kind: usize, host: usize) -> bool {
-        self.blocked[self.at(kind, host)] == 0 && self.room(kind, host) > 0
+        self.blocked[self.at(kind, host)] == 0 && self.free_slots(kind, host) > 0
     }
 
     /// How many of a kind there is room for on a host where one can be.
     pub(super) fn slots(&self, kind: usize, host: usize) -> usize {
-        self.room(kind, host).min(self.setting.kinds[kind].most_on_host())
+        self.free_slots(kind, host).min(self.model.kinds[kind].most_on_host())
     }
 
     pub(super) fn of_kind(&self, kind: usize) -> &Domain {
@@ -86,8 +79,8 @@ impl<'p> Domains<'p> {
     }
 
     /// Whether a host is in use, by others or by those that have been placed.
-    pub(super) fn is_at_hand(&self, host: usize) -> bool {
-        self.at_hand[host]
+    pub(super) fn is_in_use(&self, host: usize) -> bool {
+        self.in_use[host]
     }
 
     /// Rules a host out for a kind, once more.
@@ -111,18 +104,18 @@ impl<'p> Domains<'p> {
     /// How many of a load there is room for on a host at the most, and none only if there is no room
     /// for one.
     pub(super) fn set_slots(&mut self, load: usize, host: usize, slots: u16) {
-        let at = load * self.at_hand.len() + host;
+        let at = load * self.in_use.len() + host;
         if self.slots[at] == slots {
             return;
         }
-        let setting = self.setting;
-        for kind in &setting.kinds_of_load[load] {
+        let model = self.model;
+        for kind in &model.kinds_of_load[load] {
             if self.is_open(*kind, host) {
                 self.count(*kind, host, false);
             }
         }
         self.slots[at] = slots;
-        for kind in &setting.kinds_of_load[load] {
+        for kind in &model.kinds_of_load[load] {
             if self.is_open(*kind, host) {
                 self.count(*kind, host, true);
             }
@@ -130,40 +123,40 @@ impl<'p> Domains<'p> {
     }
 
     /// Says whether a host is in use.
-    pub(super) fn set_at_hand(&mut self, host: usize, is_at_hand: bool) {
-        self.at_hand[host] = is_at_hand;
+    pub(super) fn set_in_use(&mut self, host: usize, is_in_use: bool) {
+        self.in_use[host] = is_in_use;
         for kind in 0..self.of_kind.len() {
             if self.is_open(kind, host) {
                 let slots = self.slots(kind, host);
-                let sum = &mut self.of_kind[kind].slots_at_hand;
-                *sum = if is_at_hand { *sum + slots } else { *sum - slots };
+                let sum = &mut self.of_kind[kind].slots_in_use;
+                *sum = if is_in_use { *sum + slots } else { *sum - slots };
             }
         }
     }
 
     fn at(&self, kind: usize, host: usize) -> usize {
-        kind * self.at_hand.len() + host
+        kind * self.in_use.len() + host
     }
 
-    fn room(&self, kind: usize, host: usize) -> usize {
-        usize::from(self.slots[self.load_of[kind] * self.at_hand.len() + host])
+    fn free_slots(&self, kind: usize, host: usize) -> usize {
+        usize::from(self.slots[self.load_of[kind] * self.in_use.len() + host])
     }
 
     /// Counts a host in, or out.
     fn count(&mut self, kind: usize, host: usize, is_in: bool) {
-        let (slots, is_at_hand) = (self.slots(kind, host), self.at_hand[host]);
-        let units = &self.setting.units;
+        let (slots, is_in_use) = (self.slots(kind, host), self.in_use[host]);
+        let units = &self.model.units;
         let (rack, cluster) = (units.unit(Level::Rack, host), units.unit(Level::Cluster, host));
         let it = &mut self.of_kind[kind];
-        let at_hand = if is_at_hand { slots } else { 0 };
+        let in_use = if is_in_use { slots } else { 0 };
         if is_in {
             it.hosts += 1;
             it.slots += slots;
-            it.slots_at_hand += at_hand;
+            it.slots_in_use += in_use;
         } else {
             it.hosts -= 1;
             it.slots -= slots;
-            it.slots_at_hand -= at_hand;
+            it.slots_in_use -= in_use;
         }
         if let Some(rack) = rack {
             count_unit(&mut it.in_rack[rack], &mut it.racks, is_in);

@@ -1,22 +1,22 @@
 //! Which places of one bundle can still lead to something better than the best placement known.
 
-use super::bound::{Bound, fewest_moves, left};
+use super::bounds::Bound;
 use super::cost::Cost;
 use super::limits::Limits;
 use super::state::State;
 
 /// Says for the places of one bundle whether there can be something better.
 #[derive(Debug)]
-pub(super) struct Filter {
+pub(super) struct Pruning {
     best: Cost,
-    so_far: Cost,
+    partial_cost: Cost,
     /// What the whole costs at the least.
     least: Cost,
     /// Moves of the others at the least, and of those so far.
     moved: u64,
     /// The room that the others come to at the least, if the first parts of the cost are no more than
     /// their bounds.
-    room: u64,
+    fit: u64,
     spread: Option<Spread>,
 }
 
@@ -29,7 +29,7 @@ struct Spread {
     racks: u64,
 }
 
-impl Filter {
+impl Pruning {
     pub(super) fn new(
         state: &State<'_>,
         limits: &Limits,
@@ -37,19 +37,19 @@ impl Filter {
         best: Cost,
         kind: usize,
     ) -> Self {
-        let so_far = state.so_far();
-        let others = left(state).map(|(_, left)| left as u64).sum::<u64>() - 1;
+        let partial_cost = state.partial_cost();
+        let others = state.unplaced_kinds().map(|(_, left)| left as u64).sum::<u64>() - 1;
         Self {
             best,
-            so_far,
+            partial_cost,
             least: bound.least,
-            moved: bound.least.moved - fewest_moves(state, kind),
-            room: so_far.room + bound.room.as_ref().map_or(0, |room| room.without(kind)),
-            spread: state.setting.problem.spread.then(|| Spread {
-                servers: state.setting.problem.servers.len() as u64,
+            moved: bound.least.moved - state.fewest_moves(kind),
+            fit: partial_cost.fit + bound.fit.as_ref().map_or(0, |fit| fit.without(kind)),
+            spread: state.model.problem.spread.then(|| Spread {
+                servers: state.model.problem.servers.len() as u64,
                 others,
-                hosts: limits.unused.saturating_sub(so_far.new_hosts),
-                racks: limits.with_somebody.saturating_sub(so_far.racks),
+                hosts: limits.unused_hosts.saturating_sub(partial_cost.new_hosts),
+                racks: limits.usable_racks.saturating_sub(partial_cost.racks),
             }),
         }
     }
@@ -63,21 +63,21 @@ impl Filter {
         let moved = self.moved + added.moved;
         if let Some(it) = &self.spread {
             // What is added here says whether a host or rack is not new.
-            let hosts = self.so_far.new_hosts + it.with(added.new_hosts == 0, it.hosts);
-            let racks = self.so_far.racks + it.with(added.racks == 0, it.racks);
+            let hosts = self.partial_cost.new_hosts + it.with(added.new_hosts == 0, it.hosts);
+            let racks = self.partial_cost.racks + it.with(added.racks == 0, it.racks);
             return Cost {
                 moved,
                 new_hosts: it.servers.saturating_sub(hosts),
                 racks: it.servers.saturating_sub(racks),
-                room: self.room + added.room,
+                fit: self.fit + added.fit,
             };
         }
-        let (least, so_far) = (self.least, self.so_far);
+        let (least, partial_cost) = (self.least, self.partial_cost);
         let mut with = Cost {
             moved,
-            new_hosts: so_far.new_hosts + added.new_hosts,
-            racks: so_far.racks + added.racks,
-            room: so_far.room + added.room,
+            new_hosts: partial_cost.new_hosts + added.new_hosts,
+            racks: partial_cost.racks + added.racks,
+            fit: partial_cost.fit + added.fit,
         };
         // Each part of the bound holds if the parts before it are no more than theirs.
         if with.moved == least.moved {
@@ -85,7 +85,7 @@ impl Filter {
             if with.new_hosts == least.new_hosts {
                 with.racks = with.racks.max(least.racks);
                 if with.racks == least.racks {
-                    with.room = self.room + added.room;
+                    with.fit = self.fit + added.fit;
                 }
             }
         }

@@ -1,0 +1,231 @@
+//! How little room those that are left can come to, in the sense of [`Cost::room`].
+//!
+//! [`Cost::room`]: super::Cost::room
+
+#![expect(clippy::indexing_slicing, reason = "kinds, hosts and rules are numbered densely")]
+
+use std::collections::HashMap;
+
+use super::budget::Budget;
+use super::limits::Limits;
+use super::problem::Level;
+use super::rack_fit::{NONE, RackFitTable, sums, together};
+use super::state::State;
+
+/// Whether hosts may be gone to.
+type IsUsable<'u> = &'u dyn Fn(usize) -> bool;
+
+/// What the hosts cost at the least where those that are left go.
+#[derive(Debug)]
+pub(super) struct FitBound {
+    cliques: Vec<Clique>,
+}
+
+impl FitBound {
+    /// All of them.
+    pub(super) fn all(&self) -> u64 {
+        self.cliques.iter().map(Clique::least).sum()
+    }
+
+    /// All but one of a kind.
+    pub(super) fn without(&self, kind: usize) -> u64 {
+        self.cliques.iter().map(|clique| clique.least_without(kind)).sum()
+    }
+}
+
+/// What the hosts cost at the least where those that are left go, if they go to usable hosts and no
+/// more of them are moved than has to be. `None` if they cannot go there.
+///
+/// If it is said how many racks they come to beside those that have been come to, and whether to hosts
+/// in use only, they are in no others. It is of no use once the time is up.
+pub(super) fn fit_bound(
+    state: &State<'_>,
+    limits: &Limits,
+    (more_racks, is_usable): (Option<(u64, bool)>, IsUsable<'_>),
+    budget: &mut Budget<'_>,
+) -> Option<FitBound> {
+    budget.is_spent_after(4 * state.unplaced.len());
+    let mut cliques = cliques(state, limits);
+    let mut open = cliques.len();
+    for host in &state.model.hosts_by_fit_cost {
+        if open == 0 || budget.is_spent_after(1) {
+            break;
+        }
+        if is_usable(*host) {
+            let open_ones = cliques.iter().filter(|it| it.is_open());
+            budget.is_spent_after(open_ones.map(|it| 4 * it.members.len()).sum());
+            let fit_cost = state.model.fit_costs[*host];
+            for clique in cliques.iter_mut().filter(|it| it.is_open()) {
+                open -= usize::from(clique.fill(state, *host, fit_cost));
+            }
+        }
+    }
+    for clique in &mut cliques {
+        let few = clique.rule.zip(more_racks);
+        clique.few =
+            few.and_then(|(rule, racks)| FitInFewRacks::of(state, limits, (rule, racks), budget));
+    }
+    let is_there = open == 0 && cliques.iter().all(Clique::is_in_few);
+    is_there.then_some(FitBound { cliques })
+}
+
+/// Kinds no two bundles of which can be on one host; or one kind of others.
+#[derive(Debug, Default)]
+struct Clique {
+    rule: Option<usize>,
+    members: Vec<KindFill>,
+    /// Rooms of hosts for one bundle each, and how many it takes.
+    fit_costs: Vec<u64>,
+    hosts: usize,
+    /// The hosts there are if they are to be in few racks.
+    few: Option<FitInFewRacks>,
+}
+
+/// One kind that is put where there is the least free capacity, as if it were alone.
+#[derive(Debug)]
+struct KindFill {
+    kind: usize,
+    left: usize,
+    moves: u64,
+    /// Servers of one bundle.
+    servers: u64,
+    bundles: usize,
+    sum: u64,
+    /// The roomiest host it takes.
+    last: u64,
+}
+
+fn cliques(state: &State<'_>, limits: &Limits) -> Vec<Clique> {
+    let mut cliques: Vec<Clique> = Vec::new();
+    let mut known: HashMap<usize, usize> = HashMap::new();
+    for (kind, left) in state.unplaced_kinds() {
+        let rule = limits.cliques[kind];
+        let next = cliques.len();
+        let at = rule.map_or(next, |rule| *known.entry(rule).or_insert(next));
+        if at == next {
+            cliques.push(Clique { rule, ..Clique::default() });
+        }
+        let servers = state.model.kinds[kind].servers;
+        let moves = state.fewest_moves(kind);
+        let it = KindFill { kind, left, moves, servers, bundles: left, sum: 0, last: 0 };
+        cliques[at].members.push(it);
+        cliques[at].hosts += if rule.is_some() { left } else { 0 };
+    }
+    cliques
+}
+
+impl Clique {
+    fn is_open(&self) -> bool {
+        self.fit_costs.len() < self.hosts || self.members.iter().any(|it| it.left > 0)
+    }
+
+    /// Goes to a host, and says whether that was the last one needed.
+    fn fill(&mut self, state: &State<'_>, host: usize, fit_cost: u64) -> bool {
+        let mut can_be = false;
+        for it in &mut self.members {
+            if it.left == 0 && can_be {
+                continue;
+            }
+            let kind = &state.model.kinds[it.kind];
+            if !state.domains.is_open(it.kind, host)
+                || kind.settled > 0 && kind.moves(host) > it.moves
+            {
+                continue;
+            }
+            can_be = true;
+            let fit = state.domains.slots(it.kind, host).min(it.left);
+            if fit > 0 {
+                it.last = fit_cost;
+            }
+            it.left -= fit;
+            it.sum += fit_cost * it.servers * fit as u64;
+        }
+        if can_be && self.fit_costs.len() < self.hosts {
+            self.fit_costs.push(fit_cost);
+        }
+        !self.is_open()
+    }
+
+    /// The more of what the kinds come to alone, and of what they come to with a host for each.
+    fn least(&self) -> u64 {
+        let alone = self.members.iter().map(|it| it.sum).sum();
+        u64::max(alone, self.apart(None))
+    }
+
+    /// The same without one of a kind.
+    fn least_without(&self, kind: usize) -> u64 {
+        let Some(one) = self.members.iter().find(|it| it.kind == kind) else {
+            return self.least();
+        };
+        let alone: u64 = self.members.iter().map(|it| it.sum).sum();
+        u64::max(alone - one.last * one.servers, self.apart(Some(kind)))
+    }
+
+    fn apart(&self, without: Option<usize>) -> u64 {
+        let servers = self.servers(without);
+        let apart = self.fit_costs.iter().zip(&servers).map(|(cost, servers)| cost * servers).sum();
+        u64::max(apart, self.few.as_ref().and_then(|few| few.least(&servers)).unwrap_or(0))
+    }
+
+    fn is_in_few(&self) -> bool {
+        self.few.as_ref().is_none_or(|few| few.least(&self.servers(None)).is_some())
+    }
+
+    /// The servers of each bundle, without those of one of a kind.
+    fn servers(&self, without: Option<usize>) -> Vec<u64> {
+        let servers = self.members.iter().map(|it| {
+            let bundles = it.bundles - usize::from(without == Some(it.kind));
+            std::iter::repeat_n(it.servers, bundles)
+        });
+        let mut servers: Vec<u64> = servers.flatten().collect();
+        servers.sort_unstable_by(|one, other| other.cmp(one));
+        servers
+    }
+}
+
+/// Hosts in racks that have been come to, and in some more.
+#[derive(Debug)]
+struct FitInFewRacks {
+    known: Vec<u64>,
+    more: Vec<u64>,
+}
+
+impl FitInFewRacks {
+    /// With so many more racks, if that is known.
+    fn of(
+        state: &State<'_>,
+        limits: &Limits,
+        (rule, (racks, only_in_use)): (usize, (u64, bool)),
+        budget: &mut Budget<'_>,
+    ) -> Option<Self> {
+        let tables = if only_in_use { &limits.in_use.few } else { &limits.all.few };
+        let RackFitTable(tables) = tables.get(rule)?;
+        let more = tables.get(usize::try_from(racks).ok()?.checked_sub(1)?)?;
+        let model = state.model;
+        let kinds: Vec<usize> =
+            (0..model.kinds.len()).filter(|kind| limits.cliques[*kind] == Some(rule)).collect();
+        let in_racks = state.racks.iter().map(|it| model.units.hosts(Level::Rack, *it).len());
+        let hosts = in_racks.sum::<usize>() + limits.without_rack.len();
+        if budget.is_spent_after(model.kinds.len() + hosts * (2 + kinds.len())) {
+            return None;
+        }
+        let racks = state.racks.iter().flat_map(|it| model.units.hosts(Level::Rack, *it));
+        let hosts = racks.chain(&limits.without_rack).copied();
+        let hosts = hosts.filter(|host| !only_in_use || state.domains.is_in_use(*host));
+        Some(Self { known: sums(state, &kinds, hosts, more.len() - 1), more: more.clone() })
+    }
+
+    /// How little room a host for each of these bundles comes to, of which it is known how many
+    /// servers they have, those with the most first. `None` if there are not that many hosts.
+    fn least(&self, servers: &[u64]) -> Option<u64> {
+        let Some(fewest) = servers.last() else { return Some(0) };
+        let all = together(&self.known, &self.more, servers.len());
+        let one = together(&self.known, &self.more, 1);
+        if all == NONE || one == NONE {
+            return None;
+        }
+        // Where the larger ones are is not known: at the least where there is the least room.
+        let larger = servers.iter().map(|it| it - fewest).sum::<u64>();
+        Some(all * fewest + one * larger)
+    }
+}

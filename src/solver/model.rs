@@ -1,0 +1,116 @@
+//! What is known of a problem before the search and does not change during it.
+
+#![expect(clippy::indexing_slicing, reason = "hosts, kinds, loads and rules are numbered densely")]
+
+use super::budget::Budget;
+use super::bundle::{Bundle, bundles};
+use super::cost::fit_costs;
+use super::kind::{BundleKind, kinds};
+use super::load::{Load, Sizes};
+use super::problem::{Level, PlacementProblem, Rule};
+use super::symmetry::HostSymmetry;
+use super::units::Units;
+
+/// What is known of a problem.
+#[derive(Debug)]
+pub(super) struct Model<'p> {
+    pub(super) problem: &'p PlacementProblem,
+    pub(super) units: Units,
+    pub(super) sizes: Sizes<'p>,
+    pub(super) bundles: Vec<Bundle>,
+    pub(super) loads: Vec<Load>,
+    pub(super) kinds: Vec<BundleKind>,
+    pub(super) kinds_of_load: Vec<Vec<usize>>,
+    /// For each rule the kinds it binds, with their part, and for one that keeps others out, those.
+    pub(super) kinds_of_rule: Vec<Vec<(usize, Option<usize>)>>,
+    pub(super) excluded_kinds: Vec<Vec<usize>>,
+    /// Rules that keep others out.
+    pub(super) exclusive_rules: Vec<usize>,
+    pub(super) symmetry: HostSymmetry,
+    /// How roomy each host is, and the hosts by that.
+    pub(super) fit_costs: Vec<u64>,
+    pub(super) hosts_by_fit_cost: Vec<usize>,
+    /// For each pool the hosts that share it.
+    pub(super) sharing: Vec<Vec<usize>>,
+    /// What is free of each class on each host, less what is shared.
+    pub(super) own_free: Vec<Vec<u128>>,
+}
+
+impl<'p> Model<'p> {
+    /// What is known of a problem. `None` if its rules contradict each other whatever the hosts are.
+    /// It is of no use, be it none, once the time is up.
+    pub(super) fn of(problem: &'p PlacementProblem, budget: &mut Budget<'_>) -> Option<Self> {
+        let units = Units::of(&problem.hosts);
+        let sizes = Sizes::of(problem, budget);
+        // Several tables have an entry for each class and host.
+        budget.is_spent_with(8 * sizes.classes * problem.hosts.len());
+        if budget.is_spent() {
+            return None;
+        }
+        let (bundles, loads) = bundles(problem, &units, &sizes, budget)?;
+        let kinds = kinds(problem, &bundles, &loads, budget);
+        if budget.is_spent() {
+            return None;
+        }
+        let fit_costs = fit_costs(problem);
+        let mut hosts_by_fit_cost: Vec<usize> = (0..problem.hosts.len()).collect();
+        hosts_by_fit_cost.sort_by_key(|host| fit_costs[*host]);
+        let mut kinds_of_load = vec![Vec::new(); loads.len()];
+        let mut kinds_of_rule = vec![Vec::new(); problem.rules.len()];
+        for (nth, kind) in kinds.iter().enumerate() {
+            kinds_of_load[kind.load].push(nth);
+            kind.rules.iter().for_each(|(rule, part)| kinds_of_rule[*rule].push((nth, *part)));
+        }
+        let exclusive_rules: Vec<usize> = (0..problem.rules.len())
+            .filter(|rule| matches!(problem.rules[*rule], Rule::Alone(..)))
+            .collect();
+        let excluded_kinds = excluded_kinds(&kinds_of_rule, &exclusive_rules, kinds.len(), budget);
+        let model = Self {
+            problem,
+            symmetry: HostSymmetry::of(problem, &units, &sizes, (&kinds, &bundles), budget),
+            sharing: sizes.sharing(budget),
+            own_free: sizes.own_free(budget),
+            units,
+            sizes,
+            bundles,
+            loads,
+            kinds,
+            kinds_of_load,
+            kinds_of_rule,
+            excluded_kinds,
+            exclusive_rules,
+            fit_costs,
+            hosts_by_fit_cost,
+        };
+        let tallies = problem.rules.iter().map(|rule| 2 * model.units.count(rule.level())).sum();
+        budget.is_spent_with(tallies);
+        budget.is_spent_with(model.state_size());
+        Some(model)
+    }
+
+    /// The memory that the domains of a state take, in the units of the budget.
+    fn state_size(&self) -> usize {
+        let (kinds, hosts) = (self.kinds.len(), self.problem.hosts.len());
+        let units = self.units.count(Level::Rack) + self.units.count(Level::Cluster);
+        kinds * (hosts + units) / 2 + self.loads.len() * hosts / 4
+    }
+}
+
+/// For each rule that keeps others out, the kinds that it does not bind.
+fn excluded_kinds(
+    kinds_of_rule: &[Vec<(usize, Option<usize>)>],
+    exclusive_rules: &[usize],
+    kinds: usize,
+    budget: &mut Budget<'_>,
+) -> Vec<Vec<usize>> {
+    let mut excluded_kinds = vec![Vec::new(); kinds_of_rule.len()];
+    for rule in exclusive_rules {
+        if budget.is_spent_with(kinds) {
+            break;
+        }
+        let mut is_bound = vec![false; kinds];
+        kinds_of_rule[*rule].iter().for_each(|(kind, _)| is_bound[*kind] = true);
+        excluded_kinds[*rule] = (0..kinds).filter(|kind| !is_bound[*kind]).collect();
+    }
+    excluded_kinds
+}

@@ -1,0 +1,97 @@
+//! The placement problem as plain data: hosts, pools of free capacity, servers, and the rules that
+//! bind servers to each other. Everything is named by its position in the lists of the problem.
+
+use std::sync::Arc;
+
+use super::ways::{AllowedHosts, Pool, Ways};
+
+/// Servers to be placed, and the hosts on which they can be placed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlacementProblem {
+    /// The hosts.
+    pub hosts: Vec<Host>,
+    /// The pools from which servers draw. Several hosts can share a pool.
+    pub pools: Vec<Pool>,
+    /// The servers to place.
+    pub servers: Vec<Server>,
+    /// The rules that bind servers to each other.
+    pub rules: Vec<Rule>,
+    /// Whether to spread servers over many hosts instead of packing them onto few.
+    pub spread: bool,
+}
+
+/// A host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// The free capacity of the host's own providers, summed by resource class. Only the best fit
+    /// ([`Cost::fit`](super::Cost::fit)) uses it; whether a server fits depends on the pools.
+    pub free: Vec<u64>,
+    /// The rack the host is in, if that is known.
+    pub rack: Option<u32>,
+    /// The cluster the host is in, if that is known.
+    pub cluster: Option<u32>,
+    /// Whether something that is not part of the problem already uses the host.
+    pub in_use: bool,
+}
+
+/// A server to be placed.
+///
+/// A server that has to stay on its host has exactly one allowed host and one way there, which draws
+/// nothing: the pools already lack what it holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Server {
+    /// The ways in which the server fits on each host, as far as capacity is concerned. Servers of one
+    /// size share the list.
+    pub ways: Arc<Ways>,
+    /// The hosts that are allowed for reasons other than capacity.
+    pub allowed_hosts: AllowedHosts,
+    /// The host that the server is on at present. Any other host counts as a move.
+    pub current_host: Option<usize>,
+}
+
+/// The units that a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Level {
+    /// Hosts.
+    Host,
+    /// Racks. A host whose rack is not known satisfies no rule about racks.
+    Rack,
+    /// Clusters. A host whose cluster is not known satisfies no rule about clusters.
+    Cluster,
+}
+
+/// A rule that binds servers, which it names by their positions in [`PlacementProblem::servers`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Affinity: all servers are in one unit.
+    Together(Level, Vec<usize>),
+    /// Diversity: servers of different parts are in different units.
+    Apart(Level, Vec<Vec<usize>>),
+    /// Exclusivity: no other server of the problem is in a unit with one of these.
+    Alone(Level, Vec<usize>),
+}
+
+impl Rule {
+    /// The units that the rule is about.
+    pub fn level(&self) -> Level {
+        match self {
+            Self::Together(level, _) | Self::Apart(level, _) | Self::Alone(level, _) => *level,
+        }
+    }
+
+    /// The size of the rule, for accounting: its servers, and for diversity one more for each part.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Together(_, servers) | Self::Alone(_, servers) => servers.len(),
+            Self::Apart(_, parts) => parts.iter().map(|part| 1 + part.len()).sum(),
+        }
+    }
+
+    /// The servers that the rule binds.
+    pub fn servers(&self) -> Vec<usize> {
+        match self {
+            Self::Together(_, servers) | Self::Alone(_, servers) => servers.clone(),
+            Self::Apart(_, parts) => parts.concat(),
+        }
+    }
+}

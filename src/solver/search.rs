@@ -1,0 +1,149 @@
+//! The search: depth first, the hardest to place first, the best place first, and no further where
+//! nothing better than what is known can be found.
+//!
+//! It goes on in rounds. Each begins anew and gives up after so many dead ends, more in every round,
+//! having learned which kinds lead to dead ends; between them the best placement known is improved
+//! part by part. A round that does not give up has been everywhere, which ends the search.
+
+use super::bounds::{Bound, bound};
+use super::budget::Budget;
+use super::cost::Cost;
+use super::depth_first::{DepthFirst, Incumbent};
+use super::improvement::improve;
+use super::limits::Limits;
+use super::model::Model;
+use super::precheck::{can_be_apart, rule_out_units};
+use super::problem::PlacementProblem;
+use super::solution::{Outcome, Solution};
+use super::state::State;
+
+/// Dead ends after which the first round gives up.
+const DEAD_ENDS_FIRST: u64 = 64;
+
+/// Dead ends of a round after which it stays unknown whether there is any way, if nothing else is
+/// asked for.
+const DEAD_ENDS_LAST: u64 = 1024;
+
+/// Dead ends of a round from which on the search ends when only the fit could be better, and the last
+/// rounds found none that is: whoever waits has waited long enough for that.
+const DEAD_ENDS_IDLE: u64 = 2048;
+/// As many rounds.
+const ROUNDS_IDLE: u32 = 3;
+
+/// Finds places for all servers, at the least cost that is found while `is_time_up` says no.
+///
+/// `is_time_up` is asked after every fraction of a millisecond, always after the same work: if it
+/// counts how often, the answer is the same each time.
+pub fn solve(problem: &PlacementProblem, mut is_time_up: impl FnMut() -> bool) -> Outcome {
+    search(problem, &mut Budget::new(&mut is_time_up), Objective::Optimal)
+}
+
+/// The same, until a budget says that it has to end.
+pub fn solve_within(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Outcome {
+    search(problem, budget, Objective::Optimal)
+}
+
+/// What is searched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Objective {
+    /// The best placement.
+    Optimal,
+    /// Any, to know whether there is one, unless that takes long.
+    Feasible,
+}
+
+pub(super) fn search(
+    problem: &PlacementProblem,
+    budget: &mut Budget<'_>,
+    objective: Objective,
+) -> Outcome {
+    let kept = budget.kept();
+    let outcome = search_for(problem, budget, objective);
+    // What the search has kept is gone with it.
+    budget.release_to(kept);
+    outcome
+}
+
+fn search_for(
+    problem: &PlacementProblem,
+    budget: &mut Budget<'_>,
+    objective: Objective,
+) -> Outcome {
+    let model = Model::of(problem, budget);
+    if budget.is_spent() {
+        return Outcome::OutOfTime;
+    }
+    let Some(model) = model else { return Outcome::Impossible };
+    let mut state = State::new(&model, budget);
+    rule_out_units(&mut state, budget);
+    // What follows is of no use once the time is up.
+    if budget.is_spent() {
+        return Outcome::OutOfTime;
+    }
+    let limits = Limits::of(&state, budget);
+    let can_be_apart = can_be_apart(&state, budget);
+    if budget.is_spent() {
+        return Outcome::OutOfTime;
+    }
+    if !can_be_apart {
+        return Outcome::Impossible;
+    }
+    let first = bound(&state, &limits, None, budget);
+    if budget.is_spent() {
+        return Outcome::OutOfTime;
+    }
+    let Some(Bound { least, .. }) = first else { return Outcome::Impossible };
+    let target = match objective {
+        Objective::Optimal => least,
+        Objective::Feasible => Cost { moved: u64::MAX, ..Cost::default() },
+    };
+    let mut search = DepthFirst::new(&model, &limits, target);
+    let dead_ends_last = if objective == Objective::Feasible { DEAD_ENDS_LAST } else { u64::MAX };
+    let is_all = rounds(&mut search, &mut state, (dead_ends_last, least), budget);
+    match search.best {
+        Some(Incumbent { cost, assignments, .. }) => {
+            let bound = if is_all { cost } else { least.min(cost) };
+            Outcome::Placed(Solution { assignments, cost, bound })
+        }
+        None if is_all => Outcome::Impossible,
+        None => Outcome::OutOfTime,
+    }
+}
+
+/// Searches until everything has been seen, the best placement is good enough or the time is up, and
+/// says whether it is the first.
+fn rounds(
+    search: &mut DepthFirst<'_>,
+    state: &mut State<'_>,
+    (dead_ends_last, least): (u64, Cost),
+    budget: &mut Budget<'_>,
+) -> bool {
+    let mut dead_ends = DEAD_ENDS_FIRST;
+    let mut round = 0;
+    let mut idle = 0;
+    while dead_ends <= dead_ends_last {
+        let before = search.best.as_ref().map(|found| found.cost);
+        search.begin(round);
+        if search.run(state, dead_ends, budget) {
+            return true;
+        }
+        if budget.is_spent() || search.has_reached_target() {
+            return false;
+        }
+        if search.best.is_some() {
+            improve(search, state, dead_ends, budget);
+        }
+        if budget.is_spent() || search.has_reached_target() {
+            return false;
+        }
+        let now = search.best.as_ref().map(|found| found.cost);
+        idle = if now == before { idle + 1 } else { 0 };
+        let only_fit = now.is_some_and(|now| Cost { fit: least.fit, ..now } == least);
+        if only_fit && idle >= ROUNDS_IDLE && dead_ends >= DEAD_ENDS_IDLE {
+            return false;
+        }
+        dead_ends = dead_ends.saturating_mul(2);
+        round += 1;
+    }
+    false
+}

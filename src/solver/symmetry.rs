@@ -1,0 +1,148 @@
+//! Hosts that are alike: as long as nothing has been placed on them, one can stand for the other.
+
+#![expect(clippy::indexing_slicing, reason = "hosts and racks are numbered densely")]
+
+use std::collections::HashMap;
+
+use super::budget::Budget;
+use super::bundle::Bundle;
+use super::kind::BundleKind;
+use super::load::Sizes;
+use super::problem::{Level, PlacementProblem};
+use super::units::Units;
+use super::ways::Way;
+
+/// Groups of hosts. Two of one group can be exchanged if they are in one rack or in none and nothing
+/// is on them; and so can those of two racks if nothing is in these, since all of one rack have their
+/// like in the other.
+#[derive(Debug)]
+pub(super) struct HostSymmetry {
+    /// The group of each host.
+    of: Vec<usize>,
+    hosts: Vec<Vec<usize>>,
+}
+
+impl HostSymmetry {
+    pub(super) fn of(
+        problem: &PlacementProblem,
+        units: &Units,
+        sizes: &Sizes<'_>,
+        (kinds, bundles): (&[BundleKind], &[Bundle]),
+        budget: &mut Budget<'_>,
+    ) -> Self {
+        let mut is_home = vec![false; problem.hosts.len()];
+        for home in kinds.iter().flat_map(|kind| &kind.homes) {
+            if let Some(is_home) = is_home.get_mut(home.0) {
+                *is_home = true;
+            }
+        }
+        let fingerprint = |host: usize, budget: &mut Budget<'_>| {
+            let mut fingerprint = sizes.fingerprint(host);
+            budget.is_spent_after(sizes.count() + 4 * fingerprint.len() + kinds.len());
+            let it = &problem.hosts[host];
+            let number = |it: Option<usize>| it.map_or(0, |it| it as u64 + 1);
+            fingerprint.extend(&it.free);
+            // Whoever is at a host now makes it like no other.
+            fingerprint.push(number(is_home[host].then_some(host)));
+            fingerprint.push(number(units.unit(Level::Cluster, host)));
+            fingerprint.push(u64::from(it.in_use));
+            let open =
+                |kind: &BundleKind| u64::from(bundles[kind.bundles[0]].allowed_hosts.has(host));
+            // A bit each.
+            let bits =
+                |kinds: &[BundleKind]| kinds.iter().fold(0, |bits, kind| bits << 1 | open(kind));
+            fingerprint.extend(kinds.chunks(64).map(bits));
+            fingerprint
+        };
+        let mut known: HashMap<Vec<u64>, usize> = HashMap::new();
+        let mut fingerprints = vec![0; problem.hosts.len()];
+        for (host, number) in fingerprints.iter_mut().enumerate() {
+            let fingerprint = fingerprint(host, budget);
+            let (numbers, next) = (8 + fingerprint.len(), known.len());
+            *number = *known.entry(fingerprint).or_insert(next);
+            if budget.is_spent_with(if *number == next { numbers } else { 1 }) {
+                break;
+            }
+        }
+        drop(known);
+        let rack_fingerprint = |rack: usize| {
+            let hosts = units.hosts(Level::Rack, rack);
+            let mut fingerprints: Vec<usize> =
+                hosts.iter().map(|host| fingerprints[*host]).collect();
+            fingerprints.sort_unstable();
+            fingerprints
+        };
+        let rack_fingerprints = numbered((0..units.count(Level::Rack)).map(rack_fingerprint));
+        let group = |host: usize| {
+            (fingerprints[host], units.racks()[host].map(|rack| rack_fingerprints[rack]))
+        };
+        let of = numbered((0..problem.hosts.len()).map(group));
+        let mut hosts = vec![Vec::new(); of.iter().max().map_or(0, |most| most + 1)];
+        for (host, group) in of.iter().enumerate() {
+            hosts[*group].push(host);
+        }
+        Self { of, hosts }
+    }
+
+    /// The hosts of the group of a host.
+    pub(super) fn group(&self, host: usize) -> &[usize] {
+        &self.hosts[self.of[host]]
+    }
+}
+
+fn numbered<T: std::hash::Hash + Eq>(all: impl Iterator<Item = T>) -> Vec<usize> {
+    let mut known = HashMap::new();
+    all.map(|it| {
+        let next = known.len();
+        *known.entry(it).or_insert(next)
+    })
+    .collect()
+}
+
+/// Pools of one host in the order in which they come.
+#[derive(Default)]
+struct OwnPools {
+    pools: Vec<usize>,
+    numbers: HashMap<usize, usize>,
+}
+
+impl Sizes<'_> {
+    /// The ways of every size on a host in one row of numbers, with numbers of their own for the pools
+    /// that no other host draws on, and what is free there. Of hosts with the same fingerprint, one is like
+    /// the other.
+    pub(super) fn fingerprint(&self, host: usize) -> Vec<u64> {
+        let mut own = OwnPools::default();
+        let mut fingerprint = Vec::new();
+        for (size, server) in self.first.iter().enumerate() {
+            let ways = self.problem.servers[*server].ways.on(host);
+            if ways.is_empty() {
+                continue;
+            }
+            fingerprint.extend([size as u64, ways.len() as u64]);
+            for Way(draws) in ways {
+                fingerprint.push(draws.len() as u64);
+                for (pool, amount) in draws {
+                    fingerprint.extend([self.renamed(*pool, &mut own), *amount]);
+                }
+            }
+        }
+        // No size: what follows is what is free.
+        fingerprint.push(self.first.len() as u64);
+        for pool in own.pools.iter().filter_map(|pool| self.problem.pools.get(*pool)) {
+            fingerprint.extend([pool.class as u64, pool.free]);
+        }
+        fingerprint
+    }
+
+    fn renamed(&self, pool: usize, own: &mut OwnPools) -> u64 {
+        if self.shared.get(pool).is_none_or(|shared| *shared) {
+            return pool as u64;
+        }
+        let next = own.pools.len();
+        let known = *own.numbers.entry(pool).or_insert(next);
+        if known == next {
+            own.pools.push(pool);
+        }
+        (self.shared.len() + known) as u64
+    }
+}
