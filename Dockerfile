@@ -27,8 +27,8 @@ COPY .cargo .cargo
 COPY .sqlx .sqlx
 COPY migrations migrations
 COPY src src
-RUN cargo build --release --locked --bin berth \
- && strip --strip-debug --output-file=/berth target/release/berth \
+RUN cargo build --profile dist --locked --bin berth \
+ && mv target/dist/berth /berth \
  && rm -rf target
 
 FROM ${RUNTIME_IMAGE} AS runtime

@@ -1,10 +1,11 @@
 # The two commands of the README, and what a developer needs beside them.
 
 .DELETE_ON_ERROR:
-.PHONY: run test lint deny bench bench-core differential chaos ha matrix sqlx samples install-run install-test help
+.PHONY: run check test lint deny bench bench-core differential chaos ha matrix sqlx samples install-run install-test help
 
 help:
 	@echo "make run    build Berth and serve on 127.0.0.1:8778 with a private PostgreSQL"
+	@echo "make check  the short loop of a developer: format, clippy, the library's tests"
 	@echo "make test   run every test: Rust, the reference's functional suite, real clients, Keystone"
 	@echo "make lint   format, clippy, rustdoc, the recorded queries and deny, as CI checks them"
 	@echo "make deny   check the dependencies: licences, sources, known vulnerabilities"
@@ -18,8 +19,16 @@ help:
 
 # ARGS are handed to `berth serve`.
 run: install-run
+	@[ -e target/release/berth ] || echo "Building Berth: about 9 minutes of CPU time the first time. Later builds compile only what changed."
 	cargo build --release --locked
 	exec target/release/berth serve $(ARGS)
+
+# Enough to see whether a change holds together; it needs no other program than cargo.
+check:
+	@tools/rust
+	cargo fmt --check
+	cargo clippy --locked -- -D warnings
+	cargo test --locked --lib --test tidy
 
 test: install-test deny
 	cargo build --locked
@@ -44,13 +53,13 @@ deny: install-run
 
 bench: install-test
 	@tools/install wrk
-	cargo build --release --locked
+	cargo build --profile dist --locked
 	cargo build --release --locked --manifest-path bench/load/Cargo.toml --target-dir target
 	bench/run $(ARGS)
 
 # ARGS are handed to criterion, such as ARGS="search".
 bench-core: install-run
-	cargo bench --locked --bench speed -- $(ARGS)
+	cargo bench --locked --profile dist --bench speed -- $(ARGS)
 
 # A run that was ended goes on with the next round; `make differential ARGS="--seed 2"` makes other
 # requests. Rounds that are done stand in target/differential/rounds.json.
@@ -81,7 +90,9 @@ samples:
 	cargo run --locked -- policy sample > samples/policy.yaml
 
 install-run:
+	@tools/rust
 	@tools/install postgresql cc
 
 install-test:
+	@tools/rust
 	@tools/install postgresql cc python

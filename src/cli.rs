@@ -35,48 +35,50 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Serve the Placement API until told to stop.
+    /// Serve the Placement API and the planner.
     ///
-    /// SIGTERM or Ctrl-C lets requests in flight finish, a second one stops at once. With the
-    /// private PostgreSQL the schema is brought up to date at start; with --database-url it must be
-    /// current already (see `berth db migrate`).
+    /// SIGTERM or Ctrl-C lets requests in progress finish; a second signal stops Berth at once. A
+    /// private PostgreSQL is migrated at the start. With --database-url, the schema must already be
+    /// current (see `berth db migrate`).
     Serve(Box<Config>),
-    /// Look after the database.
+    /// Migrate and check the database.
     #[command(subcommand)]
     Db(DbCommand),
-    /// Look after the configuration.
+    /// Check, create and import configuration files.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Look after who may do what.
+    /// Show and check the policy rules.
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Look after the sizes of servers that plans name.
+    /// Manage the flavors that plans refer to.
     ///
-    /// May be done while servers are serving, but not those of the private PostgreSQL, which is in
-    /// use then: stop the server, or give it a file by --planner-flavors.
+    /// Flavors can be changed while servers are running. A private PostgreSQL is an exception,
+    /// because the running server uses it: stop the server first, or pass a file to
+    /// --planner-flavors.
     #[command(subcommand)]
     Flavor(FlavorCommand),
-    /// Ask a running server whether it answers; for health checks of containers.
+    /// Ask a running server whether it answers, for the health checks of containers.
     ///
     /// Exits with 0 if it does, with 1 if not.
     Health(HealthOptions),
 }
 
-/// Look after the database.
+/// Commands for the database.
 #[derive(Debug, Subcommand)]
 pub enum DbCommand {
     /// Bring the schema up to date, and add new standard resource classes and traits.
     ///
-    /// May be run while servers of the present version are serving.
+    /// Running servers may continue to serve; docs/operating.md names the exceptions.
     Migrate(DbOptions),
-    /// Tell whether the schema is what this program needs.
+    /// Report whether the schema is what this program needs.
     ///
     /// Exits with 0 if it is, with 2 if not.
     Status(DbOptions),
-    /// Check that recorded usage is the sum of the allocations, and that no consumer or tree is
-    /// broken.
+    /// Check that the stored data is consistent.
     ///
-    /// Reads only, and may run beside any load. Exits with 0 if all is well, with 2 if not.
+    /// Compares recorded usage with the sum of allocations, and looks for broken consumers and
+    /// provider trees. Only reads, and may run under any load. Exits with 0 if all is well, with 2
+    /// if not.
     Audit(DbOptions),
 }
 
@@ -99,47 +101,50 @@ pub struct DbOptions {
     pub logs: LogOptions,
 }
 
-/// Look after the configuration.
+/// Commands for configuration files.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Take the options of `serve` and say what it would run with, or what is wrong.
+    /// Check the options of `serve`, and print each value and its source.
     Check(Box<Config>),
-    /// Print a configuration file with every option, its meaning and its default.
+    /// Print a configuration file with every option, its description and its default.
     Sample,
-    /// Print a configuration file made of the reference's (placement.conf).
+    /// Convert an OpenStack Placement configuration file (placement.conf).
     ///
-    /// What does not carry over is named on standard error and in comments of the file. Where
-    /// dropping something would be unsafe, nothing is printed, and the exit code is 1.
+    /// Options that have no equivalent are named on standard error and in comments of the result.
+    /// If it would be unsafe to drop an option, nothing is printed and the exit code is 1.
     Import(Box<ImportOptions>),
 }
 
 /// Options of `config import`.
 #[derive(Args, Clone, Debug)]
 pub struct ImportOptions {
-    /// Files in the reference's language; a later one wins. Variables `OS_GROUP__OPTION` of the
-    /// environment win over all, as they do there. Without any, what the reference reads:
-    /// placement.conf in `$OS_PLACEMENT_CONFIG_DIR`, or else in /etc/placement and the like.
+    /// Files in oslo.config's format; a later file overrides an earlier one.
+    ///
+    /// Environment variables `OS_GROUP__OPTION` override all files, as in OpenStack Placement.
+    /// Without any file, Berth reads what OpenStack Placement reads: placement.conf in
+    /// `$OS_PLACEMENT_CONFIG_DIR`, or else in /etc/placement and the other default places.
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
-    /// A folder whose *.conf are read after the files, by name.
+    /// Directory whose *.conf files are read after the files, in the order of their names.
     #[arg(long, value_name = "DIRECTORY")]
     pub config_dir: Vec<PathBuf>,
 
-    /// Where Berth's own PostgreSQL is, instead of what the files say. Needed when they name
-    /// another database than PostgreSQL.
+    /// URL of Berth's PostgreSQL, instead of the one in the files.
+    ///
+    /// Required if the files name a database other than PostgreSQL.
     #[arg(long, value_name = "URL")]
     pub database_url: Option<String>,
 
-    /// Write to this file, which only its owner can read, instead of standard output.
+    /// Write to this file, readable only by its owner, instead of standard output.
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Write over a file that is there.
+    /// Overwrite an existing file.
     #[arg(long, requires = "output")]
     pub force: bool,
 
-    /// Print what becomes of each option, as a table in Markdown, and nothing else.
+    /// Print only a Markdown table of what becomes of each option.
     #[arg(long, hide = true, exclusive = true)]
     pub table: bool,
 }
@@ -147,11 +152,11 @@ pub struct ImportOptions {
 /// Options of `health`: those of `serve` that say how the server is reached.
 #[derive(Args, Clone, Debug)]
 pub struct HealthOptions {
-    /// The file with the options of the server.
+    /// Read the server's options from this TOML file.
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Addresses the server listens on. All of them are asked.
+    /// Addresses of the server. All of them are asked.
     #[arg(
         long,
         env = "BERTH_LISTEN",
@@ -161,8 +166,9 @@ pub struct HealthOptions {
     )]
     pub listen: Vec<Endpoint>,
 
-    /// The certificate the server has, if it has one: then it is asked over TLS, unless by a Unix
-    /// socket. The certificate is not checked.
+    /// Certificate of the server, if it has one.
+    ///
+    /// The server is then asked over TLS, except on a Unix socket. The certificate is not verified.
     #[arg(long, env = "BERTH_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 }

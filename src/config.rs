@@ -29,15 +29,20 @@ const COUNT_MAX: usize = 1_000_000;
 
 /// Which database to use.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Database")]
 pub struct DatabaseOptions {
-    /// PostgreSQL to keep everything in, as `postgres://USER:PASSWORD@HOST:PORT/DATABASE`; for a
-    /// Unix socket, `postgres:///DATABASE?host=/DIRECTORY`. Without it, Berth runs a private
-    /// PostgreSQL of its own under the data directory.
+    /// URL of the PostgreSQL database, as `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
+    ///
+    /// For a Unix socket, write `postgres:///DATABASE?host=/DIRECTORY`. Name several hosts,
+    /// separated by commas, to follow the primary among them. Without this option, Berth runs a
+    /// private PostgreSQL under the data directory.
     #[arg(long, env = "BERTH_DATABASE_URL", hide_env_values = true, value_name = "URL")]
     pub database_url: Option<String>,
 
-    /// Where the private PostgreSQL lives. Default: /var/lib/berth for root, otherwise `berth`
-    /// under the user's data home (`$XDG_DATA_HOME` or `~/.local/share`).
+    /// Directory of the private PostgreSQL.
+    ///
+    /// Default: /var/lib/berth for root, otherwise `berth` under the user's data home
+    /// (`$XDG_DATA_HOME` or `~/.local/share`).
     #[arg(long, env = "BERTH_DATA_DIR", value_name = "DIRECTORY")]
     pub data_dir: Option<PathBuf>,
 }
@@ -55,13 +60,14 @@ impl DatabaseOptions {
 
 /// How to log.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Logging")]
 pub struct LogOptions {
     /// What to log: a level (error, warn, info, debug, trace) or directives such as
     /// `info,berth::store=debug`.
     #[arg(long, env = "BERTH_LOG", default_value = "info", value_name = "FILTER")]
     pub log: String,
 
-    /// How log lines look: for people or as one JSON object a line. They go to standard error.
+    /// Format of log lines on standard error.
     #[arg(long, env = "BERTH_LOG_FORMAT", default_value = "human", value_name = "FORMAT")]
     pub log_format: LogFormat,
 }
@@ -69,40 +75,43 @@ pub struct LogOptions {
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Human,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
 /// Who callers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Auth {
-    /// X-Auth-Token is "user:project" and believed; the user "admin" is an administrator.
+    /// Believe every caller: X-Auth-Token is "USER:PROJECT", and the user "admin" is an
+    /// administrator.
     Noauth2,
-    /// X-Auth-Token is a token of Keystone, which is asked whose it is.
+    /// Validate each token with Keystone.
     Keystone,
 }
 
 /// In which order allocation candidates are generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GenerationStrategy {
-    /// All candidates of one tree before those of the next.
+    /// All candidates of one provider tree before those of the next.
     DepthFirst,
-    /// One candidate of each tree in turn.
+    /// One candidate of each provider tree in turn.
     BreadthFirst,
 }
 
 /// Everything `berth serve` can be told.
 #[derive(Args, Clone, Debug)]
 pub struct Config {
-    /// A file with options, in TOML: every flag below without its dashes is a key (see
-    /// samples/berth.toml).
+    /// Read options from this TOML file.
+    ///
+    /// Every option below is a key, without the leading dashes. See samples/berth.toml.
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Addresses to serve the Placement API on: `ADDRESS:PORT`, or `unix:/path` for a Unix socket,
-    /// to which its owner and its group may connect.
+    /// Addresses of the Placement API: `ADDRESS:PORT`, or `unix:/path` for a Unix socket.
+    ///
+    /// The owner and the group of a Unix socket may connect to it.
     #[arg(
         long,
         env = "BERTH_LISTEN",
@@ -112,50 +121,56 @@ pub struct Config {
     )]
     pub listen: Vec<Endpoint>,
 
-    /// A path below which the Placement API is served too, such as /placement.
+    /// Also serve the Placement API below this path, such as /placement.
     #[arg(long, env = "BERTH_PATH_PREFIX", value_name = "PATH", value_parser = path_prefix)]
     pub path_prefix: Option<String>,
 
-    /// How callers are identified.
+    /// How callers are authenticated.
     #[arg(long, env = "BERTH_AUTH", default_value = "noauth2", value_name = "KIND")]
     pub auth: Auth,
 
-    /// Serve without authentication on an address that others can reach, too.
+    /// Allow noauth2 on addresses that other machines can reach.
     #[arg(long, env = "BERTH_ALLOW_NOAUTH", default_value = "false", num_args = 0..=1,
           default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub allow_noauth: bool,
 
-    /// Database connections for single changes and consumer reads. Each replica uses four more.
+    /// Size of the connection pool for single changes and for reads of consumers.
+    ///
+    /// Each replica usually opens four more connections.
     #[arg(long, env = "BERTH_DATABASE_CONNECTIONS", default_value = "10", value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub database_connections: u32,
 
-    /// Seconds to wait at the start for a database that is away; 0: not at all, -1: until it is
-    /// there. Meanwhile requests are answered with 503.
+    /// Seconds to wait at the start for an unavailable database; 0: do not wait; -1: wait without
+    /// limit.
+    ///
+    /// While Berth waits, it answers requests with 503.
     #[arg(long, env = "BERTH_DATABASE_WAIT", default_value = "-1", allow_negative_numbers = true,
           value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(-1..))]
     pub database_wait: i64,
 
-    /// Answer reads only if the primary has committed a heartbeat that began within so many seconds.
-    /// Then a primary that has been replaced, and does not know it, is not believed for longer; but
-    /// reads stop as well while a synchronous standby that commits must wait for is away. Default:
-    /// reads are answered as long as the primary answers.
+    /// Answer reads only while the primary acknowledges heartbeats within this many seconds.
+    ///
+    /// A replica answers a read only if the primary has committed a heartbeat that began within the
+    /// lease. A primary that was replaced without knowing it is then trusted no longer than the
+    /// lease. The price: reads also stop while a synchronous standby, for which commits must wait,
+    /// is unavailable. Default: reads are answered as long as the primary answers.
     #[arg(long, env = "BERTH_PRIMARY_LEASE", value_name = "SECONDS", value_parser = seconds)]
     pub primary_lease: Option<Duration>,
 
-    /// Allocation candidates to generate at the most for one request; -1: no bound.
+    /// Maximum number of allocation candidates to generate for one request; -1: no limit.
     #[arg(long, env = "BERTH_MAX_ALLOCATION_CANDIDATES", default_value = "-1",
           allow_negative_numbers = true, value_name = "COUNT",
           value_parser = clap::value_parser!(i64).range(-1..))]
     pub max_allocation_candidates: i64,
 
-    /// Return allocation candidates in random order, and a random choice when there is a limit.
+    /// Return allocation candidates in random order, and a random selection when there is a limit.
     #[arg(long, env = "BERTH_RANDOMIZE_ALLOCATION_CANDIDATES", default_value = "false",
           num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set,
           value_name = "BOOL")]
     pub randomize_allocation_candidates: bool,
 
-    /// In which order allocation candidates are generated.
+    /// Order in which allocation candidates are generated.
     #[arg(
         long,
         env = "BERTH_ALLOCATION_CANDIDATES_GENERATION_STRATEGY",
@@ -164,7 +179,7 @@ pub struct Config {
     )]
     pub allocation_candidates_generation_strategy: GenerationStrategy,
 
-    /// Project of consumers that are claimed for without naming one (before microversion 1.8).
+    /// Project of consumers that are claimed without a project (before microversion 1.8).
     #[arg(
         long,
         env = "BERTH_INCOMPLETE_CONSUMER_PROJECT_ID",
@@ -173,7 +188,7 @@ pub struct Config {
     )]
     pub incomplete_consumer_project_id: String,
 
-    /// User of consumers that are claimed for without naming one (before microversion 1.8).
+    /// User of consumers that are claimed without a user (before microversion 1.8).
     #[arg(
         long,
         env = "BERTH_INCOMPLETE_CONSUMER_USER_ID",
@@ -182,34 +197,40 @@ pub struct Config {
     )]
     pub incomplete_consumer_user_id: String,
 
-    /// Largest request body, in bytes.
+    /// Maximum size of a request body, in bytes.
     #[arg(long, env = "BERTH_MAX_BODY_BYTES", default_value = "1048576", value_name = "BYTES")]
     pub max_body_bytes: usize,
 
-    /// Connections open at once. When one more comes, the one that has been idle longest is closed;
-    /// while none is idle, further ones wait to be accepted. Each takes a file descriptor.
+    /// Maximum number of open connections, on all addresses together.
+    ///
+    /// When the limit is reached, a new connection replaces the one that has been idle longest.
+    /// While none is idle, new connections wait to be accepted. Each connection takes a file
+    /// descriptor.
     #[arg(long, env = "BERTH_MAX_CONNECTIONS", default_value = "10000", value_name = "COUNT",
           value_parser = count)]
     pub max_connections: usize,
 
-    /// Seconds a client has to agree on TLS, to send the head of its first request, and to send
-    /// each further head once it has begun.
+    /// Seconds a client has for the TLS handshake and for sending the head of a request.
+    ///
+    /// The time for a later request on the same connection begins with the first byte of its head.
     #[arg(long, env = "BERTH_HEADER_TIMEOUT", default_value = "60", value_name = "SECONDS",
           value_parser = seconds)]
     pub header_timeout: Duration,
 
-    /// Seconds a client has to send the body of a request, and to take in each part of an answer.
+    /// Seconds a client has to send the body of a request, and to read each part of an answer.
     #[arg(long, env = "BERTH_BODY_TIMEOUT", default_value = "30", value_name = "SECONDS",
           value_parser = seconds)]
     pub body_timeout: Duration,
 
-    /// Seconds a search for allocation candidates may go on without finding any. Then the request
-    /// is answered with 503, or the answer under way is cut short.
+    /// Seconds a search for allocation candidates may continue without finding one.
+    ///
+    /// Then the request is answered with 503, or, if the answer has begun, the connection is
+    /// closed.
     #[arg(long, env = "BERTH_SEARCH_TIMEOUT", default_value = "10", value_name = "SECONDS",
           value_parser = seconds)]
     pub search_timeout: Duration,
 
-    /// Seconds that requests in flight have to finish after SIGTERM.
+    /// Seconds that requests in progress have to finish after SIGTERM.
     #[arg(long, env = "BERTH_SHUTDOWN_GRACE", default_value = "30", value_name = "SECONDS",
           value_parser = seconds)]
     pub shutdown_grace: Duration,

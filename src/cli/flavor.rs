@@ -13,20 +13,20 @@ use crate::planner::flavor::Flavor;
 use crate::serve::{Database, Failure};
 use crate::store::planner::flavors::{Outcome, SetFlavor, SetFlavors, UnsetFlavor, change, list};
 
-/// Look after the flavors that plans name.
+/// Commands for the flavors that plans refer to.
 #[derive(Debug, Subcommand)]
 pub enum FlavorCommand {
-    /// Set a flavor: make it, or make it another one.
+    /// Create or replace a flavor.
     ///
-    /// Plans that are made already keep the sizes they were made with.
+    /// Existing plans keep the sizes with which they were made.
     Set(Box<FlavorSetOptions>),
     /// Print all flavors.
     List(FlavorListOptions),
-    /// Take a flavor away.
+    /// Delete a flavor.
     Unset(FlavorUnsetOptions),
-    /// Set all flavors of a file, or none of them if one is wrong.
+    /// Store all flavors of a TOML file, or none if one of them is invalid.
     ///
-    /// The file is in TOML; see samples/flavors.toml. Flavors that are not in it stay.
+    /// See samples/flavors.toml. Flavors that are not in the file are kept.
     Load(FlavorLoadOptions),
 }
 
@@ -37,7 +37,7 @@ pub struct FlavorSetOptions {
     #[arg(value_name = "NAME")]
     pub name: String,
 
-    /// Virtual processors.
+    /// Number of virtual processors.
     #[arg(long, value_name = "COUNT")]
     pub vcpus: i32,
 
@@ -45,11 +45,11 @@ pub struct FlavorSetOptions {
     #[arg(long, value_name = "MIB")]
     pub ram: i32,
 
-    /// The root disk, in GiB.
+    /// Root disk, in GiB.
     #[arg(long, value_name = "GIB", default_value = "0")]
     pub disk: i32,
 
-    /// Further local disk, in GiB.
+    /// Additional local disk, in GiB.
     #[arg(long, value_name = "GIB", default_value = "0")]
     pub ephemeral: i32,
 
@@ -57,13 +57,11 @@ pub struct FlavorSetOptions {
     #[arg(long, value_name = "MIB", default_value = "0")]
     pub swap: i32,
 
-    /// Id of the flavor. Unless it is given, a flavor keeps the one it has, and a new one gets its
-    /// name for one.
+    /// Id of the flavor. Default: the id it has; for a new flavor, its name.
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
 
-    /// A property, such as `trait:STORAGE_DISK_SSD=required` or
-    /// `resources:PCPU=2`; may be repeated.
+    /// Property, such as `trait:STORAGE_DISK_SSD=required` or `resources:PCPU=2`; may be repeated.
     #[arg(long = "property", value_name = "KEY=VALUE", value_parser = super::pair)]
     pub properties: Vec<(String, String)>,
 
@@ -75,7 +73,7 @@ pub struct FlavorSetOptions {
 /// Options of `flavor list`.
 #[derive(Args, Clone, Debug)]
 pub struct FlavorListOptions {
-    /// How they are printed.
+    /// Output format.
     #[arg(long, default_value = "table", value_name = "FORMAT")]
     pub format: FlavorFormat,
 
@@ -87,9 +85,9 @@ pub struct FlavorListOptions {
 /// How flavors are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FlavorFormat {
-    /// In columns, for people.
+    /// Columns, for people.
     Table,
-    /// As a JSON array of objects.
+    /// A JSON array of objects.
     Json,
 }
 
@@ -108,7 +106,7 @@ pub struct FlavorUnsetOptions {
 /// Options of `flavor load`.
 #[derive(Args, Clone, Debug)]
 pub struct FlavorLoadOptions {
-    /// The file.
+    /// TOML file with flavors.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 

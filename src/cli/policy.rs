@@ -9,15 +9,15 @@ use crate::config::{KeystoneOptions, PolicyOptions};
 use crate::keystone::Keystone;
 use crate::policy::{self, Caller, Policy, Rules};
 
-/// Look after who may do what.
+/// Commands for policy rules.
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
-    /// Print every rule in force, with its operations and its default.
+    /// Print every effective rule with its operations and its default.
     List(PolicyListOptions),
-    /// Say whether a caller passes a rule, and why.
+    /// Report whether a caller passes a rule, and why.
     ///
-    /// Without a rule, the verdict of every rule is printed, a line each. Exits with 0 if the
-    /// caller passes, with 1 if not, with 2 if it cannot be said.
+    /// Without a rule, prints the verdict of every rule, one per line. Exits with 0 if the caller
+    /// passes, with 1 if not, with 2 if this cannot be determined.
     Check(Box<PolicyCheckOptions>),
     /// Print a policy file with every rule and its default, commented out.
     Sample,
@@ -26,7 +26,7 @@ pub enum PolicyCommand {
 /// Options of `policy list`.
 #[derive(Args, Clone, Debug)]
 pub struct PolicyListOptions {
-    /// A file with options, in TOML, as `berth serve` has it.
+    /// Read the options of `berth serve` from this TOML file.
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -42,7 +42,7 @@ pub struct PolicyCheckOptions {
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// The rule, such as placement:usages.
+    /// Rule, such as placement:usages.
     #[arg(value_name = "RULE")]
     pub rule: Option<String>,
 
@@ -55,24 +55,25 @@ pub struct PolicyCheckOptions {
     #[arg(long, value_name = "ID")]
     pub user_id: Option<String>,
 
-    /// Id of the project the caller's token is for.
+    /// Id of the project that the caller's token is scoped to.
     #[arg(long, value_name = "ID")]
     pub project_id: Option<String>,
 
-    /// Id of the domain the caller's token is for.
+    /// Id of the domain that the caller's token is scoped to.
     #[arg(long, value_name = "ID")]
     pub domain_id: Option<String>,
 
-    /// `all` if the caller's token is for the whole system.
+    /// `all` if the caller's token is scoped to the whole system.
     #[arg(long, value_name = "all")]
     pub system_scope: Option<String>,
 
-    /// A JSON file with what is known of the caller, by the names that policies use.
+    /// JSON file with the caller's attributes, by the names that policies use.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["roles", "token"])]
     pub credentials: Option<PathBuf>,
 
-    /// A token of the caller's, which Keystone is asked about. Processes of the same machine can
-    /// see flags: better give it by the environment.
+    /// Token of the caller, which Keystone is asked to validate.
+    ///
+    /// Other processes on the machine can see flags: prefer the environment.
     #[arg(
         long,
         env = "BERTH_TOKEN",
@@ -82,8 +83,8 @@ pub struct PolicyCheckOptions {
     )]
     pub token: Option<String>,
 
-    /// What the request is about, as `project_id=ID`; the caller's own project and user unless it is
-    /// given.
+    /// Attribute of the target, such as `project_id=ID`; may be repeated. Default: the caller's own
+    /// project and user.
     #[arg(long, value_name = "NAME=VALUE", value_parser = super::pair)]
     pub target: Vec<(String, String)>,
 

@@ -13,50 +13,61 @@ use crate::http::tls::Files;
 
 /// How to be reached beside the address.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Network, TLS and CORS")]
 pub struct FrontOptions {
-    /// Addresses to tell the state of the server on, `ADDRESS:PORT` or `unix:/path`, without TLS and
-    /// without tokens: `/healthz`, whether the process answers; `/readyz`, whether the database
-    /// does, too; `/metrics`, in the text format of Prometheus. Their connections do not count for
-    /// --max-connections. None: it is told nowhere.
+    /// Addresses for health checks and metrics, as `ADDRESS:PORT` or `unix:/path`. Default: none.
+    ///
+    /// Served without TLS and without tokens: `/healthz` (the process answers), `/readyz` (the
+    /// database answers, too) and `/metrics` (in Prometheus's text format). These connections do
+    /// not count towards --max-connections.
     #[arg(long, env = "BERTH_ADMIN_LISTEN", value_name = "ADDRESS", value_delimiter = ',')]
     pub admin_listen: Vec<Endpoint>,
 
-    /// Seconds a kept-alive connection may be idle after an answer. It is to be longer than the
-    /// period in which clients come back: nova-compute does every 60 seconds.
+    /// Seconds a kept-alive connection may be idle after an answer.
+    ///
+    /// Choose more than the interval at which clients return: nova-compute sends a request every 60
+    /// seconds.
     #[arg(long, env = "BERTH_IDLE_TIMEOUT", default_value = "120", value_name = "SECONDS",
           value_parser = super::seconds)]
     pub idle_timeout: Duration,
 
-    /// Proxies in front whose word counts, as addresses, networks such as 10.0.0.0/8, or `unix:`
-    /// for whoever comes by a Unix socket. Only they may say, by Forwarded or X-Forwarded-For,
-    /// -Proto, -Host and -Prefix, who a client is and where it found the API.
+    /// Proxies whose forwarding headers are believed: addresses, networks such as 10.0.0.0/8, or
+    /// `unix:` for all clients of a Unix socket.
+    ///
+    /// Only these proxies may say who a client is and how it reached the API, by Forwarded or by
+    /// X-Forwarded-For, -Proto, -Host and -Prefix.
     #[arg(long, env = "BERTH_TRUSTED_PROXIES", value_delimiter = ',', value_name = "NETWORKS")]
     pub trusted_proxies: Vec<String>,
 
-    /// The certificate to serve with over TLS: a file in PEM, the server's own certificate first,
-    /// then those that lead to the authority. With it and --tls-key, every address of --listen
-    /// and --planner-listen that is not a Unix socket is served over TLS. The files are read again when they change, and on
-    /// SIGHUP.
+    /// Certificate for TLS: a PEM file, the server's certificate first, then the chain to the
+    /// authority.
+    ///
+    /// With it and --tls-key, every address of --listen and --planner-listen that is not a Unix
+    /// socket is served over TLS. The files are read again when they change, and on SIGHUP.
     #[arg(long, env = "BERTH_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 
-    /// The private key of the certificate: a file in PEM (PKCS #8, PKCS #1 or SEC 1).
+    /// Private key of the certificate: a PEM file (PKCS #8, PKCS #1 or SEC 1).
     #[arg(long, env = "BERTH_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
-    /// Authorities whose certificates clients must present over TLS: a file in PEM. Without it,
-    /// clients need none.
+    /// Require client certificates signed by these authorities: a PEM file.
+    ///
+    /// Without it, clients need no certificate.
     #[arg(long, env = "BERTH_TLS_CLIENT_CA", value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 
-    /// Requests worked on at once; further ones are answered with 503 at once. `GET /` does not
-    /// count.
+    /// Maximum number of concurrent requests; further ones are answered with 503 at once.
+    ///
+    /// `GET /` does not count.
     #[arg(long, env = "BERTH_MAX_REQUESTS", default_value = "1024", value_name = "COUNT",
           value_parser = super::count)]
     pub max_requests: usize,
 
-    /// Origins whose pages may use the API from a browser, as `https://HOST[:PORT]`, or `*` for all.
-    /// None: no answer has headers for them.
+    /// Origins whose pages may use the API from a browser, as `https://HOST[:PORT]`, or `*` for
+    /// all.
+    ///
+    /// Default: none; answers then carry no CORS headers.
     #[arg(long, env = "BERTH_CORS_ALLOWED_ORIGIN", value_name = "ORIGIN", value_delimiter = ',')]
     pub cors_allowed_origin: Vec<String>,
 
@@ -65,7 +76,7 @@ pub struct FrontOptions {
           default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub cors_allow_credentials: bool,
 
-    /// Seconds a browser may remember what it was allowed; 0 says nothing of it.
+    /// Seconds a browser may cache the answer to a preflight request; 0: leave it to the browser.
     #[arg(long, env = "BERTH_CORS_MAX_AGE", default_value = "3600", value_name = "SECONDS")]
     pub cors_max_age: u64,
 
@@ -79,7 +90,8 @@ pub struct FrontOptions {
     )]
     pub cors_allow_methods: Vec<String>,
 
-    /// Headers that pages of allowed origins may send, beside those that are always harmless.
+    /// Request headers that pages of allowed origins may send, besides those that are always
+    /// allowed.
     #[arg(
         long,
         env = "BERTH_CORS_ALLOW_HEADERS",
@@ -90,7 +102,7 @@ pub struct FrontOptions {
     )]
     pub cors_allow_headers: Vec<String>,
 
-    /// Headers of answers that pages of allowed origins may read.
+    /// Response headers that pages of allowed origins may read.
     #[arg(
         long,
         env = "BERTH_CORS_EXPOSE_HEADERS",

@@ -21,73 +21,78 @@ pub enum AuthType {
 
 /// Options of `--auth keystone`.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Keystone")]
 pub struct KeystoneOptions {
-    /// Where Berth gets its own token from Keystone, as `https://HOST:5000` or
-    /// `https://HOST/identity`. Needed with --auth keystone.
+    /// URL at which Berth gets its own token, such as `https://HOST:5000` or
+    /// `https://HOST/identity`.
+    ///
+    /// Required with --auth keystone.
     #[arg(long, env = "BERTH_KEYSTONE_AUTH_URL", value_name = "URL")]
     pub keystone_auth_url: Option<String>,
 
-    /// How Berth shows Keystone who it is.
+    /// How Berth authenticates to Keystone.
     #[arg(long, env = "BERTH_KEYSTONE_AUTH_TYPE", default_value = "password", value_name = "KIND")]
     pub keystone_auth_type: AuthType,
 
-    /// Name of the user that Berth is to Keystone. It may validate tokens if it has the role admin
-    /// or service.
+    /// Name of the user as which Berth authenticates.
+    ///
+    /// The user may validate tokens if it has the role admin or service.
     #[arg(long, env = "BERTH_KEYSTONE_USERNAME", value_name = "NAME")]
     pub keystone_username: Option<String>,
 
-    /// Id of that user, instead of its name.
+    /// Id of the user, instead of the name.
     #[arg(long, env = "BERTH_KEYSTONE_USER_ID", value_name = "ID")]
     pub keystone_user_id: Option<String>,
 
-    /// Name of the domain of that user.
+    /// Name of the user's domain.
     #[arg(long, env = "BERTH_KEYSTONE_USER_DOMAIN_NAME", value_name = "NAME")]
     pub keystone_user_domain_name: Option<String>,
 
-    /// Id of the domain of that user.
+    /// Id of the user's domain.
     #[arg(long, env = "BERTH_KEYSTONE_USER_DOMAIN_ID", value_name = "ID")]
     pub keystone_user_domain_id: Option<String>,
 
-    /// Password of that user. Processes of the same machine can see flags: better give it by the
-    /// environment, the configuration file, or --keystone-password-file.
+    /// Password of the user.
+    ///
+    /// Other processes on the machine can see flags: prefer the environment, the configuration
+    /// file, or --keystone-password-file.
     #[arg(long, env = "BERTH_KEYSTONE_PASSWORD", hide_env_values = true, value_name = "PASSWORD",
           value_parser = secret)]
     pub keystone_password: Option<Secret>,
 
-    /// A file with that password, such as one of systemd's credentials; white space at its end is
-    /// not part of it.
+    /// File with the password, such as a systemd credential; trailing white space is ignored.
     #[arg(long, env = "BERTH_KEYSTONE_PASSWORD_FILE", value_name = "FILE")]
     pub keystone_password_file: Option<PathBuf>,
 
-    /// Name of the project that Berth's token is for.
+    /// Name of the project that Berth's token is scoped to.
     #[arg(long, env = "BERTH_KEYSTONE_PROJECT_NAME", value_name = "NAME")]
     pub keystone_project_name: Option<String>,
 
-    /// Id of that project, instead of its name.
+    /// Id of the project, instead of the name.
     #[arg(long, env = "BERTH_KEYSTONE_PROJECT_ID", value_name = "ID")]
     pub keystone_project_id: Option<String>,
 
-    /// Name of the domain of that project.
+    /// Name of the project's domain.
     #[arg(long, env = "BERTH_KEYSTONE_PROJECT_DOMAIN_NAME", value_name = "NAME")]
     pub keystone_project_domain_name: Option<String>,
 
-    /// Id of the domain of that project.
+    /// Id of the project's domain.
     #[arg(long, env = "BERTH_KEYSTONE_PROJECT_DOMAIN_ID", value_name = "ID")]
     pub keystone_project_domain_id: Option<String>,
 
-    /// `all` if Berth's token is to be for the whole system, instead of a project.
+    /// Scope Berth's token to the whole system (`all`) instead of a project.
     #[arg(long, env = "BERTH_KEYSTONE_SYSTEM_SCOPE", value_name = "all", value_parser = ["all"])]
     pub keystone_system_scope: Option<String>,
 
-    /// Id of a trust that Berth's token is to be for, instead of a project.
+    /// Scope Berth's token to the trust with this id instead of a project.
     #[arg(long, env = "BERTH_KEYSTONE_TRUST_ID", value_name = "ID")]
     pub keystone_trust_id: Option<String>,
 
-    /// Id of the application credential that Berth is to Keystone.
+    /// Id of the application credential with which Berth authenticates.
     #[arg(long, env = "BERTH_KEYSTONE_APPLICATION_CREDENTIAL_ID", value_name = "ID")]
     pub keystone_application_credential_id: Option<String>,
 
-    /// Name of the application credential, with its user, instead of its id.
+    /// Name of the application credential, instead of the id; also needs the user.
     #[arg(long, env = "BERTH_KEYSTONE_APPLICATION_CREDENTIAL_NAME", value_name = "NAME")]
     pub keystone_application_credential_name: Option<String>,
 
@@ -96,55 +101,56 @@ pub struct KeystoneOptions {
           value_name = "SECRET", value_parser = secret)]
     pub keystone_application_credential_secret: Option<Secret>,
 
-    /// A file with that secret.
+    /// File with the secret of the application credential.
     #[arg(long, env = "BERTH_KEYSTONE_APPLICATION_CREDENTIAL_SECRET_FILE", value_name = "FILE")]
     pub keystone_application_credential_secret_file: Option<PathBuf>,
 
-    /// Where clients that are turned away are told to get a token; the auth URL unless it is given.
+    /// URL named in a 401 answer, where clients get a token. Default: the auth URL.
     #[arg(long, env = "BERTH_KEYSTONE_WWW_AUTHENTICATE_URI", value_name = "URL")]
     pub keystone_www_authenticate_uri: Option<String>,
 
-    /// Where tokens are validated. Unless it is given, where the catalog says.
+    /// URL at which tokens are validated. Default: from the catalog.
     #[arg(long, env = "BERTH_KEYSTONE_ENDPOINT", value_name = "URL")]
     pub keystone_endpoint: Option<String>,
 
-    /// Which of Keystone's endpoints the catalog is asked for: internal, public or admin.
+    /// Keystone endpoint to take from the catalog: internal, public or admin.
     #[arg(long, env = "BERTH_KEYSTONE_INTERFACE", default_value = "internal", value_name = "NAME")]
     pub keystone_interface: String,
 
-    /// Region of that endpoint; any unless it is given.
+    /// Region of the Keystone endpoint. Default: any.
     #[arg(long, env = "BERTH_KEYSTONE_REGION_NAME", value_name = "NAME")]
     pub keystone_region_name: Option<String>,
 
-    /// Certificates of the authorities that vouch for Keystone, in PEM; those of the system unless
-    /// it is given.
+    /// PEM file with the authorities that sign Keystone's certificate. Default: those of the
+    /// system.
     #[arg(long, env = "BERTH_KEYSTONE_CA_FILE", value_name = "FILE")]
     pub keystone_ca_file: Option<PathBuf>,
 
-    /// Certificate by which Berth shows Keystone who it is, in PEM.
+    /// PEM file with the certificate that Berth presents to Keystone.
     #[arg(long, env = "BERTH_KEYSTONE_CERT_FILE", value_name = "FILE")]
     pub keystone_cert_file: Option<PathBuf>,
 
-    /// Key of that certificate, in PEM.
+    /// PEM file with the key of that certificate.
     #[arg(long, env = "BERTH_KEYSTONE_KEY_FILE", value_name = "FILE")]
     pub keystone_key_file: Option<PathBuf>,
 
-    /// Believe any certificate of Keystone's. Whoever is in between then sees every token.
+    /// Accept any certificate from Keystone. An attacker on the path can then read every token.
     #[arg(long, env = "BERTH_KEYSTONE_INSECURE", default_value = "false", num_args = 0..=1,
           default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub keystone_insecure: bool,
 
-    /// Seconds Keystone has to say whose a token is; then the request is answered with 503.
+    /// Seconds Keystone has to validate a token; then the request is answered with 503.
     #[arg(long, env = "BERTH_KEYSTONE_TIMEOUT", default_value = "10", value_name = "SECONDS",
           value_parser = seconds)]
     pub keystone_timeout: Duration,
 
-    /// How often a connection to Keystone that failed is tried again, within that time.
+    /// Number of times a failed connection to Keystone is retried within that time.
     #[arg(long, env = "BERTH_KEYSTONE_RETRIES", default_value = "3", value_name = "COUNT")]
     pub keystone_retries: u32,
 
-    /// Seconds for which a token that was valid is believed without asking again, and so the time
-    /// that a revoked one may go on working; 0: every request asks.
+    /// Seconds for which a validated token is cached; 0: validate every request.
+    ///
+    /// A revoked token may continue to work for this long.
     #[arg(
         long,
         env = "BERTH_KEYSTONE_TOKEN_CACHE_TIME",
@@ -153,8 +159,9 @@ pub struct KeystoneOptions {
     )]
     pub keystone_token_cache_time: u32,
 
-    /// Roles of which a service that asks on behalf of a user must have one for its service token
-    /// to count.
+    /// Roles of which a service token must have one to be accepted.
+    ///
+    /// A service sends a service token when it acts on behalf of a user.
     #[arg(
         long,
         env = "BERTH_KEYSTONE_SERVICE_TOKEN_ROLES",
@@ -164,14 +171,14 @@ pub struct KeystoneOptions {
     )]
     pub keystone_service_token_roles: Vec<String>,
 
-    /// Turn away requests with a service token that has none of those roles. With false such a
-    /// token is ignored.
+    /// Refuse requests whose service token has none of those roles; with false, ignore such a
+    /// token.
     #[arg(long, env = "BERTH_KEYSTONE_SERVICE_TOKEN_ROLES_REQUIRED", default_value = "true",
           num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set,
           value_name = "BOOL")]
     pub keystone_service_token_roles_required: bool,
 
-    /// Type of this service in access rules of application credentials.
+    /// Type of this service in the access rules of application credentials.
     #[arg(
         long,
         env = "BERTH_KEYSTONE_SERVICE_TYPE",

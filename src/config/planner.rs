@@ -36,16 +36,17 @@ impl FromStr for PlannerAddress {
 /// What happens to strangers in units that an exclusivity group has to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Exclusivity {
-    /// They are refused.
+    /// The allocation is refused.
     Enforce,
-    /// They are logged, and let be.
+    /// The allocation is admitted and logged.
     Report,
 }
 
 /// How servers are planned.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Planner")]
 pub struct PlannerOptions {
-    /// Addresses to serve the planner's API on, as those of --listen; the word none: nowhere.
+    /// Addresses of the planner's API, in the form of --listen; `none`: do not serve it.
     #[arg(
         long,
         env = "BERTH_PLANNER_LISTEN",
@@ -55,66 +56,73 @@ pub struct PlannerOptions {
     )]
     pub planner_listen: Vec<PlannerAddress>,
 
-    /// Seconds that a plan may take which does not say how long it may take. The best that was found
-    /// by then is taken.
+    /// Default solving time of a plan, in seconds.
+    ///
+    /// The planner uses the best solution found by then.
     #[arg(long, env = "BERTH_PLANNER_TIMEOUT", default_value = "2", value_name = "SECONDS",
           value_parser = super::seconds)]
     pub planner_timeout: Duration,
 
-    /// Seconds that a plan may take at the most, whatever it says. Clients of this API wait for 5
-    /// seconds.
+    /// Maximum solving time of a plan, in seconds, whatever the request asks for.
+    ///
+    /// Clients of this API wait for 5 seconds.
     #[arg(long, env = "BERTH_PLANNER_TIMEOUT_MAX", default_value = "4", value_name = "SECONDS",
           value_parser = super::seconds)]
     pub planner_timeout_max: Duration,
 
-    /// What happens to strangers in hosts, racks and clusters that an exclusivity group has to
-    /// itself: they are refused, or only logged.
+    /// What happens when an allocation enters a host, rack or cluster that an exclusivity group has
+    /// to itself.
     #[arg(long, env = "BERTH_PLANNER_EXCLUSIVITY", default_value = "enforce", value_name = "WHAT")]
     pub planner_exclusivity: Exclusivity,
 
-    /// Seconds after which the capacity that is held for a placement is given back, unless somebody
-    /// has reserved it; 0: never.
+    /// Seconds until the capacity held for a placement is released, unless the placement is
+    /// reserved; 0: never.
     #[arg(long, env = "BERTH_PLANNER_HOLD_TTL", default_value = "0", value_name = "SECONDS")]
     pub planner_hold_ttl: u32,
 
-    /// Read the rack of a host from its name, such as pdk15r05c001 in the rack pdk15r05, where no
-    /// trait says one.
+    /// Read the rack of a host from its name where no trait names one.
+    ///
+    /// For example, the host pdk15r05c001 is in the rack pdk15r05.
     #[arg(long, env = "BERTH_PLANNER_HOST_NAMES", default_value = "false", num_args = 0..=1,
           default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub planner_host_names: bool,
 
-    /// A file with flavors that are set at each start, in TOML (see samples/flavors.toml).
+    /// TOML file with flavors that are stored at each start (see samples/flavors.toml).
     #[arg(long, env = "BERTH_PLANNER_FLAVORS", value_name = "FILE")]
     pub planner_flavors: Option<PathBuf>,
 
-    /// Plans that one project may have. A further one is refused with 409.
+    /// Maximum number of plans of one project; a further one is refused with 409.
     #[arg(long, env = "BERTH_PLANNER_PROJECT_PLANS", default_value = "10000", value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub planner_project_plans: u32,
 
-    /// Placements that all plans of one project may have together. Further ones are refused with 409.
+    /// Maximum number of placements in all plans of one project; further ones are refused with 409.
     #[arg(long, env = "BERTH_PLANNER_PROJECT_PLACEMENTS", default_value = "50000",
           value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub planner_project_placements: u32,
 
-    /// Bytes that all plans of one project may take together, counted as what they were asked for.
-    /// More are refused with 409.
+    /// Maximum size of all plans of one project, in bytes; more is refused with 409.
+    ///
+    /// The size of a plan is that of the requests for it.
     #[arg(long, env = "BERTH_PLANNER_PROJECT_BYTES", default_value = "268435456",
           value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub planner_project_bytes: u64,
 
-    /// Groups that one project may make, if the policy lets it. A further one is refused with 409.
+    /// Maximum number of groups that one project may create if the policy allows it; a further one
+    /// is refused with 409.
     #[arg(long, env = "BERTH_PLANNER_PROJECT_GROUPS", default_value = "1000", value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub planner_project_groups: u32,
 
-    /// Requests of one project that are planned at once at each replica; further ones wait.
+    /// Maximum number of requests of one project that each replica plans at once; further ones
+    /// wait.
     #[arg(long, env = "BERTH_PLANNER_PROJECT_REQUESTS", default_value = "8", value_name = "COUNT",
           value_parser = super::count)]
     pub planner_project_requests: usize,
 
-    /// Requests of one project that wait to be planned at each replica, for --planner-timeout-max
-    /// at the most; further ones are answered with 429.
+    /// Maximum number of requests of one project that wait at each replica to be planned.
+    ///
+    /// They wait for --planner-timeout-max at most. Further requests are answered with 429.
     #[arg(long, env = "BERTH_PLANNER_PROJECT_WAITING", default_value = "32", value_name = "COUNT")]
     pub planner_project_waiting: usize,
 }
