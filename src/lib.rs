@@ -4,8 +4,8 @@
 //! [`http`] answers requests, [`store`] keeps the truth in PostgreSQL, [`world`] and [`search`]
 //! hold all providers in memory and find where things fit, [`model`] is the vocabulary and the
 //! rules. Beside them, [`keystone`] knows whose a token is, [`policy`] what they may do,
-//! [`import`] reads the configuration of the reference, [`plan`] finds places for many things at
-//! once, and [`planner`] has the rules of what is kept of that.
+//! [`import`] reads the configuration of the reference, [`solver`] finds places for many things
+//! at once, [`planner`] has the rules of plans, and `planning` runs both and stores the outcome.
 
 pub mod cli;
 pub mod config;
@@ -17,6 +17,7 @@ pub mod keystone;
 pub mod model;
 pub mod opening;
 pub mod planner;
+mod planning;
 pub mod policy;
 pub mod search;
 pub mod serve;
@@ -24,4 +25,6 @@ pub mod solver;
 pub mod stop;
 pub mod store;
 pub mod telemetry;
+pub mod turns;
+pub mod watch;
 pub mod world;

@@ -35,9 +35,9 @@ mod shape;
 mod site;
 mod status;
 pub mod tls;
-pub mod turns;
+pub use crate::turns;
 mod unreadable;
-pub mod watch;
+pub use crate::watch;
 
 use std::sync::Arc;
 

@@ -4,16 +4,30 @@
 //! [`stack`] is what is asked for, [`topology`] says where hosts stand, [`mod@compose`] makes it a
 //! problem for the [solver](crate::solver), with [`mod@candidates`] for what is a matter of room and
 //! [`filter`] for what is not, and [`words`] say what was in the way.
+//!
+//! What a request means to a stored plan: a [`document`] is what the plan was asked for, a [`template`]
+//! the servers and groups in it, which [`resolve`] turns into a stack; a [`mod@change`] of the [`plan`] is a
+//! [`draft`] of what it is to be, and the [`booking`] is what has to be written. Why a request cannot be met is a
+//! [`rejection`].
 
 mod bonds;
+pub mod booking;
 mod candidates;
+pub(crate) mod change;
 mod compose;
+pub(crate) mod document;
+pub(crate) mod draft;
 mod drift;
 mod filter;
 pub mod flavor;
 pub mod group;
 pub mod ids;
+pub(crate) mod json;
+pub mod plan;
+pub(crate) mod rejection;
+mod resolve;
 pub mod stack;
+pub(crate) mod template;
 pub mod topology;
 mod words;
 

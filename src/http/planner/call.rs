@@ -10,7 +10,9 @@ use crate::http::app::App;
 use crate::http::identity::Caller;
 use crate::http::path::Captured;
 use crate::http::site::Site;
+use crate::http::turns::Asker;
 use crate::planner::ids::canonical;
+use crate::planning::{PlanRef, Planning};
 use crate::policy::Rule;
 use crate::store::planner::plans::Scope;
 
@@ -58,14 +60,34 @@ impl Call {
         Scope { project: self.project(), all: self.sees_all }
     }
 
-    /// The same without those of other projects.
-    pub(super) fn own(&self) -> Scope<'_> {
-        Scope { project: self.project(), all: false }
-    }
-
     /// The project whose things the caller sees; `None`: those of all.
     pub(super) fn only_project(&self) -> Option<&str> {
-        if self.sees_all { None } else { Some(self.project()) }
+        self.scope().only_project()
+    }
+
+    /// What plans are made with.
+    pub(super) fn planning(&self) -> Planning {
+        let app = &self.app;
+        let settings = &app.options.planner;
+        Planning {
+            store: app.store.clone(),
+            solver_turns: app.plan_turns.clone(),
+            read_turns: app.read_turns.clone(),
+            watch: app.watch.clone(),
+            turn_wait: settings.turn_wait,
+            host_names: settings.host_names,
+            caps: settings.caps,
+        }
+    }
+
+    /// The plan with a key, if the caller sees it.
+    pub(super) fn plan<'k>(&'k self, key: &'k str) -> PlanRef<'k> {
+        PlanRef { key, scope: self.scope() }
+    }
+
+    /// Whose turns the request takes.
+    pub(super) fn asker(&self) -> Asker {
+        Asker::of(&self.caller)
     }
 
     /// A variable part of the path as it is compared.

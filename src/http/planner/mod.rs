@@ -5,30 +5,20 @@
 //! accepts and how it calls its body does not matter: bodies are read as JSON ([`schema`]), and so
 //! are all answers written but that to strangers ([`problem`]).
 //!
-//! A request for places becomes a [`template`] and, with the groups it names, a stack ([`resolve`]);
-//! what it wants of a plan that is there ([`wishes`]) makes a [`draft`] of it; [`settle`] finds places
-//! and books what the [`ledger`] says, from the start when others were faster. A plan remembers what
-//! it was asked for in its [`document`].
+//! Handlers check keys and values, call [`crate::planning`], and show what came of it ([`views`]). What
+//! went wrong there becomes an answer in one function of [`problem`].
 
-mod aside;
 mod call;
-mod document;
-mod draft;
 mod groups;
-mod ledger;
 mod placements;
 mod plans;
 mod problem;
 mod reply;
-mod resolve;
 mod routes;
 mod schema;
-mod settle;
 mod status;
-mod template;
 mod versions;
 mod views;
-mod wishes;
 
 use std::sync::Arc;
 

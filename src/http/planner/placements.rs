@@ -1,27 +1,25 @@
 //! Placements: the places of single servers.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::aside;
 use super::call::Call;
 use super::plans::{list_of, terms, text, texts};
 use super::problem::Problem;
 use super::reply::Reply;
 use super::schema::{self, Check, Key, NAME_MAX, Object, optional, required};
-use super::settle::{self, Terms};
 use super::views;
-use super::wishes::Wish;
-use crate::http::turns::Asker;
 use crate::model::Bug;
+use crate::planner::change::PlanChange;
 use crate::planner::ids::{canonical, same};
+use crate::planner::location;
+use crate::planner::plan::Placement;
 use crate::planner::topology::Topology;
-use crate::planner::{location, stack};
+use crate::planning::{self, Failure, Move};
 use crate::store;
-use crate::store::planner::plans::{PlacementRow, Wanted};
+use crate::store::planner::plans::PlacementFilter;
 
 const RESERVE: [Key; 3] = [
     optional("action", Check::Text(NAME_MAX)),
@@ -34,16 +32,13 @@ const RECOMMEND: [Key; 3] = [
     required("resource_id", Check::Name(NAME_MAX)),
 ];
 
-/// Placements that are named at the most where an id means several.
-const NAMED_MAX: usize = 10;
-
-/// `GET /v1/placements`
+/// `GET /v1/placements`: those that have everything that the query asks for.
 pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
-    let turn = aside::turn(&call.app, Asker::of(&call.caller)).await?;
+    let turn = call.planning().read_turn(call.asker()).await?;
     let rows = call.app.store.placements(&narrowed(&call)).await?;
     let world = call.app.store.world().await?;
     let host_names = call.app.options.planner.host_names;
-    aside::work(turn, move || {
+    let work = planning::run(turn, move || {
         let Some(filters) = filters(&call.query) else {
             return Ok(Reply::json(&json!([])));
         };
@@ -56,24 +51,24 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
             }
         }
         Ok(Reply::json(&found))
-    })
-    .await
+    });
+    Ok(work.await?)
 }
 
 /// Those that come into question for a query, as far as the database can tell.
-fn narrowed(call: &Call) -> Wanted {
+fn narrowed(call: &Call) -> PlacementFilter {
     let asked = |name: &str| {
         let pair = call.query.iter().find(|(known, _)| known == name);
         // Null asks for those that have none.
         pair.filter(|(_, value)| value != "null").map(|(_, value)| canonical(value))
     };
     let uuid = |name| asked(name).and_then(|key| Uuid::parse_str(&key).ok());
-    Wanted {
+    PlacementFilter {
         id: uuid("id"),
         plan: uuid("plan_id"),
         orchestration_key: asked("orchestration_id"),
         resource_key: asked("resource_id"),
-        ..only(call)
+        ..PlacementFilter::of(call.scope())
     }
 }
 
@@ -106,7 +101,7 @@ fn filters(query: &[(String, String)]) -> Option<Vec<Filter<'_>>> {
 
 /// Whether a placement has what a query asks for. It ends at the first filter that is not met, so
 /// more filters than a placement has metadata take no more time.
-fn matches(filters: &[Filter<'_>], view: &Value, row: &PlacementRow) -> Result<bool, Problem> {
+fn matches(filters: &[Filter<'_>], view: &Value, row: &Placement) -> Result<bool, Failure> {
     let metadata: Object = if filters.iter().all(|filter| filter.is_field) {
         Object::new()
     } else {
@@ -124,22 +119,23 @@ fn matches(filters: &[Filter<'_>], view: &Value, row: &PlacementRow) -> Result<b
     }))
 }
 
-fn unreadable(row: &PlacementRow, error: &serde_json::Error) -> Problem {
+fn unreadable(row: &Placement, error: &serde_json::Error) -> Failure {
     store::Error::inconsistent("placements", "metadata", format!("{}: {error}", row.id)).into()
 }
 
-/// `GET /v1/placements/{placement}`
+/// `GET /v1/placements/{placement}`: by its own id, or by the orchestration id of its server.
 pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
-    let row = found(&call, call.part("placement")).await?;
-    Ok(Reply::json(&shown(&call, &row).await?))
+    shown(&call, call.part("placement")).await.map(|view| Reply::json(&view))
 }
 
 /// Whether there is the placement that the path names.
 pub(super) async fn exists(call: Call) -> Result<(), Problem> {
-    found(&call, call.part("placement")).await.map(|_| ())
+    call.planning().placement(call.part("placement"), call.scope()).await?;
+    Ok(())
 }
 
-/// `POST /v1/placements/{placement}`: reserves it, on one of the locations.
+/// `POST /v1/placements/{placement}`: reserves it, on one of the locations. Another host is chosen if the
+/// present one is not among them, or if the action is `replan`.
 pub(super) async fn reserve(call: Call) -> Result<Reply, Problem> {
     call.no_dry_run()?;
     if !call.body.is_empty() {
@@ -154,171 +150,50 @@ pub(super) async fn reserve(call: Call) -> Result<Reply, Problem> {
             )));
         }
     };
-    let row = found(&call, call.part("placement")).await?;
-    let wish = Wish::Reserve {
+    let planning = call.planning();
+    let row = planning.placement(call.part("placement"), call.scope()).await?;
+    let change = PlanChange::Reserve {
         placement: row.id,
         resource_id: text(&call.body, "resource_id").filter(|id| !id.is_empty()),
         locations: list_of(&call.body, "locations"),
         replan,
     };
     let terms = terms(&call)?;
-    let plan = row.plan.to_string();
-    settle::change(&call.app, &plan, call.scope(), &wish, terms).await?;
-    let row = found(&call, &row.id.to_string()).await?;
-    Ok(Reply::created(&shown(&call, &row).await?))
+    planning.change(call.plan(&row.plan.to_string()), change, terms).await?;
+    let view = shown(&call, &row.id.to_string()).await?;
+    Ok(Reply::created(&view))
 }
 
-/// `DELETE /v1/placements/{placement}`
+/// `DELETE /v1/placements/{placement}`: removes the server from its plan, reserved or not.
 pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
     call.no_dry_run()?;
-    let row = found(&call, call.part("placement")).await?;
-    let plan = row.plan.to_string();
+    let planning = call.planning();
+    let row = planning.placement(call.part("placement"), call.scope()).await?;
     let terms = terms(&call)?;
-    let wish = Wish::Drop(row.id);
-    settle::change(&call.app, &plan, call.scope(), &wish, terms).await?;
+    let change = PlanChange::Remove(row.id);
+    planning.change(call.plan(&row.plan.to_string()), change, terms).await?;
     Ok(Reply::no_content())
 }
 
-/// `POST /v1/placements`: another host for something that is there. Nothing changes.
+/// `POST /v1/placements`: another host for a server, which may be one that no plan has. Nothing changes.
 pub(super) async fn recommend(call: Call) -> Result<Reply, Problem> {
     schema::check(&call.body, &RECOMMEND)?;
     let id = text(&call.body, "resource_id").ok_or_else(|| Bug::new("a checked key is missing"))?;
-    let terms = Terms { dry_run: true, ..terms(&call)? };
-    let excluded = list_of(&call.body, "excluded_hosts").unwrap_or_default();
-    let locations = list_of(&call.body, "locations");
-    let Some(row) = known(&call, &id).await? else {
-        return stranger(&call, &id, excluded, locations, terms).await;
+    let wanted = Move {
+        resource: id.clone(),
+        excluded: list_of(&call.body, "excluded_hosts").unwrap_or_default(),
+        locations: list_of(&call.body, "locations"),
     };
-    let server = row.orchestration_id.clone();
-    let wish = Wish::Migrate { server, excluded, locations, with_mates: false };
-    let plan = row.plan.to_string();
-    let settled = settle::change(&call.app, &plan, call.scope(), &wish, terms).await?;
-    let at = settled.draft.find_placement(row.id);
-    let host = at.and_then(|at| settled.hosts.get(at)).and_then(Option::as_deref);
-    let mut view = views::placement(&row, host);
-    let world = call.app.store.world().await?;
-    let topology = Topology::of(&world, call.app.options.planner.host_names);
-    if let Some(view) = view.as_object_mut() {
-        let home = location(&world, &topology, &row.holds);
-        view.insert("current_location".to_owned(), json!(home));
-    }
-    Ok(Reply::json(&view))
+    let terms = terms(&call)?;
+    let found = call.planning().recommend(wanted, call.scope(), terms).await?;
+    Ok(Reply::json(&views::recommendation(&found, &id)))
 }
 
-/// The same for a consumer that no plan knows.
-async fn stranger(
-    call: &Call,
-    id: &str,
-    excluded: Vec<String>,
-    locations: Option<Vec<String>>,
-    terms: Terms,
-) -> Result<Reply, Problem> {
-    let missing = || Problem::not_found(format!("Resource '{id}' not found"));
-    let consumer = Uuid::parse_str(&canonical(id)).map_err(|_| missing())?;
-    let held = call.app.store.consumer_allocations(consumer).await?.ok_or_else(missing)?;
-    if call.only_project().is_some_and(|project| !same(project, &held.project)) {
-        return Err(missing());
-    }
-    let world = call.app.store.world().await?;
-    let topology = Topology::of(&world, call.app.options.planner.host_names);
-    let providers = held.providers.iter().filter_map(|it| world.provider(it.provider));
-    let home = topology.host(providers).map(|host| host.name().to_owned());
-    let mut server = stack::Server::of_amounts(
-        id,
-        held.providers.iter().flat_map(|it| it.resources.iter().cloned()),
-    );
-    server.excluded = vec![Arc::new(excluded.into_iter().chain(home.clone()).collect())];
-    server.locations =
-        locations.into_iter().map(|list| Arc::new(list.into_iter().collect())).collect();
-    let host = settle::recommend(&call.app, server, terms).await?;
-    Ok(Reply::json(&json!({
-        "id": null,
-        "plan_id": null,
-        "name": null,
-        "orchestration_id": null,
-        "resource_id": id,
-        "location": host,
-        "current_location": home,
-        "reserved": null,
-    })))
-}
-
-async fn shown(call: &Call, row: &PlacementRow) -> Result<Value, Problem> {
-    let world = call.app.store.world().await?;
-    let topology = Topology::of(&world, call.app.options.planner.host_names);
-    Ok(views::placement(row, location(&world, &topology, &row.holds)))
-}
-
-/// A placement by its id, or else by the orchestrator's.
-async fn found(call: &Call, id: &str) -> Result<PlacementRow, Problem> {
-    let key = canonical(id);
-    let by_id = Wanted { id: Uuid::parse_str(&key).ok(), ..only(call) };
-    if by_id.id.is_some()
-        && let Some(row) = call.app.store.placements(&by_id).await?.pop()
-    {
-        return Ok(row);
-    }
-    let by_orchestration = Wanted { orchestration_key: Some(key), ..only(call) };
-    let rows = call.app.store.placements(&by_orchestration).await?;
-    let newest = of_one_project(call, id, rows)?.into_iter().max_by_key(|row| !row.leaving);
-    newest.ok_or_else(|| Problem::not_found("Placement not found"))
-}
-
-/// Of placements that clients call the same, those of one project: of the caller's own, if it has
-/// some, or else of the only one that has.
-fn of_one_project(
-    call: &Call,
-    id: &str,
-    mut rows: Vec<PlacementRow>,
-) -> Result<Vec<PlacementRow>, Problem> {
-    if rows.iter().any(|row| row.project == call.project()) {
-        rows.retain(|row| row.project == call.project());
-    }
-    let is_one = rows
-        .windows(2)
-        .all(|pair| pair.first().map(|it| &it.project) == pair.last().map(|it| &it.project));
-    if is_one {
-        return Ok(rows);
-    }
-    let ids: Vec<String> = rows.iter().take(NAMED_MAX).map(|row| row.id.to_string()).collect();
-    Err(Problem::conflict(format!(
-        "Valet error: Several projects have a placement '{id}'; name one by its own id: {}",
-        ids.join(", ")
-    )))
-}
-
-/// A placement by the id of its instance, or by one of its own.
-async fn known(call: &Call, id: &str) -> Result<Option<PlacementRow>, Problem> {
-    let by_resource = Wanted { resource_key: Some(canonical(id)), ..only(call) };
-    let mut rows = call.app.store.placements(&by_resource).await?;
-    rows.retain(|row| !row.leaving);
-    if let Some(owner) = owner(call, id, &rows).await? {
-        // What other projects say of the instance counts nothing.
-        rows.retain(|row| same(&row.project, &owner));
-    }
-    if let Some(row) = of_one_project(call, id, rows)?.pop() {
-        return Ok(Some(row));
-    }
-    match found(call, id).await {
-        Ok(row) if row.leaving => Ok(None),
-        Ok(row) => Ok(Some(row)),
-        Err(problem) if problem.is_not_found() => Ok(None),
-        Err(problem) => Err(problem),
-    }
-}
-
-/// The project of an instance that exists, if placements of several may be meant by its id.
-async fn owner(call: &Call, id: &str, rows: &[PlacementRow]) -> Result<Option<String>, Problem> {
-    let others = rows.iter().any(|row| row.project != call.project());
-    let Some(consumer) = Uuid::parse_str(&canonical(id)).ok().filter(|_| others) else {
-        return Ok(None);
-    };
-    let held = call.app.store.consumer_allocations(consumer).await?;
-    Ok(held.map(|held| held.project))
-}
-
-fn only(call: &Call) -> Wanted {
-    Wanted { project: call.only_project().map(str::to_owned), ..Wanted::default() }
+async fn shown(call: &Call, id: &str) -> Result<Value, Problem> {
+    let planning = call.planning();
+    let row = planning.placement(id, call.scope()).await?;
+    let host = planning.location(&row).await?;
+    Ok(views::placement(&row, host.as_deref()))
 }
 
 fn name_or_null(value: &Value) -> Result<(), String> {

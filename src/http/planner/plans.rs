@@ -5,20 +5,14 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::call::Call;
-use super::document::{self, Document};
 use super::problem::Problem;
 use super::reply::Reply;
 use super::schema::{self, Check, Key, NAME_MAX, Object, optional, required};
-use super::settle::{self, Proposal, Settled, Terms, new_plan};
-use super::template::Template;
-use super::wishes::Wish;
-use super::{ledger, views};
+use super::views;
 use crate::http::app::PlannerSettings;
-use crate::http::turns::Asker;
-use crate::planner::ids::{canonical, same};
+use crate::planner::change::PlanChange;
+use crate::planning::{NewPlan, Planned, Terms};
 use crate::policy::planning;
-use crate::store;
-use crate::store::planner::plans::{PlanRow, Wanted};
 
 const CREATE: [Key; 6] = [
     optional("locations", Check::Custom("array", texts)),
@@ -44,143 +38,73 @@ const ACT: [Key; 6] = [
     optional("timeout", Check::Custom("string", timeout)),
 ];
 
-/// Attempts at creating a plan that others create or delete at the same time.
-const ATTEMPTS_MAX: usize = 5;
-
-/// `GET /v1/plans`
+/// `GET /v1/plans`: the names of the plans that the caller sees, oldest first.
 pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     Ok(Reply::json(&call.app.store.plan_names(call.only_project()).await?))
 }
 
-/// `POST /v1/plans`
+/// `POST /v1/plans`: chooses a host for each server of a stack and holds its capacity. A stack has one
+/// plan; if it has one already, with the same servers, that is the answer.
 pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
     schema::check(&call.body, &CREATE)?;
     let terms = terms(&call)?;
-    let stack_id = text(&call.body, "stack_id").unwrap_or_default();
-    let locations = list_of(&call.body, "locations");
-    let resources = dictionary(&call.body, "resources");
-    let spread = call.body.get("spread").and_then(Value::as_bool).unwrap_or(false);
-    let mut document =
-        Document { resources, locations: locations.clone(), spread, ..Document::default() };
-    let template = document.template()?;
-    for _ in 0..ATTEMPTS_MAX {
-        let key = canonical(&stack_id);
-        if let Some(plan) = call.app.store.plan_of_stack(&key, call.project()).await? {
-            match repeat(&call, &plan, &template, locations.clone(), terms).await {
-                // It has been deleted since.
-                Err(gone) if gone.is_not_found() => continue,
-                repeated => return repeated,
-            }
-        }
-        let caps = call.app.options.planner.caps;
-        let room = caps.foresee(&call.app.store, call.project(), template.servers.len()).await;
-        room.map_err(refused)?;
-        let flavors = call.app.store.flavors_named(&document::flavors(&template)).await?;
-        document.measure(&template, &Template::default(), &flavors)?;
-        let name = text(&call.body, "plan_name").unwrap_or_default();
-        let plan = new_plan(&name, &stack_id, (call.project(), call.user()));
-        let proposal = Proposal { plan: &plan, document: &document, template: &template };
-        if let Some(settled) = settle::create(&call.app, proposal, terms).await? {
-            return Ok(planned(&settled, terms));
-        }
-    }
-    Err(Problem::conflict("Valet error: the plan is created and deleted all the time; try again"))
-}
-
-/// A refusal of the store before places are looked for.
-fn refused(error: store::Error) -> Problem {
-    if let store::Error::Refused(why) = &error {
-        return Problem::conflict(format!("Valet error: {why}"));
-    }
-    error.into()
-}
-
-/// The answer to who asks for a plan that is there: the same plan.
-async fn repeat(
-    call: &Call,
-    plan: &PlanRow,
-    template: &Template,
-    locations: Option<Vec<String>>,
-    terms: Terms,
-) -> Result<Reply, Problem> {
-    let (key, scope) = (plan.id.to_string(), call.own());
-    let current = settle::current(&call.app, &key, scope, terms.asker).await?;
-    let keys = |template: &Template| {
-        let mut keys: Vec<String> = template.servers.iter().map(|it| it.key.clone()).collect();
-        keys.sort_unstable();
-        keys
+    let new = NewPlan {
+        name: text(&call.body, "plan_name").unwrap_or_default(),
+        stack_id: text(&call.body, "stack_id").unwrap_or_default(),
+        project: call.project().to_owned(),
+        user: call.user().to_owned(),
+        resources: dictionary(&call.body, "resources"),
+        locations: list_of(&call.body, "locations"),
+        spread: call.body.get("spread").and_then(Value::as_bool).unwrap_or(false),
     };
-    if keys(&current.template) != keys(template) {
-        return Err(Problem::conflict(format!(
-            "Valet error: There is a plan for stack '{}' already, with other resources; change it \
-             with PUT /v1/plans/{}",
-            plan.stack_key, plan.id
-        )));
-    }
-    let wish = Wish::Repeat { locations };
-    let settled = settle::change(&call.app, &key, scope, &wish, terms).await?;
-    Ok(planned(&settled, terms))
+    Ok(planned(&call.planning().create(new, terms).await?, terms))
 }
 
-/// `GET /v1/plans/{plan}`
+/// `GET /v1/plans/{plan}`: the plan with the host of each server.
 pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
-    let current =
-        settle::current(&call.app, &call.key("plan"), call.scope(), Asker::of(&call.caller))
-            .await?;
-    let locations: Vec<Option<String>> =
-        current.placements.iter().map(|row| current.location(row)).collect();
-    let placements = current.placements.iter().zip(&locations);
-    let placements = placements.map(|(row, location)| {
-        (row.orchestration_id.as_str(), row.name.as_str(), location.as_deref())
-    });
-    Ok(Reply::json(&views::plan(&current.plan, placements)))
+    let current = call.planning().read(call.plan(&call.key("plan")), call.asker()).await?;
+    Ok(Reply::json(&views::current(&current)))
 }
 
 /// Whether there is the plan that the path names.
 pub(super) async fn exists(call: Call) -> Result<(), Problem> {
-    settle::meant(&call.app, &call.key("plan"), call.scope()).await.map(|_| ())
+    call.planning().find(call.plan(&call.key("plan"))).await?;
+    Ok(())
 }
 
-/// `PUT /v1/plans/{plan}`
+/// `PUT /v1/plans/{plan}`: adds resources, replaces all of them (action `update`), or moves one server to
+/// another host (action `migrate`). Each has a rule of its own in the policy.
 pub(super) async fn update(call: Call) -> Result<Reply, Problem> {
     let key = call.key("plan");
     let migrates = text(&call.body, "action").as_deref() == Some("migrate");
     call.permit(&[if migrates { planning::PLANS_MIGRATE } else { planning::PLANS_UPDATE }])?;
-    let wish = if call.body.contains_key("action") { act(&call)? } else { add(&call).await? };
+    let change = if call.body.contains_key("action") { act(&call)? } else { add(&call)? };
     let terms = terms(&call)?;
     let name = text(&call.body, "plan_name");
-    let change = settle::Change { wish: &wish, name: name.as_deref() };
-    let settled = settle::rename(&call.app, &key, call.scope(), change, terms).await?;
-    Ok(planned(&settled, terms))
+    let planning = call.planning();
+    let changed =
+        planning.change_and_rename(call.plan(&key), change, name.as_deref(), terms).await?;
+    Ok(planned(&changed, terms))
 }
 
 /// Resources beside those of the plan.
-async fn add(call: &Call) -> Result<Wish, Problem> {
+fn add(call: &Call) -> Result<PlanChange, Problem> {
     schema::check(&call.body, &ADD)?;
-    let stack_id = text(&call.body, "stack_id").unwrap_or_default();
-    let current =
-        settle::current(&call.app, &call.key("plan"), call.scope(), Asker::of(&call.caller))
-            .await?;
-    if !same(&stack_id, &current.plan.stack_id) {
-        return Err(Problem::bad_request(format!(
-            "Valet error: stack_id '{stack_id}' is not that of the plan, '{}'",
-            current.plan.stack_id
-        )));
-    }
-    Ok(Wish::Add {
+    Ok(PlanChange::Add {
+        stack_id: text(&call.body, "stack_id").unwrap_or_default(),
         resources: dictionary(&call.body, "resources"),
         update: dictionary(&call.body, "resources_update"),
     })
 }
 
 /// The action that the body names.
-fn act(call: &Call) -> Result<Wish, Problem> {
+fn act(call: &Call) -> Result<PlanChange, Problem> {
     schema::check(&call.body, &ACT)?;
     let resources = call.body.get("resources");
     if text(&call.body, "action").as_deref() == Some("update") {
         let resources = resources.and_then(Value::as_object).cloned();
         let wrong = || Problem::bad_request("Valet error: resources must be a dictionary.");
-        return Ok(Wish::Replace(resources.ok_or_else(wrong)?));
+        return Ok(PlanChange::Replace(resources.ok_or_else(wrong)?));
     }
     let wrong = || Problem::bad_request("Valet error: resources must be a list of length 1.");
     let server = match resources.and_then(Value::as_array).map(Vec::as_slice) {
@@ -190,32 +114,21 @@ fn act(call: &Call) -> Result<Wish, Problem> {
         _ => return Err(wrong()),
     };
     let excluded = list_of(&call.body, "excluded_hosts").unwrap_or_default();
-    Ok(Wish::Migrate { server, excluded, locations: None, with_mates: true })
+    Ok(PlanChange::Migrate { server, excluded, locations: None, with_mates: true })
 }
 
-/// `DELETE /v1/plans/{plan}`
+/// `DELETE /v1/plans/{plan}`: gives up what the plan holds. Instances keep their allocations.
 pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
     call.no_dry_run()?;
-    let (app, key) = (&call.app, call.key("plan"));
-    for _ in 0..ATTEMPTS_MAX {
-        let plan = settle::meant(app, &key, call.scope()).await?;
-        let stored = app.store.groups().await?;
-        let wanted = Wanted { plan: Some(plan.id), ..Wanted::default() };
-        let placements = app.store.placements(&wanted).await?;
-        match app.store.commit(ledger::end(&plan, &placements, &stored)).await {
-            Ok(()) => return Ok(Reply::no_content()),
-            Err(store::Error::Refused(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(Problem::conflict("Valet error: the plan is changed all the time; try again"))
+    call.planning().delete(call.plan(&call.key("plan"))).await?;
+    Ok(Reply::no_content())
 }
 
-/// The answer with a plan that has just been settled.
-fn planned(settled: &Settled, terms: Terms) -> Reply {
-    let view = views::settled(settled);
+/// The answer with a plan whose hosts have just been chosen.
+fn planned(planned: &Planned, terms: Terms) -> Reply {
+    let view = views::planned(planned);
     let reply = if terms.dry_run { Reply::json(&view) } else { Reply::created(&view) };
-    reply.quality(views::quality(settled))
+    reply.quality(views::quality(planned))
 }
 
 /// How long planning may take, and whether anything is written.
@@ -223,7 +136,7 @@ pub(super) fn terms(call: &Call) -> Result<Terms, Problem> {
     let PlannerSettings { timeout, timeout_max, .. } = call.app.options.planner;
     let asked = text(&call.body, "timeout").and_then(|text| duration(&text));
     let budget = asked.unwrap_or(timeout).min(timeout_max);
-    Ok(Terms { budget, dry_run: call.is_dry_run()?, asker: Asker::of(&call.caller) })
+    Ok(Terms { budget, dry_run: call.is_dry_run()?, asker: call.asker() })
 }
 
 /// A time as clients write it: `60 sec`, `60`, `60s`, `1 min`.

@@ -5,13 +5,17 @@
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
+use super::views;
 use crate::http::admission::Crowded;
 use crate::http::identity::Stranger;
 use crate::http::intake::Unfit;
 use crate::http::status;
 use crate::keystone::Unavailable;
 use crate::model::Bug;
+use crate::planner::rejection::Rejection;
+use crate::planning::{Failure, Work};
 use crate::store;
 
 /// How long a client should wait before it tries again, in seconds.
@@ -95,11 +99,6 @@ impl Problem {
     /// 503: Keystone does not say.
     fn without_keystone(cause: String) -> Self {
         Self::unavailable(cause).explained("The Keystone service is temporarily unavailable.")
-    }
-
-    /// Whether there is no such thing.
-    pub(super) fn is_not_found(&self) -> bool {
-        self.status == StatusCode::NOT_FOUND
     }
 
     /// The same with another explanation.
@@ -227,6 +226,69 @@ impl From<Unfit> for Problem {
             Unfit::LostBody(why) => Self::bad_request(why),
         }
     }
+}
+
+impl From<Failure> for Problem {
+    /// What a client is told of a plan that was not made.
+    fn from(failure: Failure) -> Self {
+        let overtaken = "Ostro error: other requests were faster every time the plan was booked";
+        match failure {
+            Failure::Rejected(why) => rejected(&why),
+            Failure::PlanNotFound | Failure::ResourceNotFound(_) => {
+                Self::not_found(failure.to_string())
+            }
+            Failure::AmbiguousPlan { stack, plans } => Self::conflict(format!(
+                "Valet error: Several projects have a plan for stack '{stack}'; name one by its own \
+                 id: {}",
+                listed(&plans)
+            )),
+            Failure::AmbiguousPlacement { id, placements } => Self::conflict(format!(
+                "Valet error: Several projects have a placement '{id}'; name one by its own id: {}",
+                listed(&placements)
+            )),
+            Failure::NoPlaces(why) => {
+                let detail = why.demands.iter().map(views::demand).collect();
+                Self::conflict(format!("Ostro error: {}", why.sentence)).detail(detail)
+            }
+            Failure::OutOfTime => Self::unavailable(failure.to_string()).explained(
+                "Ostro error: no places were found within the time there was, and it is not known \
+                 whether there are any; allow more with `timeout`",
+            ),
+            Failure::NoTurn(work, why) => {
+                let what = match work {
+                    Work::Reading => "request",
+                    Work::Solving => "plan",
+                };
+                let explanation =
+                    format!("Ostro error: the {what} did not come to its turn: {why}; try again");
+                Self::unavailable(why).explained(explanation)
+            }
+            Failure::Overtaken(why) => Self::conflict(format!("{overtaken} ({why}); try again")),
+            Failure::Unsettled(_) => Self::conflict(format!("Valet error: {failure}; try again")),
+            Failure::Refused(why) => Self::conflict(format!("Valet error: {why}")),
+            Failure::Store(error) => error.into(),
+            Failure::Panicked(..) => Self::internal(failure.to_string()),
+            Failure::Bug(bug) => bug.into(),
+        }
+    }
+}
+
+fn rejected(why: &Rejection) -> Problem {
+    match why {
+        Rejection::Invalid(_) => Problem::bad_request(format!("Valet error: {why}")),
+        Rejection::GroupNotFound(_)
+        | Rejection::NoSuchGroup { .. }
+        | Rejection::NotAMember { .. } => Problem::conflict(format!("Valet error: {why}")),
+        Rejection::OtherServers { plan, .. } => {
+            Problem::conflict(format!("Valet error: {why}; change it with PUT /v1/plans/{plan}"))
+        }
+        Rejection::PlacementNotFound => Problem::not_found(why.to_string()),
+        Rejection::Unreadable(_) | Rejection::Bug(_) => Problem::internal(why.to_string()),
+    }
+}
+
+fn listed(ids: &[Uuid]) -> String {
+    ids.iter().map(Uuid::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl From<Bug> for Problem {

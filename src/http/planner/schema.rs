@@ -3,16 +3,12 @@
 //! A body is an object with known keys and nothing else. The sentences have the form that the first
 //! implementation's validation gave them.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::problem::Problem;
 use crate::http::python::{repr, text_repr};
+pub(super) use crate::planner::json::{NAME_MAX, Object, text_fault};
 
-/// A body.
-pub(super) type Object = Map<String, Value>;
-
-/// The longest name or id, in characters.
-pub(super) const NAME_MAX: usize = 255;
 /// The longest description, in characters.
 pub(super) const DESCRIPTION_MAX: usize = 65_535;
 /// How much of a value an explanation repeats, in characters.
@@ -139,20 +135,6 @@ impl Check {
             "-> {key} -> {shown} did not pass validation against callable: {check} ({reason})"
         ))
     }
-}
-
-/// What keeps a value from being a text of at most so many characters.
-pub(super) fn text_fault(value: &Value, most: usize) -> Option<String> {
-    read_text(value, most).err()
-}
-
-/// A text of at most so many characters, or what keeps the value from being one.
-pub(super) fn read_text(value: &Value, most: usize) -> Result<&str, String> {
-    let text = value.as_str().ok_or("not of type string")?;
-    if text.chars().nth(most).is_some() {
-        return Err(format!("longer than {most} characters"));
-    }
-    Ok(text)
 }
 
 /// A value as an explanation shows it.

@@ -2,14 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::settle::Settled;
 use crate::planner::Demand;
+use crate::planner::draft::CurrentPlan;
+use crate::planner::plan::{Placement, Plan};
+use crate::planning::{Planned, Recommendation};
 use crate::solver::Cost;
-use crate::store::planner::plans::{PlacementRow, PlanRow};
 
 /// A plan: names and hosts by the ids of the orchestrator.
-pub(super) fn plan<'p>(
-    plan: &PlanRow,
+fn plan<'p>(
+    plan: &Plan,
     placements: impl Iterator<Item = (&'p str, &'p str, Option<&'p str>)>,
 ) -> Value {
     let placements: Map<String, Value> = placements
@@ -23,16 +24,47 @@ pub(super) fn plan<'p>(
     })
 }
 
-/// A plan that has just been settled.
-pub(super) fn settled(it: &Settled) -> Value {
-    let slots = it.draft.slots.iter().zip(&it.hosts);
-    let placements = slots
-        .map(|(slot, host)| (slot.entry.id.as_str(), slot.entry.name.as_str(), host.as_deref()));
-    plan(&it.draft.plan, placements)
+/// A stored plan.
+pub(super) fn current(it: &CurrentPlan) -> Value {
+    let hosts: Vec<Option<String>> = it.placements.iter().map(|row| it.location(row)).collect();
+    let placements = it
+        .placements
+        .iter()
+        .zip(&hosts)
+        .map(|(row, host)| (row.orchestration_id.as_str(), row.name.as_str(), host.as_deref()));
+    plan(&it.plan, placements)
+}
+
+/// A plan whose hosts have just been chosen.
+pub(super) fn planned(it: &Planned) -> Value {
+    let servers = it.draft.servers.iter().zip(&it.hosts).map(|(server, host)| {
+        (server.entry.id.as_str(), server.entry.name.as_str(), host.as_deref())
+    });
+    plan(&it.draft.plan, servers)
+}
+
+/// Where a server may move; `id` is what the caller named.
+pub(super) fn recommendation(it: &Recommendation, id: &str) -> Value {
+    let mut view = match &it.placement {
+        Some(row) => placement(row, it.host.as_deref()),
+        None => json!({
+            "id": null,
+            "plan_id": null,
+            "name": null,
+            "orchestration_id": null,
+            "resource_id": id,
+            "location": it.host,
+            "reserved": null,
+        }),
+    };
+    if let Some(view) = view.as_object_mut() {
+        view.insert("current_location".to_owned(), json!(it.present));
+    }
+    view
 }
 
 /// A placement.
-pub(super) fn placement(row: &PlacementRow, location: Option<&str>) -> Value {
+pub(super) fn placement(row: &Placement, location: Option<&str>) -> Value {
     let mut view = json!({
         "id": row.id,
         "plan_id": row.plan,
@@ -62,7 +94,7 @@ pub(super) fn demand(demand: &Demand) -> Value {
 }
 
 /// How good a plan is: a JSON object in one line.
-pub(super) fn quality(it: &Settled) -> Option<String> {
+pub(super) fn quality(it: &Planned) -> Option<String> {
     let answer = it.answer.as_ref()?;
     let cost = |cost: &Cost| {
         json!({

@@ -10,12 +10,11 @@ use uuid::Uuid;
 
 use super::arrivals::exclusivity;
 use super::caps::{Caps, Growth};
-use super::plans::PlanRow;
 use super::projects::{Claimants, own};
 use super::units;
 use crate::model::claim::{Books, Claim, Request, judge};
-use crate::model::{ProviderId, Refusal};
-use crate::planner::stack::KeptHost;
+use crate::model::{Expected, ProviderId, Refusal};
+use crate::planner::booking::{BookingPlan, Hold, PlacementWrite, PlanWrite};
 use crate::store::allocations::ConsumerClaim;
 use crate::store::change::{Change, Tx};
 use crate::store::claims::{self, Locked, Moves, Needs};
@@ -26,83 +25,14 @@ use crate::store::owners::{Newcomers, Owners};
 /// The consumer type of what plans hold.
 pub const CONSUMER_TYPE: &str = "VALET_PLAN";
 
-/// A change to a plan and to what it holds. Refusals: `PlanExists`, `PlanChanged`, `UnitTaken`,
-/// `ResourceTaken`, `CapReached`, and those of
-/// [`replace_allocations`](crate::store::Store::replace_allocations).
+/// Writes a [`BookingPlan`]. Refusals: `PlanExists`, `PlanChanged`, `UnitTaken`, `ResourceTaken`,
+/// `CapReached`, and those of [`replace_allocations`](crate::store::Store::replace_allocations).
 #[derive(Clone, Debug)]
 pub struct Booking {
-    /// What becomes of the plan itself.
-    pub plan: PlanChange,
-    /// The stored groups it has to do with, each with the generation at which places were chosen.
-    pub groups: Vec<(Uuid, i64)>,
-    /// Placements that begin or change.
-    pub placements: Vec<PlacementChange>,
-    /// Placements that go.
-    pub removed: Vec<Uuid>,
-    /// What is held for placements, by their ids.
-    pub claims: Vec<ConsumerClaim>,
-    /// Units that groups are to have to themselves.
-    pub units: Vec<KeptHost>,
-    /// Every provider of the hosts in those units.
-    pub unit_providers: Vec<Uuid>,
-    /// The most that the project may have then; `None`: however much it is.
+    /// What to write.
+    pub plan: BookingPlan,
+    /// The most that the project may store; `None`: no bound.
     pub caps: Option<Caps>,
-}
-
-/// What becomes of a plan.
-#[derive(Clone, Debug)]
-pub enum PlanChange {
-    /// It begins.
-    Create(PlanRow),
-    /// It is this from now on; its generation is the one that was seen.
-    Update(PlanRow),
-    /// It ends. The generation is the one that was seen.
-    Delete(Uuid, i64),
-}
-
-impl PlanChange {
-    /// Whose the plan is, if it stays.
-    fn project(&self) -> Option<&str> {
-        match self {
-            Self::Create(plan) | Self::Update(plan) => Some(&plan.project),
-            Self::Delete(..) => None,
-        }
-    }
-}
-
-/// A placement as it is to be.
-#[derive(Clone, Debug)]
-pub struct PlacementChange {
-    /// Its id.
-    pub id: Uuid,
-    /// Who held its capacity and who was to take it over, as it was seen; `None`: it begins.
-    pub seen: Option<(Uuid, Option<Uuid>)>,
-    /// Whether the plan was seen to hold something for it.
-    pub held: bool,
-    /// See [`PlacementRow`](super::plans::PlacementRow), as for all that follows.
-    pub position: i32,
-    /// As it was written.
-    pub orchestration_id: String,
-    /// As it is compared.
-    pub orchestration_key: String,
-    /// The name of the server.
-    pub name: String,
-    /// As it was written.
-    pub resource_id: Option<String>,
-    /// As it is compared.
-    pub resource_key: Option<String>,
-    /// Whether it is reserved.
-    pub reserved: Option<bool>,
-    /// Who holds its capacity.
-    pub consumer: Uuid,
-    /// Who takes it over. If that consumer is on the host of the hold already, it does at once.
-    pub ticket: Option<Uuid>,
-    /// A JSON object as text.
-    pub metadata: String,
-    /// Whether it is no part of the plan any more.
-    pub leaving: bool,
-    /// Stored groups that the server is in.
-    pub groups: Vec<Uuid>,
 }
 
 impl Change for Booking {
@@ -113,17 +43,17 @@ impl Change for Booking {
         let (plan, bytes_grow) = self.settle_plan(tx).await?;
         self.pass_groups(tx).await?;
         let locked = self.hold(tx, plan).await?;
-        if let PlanChange::Delete(id, _) = &self.plan {
+        if let PlanWrite::Delete(id, _) = &self.plan.plan {
             sqlx::query!("delete from plans where id = $1", id).execute(&mut *tx.conn).await?;
         }
-        units::take(tx, &self.units).await?;
-        let groups: Vec<Uuid> = self.groups.iter().map(|(group, _)| *group).collect();
+        units::take(tx, &self.plan.units).await?;
+        let groups: Vec<Uuid> = self.plan.groups.iter().map(|(group, _)| *group).collect();
         units::release(tx, &groups, &locked).await?;
-        let (Some(caps), Some(project)) = (&self.caps, self.plan.project()) else { return Ok(()) };
-        let begin = self.placements.iter().filter(|it| it.seen.is_none()).count();
+        let (Some(caps), Some(project)) = (&self.caps, self.project()) else { return Ok(()) };
+        let begin = self.plan.placements.iter().filter(|it| it.seen.is_none()).count();
         let growth = Growth {
-            plans: matches!(self.plan, PlanChange::Create(_)),
-            placements: begin > self.removed.len(),
+            plans: matches!(self.plan.plan, PlanWrite::Create(_)),
+            placements: begin > self.plan.removed.len(),
             bytes: bytes_grow,
         };
         caps.check(tx, project, growth).await
@@ -131,10 +61,18 @@ impl Change for Booking {
 }
 
 impl Booking {
+    /// The project of the plan, unless the plan is deleted.
+    fn project(&self) -> Option<&str> {
+        match &self.plan.plan {
+            PlanWrite::Create(plan) | PlanWrite::Update(plan) => Some(&plan.project),
+            PlanWrite::Delete(..) => None,
+        }
+    }
+
     /// Writes the plan's row, and locks it; its id, and whether its document is longer than before.
     async fn settle_plan(&self, tx: &mut Tx<'_>) -> Result<(Uuid, bool)> {
-        match &self.plan {
-            PlanChange::Create(plan) => {
+        match &self.plan.plan {
+            PlanWrite::Create(plan) => {
                 sqlx::query!(
                     "insert into plans (id, name, stack_id, stack_key, project, user_id, document)
                      values ($1, $2, $3, $4, $5, $6, $7)",
@@ -154,7 +92,7 @@ impl Booking {
                 })?;
                 Ok((plan.id, true))
             }
-            PlanChange::Update(plan) => {
+            PlanWrite::Update(plan) => {
                 let grows = sqlx::query_scalar!(
                     r#"update plans p set name = $3, document = $4, generation = p.generation + 1,
                               changed_at = now()
@@ -171,7 +109,7 @@ impl Booking {
                 .await?;
                 Ok((plan.id, grows.ok_or(Refusal::PlanChanged)?))
             }
-            PlanChange::Delete(id, generation) => {
+            PlanWrite::Delete(id, generation) => {
                 let locked = sqlx::query_scalar!(
                     "select id from plans where id = $1 and generation = $2 for update",
                     id,
@@ -186,9 +124,9 @@ impl Booking {
 
     /// Plans that share a group take turns, and each looks where the others are.
     async fn pass_groups(&self, tx: &mut Tx<'_>) -> Result<()> {
-        let (ids, seen): (Vec<Uuid>, Vec<i64>) = self.groups.iter().copied().unzip();
+        let (ids, seen): (Vec<Uuid>, Vec<i64>) = self.plan.groups.iter().copied().unzip();
         // Those that placements only stay in are locked by their foreign keys, too.
-        let named = self.placements.iter().flat_map(|it| &it.groups).chain(&ids).copied();
+        let named = self.plan.placements.iter().flat_map(|it| &it.groups).chain(&ids).copied();
         let named: Vec<Uuid> = named.collect::<BTreeSet<_>>().into_iter().collect();
         if named.is_empty() {
             return Ok(());
@@ -219,13 +157,14 @@ impl Booking {
     /// locked first, as by every claim.
     async fn hold(&self, tx: &mut Tx<'_>, plan: Uuid) -> Result<Locked> {
         let (mut owners, mut newcomers) = (Owners::default(), Newcomers::default());
-        owners.look_up(tx.conn, self.claims.iter()).await?;
-        let mut claims = owners.resolve(&self.claims, &mut newcomers)?;
+        let wanted: Vec<ConsumerClaim> = self.plan.holds.iter().map(claim).collect();
+        owners.look_up(tx.conn, wanted.iter()).await?;
+        let mut claims = owners.resolve(&wanted, &mut newcomers)?;
         let (begin, change): (Vec<_>, Vec<_>) =
-            self.placements.iter().cloned().partition(|it| it.seen.is_none());
+            self.plan.placements.iter().cloned().partition(|it| it.seen.is_none());
         let mut change: Vec<_> = awaited(&begin).chain(change).collect();
         let mut locked = self.lock(tx, &claims, &change).await?;
-        insert(tx, (plan, self.plan.project()), &begin).await?;
+        insert(tx, (plan, self.project()), &begin).await?;
         if locked.concern.kept {
             let claimants = Claimants::of(&claims, &newcomers);
             locked.books.exclusivity = exclusivity(tx, &locked.books, &claimants).await?;
@@ -235,11 +174,11 @@ impl Booking {
         }
         let hosts = hosts(tx, &locked.books, &change).await?;
         let instances = change.iter().filter_map(|it| it.ticket).collect();
-        let own = own(tx, &locked.books, self.plan.project(), instances).await?;
+        let own = own(tx, &locked.books, self.project(), instances).await?;
         let by_consumer: HashMap<Uuid, &Claim> =
             claims.iter().map(|claim| (claim.consumer, claim)).collect();
         let mut taken_over = Vec::new();
-        let is_own = |it: &&mut PlacementChange| it.ticket.is_some_and(|it| own.contains(&it));
+        let is_own = |it: &&mut PlacementWrite| it.ticket.is_some_and(|it| own.contains(&it));
         for placement in change.iter_mut().filter(is_own) {
             let claim = by_consumer.get(&placement.id).copied();
             if let Some(instance) = arrived(&locked.books, &hosts, claim, placement) {
@@ -257,8 +196,8 @@ impl Booking {
         let moved = before.since(&locked.books);
         claims::write(tx, &locked, &moved).await?;
         self.lock_placements(tx).await?;
-        update(tx, self.plan.project(), &change).await?;
-        sqlx::query!("delete from placements where id = any($1)", &self.removed)
+        update(tx, self.project(), &change).await?;
+        sqlx::query!("delete from placements where id = any($1)", &self.plan.removed)
             .execute(&mut *tx.conn)
             .await?;
         Ok(locked)
@@ -269,13 +208,13 @@ impl Booking {
         &self,
         tx: &mut Tx<'_>,
         claims: &[Claim],
-        change: &[PlacementChange],
+        change: &[PlacementWrite],
     ) -> Result<Locked> {
         let owner = claims.first().map(|claim| claim.owner);
         let mut needs = Needs::default();
         needs.add_claims(claims);
-        needs.providers.extend(&self.unit_providers);
-        needs.groups.extend(self.groups.iter().map(|(group, _)| *group));
+        needs.providers.extend(&self.plan.unit_providers);
+        needs.groups.extend(self.plan.groups.iter().map(|(group, _)| *group));
         for ticket in change.iter().filter(|it| it.ticket.is_some()) {
             needs.consumers.insert(ticket.id);
             needs.consumers.extend(ticket.ticket);
@@ -285,18 +224,18 @@ impl Booking {
             }
         }
         let locked = claims::lock(tx, &needs).await?;
-        let keys = self.placements.iter().filter_map(|it| it.resource_key.as_deref());
+        let keys = self.plan.placements.iter().filter_map(|it| it.resource_key.as_deref());
         locks::claim_keys(tx.conn, &keys.collect::<Vec<_>>()).await?;
         Ok(locked)
     }
 
     /// Locks the placements that change or go, in the order in which arriving instances lock them.
     async fn lock_placements(&self, tx: &mut Tx<'_>) -> Result<()> {
-        let change = self.placements.iter().filter(|it| it.seen.is_some()).map(|it| it.id);
-        let ids: Vec<Uuid> = change.chain(self.removed.iter().copied()).collect();
-        let plan = match &self.plan {
-            PlanChange::Delete(id, _) => Some(*id),
-            PlanChange::Create(_) | PlanChange::Update(_) => None,
+        let change = self.plan.placements.iter().filter(|it| it.seen.is_some()).map(|it| it.id);
+        let ids: Vec<Uuid> = change.chain(self.plan.removed.iter().copied()).collect();
+        let plan = match &self.plan.plan {
+            PlanWrite::Delete(id, _) => Some(*id),
+            PlanWrite::Create(_) | PlanWrite::Update(_) => None,
         };
         if ids.is_empty() && plan.is_none() {
             return Ok(());
@@ -312,16 +251,28 @@ impl Booking {
     }
 }
 
+/// A hold as the claim of a consumer that nobody else knows.
+fn claim(hold: &Hold) -> ConsumerClaim {
+    ConsumerClaim {
+        consumer: hold.placement,
+        expected: Expected::Any,
+        project: hold.project.clone(),
+        user: hold.user.clone(),
+        consumer_type: Some(CONSUMER_TYPE.to_owned()),
+        wants: hold.amounts.clone(),
+    }
+}
+
 /// Placements that begin and that somebody is to take over: they change once more when that is known
 /// to be still to come.
-fn awaited(begin: &[PlacementChange]) -> impl Iterator<Item = PlacementChange> {
+fn awaited(begin: &[PlacementWrite]) -> impl Iterator<Item = PlacementWrite> {
     let awaited = begin.iter().filter(|it| it.ticket.is_some());
-    awaited.map(|it| PlacementChange { seen: Some((it.consumer, None)), ..it.clone() })
+    awaited.map(|it| PlacementWrite { seen: Some((it.consumer, None)), ..it.clone() })
 }
 
 /// Whether what was held for a placement has been taken away. It would come back without the unit
 /// that its group may have had to itself.
-fn has_gone(books: &Books, placement: &PlacementChange) -> bool {
+fn has_gone(books: &Books, placement: &PlacementWrite) -> bool {
     let account = books.consumers.get(&placement.id);
     placement.held && account.is_some_and(|account| account.before.is_none())
 }
@@ -332,7 +283,7 @@ fn arrived(
     books: &Books,
     hosts: &HashMap<ProviderId, ProviderId>,
     claim: Option<&Claim>,
-    placement: &PlacementChange,
+    placement: &PlacementWrite,
 ) -> Option<Uuid> {
     let instance = placement.ticket?;
     let is_on = |consumer: Uuid| -> BTreeSet<ProviderId> {
@@ -354,7 +305,7 @@ fn arrived(
 async fn hosts(
     tx: &mut Tx<'_>,
     books: &Books,
-    change: &[PlacementChange],
+    change: &[PlacementWrite],
 ) -> Result<HashMap<ProviderId, ProviderId>> {
     if change.iter().all(|placement| placement.ticket.is_none()) {
         return Ok(HashMap::new());
@@ -379,7 +330,7 @@ fn expect_one(rows: u64) -> Result<()> {
 async fn insert(
     tx: &mut Tx<'_>,
     (plan, project): (Uuid, Option<&str>),
-    placements: &[PlacementChange],
+    placements: &[PlacementWrite],
 ) -> Result<()> {
     for it in placements {
         sqlx::query!(
@@ -412,7 +363,7 @@ async fn insert(
 async fn update(
     tx: &mut Tx<'_>,
     project: Option<&str>,
-    placements: &[PlacementChange],
+    placements: &[PlacementWrite],
 ) -> Result<()> {
     for it in placements {
         let Some((consumer, ticket)) = it.seen else { continue };
@@ -452,7 +403,7 @@ async fn update(
 async fn refuse_holders(
     tx: &mut Tx<'_>,
     project: Option<&str>,
-    placement: &PlacementChange,
+    placement: &PlacementWrite,
 ) -> Result<()> {
     let Some(ticket) = placement.ticket else { return Ok(()) };
     let holds = sqlx::query_scalar!(
@@ -473,7 +424,7 @@ async fn refuse_holders(
 }
 
 /// What the violation of a unique key means: only placements with a resource id meet others.
-fn resource_taken(error: sqlx::Error, placement: &PlacementChange) -> Error {
+fn resource_taken(error: sqlx::Error, placement: &PlacementWrite) -> Error {
     let Some(id) = &placement.resource_id else { return error.into() };
     let keys = ["ticket", "consumer", "resource_key", "plan_resource"];
     let named = violated(&error).and_then(|name| name.strip_prefix("placements_"));
@@ -481,7 +432,7 @@ fn resource_taken(error: sqlx::Error, placement: &PlacementChange) -> Error {
     if is_taken { Refusal::ResourceTaken(id.clone()).into() } else { error.into() }
 }
 
-async fn join(tx: &mut Tx<'_>, placement: &PlacementChange) -> Result<()> {
+async fn join(tx: &mut Tx<'_>, placement: &PlacementWrite) -> Result<()> {
     sqlx::query!(
         "insert into placement_groups (placement_id, group_id)
          select $1, id from unnest($2::uuid[]) as id",

@@ -1,12 +1,15 @@
 //! Plans and their placements, as they are stored.
 
+use std::collections::HashMap;
+
 use futures_util::FutureExt;
 use uuid::Uuid;
 
 use crate::model::{ClassId, ProviderId};
 use crate::planner::group::level_named;
 use crate::planner::ids::same;
-use crate::planner::stack::KeptHost;
+use crate::planner::plan::{Placement, Plan};
+use crate::planner::stack::{KeptHost, Surroundings};
 use crate::store::{Error, Result, Store};
 
 /// Plans that are named at the most where a key means several.
@@ -21,85 +24,27 @@ pub struct Scope<'p> {
     pub all: bool,
 }
 
+impl<'p> Scope<'p> {
+    /// The project whose plans the caller sees; `None`: those of all projects.
+    pub fn only_project(self) -> Option<&'p str> {
+        if self.all { None } else { Some(self.project) }
+    }
+}
+
 /// The plan that a key means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Meant {
+pub enum PlanLookup {
     /// None that the caller sees.
     Nothing,
     /// This one.
-    Plan(Box<PlanRow>),
+    Plan(Box<Plan>),
     /// One of several, each of another project, none of them of the caller's: some of their ids.
     Several(Vec<Uuid>),
 }
 
-/// A plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanRow {
-    /// Its id.
-    pub id: Uuid,
-    /// A label.
-    pub name: String,
-    /// What the orchestrator calls the stack, as it was written.
-    pub stack_id: String,
-    /// The same as it is compared.
-    pub stack_key: String,
-    /// Whose it is.
-    pub project: String,
-    /// Who made it.
-    pub user: String,
-    /// What was asked for, as text that only those who wrote it understand.
-    pub document: String,
-    /// Moves with every change.
-    pub generation: i64,
-}
-
-/// The place of one server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlacementRow {
-    /// Its id.
-    pub id: Uuid,
-    /// The plan it is of.
-    pub plan: Uuid,
-    /// Whose that is.
-    pub project: String,
-    /// Where it stands in the plan.
-    pub position: i32,
-    /// What the orchestrator calls the server, as it was written.
-    pub orchestration_id: String,
-    /// The same as it is compared.
-    pub orchestration_key: String,
-    /// The name of the server.
-    pub name: String,
-    /// The instance, as it was written.
-    pub resource_id: Option<String>,
-    /// The same as it is compared.
-    pub resource_key: Option<String>,
-    /// `None`: never reserved; `Some(false)`: reserved once, and not any more.
-    pub reserved: Option<bool>,
-    /// Who holds its capacity: by its own id nobody but the plan does.
-    pub consumer: Uuid,
-    /// The consumer that takes the hold over when it arrives.
-    pub ticket: Option<Uuid>,
-    /// A JSON object as text.
-    pub metadata: String,
-    /// Whether it is no part of the plan any more.
-    pub leaving: bool,
-    /// Stored groups that the server is in.
-    pub groups: Vec<Uuid>,
-    /// What its consumer holds; empty if that is gone, or is another project's.
-    pub holds: Vec<(ProviderId, ClassId, i64)>,
-}
-
-impl PlacementRow {
-    /// Whether the plan holds its capacity, and no instance does.
-    pub fn is_hold(&self) -> bool {
-        self.consumer == self.id
-    }
-}
-
 /// Which placements are wanted; what is `None` does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct PlacementFilter {
     /// By id.
     pub id: Option<Uuid>,
     /// By orchestration id, as it is compared.
@@ -112,14 +57,11 @@ pub struct Wanted {
     pub project: Option<String>,
 }
 
-/// What others have done that plans have to respect.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// What the servers of others draw on that are in those groups: group, the providers of one
-    /// server.
-    pub occupied: Vec<(Uuid, Vec<ProviderId>)>,
-    /// Hosts that groups have to themselves.
-    pub kept: Vec<KeptHost>,
+impl PlacementFilter {
+    /// All placements that a caller sees.
+    pub fn of(scope: Scope<'_>) -> Self {
+        Self { project: scope.only_project().map(str::to_owned), ..Self::default() }
+    }
 }
 
 impl Store {
@@ -128,10 +70,10 @@ impl Store {
     ///
     /// # Errors
     /// The database cannot be asked.
-    pub async fn plan(&self, key: &str, scope: Scope<'_>) -> Result<Meant> {
+    pub async fn plan(&self, key: &str, scope: Scope<'_>) -> Result<PlanLookup> {
         let id = Uuid::parse_str(key).ok();
         let plans = self.read(|conn| sqlx::query_as!(
-            PlanRow,
+            Plan,
             r#"select id, name, stack_id, stack_key, project, user_id as "user", document, generation
                from plans where (id = $1 or stack_key = $2) and ($4 or project = $3)
                order by coalesce(id = $1, false) desc, project = $3 desc limit 2"#,
@@ -141,9 +83,9 @@ impl Store {
             scope.all
         ).fetch_all(conn).boxed()).await?;
         let only = plans.len() < 2;
-        let Some(first) = plans.into_iter().next() else { return Ok(Meant::Nothing) };
+        let Some(first) = plans.into_iter().next() else { return Ok(PlanLookup::Nothing) };
         if only || Some(first.id) == id || first.project == scope.project {
-            return Ok(Meant::Plan(Box::new(first)));
+            return Ok(PlanLookup::Plan(Box::new(first)));
         }
         let named = self
             .read(|conn| {
@@ -156,16 +98,16 @@ impl Store {
                 .boxed()
             })
             .await?;
-        Ok(Meant::Several(named))
+        Ok(PlanLookup::Several(named))
     }
 
     /// The plan that a project has for a stack, as its id is compared.
     ///
     /// # Errors
     /// The database cannot be asked.
-    pub async fn plan_of_stack(&self, stack_key: &str, project: &str) -> Result<Option<PlanRow>> {
+    pub async fn plan_of_stack(&self, stack_key: &str, project: &str) -> Result<Option<Plan>> {
         let plan = self.read(|conn| sqlx::query_as!(
-            PlanRow,
+            Plan,
             r#"select id, name, stack_id, stack_key, project, user_id as "user", document, generation
                from plans where stack_key = $1 and project = $2"#,
             stack_key,
@@ -197,7 +139,7 @@ impl Store {
     ///
     /// # Errors
     /// The database cannot be asked.
-    pub async fn placements(&self, wanted: &Wanted) -> Result<Vec<PlacementRow>> {
+    pub async fn placements(&self, wanted: &PlacementFilter) -> Result<Vec<Placement>> {
         let rows = self.read(|conn| sqlx::query!(
             r#"select p.id, p.plan_id, p.project, o.external_id as "owner?", p.position, p.orchestration_id, p.orchestration_key, p.name,
                       p.resource_id, p.resource_key, p.reserved, p.consumer, p.ticket, p.metadata,
@@ -221,10 +163,10 @@ impl Store {
             wanted.plan,
             wanted.project
         ).fetch_all(conn).boxed()).await?;
-        let mut placements: Vec<PlacementRow> = Vec::new();
+        let mut placements: Vec<Placement> = Vec::new();
         for row in rows {
             if placements.last().is_none_or(|last| last.id != row.id) {
-                placements.push(PlacementRow {
+                placements.push(Placement {
                     id: row.id,
                     plan: row.plan_id,
                     project: row.project.clone(),
@@ -253,11 +195,11 @@ impl Store {
         Ok(placements)
     }
 
-    /// What others have done, as far as it concerns these groups. Others are all placements but these.
+    /// What all placements but these have to do with the groups. Racks are not read from names.
     ///
     /// # Errors
     /// The database cannot be asked.
-    pub async fn standing(&self, placements: &[Uuid], groups: &[Uuid]) -> Result<Standing> {
+    pub async fn surroundings(&self, placements: &[Uuid], groups: &[Uuid]) -> Result<Surroundings> {
         let rows = self
             .read(|conn| {
                 sqlx::query!(
@@ -275,9 +217,13 @@ impl Store {
                 .boxed()
             })
             .await?;
-        let server = |providers: Vec<i64>| providers.into_iter().map(ProviderId).collect();
-        let occupied = rows.into_iter().map(|row| (row.group_id, server(row.providers))).collect();
-        Ok(Standing { occupied, kept: self.kept().await? })
+        let mut occupied: HashMap<Uuid, Vec<Vec<ProviderId>>> = HashMap::new();
+        for row in rows {
+            let providers = row.providers.into_iter().map(ProviderId).collect();
+            occupied.entry(row.group_id).or_default().push(providers);
+        }
+        let known = groups.iter().copied().collect();
+        Ok(Surroundings { occupied, known, kept: self.kept().await?, racks_by_names: false })
     }
 
     async fn kept(&self) -> Result<Vec<KeptHost>> {

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
 
-use super::problem::Problem;
-use super::schema::{NAME_MAX, Object, read_text, text_fault};
-use crate::planner::group::{kind_named, level_named};
-use crate::planner::ids::canonical;
+use super::group::{kind_named, level_named};
+use super::ids::canonical;
+use super::json::{NAME_MAX, Object, read_text, text_fault};
+use super::rejection::Rejection;
 use crate::solver::Level;
 use crate::solver::groups::Kind;
 
@@ -26,50 +26,57 @@ const ASSIGNMENTS: [&str; 4] = [
 
 /// What a request asks for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Template {
+pub(crate) struct Template {
     /// In the order of the request.
-    pub(super) servers: Vec<ServerEntry>,
+    pub(crate) servers: Vec<ServerEntry>,
     /// In the order of the request.
-    pub(super) groups: Vec<GroupEntry>,
+    pub(crate) groups: Vec<GroupEntry>,
 }
 
 impl Template {
+    /// The ids of all servers as they are compared, in ascending order.
+    pub(crate) fn sorted_keys(&self) -> Vec<String> {
+        let mut keys: Vec<String> = self.servers.iter().map(|it| it.key.clone()).collect();
+        keys.sort_unstable();
+        keys
+    }
+
     /// The servers by their ids as they are compared.
-    pub(super) fn by_key(&self) -> HashMap<&str, &ServerEntry> {
+    pub(crate) fn by_key(&self) -> HashMap<&str, &ServerEntry> {
         self.servers.iter().map(|server| (server.key.as_str(), server)).collect()
     }
 }
 
 /// A server.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ServerEntry {
+pub(crate) struct ServerEntry {
     /// Its orchestration id, as it was written.
-    pub(super) id: String,
+    pub(crate) id: String,
     /// The same as it is compared.
-    pub(super) key: String,
+    pub(crate) key: String,
     /// Its name; its id if it has none.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// How large it is.
-    pub(super) sizing: Sizing,
+    pub(crate) sizing: Sizing,
     /// Traits it requires.
-    pub(super) required: Vec<String>,
+    pub(crate) required: Vec<String>,
     /// Traits it forbids.
-    pub(super) forbidden: Vec<String>,
+    pub(crate) forbidden: Vec<String>,
     /// The availability zone.
-    pub(super) zone: Option<String>,
+    pub(crate) zone: Option<String>,
     /// Hosts it may be on.
-    pub(super) locations: Option<Vec<String>>,
+    pub(crate) locations: Option<Vec<String>>,
     /// Stored groups, by id or name.
-    pub(super) groups: Vec<String>,
+    pub(crate) groups: Vec<String>,
     /// What is kept with it for searching.
-    pub(super) metadata: Object,
+    pub(crate) metadata: Object,
     /// The instance, if it is there already.
-    pub(super) resource_id: Option<String>,
+    pub(crate) resource_id: Option<String>,
 }
 
 /// How large a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Sizing {
+pub(crate) enum Sizing {
     /// As a flavor, by name or id.
     Flavor(String),
     /// These amounts by resource class.
@@ -78,20 +85,20 @@ pub(super) enum Sizing {
 
 /// A group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct GroupEntry {
+pub(crate) struct GroupEntry {
     /// What it is called in answers.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// What it is.
-    pub(super) which: Which,
+    pub(crate) which: Which,
     /// Servers by position, and groups by position.
-    pub(super) servers: Vec<usize>,
+    pub(crate) servers: Vec<usize>,
     /// Groups inside of it.
-    pub(super) groups: Vec<usize>,
+    pub(crate) groups: Vec<usize>,
 }
 
 /// Which group it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Which {
+pub(crate) enum Which {
     /// Of this request only.
     Here(Kind, Level),
     /// A stored one by its name, which is to be of this kind, and at this level if it has none itself.
@@ -103,8 +110,8 @@ pub(super) enum Which {
 /// Reads the resources of a request.
 ///
 /// # Errors
-/// 400, with the resource that is wrong.
-pub(super) fn read(resources: &Object) -> Result<Template, Problem> {
+/// `Invalid`, with the resource that is wrong.
+pub(crate) fn read(resources: &Object) -> Result<Template, Rejection> {
     if resources.len() > RESOURCES_MAX {
         return Err(invalid(format!("more than {RESOURCES_MAX} resources")));
     }
@@ -131,8 +138,8 @@ pub(super) fn read(resources: &Object) -> Result<Template, Problem> {
     Ok(template)
 }
 
-fn invalid(why: impl std::fmt::Display) -> Problem {
-    Problem::bad_request(format!("Valet error: {why}"))
+fn invalid(why: impl std::fmt::Display) -> Rejection {
+    Rejection::Invalid(why.to_string())
 }
 
 /// What a reference may mean.
@@ -152,7 +159,7 @@ struct Names {
 }
 
 impl Names {
-    fn add(&mut self, entry: &Entry<'_>, target: Target) -> Result<(), Problem> {
+    fn add(&mut self, entry: &Entry<'_>, target: Target) -> Result<(), Rejection> {
         if self.ids.insert(canonical(entry.id), target).is_some() {
             return Err(invalid(format!("resource '{}' is there twice", entry.id)));
         }
@@ -175,7 +182,7 @@ struct Entry<'r> {
 }
 
 impl<'r> Entry<'r> {
-    fn of(id: &'r str, value: &'r Value) -> Result<Self, Problem> {
+    fn of(id: &'r str, value: &'r Value) -> Result<Self, Rejection> {
         if id.is_empty() || id.chars().nth(NAME_MAX).is_some() {
             return Err(invalid(format!(
                 "the id of a resource must have 1 to {NAME_MAX} characters"
@@ -201,7 +208,7 @@ impl<'r> Entry<'r> {
         self.members.get("name").and_then(|name| name.as_str()).filter(|name| !name.is_empty())
     }
 
-    fn properties(&self) -> Result<Map<String, Value>, Problem> {
+    fn properties(&self) -> Result<Map<String, Value>, Rejection> {
         match self.members.get("properties") {
             None | Some(Value::Null) => Ok(Map::new()),
             Some(Value::Object(properties)) => Ok(properties.clone()),
@@ -209,7 +216,7 @@ impl<'r> Entry<'r> {
         }
     }
 
-    fn server(&self) -> Result<ServerEntry, Problem> {
+    fn server(&self) -> Result<ServerEntry, Rejection> {
         let properties = Properties { id: self.id, properties: self.properties()? };
         let metadata = match self.members.get("metadata") {
             None | Some(Value::Null) => Object::new(),
@@ -238,7 +245,7 @@ impl<'r> Entry<'r> {
         })
     }
 
-    fn group(&self, names: &Names) -> Result<GroupEntry, Problem> {
+    fn group(&self, names: &Names) -> Result<GroupEntry, Rejection> {
         let properties = Properties { id: self.id, properties: self.properties()? };
         let which = properties.which()?;
         let name = match &which {
@@ -260,7 +267,7 @@ impl<'r> Entry<'r> {
     }
 }
 
-fn wrong(id: &str, why: &str) -> Problem {
+fn wrong(id: &str, why: &str) -> Rejection {
     invalid(format!("resource '{id}': {why}"))
 }
 
@@ -271,7 +278,7 @@ struct Properties<'r> {
 }
 
 impl Properties<'_> {
-    fn text(&self, key: &str) -> Result<Option<String>, Problem> {
+    fn text(&self, key: &str) -> Result<Option<String>, Rejection> {
         match self.properties.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match read_text(value, NAME_MAX) {
@@ -281,12 +288,12 @@ impl Properties<'_> {
         }
     }
 
-    fn texts(&self, key: &str) -> Result<Vec<String>, Problem> {
+    fn texts(&self, key: &str) -> Result<Vec<String>, Rejection> {
         let list = self.properties.get(key).filter(|value| !value.is_null());
         list.map_or(Ok(Vec::new()), |list| texts(self.id, key, list))
     }
 
-    fn sizing(&self) -> Result<Sizing, Problem> {
+    fn sizing(&self) -> Result<Sizing, Rejection> {
         match self.properties.get("resources") {
             Some(Value::Object(amounts)) if !amounts.is_empty() => {
                 let amount = |(class, amount): (&String, &Value)| {
@@ -302,7 +309,7 @@ impl Properties<'_> {
                     })?;
                     Ok((class.clone(), whole))
                 };
-                let amounts = amounts.iter().map(amount).collect::<Result<_, Problem>>()?;
+                let amounts = amounts.iter().map(amount).collect::<Result<_, Rejection>>()?;
                 return Ok(Sizing::Resources(amounts));
             }
             None | Some(Value::Null) => {}
@@ -319,7 +326,7 @@ impl Properties<'_> {
     }
 
     /// `metadata: {"valet": {"groups": [...]}}`
-    fn stored_groups(&self) -> Result<Vec<String>, Problem> {
+    fn stored_groups(&self) -> Result<Vec<String>, Rejection> {
         let valet = self.properties.get("metadata").and_then(|metadata| metadata.get("valet"));
         let Some(list) = valet.and_then(|valet| valet.get("groups")) else { return Ok(Vec::new()) };
         // Metadata of servers are texts, so lists come as one, too.
@@ -330,7 +337,7 @@ impl Properties<'_> {
         texts(self.id, "metadata: valet: groups", said.as_ref().unwrap_or(list))
     }
 
-    fn which(&self) -> Result<Which, Problem> {
+    fn which(&self) -> Result<Which, Rejection> {
         if let Some(group) = self.text("group")? {
             return Ok(Which::Stored(group));
         }
@@ -366,7 +373,7 @@ impl Properties<'_> {
     }
 }
 
-fn texts(id: &str, key: &str, list: &Value) -> Result<Vec<String>, Problem> {
+fn texts(id: &str, key: &str, list: &Value) -> Result<Vec<String>, Rejection> {
     let list = list.as_array().ok_or_else(|| wrong(id, &format!("{key}: not of type array")))?;
     let text = |value: &Value| match read_text(value, NAME_MAX) {
         Ok(text) => Ok(text.to_owned()),
@@ -376,7 +383,7 @@ fn texts(id: &str, key: &str, list: &Value) -> Result<Vec<String>, Problem> {
 }
 
 /// The resources of a group: ids or names, also as a template refers to them.
-fn references(id: &str, list: &Value) -> Result<Vec<String>, Problem> {
+fn references(id: &str, list: &Value) -> Result<Vec<String>, Rejection> {
     let list = list.as_array().ok_or_else(|| wrong(id, "resources: not of type array"))?;
     let reference = |value: &Value| {
         let inner = value.get("get_resource").unwrap_or(value);
@@ -384,4 +391,58 @@ fn references(id: &str, list: &Value) -> Result<Vec<String>, Problem> {
         read_text(inner, NAME_MAX).map(str::to_owned).map_err(wrong)
     };
     list.iter().map(reference).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Sizing, Template, Which, read};
+    use crate::planner::rejection::Rejection;
+    use crate::solver::Level;
+    use crate::solver::groups::Kind;
+
+    fn template(resources: &Value) -> Result<Template, Rejection> {
+        read(resources.as_object().unwrap())
+    }
+
+    #[test]
+    fn servers_and_groups_are_read_and_all_else_is_ignored() {
+        let found = template(&json!({
+            "a": {"type": "OS::Nova::Server", "name": "web", "properties": {"flavor": "m1"}},
+            "b": {"type": "OS::Nova::Server", "properties": {"resources": {"VCPU": 2}}},
+            "v": {"type": "OS::Cinder::Volume"},
+            "g": {"type": "OS::Valet::GroupAssignment", "properties": {
+                "group_type": "diversity", "level": "rack", "resources": ["web", {"get_resource": "b"}, "v"],
+            }},
+        }))
+        .unwrap();
+        let names: Vec<&str> = found.servers.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["web", "b"]);
+        assert_eq!(found.servers[0].sizing, Sizing::Flavor("m1".to_owned()));
+        assert_eq!(found.servers[1].sizing, Sizing::Resources([("VCPU".to_owned(), 2)].into()));
+        assert_eq!(found.groups[0].which, Which::Here(Kind::Diversity, Level::Rack));
+        assert_eq!(found.groups[0].servers, [0, 1]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let server = |properties: Value| json!({"a": {"type": "OS::Nova::Server", "properties": properties}});
+        let group = |properties: Value| json!({"g": {"type": "OS::Valet::GroupAssignment", "properties": properties}});
+        for (resources, why) in [
+            (server(json!({})), "resource 'a': has neither flavor nor resources"),
+            (
+                server(json!({"resources": {"VCPU": 0}})),
+                "resource 'a': resources: VCPU: not an amount from 1 to 2147483647",
+            ),
+            (group(json!({"group_type": "affinity", "resources": ["x"]})), "invalid resource = x"),
+            (group(json!({"group_type": "near"})), "group_type 'near' is invalid."),
+            (
+                group(json!({"group_type": "exclusivity", "resources": []})),
+                "resource 'g': group_name must be used when group_type is 'exclusivity'.",
+            ),
+        ] {
+            assert_eq!(template(&resources), Err(Rejection::Invalid(why.to_owned())));
+        }
+    }
 }

@@ -7,50 +7,52 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::problem::Problem;
-use super::schema::Object;
+use super::flavor::{Flavor, Size};
+use super::ids::canonical;
+use super::json::Object;
+use super::rejection::Rejection;
 use super::template::{self, ServerEntry, Sizing, Template};
 use crate::model::Bug;
-use crate::planner::flavor::{Flavor, Size};
-use crate::planner::ids::canonical;
 
 /// Bytes of what is stored of a plan at the most: its resources as they were sent, which each update
 /// may add to, and how large its servers are.
-pub(super) const DOCUMENT_MAX: usize = 4 << 20;
+pub(crate) const DOCUMENT_MAX: usize = 4 << 20;
 
 /// What a plan was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-pub(super) struct Document {
+pub(crate) struct Document {
     /// The resources, by the ids of the orchestrator.
-    pub(super) resources: Object,
+    pub(crate) resources: Object,
     /// The size of each server, by its id as it is compared.
     #[serde(with = "sizes")]
-    pub(super) sizes: BTreeMap<String, Size>,
+    pub(crate) sizes: BTreeMap<String, Size>,
     /// Hosts that all servers may be on.
-    pub(super) locations: Option<Vec<String>>,
+    pub(crate) locations: Option<Vec<String>>,
     /// Whether servers are spread over hosts.
-    pub(super) spread: bool,
+    pub(crate) spread: bool,
 }
 
 impl Document {
     /// As it is stored.
-    pub(super) fn text(&self) -> Result<String, Bug> {
+    pub(crate) fn text(&self) -> Result<String, Bug> {
         serde_json::to_string(self).map_err(|error| unwritable(&error))
     }
 
     /// From what is stored.
-    pub(super) fn read(text: &str) -> Result<Self, Problem> {
-        serde_json::from_str(text)
-            .map_err(|error| Problem::internal(format!("a stored plan cannot be read: {error}")))
+    ///
+    /// # Errors
+    /// `Unreadable`.
+    pub(crate) fn read(text: &str) -> Result<Self, Rejection> {
+        serde_json::from_str(text).map_err(|error| Rejection::Unreadable(error.to_string()))
     }
 
     /// The resources, understood.
-    pub(super) fn template(&self) -> Result<Template, Problem> {
+    pub(crate) fn template(&self) -> Result<Template, Rejection> {
         template::read(&self.resources)
     }
 
     /// Adds resources that are not there yet.
-    pub(super) fn put_new(&mut self, resources: &Object) {
+    pub(crate) fn put_new(&mut self, resources: &Object) {
         let known: HashSet<String> = self.resources.keys().map(|id| canonical(id)).collect();
         let new = resources.iter().filter(|(id, _)| !known.contains(&canonical(id)));
         let new: Object = new.map(|(id, it)| (id.clone(), it.clone())).collect();
@@ -58,7 +60,7 @@ impl Document {
     }
 
     /// Adds resources, or puts them in the place of those with the same ids.
-    pub(super) fn put(&mut self, resources: &Object) {
+    pub(crate) fn put(&mut self, resources: &Object) {
         let known = self.resources.keys().map(|id| (canonical(id), id.clone()));
         let mut known: HashMap<String, String> = known.collect();
         for (id, resource) in resources {
@@ -68,7 +70,7 @@ impl Document {
     }
 
     /// Takes a server away, also from the groups it is in.
-    pub(super) fn remove(&mut self, server: &ServerEntry) {
+    pub(crate) fn remove(&mut self, server: &ServerEntry) {
         self.resources.retain(|id, _| canonical(id) != server.key);
         self.sizes.remove(&server.key);
         let is_it = |reference: &Value| {
@@ -88,13 +90,13 @@ impl Document {
     /// large as they were.
     ///
     /// # Errors
-    /// 400: a flavor that does not exist, or more than is kept of one plan.
-    pub(super) fn measure(
+    /// `Invalid`: a flavor that does not exist, or more than is kept of one plan.
+    pub(crate) fn measure(
         &mut self,
         template: &Template,
         before: &Template,
         flavors: &[Flavor],
-    ) -> Result<(), Problem> {
+    ) -> Result<(), Rejection> {
         let flavors = Flavors::of(flavors);
         let before = before.by_key();
         let mut sizes = BTreeMap::new();
@@ -116,8 +118,8 @@ impl Document {
     /// Refuses to keep more of a plan than [`DOCUMENT_MAX`].
     ///
     /// # Errors
-    /// 400.
-    pub(super) fn check_length(&self) -> Result<(), Problem> {
+    /// `Invalid`.
+    pub(crate) fn check_length(&self) -> Result<(), Rejection> {
         let mut length = Length(0);
         serde_json::to_writer(&mut length, self).map_err(|error| unwritable(&error))?;
         check_bytes(length.0)
@@ -142,12 +144,12 @@ impl io::Write for Length {
     }
 }
 
-fn check_bytes(bytes: usize) -> Result<(), Problem> {
+fn check_bytes(bytes: usize) -> Result<(), Rejection> {
     if bytes <= DOCUMENT_MAX {
         return Ok(());
     }
-    Err(Problem::bad_request(format!(
-        "Valet error: the plan is too large: with all of its resources and the sizes of its servers it \
+    Err(Rejection::Invalid(format!(
+        "the plan is too large: with all of its resources and the sizes of its servers it \
          has more than {DOCUMENT_MAX} bytes"
     )))
 }
@@ -159,13 +161,13 @@ fn least_bytes(size: &Size) -> usize {
 }
 
 /// Whether two servers are to be equally large.
-pub(super) fn asks_the_same(one: &ServerEntry, other: &ServerEntry) -> bool {
+pub(crate) fn asks_the_same(one: &ServerEntry, other: &ServerEntry) -> bool {
     (&one.sizing, &one.required, &one.forbidden)
         == (&other.sizing, &other.required, &other.forbidden)
 }
 
 /// Names and ids of the flavors that servers ask for, each once.
-pub(super) fn flavors(template: &Template) -> Vec<String> {
+pub(crate) fn flavors(template: &Template) -> Vec<String> {
     let flavor = |server: &ServerEntry| match &server.sizing {
         Sizing::Flavor(flavor) => Some(flavor.clone()),
         Sizing::Resources(_) => None,
@@ -188,8 +190,8 @@ impl<'f> Flavors<'f> {
         }
     }
 
-    fn size(&self, server: &ServerEntry) -> Result<Size, Problem> {
-        let wrong = |why: String| Problem::bad_request(format!("Valet error: {why}"));
+    fn size(&self, server: &ServerEntry) -> Result<Size, Rejection> {
+        let wrong = Rejection::Invalid;
         let mut size = match &server.sizing {
             Sizing::Resources(needs) => Size { needs: needs.clone(), ..Size::default() },
             Sizing::Flavor(asked) => {
@@ -228,7 +230,7 @@ mod sizes {
         forbidden: Vec<String>,
     }
 
-    pub(super) fn serialize<S: Serializer>(
+    pub(crate) fn serialize<S: Serializer>(
         sizes: &BTreeMap<String, Size>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
@@ -239,7 +241,7 @@ mod sizes {
         sizes.iter().map(written).collect::<BTreeMap<_, _>>().serialize(serializer)
     }
 
-    pub(super) fn deserialize<'d, D: Deserializer<'d>>(
+    pub(crate) fn deserialize<'d, D: Deserializer<'d>>(
         deserializer: D,
     ) -> Result<BTreeMap<String, Size>, D::Error> {
         let written = BTreeMap::<String, Written>::deserialize(deserializer)?;
@@ -248,5 +250,86 @@ mod sizes {
             (key, Size { needs, required, forbidden })
         };
         Ok(written.into_iter().map(size).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{DOCUMENT_MAX, Document};
+    use crate::planner::flavor::Flavor;
+    use crate::planner::json::Object;
+    use crate::planner::rejection::Rejection;
+    use crate::planner::template::Template;
+
+    fn object(value: Value) -> Object {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn server(flavor: &str) -> Value {
+        json!({"type": "OS::Nova::Server", "properties": {"flavor": flavor}})
+    }
+
+    fn flavor(vcpus: i32) -> Flavor {
+        let (id, name) = ("1".to_owned(), "m1".to_owned());
+        Flavor { id, name, vcpus, ram_mb: 1024, ..Flavor::default() }
+    }
+
+    fn measured(mut document: Document, before: &Template, vcpus: i32) -> Document {
+        let template = document.template().unwrap();
+        document.measure(&template, before, &[flavor(vcpus)]).unwrap();
+        document
+    }
+
+    #[test]
+    fn it_is_read_as_it_was_written() {
+        let resources = object(json!({"a": server("m1")}));
+        let document =
+            measured(Document { resources, ..Document::default() }, &Template::default(), 2);
+        assert_eq!(Document::read(&document.text().unwrap()), Ok(document));
+        assert!(matches!(Document::read("{"), Err(Rejection::Unreadable(_))));
+    }
+
+    #[test]
+    fn a_server_keeps_its_size_when_its_flavor_changes() {
+        let resources = object(json!({"a": server("m1")}));
+        let old = measured(Document { resources, ..Document::default() }, &Template::default(), 2);
+        let before = old.template().unwrap();
+        let mut new = old.clone();
+        new.put(&object(json!({"b": server("m1")})));
+        let new = measured(new, &before, 4);
+        assert_eq!((new.sizes["a"].needs["VCPU"], new.sizes["b"].needs["VCPU"]), (2, 4));
+    }
+
+    #[test]
+    fn resources_are_found_by_their_ids_in_any_spelling() {
+        let id = "5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901";
+        let mut document = Document::default();
+        document.put(&object(json!({id: server("m1")})));
+        document.put_new(&object(json!({(id.replace('-', "")): server("m2"), "b": server("m2")})));
+        assert_eq!(document.resources[id], server("m1"));
+        document.put(&object(json!({(id.to_uppercase()): server("m2")})));
+        assert_eq!((document.resources.len(), &document.resources[id]), (2, &server("m2")));
+    }
+
+    #[test]
+    fn a_server_is_removed_from_its_groups_too() {
+        let group = json!({"type": "OS::Valet::GroupAssignment", "properties": {
+            "group_type": "affinity", "resources": ["a", {"get_resource": "a"}, "b"],
+        }});
+        let resources = json!({"a": server("m1"), "b": server("m1"), "g": group});
+        let mut document = Document { resources: object(resources), ..Document::default() };
+        let template = document.template().unwrap();
+        document.remove(&template.servers[0]);
+        assert_eq!(document.resources["g"]["properties"]["resources"], json!(["b"]));
+        assert_eq!(document.template().unwrap().servers.len(), 1);
+    }
+
+    #[test]
+    fn it_is_bounded() {
+        let resources = object(json!({"a": "x".repeat(DOCUMENT_MAX)}));
+        let document = Document { resources, ..Document::default() };
+        assert!(matches!(document.check_length(), Err(Rejection::Invalid(_))));
     }
 }

@@ -6,21 +6,20 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::Current;
-use crate::http::planner::document::Document;
-use crate::http::planner::ledger;
-use crate::http::planner::schema::Object;
-use crate::http::planner::settle::new_plan;
-use crate::http::planner::template::{ServerEntry, Template};
-use crate::http::planner::wishes::Wish;
+use super::CurrentPlan;
+use crate::planner::booking;
+use crate::planner::change::PlanChange;
+use crate::planner::document::Document;
+use crate::planner::json::Object;
+use crate::planner::plan::{Placement, Plan};
+use crate::planner::template::{ServerEntry, Template};
 use crate::planner::topology::Topology;
-use crate::store::planner::plans::PlacementRow;
 use crate::world::World;
 
 /// Entries of resources by their ids.
-type Resources = Vec<(String, Value)>;
+pub(in crate::planner) type Resources = Vec<(String, Value)>;
 
-fn object(resources: Resources) -> Object {
+pub(in crate::planner) fn object(resources: Resources) -> Object {
     resources.into_iter().collect::<Map<_, _>>()
 }
 
@@ -29,7 +28,7 @@ fn volumes(count: usize, from: &str) -> Resources {
     (0..count).map(|nth| (format!("{from}{nth}"), volume.clone())).collect()
 }
 
-fn servers(count: usize) -> Resources {
+pub(in crate::planner) fn servers(count: usize) -> Resources {
     let server = json!({"type": "OS::Nova::Server", "properties": {"resources": {"VCPU": 1}}});
     (0..count).map(|nth| (format!("s{nth}"), server.clone())).collect()
 }
@@ -40,7 +39,7 @@ fn group(id: &str, kind: &str, members: &[String]) -> (String, Value) {
 }
 
 /// Servers that are all in one group.
-fn bound(count: usize, kind: &str) -> Resources {
+pub(in crate::planner) fn bound(count: usize, kind: &str) -> Resources {
     let members: Vec<String> = (0..count).map(|nth| format!("s{nth}")).collect();
     servers(count).into_iter().chain([group("g", kind, &members)]).collect()
 }
@@ -58,9 +57,9 @@ fn hosts(count: usize) -> Vec<String> {
     (0..count).map(|nth| format!("host-{nth}")).collect()
 }
 
-fn row(plan: Uuid, nth: usize, entry: &ServerEntry) -> PlacementRow {
+fn row(plan: Uuid, nth: usize, entry: &ServerEntry) -> Placement {
     let id = Uuid::from_u128(1 + nth as u128);
-    PlacementRow {
+    Placement {
         id,
         plan,
         position: i32::try_from(nth).unwrap(),
@@ -81,37 +80,42 @@ fn row(plan: Uuid, nth: usize, entry: &ServerEntry) -> PlacementRow {
 }
 
 /// A plan of these resources, with a placement for each server.
-fn current(resources: Resources) -> Current {
+pub(in crate::planner) fn current(resources: Resources) -> CurrentPlan {
     let mut document = Document { resources: object(resources), ..Document::default() };
     let template = document.template().unwrap();
     document.measure(&template, &Template::default(), &[]).unwrap();
-    let plan = new_plan("p", "p", ("project", "user"));
+    let plan = Plan::new("p", "p", "project", "user");
     let entries = template.servers.iter().enumerate();
     let placements = entries.map(|(nth, entry)| row(plan.id, nth, entry)).collect();
     let world = Arc::new(World::default());
     let topology = Topology::of(&world, false);
-    let (leaving, stored) = (Vec::new(), Vec::new());
-    Current { plan, document, template, placements, leaving, stored, world, topology }
+    let (leaving, groups) = (Vec::new(), Vec::new());
+    CurrentPlan { plan, document, template, placements, leaving, groups, world, topology }
 }
 
 /// Allocations, and bytes of them, while a draft is made, completed and written down.
-fn effort(current: &Current, wish: &Wish) -> (u64, u64) {
+fn effort(current: &CurrentPlan, change: &PlanChange) -> (u64, u64) {
     let counted = allocation_counter::measure(|| {
-        let document = wish.document(current);
-        let mut draft = wish.draft(current, document, &[]).unwrap();
+        let document = change.document(current).unwrap();
+        let mut draft = change.draft(current, document, &[]).unwrap();
         draft.complete(&current.world, &current.topology).unwrap();
-        drop(ledger::booking(&draft, None, &current.world).unwrap());
+        drop(booking::write_draft(&draft, None, &current.world).unwrap());
     });
     (counted.count_total, counted.bytes_total)
 }
 
 /// A plan of some size, and what is wanted of it.
-fn case(nth: usize, count: usize) -> Option<(&'static str, Current, Wish)> {
-    let replace = |resources| Wish::Replace(object(resources));
+fn case(nth: usize, count: usize) -> Option<(&'static str, CurrentPlan, PlanChange)> {
+    let replace = |resources| PlanChange::Replace(object(resources));
     Some(match nth {
         0 => {
+            let stack_id = "p".to_owned();
             let (resources, update) = (object(volumes(count, "w")), object(volumes(count, "v")));
-            ("an addition", current(volumes(count, "v")), Wish::Add { resources, update })
+            (
+                "an addition",
+                current(volumes(count, "v")),
+                PlanChange::Add { stack_id, resources, update },
+            )
         }
         1 => ("the same servers", current(servers(count)), replace(servers(count))),
         2 => ("other servers", current(servers(count)), replace(volumes(count, "v"))),
@@ -122,21 +126,24 @@ fn case(nth: usize, count: usize) -> Option<(&'static str, Current, Wish)> {
         4 => ("linked servers", current(linked(count)), replace(linked(count))),
         5 => {
             let (server, excluded) = ("s0".to_owned(), hosts(count));
-            let wish = Wish::Migrate { server, excluded, locations: None, with_mates: true };
-            ("a migration", current(linked(count)), wish)
+            let change =
+                PlanChange::Migrate { server, excluded, locations: None, with_mates: true };
+            ("a migration", current(linked(count)), change)
         }
         6 => {
-            let wish = Wish::Repeat { locations: Some(hosts(count)) };
-            ("a repetition", current(servers(count)), wish)
+            let current = current(servers(count));
+            let servers = current.template.sorted_keys();
+            ("a repetition", current, PlanChange::Repeat { servers, locations: Some(hosts(count)) })
         }
         7 => {
-            let wish = Wish::Drop(Uuid::from_u128(1));
-            ("a deletion", current(bound(count, "affinity")), wish)
+            let change = PlanChange::Remove(Uuid::from_u128(1));
+            ("a deletion", current(bound(count, "affinity")), change)
         }
         8 => {
             let (placement, locations) = (Uuid::from_u128(1), Some(hosts(count)));
-            let wish = Wish::Reserve { placement, resource_id: None, locations, replan: true };
-            ("a reservation", current(servers(count)), wish)
+            let change =
+                PlanChange::Reserve { placement, resource_id: None, locations, replan: true };
+            ("a reservation", current(servers(count)), change)
         }
         _ => return None,
     })

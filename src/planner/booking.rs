@@ -1,0 +1,492 @@
+//! What has to be written to store a plan: the plan and its placements, the capacity that is held for
+//! them, and the units that exclusivity groups take. [`write_draft`] makes it of a [`Draft`] and the hosts that
+//! were chosen, [`delete`] of a plan that ends; the store writes it in one transaction.
+
+use std::collections::{BTreeSet, HashSet};
+
+use uuid::Uuid;
+
+use super::draft::{Draft, DraftServer};
+use super::group::StoredGroup;
+use super::ids::canonical;
+use super::plan::{Placement, Plan};
+use super::stack::KeptHost;
+use super::{Answer, Placed, providers_of};
+use crate::model::{Bug, Refusal};
+use crate::world::World;
+
+/// Provider, name of the resource class, amount.
+type Amounts = Vec<(Uuid, String, i64)>;
+
+/// A change to a plan and to what it holds, to be written as a whole or not at all.
+#[derive(Clone, Debug)]
+pub struct BookingPlan {
+    /// What becomes of the plan itself.
+    pub plan: PlanWrite,
+    /// The stored groups concerned, each with the generation at which hosts were chosen.
+    pub groups: Vec<(Uuid, i64)>,
+    /// Placements to create or to write.
+    pub placements: Vec<PlacementWrite>,
+    /// Placements to delete.
+    pub removed: Vec<Uuid>,
+    /// What is to be held for placements.
+    pub holds: Vec<Hold>,
+    /// Units that groups are to have to themselves.
+    pub units: Vec<KeptHost>,
+    /// Every provider of the hosts in those units.
+    pub unit_providers: Vec<Uuid>,
+}
+
+/// What becomes of a plan.
+#[derive(Clone, Debug)]
+pub enum PlanWrite {
+    /// It is created.
+    Create(Plan),
+    /// It is changed; its generation is the one that was read.
+    Update(Plan),
+    /// It is deleted: its id, and the generation that was read.
+    Delete(Uuid, i64),
+}
+
+/// The capacity that a plan holds for one placement, by a consumer with the id of the placement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The placement.
+    pub placement: Uuid,
+    /// The project of the plan.
+    pub project: String,
+    /// The user who created the plan.
+    pub user: String,
+    /// Provider, name of the resource class, amount. Empty: nothing is held any more.
+    pub amounts: Vec<(Uuid, String, i64)>,
+}
+
+/// The new state of a placement. See [`Placement`] for the fields that have the same name there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacementWrite {
+    /// Its id.
+    pub id: Uuid,
+    /// The `consumer` and `ticket` that were read; `None`: the placement is new.
+    pub seen: Option<(Uuid, Option<Uuid>)>,
+    /// Whether the plan held capacity for it when it was read.
+    pub held: bool,
+    /// Its position in the plan.
+    pub position: i32,
+    /// The id that the orchestrator gave the server, as it was written.
+    pub orchestration_id: String,
+    /// The same as it is compared.
+    pub orchestration_key: String,
+    /// The name of the server.
+    pub name: String,
+    /// The instance, as it was written.
+    pub resource_id: Option<String>,
+    /// The same as it is compared.
+    pub resource_key: Option<String>,
+    /// Whether it is reserved.
+    pub reserved: Option<bool>,
+    /// The consumer that holds its capacity.
+    pub consumer: Uuid,
+    /// The consumer that is to take the hold over. If that consumer has allocations on the host of the
+    /// hold already, it takes over at once.
+    pub ticket: Option<Uuid>,
+    /// A JSON object as text.
+    pub metadata: String,
+    /// Whether it is no part of the plan any more.
+    pub leaving: bool,
+    /// Stored groups that the server is in.
+    pub groups: Vec<Uuid>,
+}
+
+/// Whether a booking that the store refused may succeed when hosts are chosen again in the present
+/// state. If no hosts were `chosen`, the same capacity would be asked for again.
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other refusal is final")]
+pub(crate) fn may_succeed_again(refusal: &Refusal, chosen: bool) -> bool {
+    match refusal {
+        Refusal::CapacityExceeded { .. }
+        | Refusal::ConstraintsViolated { .. }
+        | Refusal::InvalidInventory { .. } => chosen,
+        Refusal::AllocationProviderNotFound(_)
+        | Refusal::ClassNotFound(_)
+        | Refusal::Exclusive { .. }
+        | Refusal::UnitTaken(_)
+        | Refusal::PlanChanged => true,
+        _ => false,
+    }
+}
+
+/// Why there is no booking.
+#[derive(Debug)]
+pub(crate) enum BookingError {
+    /// The world has changed since the plan was read; what is missing.
+    Stale(String),
+    /// The program is at fault.
+    Bug(Bug),
+}
+
+impl From<Bug> for BookingError {
+    fn from(bug: Bug) -> Self {
+        Self::Bug(bug)
+    }
+}
+
+/// What has to be written to store a draft with the hosts in `answer`, which is `None` if nobody needed a
+/// host. `None`: nothing has to be written.
+///
+/// # Errors
+/// A provider with a hold is not in the world any more, or servers and places differ in number.
+pub(crate) fn write_draft(
+    draft: &Draft,
+    answer: Option<&Answer>,
+    world: &World,
+) -> Result<Option<BookingPlan>, BookingError> {
+    let mut booking = Builder::new(draft, world);
+    let servers = draft.servers.len();
+    if let Some(answer) = answer.filter(|answer| answer.places.len() != servers) {
+        let count = answer.places.len();
+        return Err(Bug::new(format!("{servers} servers have {count} places")).into());
+    }
+    for (nth, server) in draft.servers.iter().enumerate() {
+        let placed = answer.and_then(|answer| answer.places.get(nth)?.as_ref());
+        booking.add_server(nth, server, placed)?;
+    }
+    for row in &draft.removed {
+        booking.groups.extend(&row.groups);
+        booking.removed.push(row.id);
+        if row.is_hold() {
+            booking.hold(row.id, Vec::new());
+        }
+    }
+    for row in &draft.leaving {
+        booking.placements.push(PlacementWrite { leaving: true, ..unchanged(row) });
+    }
+    let units = answer.map(|answer| answer.units.clone()).unwrap_or_default();
+    booking.finish(units)
+}
+
+/// What has to be written to delete a plan. Its holds are given up; instances keep their allocations.
+pub(crate) fn delete(plan: &Plan, placements: &[Placement], stored: &[StoredGroup]) -> BookingPlan {
+    let groups: BTreeSet<Uuid> =
+        placements.iter().flat_map(|row| row.groups.iter().copied()).collect();
+    let groups = stored.iter().filter(|group| groups.contains(&group.id));
+    let holds = placements.iter().filter(|row| row.is_hold());
+    BookingPlan {
+        plan: PlanWrite::Delete(plan.id, plan.generation),
+        groups: groups.map(|group| (group.id, group.generation)).collect(),
+        placements: Vec::new(),
+        removed: Vec::new(),
+        holds: holds.map(|row| hold(plan, row.id, Vec::new())).collect(),
+        units: Vec::new(),
+        unit_providers: Vec::new(),
+    }
+}
+
+fn hold(plan: &Plan, placement: Uuid, amounts: Amounts) -> Hold {
+    Hold { placement, project: plan.project.clone(), user: plan.user.clone(), amounts }
+}
+
+/// A booking in the making.
+struct Builder<'b> {
+    draft: &'b Draft,
+    world: &'b World,
+    /// Stored groups that servers join, leave, or move in: plans of others that use them are planned again.
+    groups: BTreeSet<Uuid>,
+    placements: Vec<PlacementWrite>,
+    removed: Vec<Uuid>,
+    holds: Vec<Hold>,
+    /// The placements of `holds`.
+    held: HashSet<Uuid>,
+}
+
+impl<'b> Builder<'b> {
+    fn new(draft: &'b Draft, world: &'b World) -> Self {
+        Self {
+            draft,
+            world,
+            groups: BTreeSet::new(),
+            placements: Vec::new(),
+            removed: Vec::new(),
+            holds: Vec::new(),
+            held: HashSet::new(),
+        }
+    }
+
+    fn hold(&mut self, placement: Uuid, amounts: Amounts) {
+        self.held.insert(placement);
+        self.holds.push(hold(&self.draft.plan, placement, amounts));
+    }
+
+    /// Adds one server with the host that was chosen for it.
+    fn add_server(
+        &mut self,
+        nth: usize,
+        server: &DraftServer,
+        placed: Option<&Placed>,
+    ) -> Result<(), BookingError> {
+        let groups: Option<Vec<Uuid>> = placed.map(|it| it.groups.iter().copied().collect());
+        let position = i32::try_from(nth)
+            .map_err(|_| Bug::new(format!("server {nth} of a plan has no position")))?;
+        let Some(row) = &server.placement else {
+            let Some(wants) = placed.and_then(|placed| placed.wants.clone()) else { return Ok(()) };
+            let write = begin(server, position, groups.unwrap_or_default());
+            self.groups.extend(&write.groups);
+            self.hold(write.id, wants);
+            self.placements.push(write);
+            return Ok(());
+        };
+        let mut write = unchanged(row);
+        write.position = position;
+        write.leaving = false;
+        write.name.clone_from(&server.entry.name);
+        write.metadata = serde_json::Value::from(server.entry.metadata.clone()).to_string();
+        if let Some(groups) = groups {
+            write.groups = groups;
+        }
+        if server.resource_id.is_some() {
+            write.resource_id.clone_from(&server.resource_id);
+            write.resource_key = server.resource_id.as_deref().map(canonical);
+        }
+        let wants =
+            placed.and_then(|placed| placed.wants.clone()).filter(|wants| !wants.is_empty());
+        let moved = placed.is_some_and(|placed| placed.moved);
+        let resized = self.draft.stack.servers.get(nth).is_some_and(|server| server.resized);
+        let new = match wants {
+            Some(wants)
+                if moved
+                    || resized
+                    || row.holds.is_empty()
+                    || wants != self.present_amounts(row)? =>
+            {
+                Some(wants)
+            }
+            _ => None,
+        };
+        if let Some(wants) = new {
+            self.hold(row.id, wants);
+            write.consumer = row.id;
+            write.ticket = None;
+            if moved && server.clear_reservation {
+                write.reserved = Some(false);
+            }
+            self.groups.extend(row.groups.iter().chain(&write.groups));
+        } else if write.groups != row.groups {
+            self.groups.extend(row.groups.iter().chain(&write.groups));
+        }
+        if server.reserve {
+            self.reserve(row, &mut write)?;
+        }
+        if is_change(row, &write) || self.held.contains(&row.id) {
+            self.placements.push(write);
+        }
+        Ok(())
+    }
+
+    /// Marks a placement as reserved. If the plan holds its capacity, the instance gets a ticket to take the
+    /// hold over.
+    fn reserve(&mut self, row: &Placement, write: &mut PlacementWrite) -> Result<(), BookingError> {
+        write.reserved = Some(true);
+        let instance = write.resource_id.as_deref().and_then(instance);
+        let instance = instance.filter(|instance| write.consumer != *instance);
+        if write.consumer != write.id || instance.is_none() {
+            return Ok(());
+        }
+        write.ticket = instance;
+        if !self.held.contains(&row.id) {
+            // Claims the same once more, so that the hold certainly exists when the ticket is given.
+            let held = self.present_amounts(row)?;
+            self.hold(row.id, held);
+        }
+        Ok(())
+    }
+
+    /// What its consumer holds for a placement at present.
+    fn present_amounts(&self, row: &Placement) -> Result<Amounts, BookingError> {
+        let want = |(provider, class, amount): &(_, _, i64)| {
+            let provider = self.world.provider_by_id(*provider)?.uuid();
+            Some((provider, self.world.class_name(*class)?.to_owned(), *amount))
+        };
+        let gone = || BookingError::Stale(format!("what is held for {} has gone", row.name));
+        row.holds.iter().map(|hold| want(hold).ok_or_else(gone)).collect()
+    }
+
+    fn finish(self, units: Vec<KeptHost>) -> Result<Option<BookingPlan>, BookingError> {
+        let document = self.draft.document.text()?;
+        let plan = Plan { document, ..self.draft.plan.clone() };
+        let same =
+            self.draft.exists && !self.draft.renamed && plan.document == self.draft.plan.document;
+        if same && self.placements.is_empty() && self.removed.is_empty() {
+            return Ok(None);
+        }
+        let generations = self.draft.generations.iter().copied();
+        let groups = generations.filter(|(group, _)| self.groups.contains(group)).collect();
+        let units: Vec<KeptHost> =
+            units.into_iter().filter(|unit| self.groups.contains(&unit.group)).collect();
+        let exists = self.draft.exists;
+        Ok(Some(BookingPlan {
+            plan: if exists { PlanWrite::Update(plan) } else { PlanWrite::Create(plan) },
+            groups,
+            placements: self.placements,
+            removed: self.removed,
+            holds: self.holds,
+            unit_providers: providers_of(self.world, &units),
+            units,
+        }))
+    }
+}
+
+/// The consumer that an instance is, if its id can be one's.
+fn instance(resource_id: &str) -> Option<Uuid> {
+    Uuid::parse_str(&canonical(resource_id)).ok()
+}
+
+/// The placement of a server that is new.
+fn begin(server: &DraftServer, position: i32, groups: Vec<Uuid>) -> PlacementWrite {
+    let id = Uuid::new_v4();
+    PlacementWrite {
+        id,
+        seen: None,
+        held: false,
+        position,
+        orchestration_id: server.entry.id.clone(),
+        orchestration_key: server.entry.key.clone(),
+        name: server.entry.name.clone(),
+        resource_id: server.resource_id.clone(),
+        resource_key: server.resource_id.as_deref().map(canonical),
+        reserved: None,
+        consumer: id,
+        // A request may name the instance of a new server: then it needs no reservation.
+        ticket: server.resource_id.as_deref().and_then(instance),
+        metadata: serde_json::Value::from(server.entry.metadata.clone()).to_string(),
+        leaving: false,
+        groups,
+    }
+}
+
+fn unchanged(row: &Placement) -> PlacementWrite {
+    PlacementWrite {
+        id: row.id,
+        seen: Some((row.consumer, row.ticket)),
+        held: row.is_hold() && !row.holds.is_empty(),
+        position: row.position,
+        orchestration_id: row.orchestration_id.clone(),
+        orchestration_key: row.orchestration_key.clone(),
+        name: row.name.clone(),
+        resource_id: row.resource_id.clone(),
+        resource_key: row.resource_key.clone(),
+        reserved: row.reserved,
+        consumer: row.consumer,
+        ticket: row.ticket,
+        metadata: row.metadata.clone(),
+        leaving: row.leaving,
+        groups: row.groups.clone(),
+    }
+}
+
+fn is_change(row: &Placement, write: &PlacementWrite) -> bool {
+    let now = unchanged(row);
+    let key = |it: &PlacementWrite| {
+        (
+            (it.position, it.name.clone(), it.resource_key.clone(), it.reserved),
+            (it.consumer, it.ticket, it.metadata.clone(), it.groups.clone(), it.leaving),
+        )
+    };
+    key(&now) != key(write)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use uuid::Uuid;
+
+    use super::{PlanWrite, delete, may_succeed_again, write_draft};
+    use crate::model::Refusal;
+    use crate::planner::change::PlanChange;
+    use crate::planner::draft::Draft;
+    use crate::planner::draft::tests::{current, servers};
+    use crate::planner::plan::Plan;
+    use crate::planner::{Answer, Placed};
+    use crate::solver::Cost;
+    use crate::world::World;
+
+    const PROVIDER: Uuid = Uuid::from_u128(3);
+
+    fn answer(count: usize) -> Answer {
+        let server = Placed {
+            host: "h".to_owned(),
+            wants: Some(vec![(PROVIDER, "VCPU".to_owned(), 1)]),
+            moved: true,
+            groups: BTreeSet::new(),
+        };
+        let places = vec![Some(server); count];
+        Answer { places, units: Vec::new(), cost: Cost::default(), bound: Cost::default() }
+    }
+
+    #[test]
+    fn a_new_plan_has_a_placement_and_a_hold_for_each_server() {
+        let stored = current(servers(2));
+        let plan = Plan::new("p", "p", "project", "user");
+        let draft = Draft::new(plan, stored.document, &stored.template, &[]).unwrap();
+        let booking = write_draft(&draft, Some(&answer(2)), &World::default()).unwrap().unwrap();
+        assert!(matches!(booking.plan, PlanWrite::Create(_)));
+        let placements: Vec<Uuid> = booking.placements.iter().map(|it| it.id).collect();
+        let held: Vec<Uuid> = booking.holds.iter().map(|it| it.placement).collect();
+        assert_eq!((placements.len(), &placements), (2, &held));
+        assert!(booking.placements.iter().all(|it| it.seen.is_none() && it.consumer == it.id));
+        assert_eq!(booking.holds[0].amounts, [(PROVIDER, "VCPU".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn an_answer_has_a_place_for_each_server() {
+        let draft = current(servers(2)).draft().unwrap();
+        assert!(write_draft(&draft, Some(&answer(1)), &World::default()).is_err());
+    }
+
+    #[test]
+    fn what_stays_as_it_is_is_not_written() {
+        let mut current = current(servers(2));
+        current.plan.document = current.document.text().unwrap();
+        let draft = current.draft().unwrap();
+        assert!(write_draft(&draft, None, &World::default()).unwrap().is_none());
+        let renamed = Draft { renamed: true, ..draft };
+        let booking = write_draft(&renamed, None, &World::default()).unwrap().unwrap();
+        assert!(matches!(booking.plan, PlanWrite::Update(_)));
+        assert_eq!((booking.placements.len(), booking.holds.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_reservation_gives_the_instance_a_ticket_for_the_hold() {
+        let current = current(servers(2));
+        let (placement, instance) = (current.placements[0].id, Uuid::from_u128(5));
+        let reserve = PlanChange::Reserve {
+            placement,
+            resource_id: Some(instance.to_string()),
+            locations: None,
+            replan: false,
+        };
+        let draft = reserve.draft(&current, None, &[]).unwrap();
+        let booking = write_draft(&draft, Some(&answer(2)), &World::default()).unwrap().unwrap();
+        let written = booking.placements.iter().find(|it| it.id == placement).unwrap();
+        assert_eq!((written.reserved, written.ticket), (Some(true), Some(instance)));
+        assert_eq!(written.seen, Some((placement, None)));
+    }
+
+    #[test]
+    fn a_plan_that_ends_gives_up_its_holds_and_no_instance_of_its_own() {
+        let mut current = current(servers(2));
+        current.placements[1].consumer = Uuid::from_u128(5);
+        let booking = delete(&current.plan, &current.placements, &[]);
+        assert!(matches!(booking.plan, PlanWrite::Delete(..)));
+        let given_up: Vec<Uuid> = booking.holds.iter().map(|it| it.placement).collect();
+        assert_eq!(given_up, [current.placements[0].id]);
+        assert!(booking.holds[0].amounts.is_empty());
+    }
+
+    #[test]
+    fn hosts_are_chosen_again_only_if_there_is_a_choice() {
+        let (provider, class) = (PROVIDER.to_string(), "VCPU".to_owned());
+        let full = Refusal::CapacityExceeded { provider, class };
+        assert!(may_succeed_again(&full, true) && !may_succeed_again(&full, false));
+        assert!(may_succeed_again(&Refusal::PlanChanged, false));
+        assert!(!may_succeed_again(&Refusal::ResourceTaken("i".to_owned()), true));
+    }
+}

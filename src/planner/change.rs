@@ -1,0 +1,366 @@
+//! Changes that requests make to a stored plan. Each turns the [plan as it stands](CurrentPlan) into the
+//! [`Draft`] of what it is to be.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::document::Document;
+use super::draft::{CurrentPlan, DeferredMoves, Draft, DraftServer};
+use super::flavor::Flavor;
+use super::ids::{canonical, same};
+use super::json::Object;
+use super::plan::Plan;
+use super::rejection::Rejection;
+use super::stack::HostNames;
+use crate::model::Bug;
+
+/// A change to a stored plan.
+#[derive(Clone, Debug)]
+pub(crate) enum PlanChange {
+    /// `POST /v1/plans` for a stack that has a plan: nothing changes if all servers are within the
+    /// locations; otherwise all that are not reserved are placed again.
+    Repeat {
+        /// The orchestration ids of all servers, as they are compared, in ascending order. They must be
+        /// those of the plan.
+        servers: Vec<String>,
+        /// Hosts that all servers may be on; `None`: those of the plan.
+        locations: Option<Vec<String>>,
+    },
+    /// `PUT /v1/plans/{plan}` without an action: adds resources.
+    Add {
+        /// The id of the stack, which must be that of the plan.
+        stack_id: String,
+        /// Resources that the client believes to be there; those that are not are added.
+        resources: Object,
+        /// Resources to add or to replace.
+        update: Object,
+    },
+    /// Action `update`: these resources replace all resources of the plan.
+    Replace(Object),
+    /// Action `migrate`: one server moves to another host.
+    Migrate {
+        /// The instance, or its orchestration id.
+        server: String,
+        /// Hosts that it must not move to.
+        excluded: Vec<String>,
+        /// Hosts that it may move to; `None`: any.
+        locations: Option<Vec<String>>,
+        /// Whether the other servers of its affinity groups move with it.
+        with_mates: bool,
+    },
+    /// `POST /v1/placements/{placement}`: reserves a placement.
+    Reserve {
+        /// The placement.
+        placement: Uuid,
+        /// The instance it is reserved for.
+        resource_id: Option<String>,
+        /// Hosts that it may be on; `None`: any.
+        locations: Option<Vec<String>>,
+        /// Whether to choose a host again even if the present one is allowed.
+        replan: bool,
+    },
+    /// `DELETE /v1/placements/{placement}`: removes one server.
+    Remove(Uuid),
+}
+
+impl PlanChange {
+    /// The plan after the change; `document` is [the document after the change](Self::document), and
+    /// `flavors` are those that it names.
+    ///
+    /// # Errors
+    /// Why the change is impossible.
+    pub(crate) fn draft(
+        &self,
+        current: &CurrentPlan,
+        document: Option<Document>,
+        flavors: &[Flavor],
+    ) -> Result<Draft, Rejection> {
+        match self {
+            Self::Repeat { servers, locations } => repeat(current, servers, locations.as_ref()),
+            Self::Add { .. } | Self::Replace(_) => {
+                let missing = || Bug::new("a plan gets other resources, and nobody says which");
+                replace(current, document.ok_or_else(missing)?, flavors)
+            }
+            Self::Migrate { server, excluded, locations, with_mates } => {
+                let mut draft = migrate(current, server, excluded, *with_mates)?;
+                if let (Some(at), Some(list)) = (draft.find(server), locations) {
+                    limit(&mut draft, at, list);
+                }
+                Ok(draft)
+            }
+            Self::Reserve { placement, resource_id, locations, replan } => {
+                let mut draft = current.draft()?;
+                let at = draft.find_placement(*placement).ok_or(Rejection::PlacementNotFound)?;
+                let replaced = replace_instance(&mut draft, at, resource_id.as_deref());
+                let replan = *replan || replaced;
+                reserve(&mut draft, current, at, locations.as_ref(), replan);
+                if let (Some(server), Some(_)) = (draft.servers.get_mut(at), resource_id) {
+                    server.resource_id.clone_from(resource_id);
+                }
+                Ok(draft)
+            }
+            Self::Remove(placement) => remove(current, *placement),
+        }
+    }
+
+    /// The document after the change, if the change is about resources. Its flavors have to be looked up
+    /// before a draft can be made.
+    ///
+    /// # Errors
+    /// `Invalid`: the request is about another stack.
+    pub(crate) fn document(&self, current: &CurrentPlan) -> Result<Option<Document>, Rejection> {
+        let mut document = current.document.clone();
+        match self {
+            Self::Add { stack_id, resources, update } => {
+                if !same(stack_id, &current.plan.stack_id) {
+                    return Err(Rejection::Invalid(format!(
+                        "stack_id '{stack_id}' is not that of the plan, '{}'",
+                        current.plan.stack_id
+                    )));
+                }
+                // Resources that the plan has already are not overwritten by what the client believes.
+                document.put_new(resources);
+                document.put(update);
+            }
+            Self::Replace(resources) => document.resources.clone_from(resources),
+            Self::Repeat { .. } | Self::Migrate { .. } | Self::Reserve { .. } | Self::Remove(_) => {
+                return Ok(None);
+            }
+        }
+        Ok(Some(document))
+    }
+}
+
+fn repeat(
+    current: &CurrentPlan,
+    servers: &[String],
+    locations: Option<&Vec<String>>,
+) -> Result<Draft, Rejection> {
+    if current.template.sorted_keys() != servers {
+        let Plan { stack_key, id, .. } = &current.plan;
+        return Err(Rejection::OtherServers { stack: stack_key.clone(), plan: *id });
+    }
+    let document = match locations {
+        Some(_) => Document { locations: locations.cloned(), ..current.document.clone() },
+        None => current.document.clone(),
+    };
+    document.check_length()?;
+    let mut draft = current.reduced(document, &current.template)?;
+    let Some(locations) = locations else { return Ok(draft) };
+    let locations: HashSet<&String> = locations.iter().collect();
+    let is_within = |server: &DraftServer| {
+        let host = server.placement.as_ref().and_then(|it| current.location(it));
+        host.is_some_and(|host| locations.contains(&host))
+    };
+    if draft.servers.iter().all(is_within) {
+        return Ok(draft);
+    }
+    for (demand, server) in draft.stack.servers.iter_mut().zip(&draft.servers) {
+        demand.fixed = server.is_reserved();
+    }
+    Ok(draft)
+}
+
+/// The plan with other resources. Servers stay where they are, unless their size or zone changes;
+/// unreserved ones move only if there is no solution otherwise.
+fn replace(
+    current: &CurrentPlan,
+    mut document: Document,
+    flavors: &[Flavor],
+) -> Result<Draft, Rejection> {
+    let template = document.template()?;
+    document.measure(&template, &current.template, flavors)?;
+    let draft = current.changed(document, &template)?;
+    Ok(Draft { may_move_unreserved: true, ..draft })
+}
+
+fn migrate(
+    current: &CurrentPlan,
+    server: &str,
+    excluded: &[String],
+    with_mates: bool,
+) -> Result<Draft, Rejection> {
+    let mut draft = current.draft()?;
+    let at = draft.find(server).ok_or_else(|| {
+        Rejection::Invalid(format!("Unknown resource or orchestration id: {server}"))
+    })?;
+    draft.skip_lost(Some(at));
+    let excluded: HostNames = Arc::new(excluded.iter().cloned().collect());
+    draft.let_move(at, &excluded);
+    let home = draft.servers.get(at).and_then(|server| server.placement.as_ref());
+    let home = home.and_then(|placement| current.location(placement));
+    if let (Some(demand), Some(home)) = (draft.stack.servers.get_mut(at), home) {
+        demand.excluded.push(Arc::new(HashSet::from([home])));
+    }
+    if with_mates {
+        draft.deferred = Some(DeferredMoves::AffinityMates { of: at, excluded });
+    }
+    Ok(draft)
+}
+
+/// If the placement belongs to another instance than the one it is to be reserved for, makes the server
+/// one without a place, because the allocations are those of the other instance. Returns whether it did.
+fn replace_instance(draft: &mut Draft, at: usize, resource_id: Option<&str>) -> bool {
+    let placement = draft.servers.get(at).and_then(|server| server.placement.as_ref());
+    let is_other = placement.is_some_and(|it| {
+        !it.is_hold() && resource_id.is_some_and(|id| it.resource_key != Some(canonical(id)))
+    });
+    if let Some(demand) = draft.stack.servers.get_mut(at).filter(|_| is_other) {
+        demand.present = None;
+        demand.fixed = false;
+        demand.resized = true;
+        demand.absent = false;
+    }
+    is_other
+}
+
+fn reserve(
+    draft: &mut Draft,
+    current: &CurrentPlan,
+    at: usize,
+    locations: Option<&Vec<String>>,
+    replan: bool,
+) {
+    draft.skip_lost(Some(at));
+    let Some(server) = draft.servers.get_mut(at) else { return };
+    server.reserve = true;
+    let host = server.placement.as_ref().and_then(|it| current.location(it));
+    let is_allowed = |host: &String| locations.is_none_or(|list| list.contains(host));
+    if !replan && host.as_ref().is_some_and(is_allowed) {
+        return;
+    }
+    for (nth, demand) in draft.stack.servers.iter_mut().enumerate() {
+        let reserved = draft.servers.get(nth).is_some_and(DraftServer::is_reserved);
+        demand.fixed = demand.fixed && (reserved && nth != at);
+    }
+    if let Some(list) = locations {
+        limit(draft, at, list);
+    }
+}
+
+/// Limits a server to these hosts. They replace the locations that the plan was created with: the caller,
+/// Nova, has applied all other filters before.
+fn limit(draft: &mut Draft, at: usize, locations: &[String]) {
+    if let Some(demand) = draft.stack.servers.get_mut(at) {
+        demand.locations = vec![Arc::new(locations.iter().cloned().collect())];
+    }
+}
+
+fn remove(current: &CurrentPlan, placement: Uuid) -> Result<Draft, Rejection> {
+    if let Some(row) = current.leaving.iter().find(|it| it.id == placement) {
+        let mut draft = current.draft()?;
+        draft.skip_lost(None);
+        return Ok(Draft { removed: vec![row.clone()], ..draft });
+    }
+    let row = current.placements.iter().find(|it| it.id == placement);
+    let row = row.ok_or(Rejection::PlacementNotFound)?;
+    let mut document = current.document.clone();
+    let entry = current.template.servers.iter().find(|it| it.key == row.orchestration_key);
+    if let Some(entry) = entry {
+        document.remove(entry);
+    }
+    let template = document.template()?;
+    let mut draft = current.reduced(document, &template)?;
+    draft.skip_lost(None);
+    // Unlike an update of the plan, this deletes a placement even if it is reserved.
+    Ok(Draft { removed: vec![row.clone()], leaving: Vec::new(), ..draft })
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::PlanChange;
+    use crate::planner::draft::tests::{bound, current, object, servers};
+    use crate::planner::draft::{CurrentPlan, Draft};
+    use crate::planner::rejection::Rejection;
+
+    fn draft(change: &PlanChange, current: &CurrentPlan) -> Result<Draft, Rejection> {
+        let document = change.document(current)?;
+        change.draft(current, document, &[])
+    }
+
+    /// A plan of servers that are reserved, and hold nothing yet.
+    fn reserved(count: usize) -> CurrentPlan {
+        let mut current = current(servers(count));
+        for placement in &mut current.placements {
+            placement.reserved = Some(true);
+        }
+        current
+    }
+
+    #[test]
+    fn a_stack_has_one_plan_with_the_same_servers() {
+        let repeat = PlanChange::Repeat { servers: vec!["s0".to_owned()], locations: None };
+        assert!(draft(&repeat, &current(servers(1))).is_ok());
+        let other = draft(&repeat, &current(servers(2)));
+        assert!(matches!(other, Err(Rejection::OtherServers { .. })));
+    }
+
+    #[test]
+    fn an_addition_is_to_the_stack_of_the_plan() {
+        let add = |stack_id: &str| PlanChange::Add {
+            stack_id: stack_id.to_owned(),
+            resources: object(servers(1)),
+            update: object(servers(3)),
+        };
+        assert_eq!(draft(&add("p"), &current(servers(2))).unwrap().servers.len(), 3);
+        let other = draft(&add("q"), &current(servers(2)));
+        let why = "stack_id 'q' is not that of the plan, 'p'";
+        assert_eq!(other.unwrap_err(), Rejection::Invalid(why.to_owned()));
+    }
+
+    #[test]
+    fn a_server_that_leaves_keeps_its_placement_only_if_it_is_reserved() {
+        let replace = PlanChange::Replace(object(servers(1)));
+        let left = draft(&replace, &current(servers(2))).unwrap();
+        assert_eq!((left.removed.len(), left.leaving.len()), (1, 0));
+        let left = draft(&replace, &reserved(2)).unwrap();
+        assert_eq!((left.removed.len(), left.leaving.len()), (0, 1));
+        // A deletion of the placement itself takes it away all the same.
+        let remove = PlanChange::Remove(Uuid::from_u128(1));
+        let left = draft(&remove, &reserved(2)).unwrap();
+        assert_eq!((left.removed.len(), left.leaving.len(), left.servers.len()), (1, 0, 1));
+    }
+
+    #[test]
+    fn a_migration_moves_one_server_or_all_of_its_affinity_group() {
+        let migrate = |with_mates| PlanChange::Migrate {
+            server: "s0".to_owned(),
+            excluded: vec!["h1".to_owned()],
+            locations: None,
+            with_mates,
+        };
+        for (with_mates, expected) in [(false, [true, false]), (true, [true, true])] {
+            let current = current(bound(2, "affinity"));
+            let mut draft = draft(&migrate(with_mates), &current).unwrap();
+            draft.complete(&current.world, &current.topology).unwrap();
+            let moves: Vec<bool> = draft.stack.servers.iter().map(|it| !it.fixed).collect();
+            assert_eq!(moves, expected);
+            let cleared: Vec<bool> = draft.servers.iter().map(|it| it.clear_reservation).collect();
+            assert_eq!(cleared, expected);
+        }
+        let unknown = PlanChange::Migrate {
+            server: "x".to_owned(),
+            excluded: Vec::new(),
+            locations: None,
+            with_mates: true,
+        };
+        let why = "Unknown resource or orchestration id: x";
+        let found = draft(&unknown, &current(servers(1)));
+        assert_eq!(found.unwrap_err(), Rejection::Invalid(why.to_owned()));
+    }
+
+    #[test]
+    fn a_placement_that_is_not_of_the_plan_is_not_found() {
+        let placement = Uuid::from_u128(9);
+        let (resource_id, locations) = (None, None);
+        let reserve = PlanChange::Reserve { placement, resource_id, locations, replan: false };
+        for change in [reserve, PlanChange::Remove(placement)] {
+            let found = draft(&change, &current(servers(1)));
+            assert_eq!(found.unwrap_err(), Rejection::PlacementNotFound);
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! The desired state of a plan before hosts have been chosen: its servers, which of them may move, and
+//! which placements are removed.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::document::{Document, asks_the_same};
+use super::group::StoredGroup;
+use super::ids::canonical;
+use super::plan::{Placement, Plan};
+use super::rejection::Rejection;
+use super::stack::{HostNames, Present, Stack, Surroundings};
+use super::template::{ServerEntry, Template};
+use super::topology::Topology;
+use super::{Answer, Failure, location, places, rebound, resolve};
+use crate::solver::groups::Senseless;
+use crate::world::World;
+
+/// How much longer than the search for hosts the search for an explanation may take.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A stored plan, and the state of the cloud that it was read with.
+#[derive(Debug)]
+pub(crate) struct CurrentPlan {
+    pub(crate) plan: Plan,
+    pub(crate) document: Document,
+    pub(crate) template: Template,
+    /// Placements of servers that are part of the plan.
+    pub(crate) placements: Vec<Placement>,
+    /// Reserved placements whose servers have been removed from the plan.
+    pub(crate) leaving: Vec<Placement>,
+    /// All stored groups.
+    pub(crate) groups: Vec<StoredGroup>,
+    pub(crate) world: Arc<World>,
+    /// The topology of `world`.
+    pub(crate) topology: Topology,
+}
+
+impl CurrentPlan {
+    /// The host that a placement is on.
+    pub(crate) fn location(&self, placement: &Placement) -> Option<String> {
+        location(&self.world, &self.topology, &placement.holds).map(str::to_owned)
+    }
+
+    /// A draft that changes nothing: every server stays where it is.
+    pub(crate) fn draft(&self) -> Result<Draft, Rejection> {
+        let stack = resolve::stack(&self.document, &self.template, &self.groups, None)?;
+        Ok(Draft::of(self, self.document.clone(), &self.template, stack))
+    }
+
+    /// A draft of the plan with a part of its document; `template` is what `document` contains. The
+    /// project need not be allowed to use the groups any more.
+    pub(crate) fn reduced(
+        &self,
+        document: Document,
+        template: &Template,
+    ) -> Result<Draft, Rejection> {
+        let stack = resolve::stack(&document, template, &self.groups, None)?;
+        Ok(Draft::of(self, document, template, stack))
+    }
+
+    /// A draft of the plan with another document. The project must be allowed to use the groups in it.
+    pub(crate) fn changed(
+        &self,
+        document: Document,
+        template: &Template,
+    ) -> Result<Draft, Rejection> {
+        let project = Some(self.plan.project.as_str());
+        let stack = resolve::stack(&document, template, &self.groups, project)?;
+        let before = resolve::stack(&self.document, &self.template, &self.groups, None)?;
+        let draft = Draft::of(self, document, template, stack);
+        let is_bound = !before.groups.is_empty() || !draft.stack.groups.is_empty();
+        let deferred = is_bound.then_some(DeferredMoves::GroupsChanged { before });
+        Ok(Draft { deferred, ..draft })
+    }
+}
+
+/// The desired state of a plan.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub(crate) plan: Plan,
+    /// Whether the plan is stored.
+    pub(crate) exists: bool,
+    /// The generation of each stored group when it was read.
+    pub(crate) generations: Vec<(Uuid, i64)>,
+    pub(crate) document: Document,
+    pub(crate) stack: Stack,
+    /// One for each server of `stack`, in the same order.
+    pub(crate) servers: Vec<DraftServer>,
+    /// Placements to delete, with the capacity held for them.
+    pub(crate) removed: Vec<Placement>,
+    /// Reserved placements whose servers leave the plan. They are kept, because their instances may be
+    /// running.
+    pub(crate) leaving: Vec<Placement>,
+    /// Whether the name of the plan changes.
+    pub(crate) renamed: bool,
+    /// Whether unreserved servers may move if there is no solution otherwise.
+    pub(crate) may_move_unreserved: bool,
+    /// Moves that are still to be worked out.
+    pub(crate) deferred: Option<DeferredMoves>,
+}
+
+/// Servers that may move as well. To know which, all groups have to be expanded, which may cost more than
+/// the size of the request: [`Draft::complete`] does it on the thread of the solver.
+#[derive(Clone, Debug)]
+pub(crate) enum DeferredMoves {
+    /// Servers whose groups have changed.
+    GroupsChanged {
+        /// The stack before the change.
+        before: Stack,
+    },
+    /// Servers in affinity groups with one that moves.
+    AffinityMates {
+        /// The server that moves.
+        of: usize,
+        /// Hosts that none of them may move to.
+        excluded: HostNames,
+    },
+}
+
+/// The desired state of one server.
+#[derive(Clone, Debug)]
+pub(crate) struct DraftServer {
+    pub(crate) entry: ServerEntry,
+    /// Its stored placement, if it has one.
+    pub(crate) placement: Option<Placement>,
+    /// Whether to reserve it.
+    pub(crate) reserve: bool,
+    /// Whether to clear its reservation if it moves.
+    pub(crate) clear_reservation: bool,
+    /// The instance that the request names.
+    pub(crate) resource_id: Option<String>,
+}
+
+impl DraftServer {
+    fn new(entry: ServerEntry, placement: Option<Placement>) -> Self {
+        let resource_id = entry.resource_id.clone();
+        Self { entry, placement, reserve: false, clear_reservation: false, resource_id }
+    }
+
+    /// Whether its placement is reserved.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.placement.as_ref().is_some_and(|it| it.reserved == Some(true))
+    }
+}
+
+impl Draft {
+    /// A plan that is not stored yet.
+    ///
+    /// # Errors
+    /// Those of [`resolve::stack`].
+    pub(crate) fn new(
+        plan: Plan,
+        document: Document,
+        template: &Template,
+        stored: &[StoredGroup],
+    ) -> Result<Self, Rejection> {
+        let stack = resolve::stack(&document, template, stored, Some(&plan.project))?;
+        let servers = template.servers.iter();
+        let servers = servers.map(|entry| DraftServer::new(entry.clone(), None)).collect();
+        Ok(Self {
+            plan,
+            exists: false,
+            generations: generations(stored),
+            document,
+            stack,
+            servers,
+            removed: Vec::new(),
+            leaving: Vec::new(),
+            renamed: false,
+            may_move_unreserved: false,
+            deferred: None,
+        })
+    }
+
+    fn of(
+        current: &CurrentPlan,
+        document: Document,
+        template: &Template,
+        mut stack: Stack,
+    ) -> Self {
+        let before_by_key = current.template.by_key();
+        let mut rows: HashMap<&str, &Placement> = HashMap::new();
+        // A server that returns to the plan gets back the placement that was kept for it.
+        for row in current.placements.iter().chain(&current.leaving) {
+            rows.entry(row.orchestration_key.as_str()).or_insert(row);
+        }
+        let mut servers = Vec::with_capacity(template.servers.len());
+        for (entry, server) in template.servers.iter().zip(&mut stack.servers) {
+            let row = rows.get(entry.key.as_str()).map(|row| (*row).clone());
+            let before = before_by_key.get(entry.key.as_str());
+            if let Some(row) = &row {
+                let same = before.is_some_and(|before| asks_the_same(before, entry));
+                let stays = before.is_some_and(|before| {
+                    (&before.zone, &before.locations) == (&entry.zone, &entry.locations)
+                });
+                let ours = row.is_hold();
+                server.present = Some(Present { holds: row.holds.clone(), ours });
+                server.resized = !same;
+                server.fixed = same && stays;
+                // Its instance has no allocations at present, and may get them again without the planner.
+                server.absent = same && row.holds.is_empty() && row.reserved == Some(true);
+            }
+            let mut target = DraftServer::new(entry.clone(), row);
+            // An id that the plan was created with is older than one given with a reservation.
+            if before.is_some_and(|before| before.resource_id == entry.resource_id) {
+                target.resource_id = None;
+            }
+            servers.push(target);
+        }
+        let kept: HashSet<&str> = template.servers.iter().map(|it| it.key.as_str()).collect();
+        let is_kept = |it: &Placement| kept.contains(it.orchestration_key.as_str());
+        let gone: Vec<Placement> =
+            current.placements.iter().filter(|it| !is_kept(it)).cloned().collect();
+        // A reserved hold may belong to an instance that runs already.
+        let leaves = |it: &Placement| it.is_hold() && it.reserved == Some(true);
+        let (leaving, removed): (_, Vec<Placement>) = gone.into_iter().partition(leaves);
+        let holds = removed.iter().filter(|row| row.is_hold()).flat_map(|row| &row.holds);
+        stack.given_up = holds.copied().collect();
+        Self {
+            plan: current.plan.clone(),
+            exists: true,
+            generations: generations(&current.groups),
+            document,
+            stack,
+            servers,
+            removed,
+            leaving,
+            renamed: false,
+            may_move_unreserved: false,
+            deferred: None,
+        }
+    }
+
+    /// The position of a server, by the id of its instance, or else by the orchestrator's.
+    pub(crate) fn find(&self, id: &str) -> Option<usize> {
+        let key = canonical(id);
+        let is_instance = |server: &DraftServer| {
+            let placement = server.placement.as_ref();
+            placement.is_some_and(|it| it.resource_key.as_deref() == Some(&key))
+        };
+        let by_instance = self.servers.iter().position(is_instance);
+        by_instance.or_else(|| self.servers.iter().position(|server| server.entry.key == key))
+    }
+
+    /// The position of a server, by the id of its placement.
+    pub(crate) fn find_placement(&self, id: Uuid) -> Option<usize> {
+        let is_it = |it: &DraftServer| it.placement.as_ref().is_some_and(|it| it.id == id);
+        self.servers.iter().position(is_it)
+    }
+
+    /// Plans no new places for servers whose instances have lost their allocations, except for one.
+    pub(crate) fn skip_lost(&mut self, except: Option<usize>) {
+        for (nth, server) in self.stack.servers.iter_mut().enumerate() {
+            let lost = server.present.as_ref().is_some_and(|it| it.holds.is_empty());
+            server.absent = lost && Some(nth) != except;
+        }
+    }
+
+    /// Lets a server move, to none of these hosts, and clears its reservation if it does.
+    pub(crate) fn let_move(&mut self, server: usize, excluded: &HostNames) {
+        if let (Some(demand), Some(target)) =
+            (self.stack.servers.get_mut(server), self.servers.get_mut(server))
+        {
+            demand.fixed = false;
+            demand.excluded.push(Arc::clone(excluded));
+            target.clear_reservation = true;
+        }
+    }
+
+    /// Applies the [deferred moves](DeferredMoves).
+    ///
+    /// # Errors
+    /// The groups make no sense.
+    pub(crate) fn complete(&mut self, world: &World, topology: &Topology) -> Result<(), Senseless> {
+        match self.deferred.take() {
+            None => {}
+            Some(DeferredMoves::GroupsChanged { before }) => self.loosen(&before, world, topology),
+            Some(DeferredMoves::AffinityMates { of, excluded }) => {
+                for mate in self.stack.mates(of)?.into_iter().filter(|mate| *mate != of) {
+                    self.let_move(mate, &excluded);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets servers move whose groups have changed. A reserved one stays on its host, but only if its new
+    /// groups allow that.
+    fn loosen(&mut self, before: &Stack, world: &World, topology: &Topology) {
+        let rebound = rebound(before, &self.stack);
+        let servers = self.stack.servers.iter_mut().zip(&self.servers).zip(rebound);
+        for ((server, target), _) in
+            servers.filter(|((server, _), rebound)| *rebound && server.fixed)
+        {
+            server.fixed = false;
+            if let (Some(row), true) = (&target.placement, target.is_reserved()) {
+                let home = location(world, topology, &row.holds).map(str::to_owned);
+                let homes = home.into_iter().map(|home| Arc::new(HashSet::from([home])));
+                server.locations = homes.collect();
+            }
+        }
+    }
+
+    /// Whether the solver has to be asked.
+    pub(crate) fn needs_turn(&self) -> bool {
+        self.deferred.is_some() || self.is_open()
+    }
+
+    /// Whether a server needs a host.
+    pub(crate) fn is_open(&self) -> bool {
+        self.stack.servers.iter().any(|server| {
+            let has_place = server.present.as_ref().is_some_and(|it| !it.holds.is_empty());
+            let stays = server.fixed && has_place;
+            !server.absent && !stays
+        })
+    }
+
+    /// Finds hosts for all servers. If there are none and unreserved servers may move, tries again with
+    /// those free to move. `None`: no server needs a host. `is_up(grace)` says whether the time for it
+    /// and some `grace` are over.
+    ///
+    /// # Errors
+    /// Those of [`places`].
+    pub(crate) fn solve(
+        &mut self,
+        world: &Arc<World>,
+        around: &Surroundings,
+        is_up: &dyn Fn(Duration) -> bool,
+    ) -> Result<Option<Answer>, Failure> {
+        let topology = Topology::of(world, around.racks_by_names);
+        if let Err(why) = self.complete(world, &topology) {
+            return Err(Failure::Senseless(self.stack.words(why)));
+        }
+        if !self.is_open() {
+            return Ok(None);
+        }
+        let mut is_time_up = || is_up(Duration::ZERO);
+        let mut is_time_over = || is_up(GRACE);
+        let first = places(world, &self.stack, around, &mut is_time_up, &mut is_time_over);
+        if !self.may_move_unreserved || !matches!(first, Err(Failure::NoPlaces(_))) {
+            return first.map(Some);
+        }
+        for (server, target) in self.stack.servers.iter_mut().zip(&self.servers) {
+            server.fixed = server.fixed && target.is_reserved();
+        }
+        let second = places(world, &self.stack, around, &mut is_time_up, &mut is_time_over);
+        second.or(first).map(Some)
+    }
+
+    /// The stored groups that its servers are in now or have been in.
+    pub(crate) fn stored_groups(&self) -> Vec<Uuid> {
+        let now = self.stack.groups.iter().filter_map(|group| group.stored);
+        let placements = self.servers.iter().filter_map(|server| server.placement.as_ref());
+        let gone = self.removed.iter().chain(&self.leaving);
+        let before = placements.chain(gone).flat_map(|it| it.groups.iter().copied());
+        now.chain(before).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// The placements that the draft decides on. Those that are [leaving](Self::leaving) stay as they
+    /// are, so rules see them like placements of other plans.
+    pub(crate) fn decided_placements(&self) -> Vec<Uuid> {
+        let placements = self.servers.iter().filter_map(|server| server.placement.as_ref());
+        placements.chain(&self.removed).map(|it| it.id).collect()
+    }
+
+    /// The name of the host of each server: the one that was chosen, or else the present one.
+    pub(crate) fn hosts(
+        &self,
+        answer: Option<&Answer>,
+        world: &World,
+        host_names: bool,
+    ) -> Vec<Option<String>> {
+        if let Some(answer) = answer {
+            let places = answer.places.iter();
+            return places.map(|it| it.as_ref().map(|it| it.host.clone())).collect();
+        }
+        let topology = Topology::of(world, host_names);
+        let host = |server: &DraftServer| {
+            let placement = server.placement.as_ref()?;
+            location(world, &topology, &placement.holds).map(str::to_owned)
+        };
+        self.servers.iter().map(host).collect()
+    }
+}
+
+fn generations(stored: &[StoredGroup]) -> Vec<(Uuid, i64)> {
+    stored.iter().map(|group| (group.id, group.generation)).collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,87 @@
+//! Plans and their placements as they are stored.
+
+use uuid::Uuid;
+
+use super::ids::canonical;
+use crate::model::{ClassId, ProviderId};
+
+/// A plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Its id.
+    pub id: Uuid,
+    /// A label.
+    pub name: String,
+    /// What the orchestrator calls the stack, as it was written.
+    pub stack_id: String,
+    /// The same as it is compared.
+    pub stack_key: String,
+    /// Whose it is.
+    pub project: String,
+    /// Who made it.
+    pub user: String,
+    /// What was asked for, as text that only those who wrote it understand.
+    pub document: String,
+    /// Moves with every change.
+    pub generation: i64,
+}
+
+/// The place of one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Its id.
+    pub id: Uuid,
+    /// The plan it is of.
+    pub plan: Uuid,
+    /// Whose that is.
+    pub project: String,
+    /// Where it stands in the plan.
+    pub position: i32,
+    /// What the orchestrator calls the server, as it was written.
+    pub orchestration_id: String,
+    /// The same as it is compared.
+    pub orchestration_key: String,
+    /// The name of the server.
+    pub name: String,
+    /// The instance, as it was written.
+    pub resource_id: Option<String>,
+    /// The same as it is compared.
+    pub resource_key: Option<String>,
+    /// `None`: never reserved; `Some(false)`: reserved once, and not any more.
+    pub reserved: Option<bool>,
+    /// Who holds its capacity: by its own id nobody but the plan does.
+    pub consumer: Uuid,
+    /// The consumer that takes the hold over when it arrives.
+    pub ticket: Option<Uuid>,
+    /// A JSON object as text.
+    pub metadata: String,
+    /// Whether it is no part of the plan any more.
+    pub leaving: bool,
+    /// Stored groups that the server is in.
+    pub groups: Vec<Uuid>,
+    /// What its consumer holds; empty if that is gone, or is another project's.
+    pub holds: Vec<(ProviderId, ClassId, i64)>,
+}
+
+impl Placement {
+    /// Whether the plan holds its capacity, and no instance does.
+    pub fn is_hold(&self) -> bool {
+        self.consumer == self.id
+    }
+}
+
+impl Plan {
+    /// A plan that is not stored yet, with a random id.
+    pub(crate) fn new(name: &str, stack_id: &str, project: &str, user: &str) -> Self {
+        Self {
+            id: Uuid::new_v4(),
+            name: name.to_owned(),
+            stack_id: stack_id.to_owned(),
+            stack_key: canonical(stack_id),
+            project: project.to_owned(),
+            user: user.to_owned(),
+            document: String::new(),
+            generation: 1,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Why a plan cannot be made, or changed, as a request asks for it. All of this is known before places
+//! are looked for.
+
+use thiserror::Error;
+use uuid::Uuid;
+
+use super::group::kind_word;
+use crate::model::Bug;
+use crate::solver::groups::Kind;
+
+/// Why a request is rejected. `Display` is the sentence that clients know.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum Rejection {
+    /// The request contradicts itself, exceeds a bound, or names what does not exist.
+    #[error("{0}")]
+    Invalid(String),
+    /// No stored group has this id or name.
+    #[error("Group '{0}' not found")]
+    GroupNotFound(String),
+    /// No stored group of this kind has this name.
+    #[error("{} group '{name}' not found", capitalized(kind_word(*.kind)))]
+    NoSuchGroup {
+        /// What the group asks of its servers.
+        kind: Kind,
+        /// The name.
+        name: String,
+    },
+    /// The project may not use the stored group.
+    #[error("Tenant ID {project} not a member of {} group '{name}' ({group})", kind_word(*.kind))]
+    NotAMember {
+        /// The project of the plan.
+        project: String,
+        /// What the group asks of its servers.
+        kind: Kind,
+        /// The name of the group.
+        name: String,
+        /// Its id.
+        group: Uuid,
+    },
+    /// The stack has a plan already, with other servers than the request.
+    #[error("There is a plan for stack '{stack}' already, with other resources")]
+    OtherServers {
+        /// The stack, as its id is compared.
+        stack: String,
+        /// Its plan.
+        plan: Uuid,
+    },
+    /// The plan has no such placement.
+    #[error("Placement not found")]
+    PlacementNotFound,
+    /// What is stored of the plan contradicts itself.
+    #[error("a stored plan cannot be read: {0}")]
+    Unreadable(String),
+    /// The program is at fault.
+    #[error(transparent)]
+    Bug(#[from] Bug),
+}
+
+fn capitalized(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::Rejection;
+    use crate::solver::groups::Kind;
+
+    #[test]
+    fn the_sentences_name_what_is_wrong() {
+        let not_found = Rejection::NoSuchGroup { kind: Kind::Exclusivity, name: "gold".to_owned() };
+        assert_eq!(not_found.to_string(), "Exclusivity group 'gold' not found");
+        let (project, name, group) = ("p".to_owned(), "gold".to_owned(), Uuid::nil());
+        let not_a_member = Rejection::NotAMember { project, kind: Kind::Affinity, name, group };
+        assert_eq!(
+            not_a_member.to_string(),
+            "Tenant ID p not a member of affinity group 'gold' \
+             (00000000-0000-0000-0000-000000000000)"
+        );
+    }
+}

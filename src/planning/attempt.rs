@@ -1,0 +1,305 @@
+//! Creating and changing plans: each attempt reads the plan and the state of the cloud once, lets the solver choose
+//! hosts, and books them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::budget::Budget;
+use super::failure::Work;
+use super::{ATTEMPTS_MAX, Failure, PlanRef, Planning, run};
+use crate::model::Refusal;
+use crate::planner::Answer;
+use crate::planner::booking::{self, BookingError, BookingPlan};
+use crate::planner::change::PlanChange;
+use crate::planner::document::{self, Document};
+use crate::planner::draft::{CurrentPlan, Draft};
+use crate::planner::ids::canonical;
+use crate::planner::json::Object;
+use crate::planner::plan::Plan;
+use crate::planner::stack::Surroundings;
+use crate::planner::template::Template;
+use crate::store;
+use crate::store::planner::booking::Booking;
+use crate::store::planner::plans::Scope;
+use crate::turns::{Asker, Turn};
+use crate::world::World;
+
+/// A plan that has hosts.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) draft: Draft,
+    /// The name of the host of each server; `None` for a server that has none.
+    pub(crate) hosts: Vec<Option<String>>,
+    /// What the solver said; `None` if no server needed a host.
+    pub(crate) answer: Option<Answer>,
+}
+
+/// How a plan is to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// How long the solver may take.
+    pub(crate) budget: Duration,
+    /// Whether nothing is written.
+    pub(crate) dry_run: bool,
+    /// Whose turns it takes.
+    pub(crate) asker: Asker,
+}
+
+/// What `POST /v1/plans` asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct NewPlan {
+    pub(crate) name: String,
+    pub(crate) stack_id: String,
+    pub(crate) project: String,
+    pub(crate) user: String,
+    /// Servers, groups and other resources by their orchestration ids.
+    pub(crate) resources: Object,
+    /// Hosts that all servers may be on; `None`: any.
+    pub(crate) locations: Option<Vec<String>>,
+    /// Whether servers are spread over hosts instead of packed.
+    pub(crate) spread: bool,
+}
+
+/// What came of an attempt.
+enum Attempt {
+    Done(Box<Planned>),
+    /// Others have changed the state; what the database said.
+    Overtaken(String),
+    /// Somebody else has created a plan for the stack.
+    Exists,
+}
+
+impl Planning {
+    /// Creates a plan. If the stack has one with the same servers, that plan is the answer.
+    ///
+    /// # Errors
+    /// All of them.
+    pub(crate) async fn create(&self, new: NewPlan, terms: Terms) -> Result<Planned, Failure> {
+        let NewPlan { name, stack_id, project, user, resources, locations, spread } = new;
+        let mut document =
+            Document { resources, locations: locations.clone(), spread, ..Document::default() };
+        let template = document.template()?;
+        let servers = template.sorted_keys();
+        let repeat = PlanChange::Repeat { servers, locations };
+        for _ in 0..ATTEMPTS_MAX {
+            let key = canonical(&stack_id);
+            if let Some(plan) = self.store.plan_of_stack(&key, &project).await? {
+                let scope = Scope { project: &project, all: false };
+                let plan = PlanRef { key: &plan.id.to_string(), scope };
+                match self.change(plan, repeat.clone(), terms).await {
+                    // It has been deleted since.
+                    Err(Failure::PlanNotFound) => continue,
+                    repeated => return repeated,
+                }
+            }
+            self.caps.foresee(&self.store, &project, template.servers.len()).await?;
+            let flavors = self.store.flavors_named(&document::flavors(&template)).await?;
+            document.measure(&template, &Template::default(), &flavors)?;
+            let plan = Plan::new(&name, &stack_id, &project, &user);
+            if let Some(planned) = self.create_new(&plan, &document, &template, terms).await? {
+                return Ok(planned);
+            }
+        }
+        Err(Failure::Unsettled("created and deleted"))
+    }
+
+    /// Creates a plan that is not stored yet; `None` if somebody else has done so meanwhile.
+    async fn create_new(
+        &self,
+        plan: &Plan,
+        document: &Document,
+        template: &Template,
+        terms: Terms,
+    ) -> Result<Option<Planned>, Failure> {
+        let mut budget = Budget::new(self, terms);
+        let mut overtaken = None;
+        loop {
+            // Read first, so that the booking notices every change of a group from now on.
+            let groups = self.store.groups().await?;
+            let draft = Draft::new(plan.clone(), document.clone(), template, &groups)?;
+            match self.attempt(draft, &mut budget, overtaken.take()).await? {
+                Attempt::Done(planned) => return Ok(Some(*planned)),
+                Attempt::Exists => return Ok(None),
+                Attempt::Overtaken(why) if budget.is_up() => return Err(Failure::Overtaken(why)),
+                Attempt::Overtaken(why) => overtaken = Some(why),
+            }
+        }
+    }
+
+    /// Changes a stored plan.
+    ///
+    /// # Errors
+    /// All of them.
+    pub(crate) async fn change(
+        &self,
+        plan: PlanRef<'_>,
+        change: PlanChange,
+        terms: Terms,
+    ) -> Result<Planned, Failure> {
+        self.change_and_rename(plan, change, None, terms).await
+    }
+
+    /// The same; with a name, the plan is called so from now on.
+    ///
+    /// # Errors
+    /// All of them.
+    pub(crate) async fn change_and_rename(
+        &self,
+        plan: PlanRef<'_>,
+        change: PlanChange,
+        name: Option<&str>,
+        terms: Terms,
+    ) -> Result<Planned, Failure> {
+        let mut budget = Budget::new(self, terms);
+        let mut overtaken = None;
+        let change = Arc::new(change);
+        loop {
+            let current = self.read(plan, terms.asker).await?;
+            let mut draft = self.draft(current, &change, terms.asker).await?;
+            if let Some(name) = name.filter(|name| *name != draft.plan.name) {
+                name.clone_into(&mut draft.plan.name);
+                draft.renamed = true;
+            }
+            match self.attempt(draft, &mut budget, overtaken.take()).await? {
+                Attempt::Done(planned) => return Ok(*planned),
+                Attempt::Overtaken(why) if budget.is_up() => return Err(Failure::Overtaken(why)),
+                Attempt::Overtaken(why) => overtaken = Some(why),
+                Attempt::Exists => {}
+            }
+        }
+    }
+
+    /// The plan after a change, before hosts are chosen.
+    async fn draft(
+        &self,
+        current: CurrentPlan,
+        change: &Arc<PlanChange>,
+        asker: Asker,
+    ) -> Result<Draft, Failure> {
+        let same = Arc::clone(change);
+        let turn = self.read_turn(asker).await?;
+        let (current, document, names) = run(turn, move || {
+            let document = same.document(&current)?;
+            let template = document.as_ref().map(Document::template).transpose()?;
+            let names = template.as_ref().map(document::flavors);
+            Ok((current, document, names))
+        })
+        .await?;
+        let flavors = match names {
+            Some(names) => self.store.flavors_named(&names).await?,
+            None => Vec::new(),
+        };
+        let change = Arc::clone(change);
+        let turn = self.read_turn(asker).await?;
+        run(turn, move || Ok(change.draft(&current, document, &flavors)?)).await
+    }
+
+    /// Chooses hosts and books them. `overtaken` says how the attempt before was overtaken, if there was
+    /// one.
+    async fn attempt(
+        &self,
+        draft: Draft,
+        budget: &mut Budget,
+        overtaken: Option<String>,
+    ) -> Result<Attempt, Failure> {
+        // First, so that the world is as it is after the wait, and nothing is held in memory meanwhile.
+        let turn = if draft.needs_turn() { Some(budget.turn(self).await?) } else { None };
+        let groups = draft.stored_groups();
+        let own = draft.decided_placements();
+        let around = self.surroundings(&own, &groups).await?;
+        let world = self.store.world().await?;
+        let (draft, answer) = match self.solve(&world, draft, around.clone(), turn).await {
+            // The world is newer than the surroundings: servers may have joined or left groups between.
+            Err(Failure::NoPlaces(why)) if self.surroundings(&own, &groups).await? != around => {
+                return Ok(Attempt::Overtaken(why.sentence));
+            }
+            // Earlier attempts, which others overtook, used the time up.
+            Err(Failure::OutOfTime) => {
+                return Err(overtaken.map_or(Failure::OutOfTime, Failure::Overtaken));
+            }
+            solved => solved?,
+        };
+        let hosts = draft.hosts(answer.as_ref(), &world, self.host_names);
+        if budget.terms.dry_run {
+            return Ok(Attempt::Done(Box::new(Planned { draft, hosts, answer })));
+        }
+        let turn = self.read_turn(budget.terms.asker).await?;
+        let (draft, answer, booking) = run(turn, move || {
+            let booking = booking::write_draft(&draft, answer.as_ref(), &world);
+            Ok((draft, answer, booking))
+        })
+        .await?;
+        let booking = match booking {
+            Ok(booking) => booking,
+            Err(BookingError::Stale(why)) => return Ok(Attempt::Overtaken(why)),
+            Err(BookingError::Bug(bug)) => return Err(bug.into()),
+        };
+        match self.book(booking).await {
+            Ok(()) => Ok(Attempt::Done(Box::new(Planned { draft, hosts, answer }))),
+            Err(store::Error::Refused(Refusal::PlanExists(_))) => Ok(Attempt::Exists),
+            Err(store::Error::Refused(why))
+                if booking::may_succeed_again(&why, answer.is_some()) =>
+            {
+                Ok(Attempt::Overtaken(why.to_string()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn book(&self, plan: Option<BookingPlan>) -> store::Result<()> {
+        let Some(plan) = plan else { return Ok(()) };
+        self.store.commit(Booking { plan, caps: Some(self.caps) }).await
+    }
+
+    /// What other placements than these have to do with the stored groups.
+    pub(super) async fn surroundings(
+        &self,
+        own: &[uuid::Uuid],
+        groups: &[uuid::Uuid],
+    ) -> Result<Surroundings, Failure> {
+        let around = self.store.surroundings(own, groups).await?;
+        Ok(Surroundings { racks_by_names: self.host_names, ..around })
+    }
+
+    /// Chooses hosts in a turn, on a thread of its own. Without a turn no server needs a host.
+    pub(super) async fn solve(
+        &self,
+        world: &Arc<World>,
+        mut draft: Draft,
+        around: Surroundings,
+        turn: Option<(Turn, Instant)>,
+    ) -> Result<(Draft, Option<Answer>), Failure> {
+        let Some((turn, deadline)) = turn else { return Ok((draft, None)) };
+        let world = Arc::clone(world);
+        let watch = self.watch.clone();
+        let (_wanted, abandoned) = Wanted::new();
+        let work = tokio::task::spawn_blocking(move || {
+            let is_up =
+                |grace| abandoned.load(Ordering::Relaxed) || watch.now() >= deadline + grace;
+            let answer = draft.solve(&world, &around, &is_up);
+            drop(turn);
+            answer.map(|answer| (draft, answer))
+        });
+        let solved = work.await;
+        let solved = solved.map_err(|panic| Failure::Panicked(Work::Solving, panic.to_string()))?;
+        Ok(solved?)
+    }
+}
+
+/// Somebody waits for the answer. When this is dropped, the search ends.
+struct Wanted(Arc<AtomicBool>);
+
+impl Wanted {
+    /// The guard, and the flag that says that it has been dropped.
+    fn new() -> (Self, Arc<AtomicBool>) {
+        let abandoned = Arc::default();
+        (Self(Arc::clone(&abandoned)), abandoned)
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,120 @@
+//! Why there is no plan.
+
+use thiserror::Error;
+use uuid::Uuid;
+
+use crate::model::{Bug, Refusal};
+use crate::planner::rejection::Rejection;
+use crate::planner::{self, Explanation};
+use crate::store;
+
+/// Why a plan was not made, changed or read. Nothing has been written.
+#[derive(Clone, Debug, Error)]
+pub(crate) enum Failure {
+    /// The request cannot be met, whatever hosts there are.
+    #[error(transparent)]
+    Rejected(Rejection),
+    /// The caller has no such plan.
+    #[error("Plan not found")]
+    PlanNotFound,
+    /// Several projects have a plan for the stack, and the caller's is not among them.
+    #[error("several projects have a plan for stack '{stack}'")]
+    AmbiguousPlan {
+        /// What the caller named.
+        stack: String,
+        /// Some of those plans.
+        plans: Vec<Uuid>,
+    },
+    /// The same of placements.
+    #[error("several projects have a placement '{id}'")]
+    AmbiguousPlacement {
+        /// What the caller named.
+        id: String,
+        /// Some of those placements.
+        placements: Vec<Uuid>,
+    },
+    /// The caller has no such instance.
+    #[error("Resource '{0}' not found")]
+    ResourceNotFound(String),
+    /// There are no hosts for all servers; why.
+    #[error("{}", .0.sentence)]
+    NoPlaces(Explanation),
+    /// The time was up before it was known whether there are hosts for all servers.
+    #[error("the time of a plan was up")]
+    OutOfTime,
+    /// Too many other requests wait or are worked on; which, and why.
+    #[error("{0}: {1}")]
+    NoTurn(Work, String),
+    /// Other requests changed the state before each booking; how, the last time.
+    #[error("other requests were faster ({0})")]
+    Overtaken(String),
+    /// Others changed the plan before each attempt; what they did.
+    #[error("the plan is {0} all the time")]
+    Unsettled(&'static str),
+    /// The store refuses what would be written.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// The store failed.
+    #[error(transparent)]
+    Store(store::Error),
+    /// Work on a thread of its own panicked.
+    #[error("{0} panicked: {1}")]
+    Panicked(Work, String),
+    /// The program is at fault.
+    #[error(transparent)]
+    Bug(#[from] Bug),
+}
+
+/// What a request takes a turn at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum Work {
+    /// Reading a stored plan.
+    #[error("reading a plan")]
+    Reading,
+    /// Choosing hosts.
+    #[error("choosing hosts")]
+    Solving,
+}
+
+impl From<Rejection> for Failure {
+    fn from(rejection: Rejection) -> Self {
+        match rejection {
+            Rejection::Unreadable(why) => {
+                store::Error::inconsistent("plans", "document", why).into()
+            }
+            Rejection::Bug(bug) => Self::Bug(bug),
+            Rejection::Invalid(_)
+            | Rejection::GroupNotFound(_)
+            | Rejection::NoSuchGroup { .. }
+            | Rejection::NotAMember { .. }
+            | Rejection::OtherServers { .. }
+            | Rejection::PlacementNotFound => Self::Rejected(rejection),
+        }
+    }
+}
+
+impl From<planner::Failure> for Failure {
+    fn from(failure: planner::Failure) -> Self {
+        match failure {
+            planner::Failure::NoPlaces(why) => Self::NoPlaces(why),
+            planner::Failure::OutOfTime => Self::OutOfTime,
+            planner::Failure::Broken(why) => Self::Bug(Bug::new(format!("the planner: {why}"))),
+            planner::Failure::Senseless(why)
+            | planner::Failure::Unknown(why)
+            | planner::Failure::TooLarge(why) => Self::Rejected(Rejection::Invalid(why)),
+        }
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::Refused(why) => Self::Refused(why),
+            error @ (store::Error::Unavailable(_)
+            | store::Error::Again(_)
+            | store::Error::Locked(_)
+            | store::Error::Inconsistent { .. }
+            | store::Error::Bug(_)) => Self::Store(error),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Work that takes as long as a stored plan is large, however small the request is. It runs on a thread
+//! of its own, in turns that projects share fairly, away from the threads that serve requests.
+
+use super::failure::Work;
+use super::{Failure, Planning};
+use crate::turns::{Asker, Turn};
+
+impl Planning {
+    /// Waits for a turn at reading stored plans. Take it before the plan is loaded: a request that waits
+    /// must not hold a plan in memory.
+    ///
+    /// # Errors
+    /// `NoTurn`.
+    pub(crate) async fn read_turn(&self, asker: Asker) -> Result<Turn, Failure> {
+        let turn = self.read_turns.turn(asker);
+        let why = match tokio::time::timeout(self.turn_wait, turn).await {
+            Ok(Ok(turn)) => return Ok(turn),
+            Ok(Err(crowded)) => crowded.to_string(),
+            Err(_) => "too many plans are read at present".to_owned(),
+        };
+        Err(Failure::NoTurn(Work::Reading, why))
+    }
+}
+
+/// Does the work on a thread of its own. The turn ends when the work is done, even if nobody waits for it
+/// any more.
+///
+/// # Errors
+/// Those of the work; `Panicked`.
+pub(crate) async fn run<T: Send + 'static>(
+    turn: Turn,
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(move || {
+        let done = work();
+        drop(turn);
+        done
+    });
+    done.await.map_err(|panic| Failure::Panicked(Work::Reading, panic.to_string()))?
+}
