@@ -10,7 +10,7 @@ use berth::cli::{
 };
 use berth::config::Config;
 use berth::health;
-use berth::import::{self, Sources, Wishes};
+use berth::import::{self, Overrides, Sources};
 use berth::serve::{self, Database, Failure, Parts};
 use berth::store::audit::audit;
 use berth::store::schema;
@@ -134,8 +134,8 @@ fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
     }
     let sources = Sources::read(&options.files, &options.config_dir)
         .map_err(|why| Failure(why.to_string()))?;
-    let wishes = Wishes { database_url: options.database_url.clone() };
-    let outcome = import::import(&sources, &wishes);
+    let overrides = Overrides { database_url: options.database_url.clone() };
+    let outcome = import::import(&sources, &overrides);
     let remarks = outcome.as_ref().map_or_else(|remarks| remarks, |imported| &imported.remarks);
     for remark in remarks {
         say(std::io::stderr(), &format!("berth: {remark}"));

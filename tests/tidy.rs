@@ -149,7 +149,7 @@ fn a_layer_knows_only_those_below_it() {
 }
 
 /// Folders whose modules must not import each other in circles.
-const ONE_WAY: [&str; 1] = ["solver"];
+const ONE_WAY: [&str; 6] = ["import", "keystone", "planner", "policy", "search", "solver"];
 
 /// A module of a folder: the names that lead to it from there, none for the folder's own `mod.rs`.
 type Module = Vec<String>;

@@ -1,44 +1,21 @@
 //! Option after option of the table, into Berth's options and remarks.
 
+use super::conversion::{Conversion, Outcome, Overrides};
 use super::ini::{Assignment, normalized};
 use super::remark::{Level, Remark};
-use super::settings::{Place, Settings};
+use super::settings::Settings;
 use super::sources::Sources;
-use super::table::{self, DEFAULT, Fate, KEYSTONE, Kind, Known, Preset};
+use super::table::{self, Fate, KEYSTONE, Kind, KnownOption, Preset};
 use super::values::{self, Value};
-use super::{Wishes, database, keystone, logs, policy};
-
-/// An option of Berth that is set.
-#[derive(Debug)]
-pub(super) struct Carried {
-    pub key: &'static str,
-    pub value: Value,
-    /// Which option it was, and where it stood.
-    pub origin: String,
-}
-
-/// What has been found so far.
-#[derive(Debug, Default)]
-pub(super) struct Outcome {
-    pub carried: Vec<Carried>,
-    pub remarks: Vec<Remark>,
-}
-
-/// An import under way.
-pub(super) struct Conversion<'a> {
-    pub settings: &'a Settings,
-    pub sources: &'a Sources,
-    pub wishes: &'a Wishes,
-    pub outcome: Outcome,
-}
+use super::{database, keystone, logs, policy};
 
 /// Goes through the table.
 pub(super) fn convert<'a>(
     settings: &'a Settings,
     sources: &'a Sources,
-    wishes: &'a Wishes,
+    overrides: &'a Overrides,
 ) -> Outcome {
-    let mut conversion = Conversion { settings, sources, wishes, outcome: Outcome::default() };
+    let mut conversion = Conversion { settings, sources, overrides, outcome: Outcome::default() };
     let keystone = keystone::Credentials::read(&mut conversion);
     for known in table::all().filter(|known| known.is_read() && known.name != "*") {
         if known.group != KEYSTONE || keystone.wanted(&mut conversion, known) {
@@ -51,7 +28,7 @@ pub(super) fn convert<'a>(
 
 impl Conversion<'_> {
     /// Carries an option over, or says why not.
-    fn option(&mut self, known: &'static Known) {
+    fn option(&mut self, known: &'static KnownOption) {
         match known.fate {
             Fate::Key(key) => self.plain(known, key, None),
             Fate::Bounded(key, min, max) => self.plain(known, key, Some((min, max))),
@@ -63,7 +40,7 @@ impl Conversion<'_> {
         }
     }
 
-    fn made(&mut self, known: &'static Known) {
+    fn made(&mut self, known: &'static KnownOption) {
         match known.name {
             "debug" => logs::filter(self, known),
             "use_json" => logs::format(self, known),
@@ -81,7 +58,7 @@ impl Conversion<'_> {
     }
 
     /// Carries a value over as it is.
-    fn plain(&mut self, known: &Known, key: &'static str, bounds: Option<(i64, i64)>) {
+    fn plain(&mut self, known: &KnownOption, key: &'static str, bounds: Option<(i64, i64)>) {
         let Some((value, place)) = self.given(known) else { return };
         if known.group == KEYSTONE && value == Value::Text(String::new()) {
             return;
@@ -102,7 +79,7 @@ impl Conversion<'_> {
         self.carry(key, value, known, &place);
     }
 
-    fn left_out(&mut self, known: &Known, level: Level, why: &str) {
+    fn left_out(&mut self, known: &KnownOption, level: Level, why: &str) {
         let Some(place) = self.settings.place(known) else { return };
         let default = match known.preset {
             Preset::Text(text) => values::read(known.kind, text).ok().flatten(),
@@ -116,7 +93,7 @@ impl Conversion<'_> {
         }
     }
 
-    fn refused(&mut self, known: &Known, why: &str) {
+    fn refused(&mut self, known: &KnownOption, why: &str) {
         let Some(place) = self.settings.place(known) else { return };
         let value = self.settings.value(known).ok().and_then(|(value, _)| value);
         let default = match known.preset {
@@ -173,49 +150,6 @@ impl Conversion<'_> {
             return Some(Fate::Former("the credentials are read where auth_section says"));
         }
         table::find(group, "*").map(|known| known.fate)
-    }
-
-    /// A value that was given, if it can be read; if not, that is remarked.
-    pub(super) fn given(&mut self, known: &Known) -> Option<(Value, Place)> {
-        match self.settings.value(known) {
-            Ok((Some(value), place)) if place != Place::Nowhere => Some((value, place)),
-            Ok(_) => None,
-            Err(remark) => {
-                self.outcome.remarks.push(remark);
-                None
-            }
-        }
-    }
-
-    /// A text that was given and is not empty.
-    pub(super) fn text(&mut self, group: &str, name: &str) -> Option<(String, Place)> {
-        let known = table::find(group, name)?;
-        match self.given(known)? {
-            (Value::Text(text), place) if !text.is_empty() => Some((text, place)),
-            _ => None,
-        }
-    }
-
-    /// Sets an option of Berth.
-    pub(super) fn carry(&mut self, key: &'static str, value: Value, known: &Known, place: &Place) {
-        let option = self.named(known);
-        let origin = match place {
-            Place::Nowhere => format!("{option}, its default"),
-            Place::Line(..) | Place::Variable(_) => format!("{option}, {place}"),
-        };
-        self.outcome.carried.push(Carried { key, value, origin });
-    }
-
-    /// Says something about an option.
-    pub(super) fn say(&mut self, level: Level, known: &Known, place: Place, words: String) {
-        let option = self.named(known);
-        self.outcome.remarks.push(Remark { level, option, place, words });
-    }
-
-    fn named(&self, known: &Known) -> String {
-        let group = self.settings.group(known);
-        let group = if group.is_empty() { DEFAULT } else { group };
-        format!("[{group}] {}", known.name)
     }
 }
 

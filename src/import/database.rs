@@ -2,10 +2,10 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::convert::{Carried, Conversion};
+use super::conversion::{Carried, Conversion};
+use super::location::Location;
 use super::remark::Level;
-use super::settings::Place;
-use super::table::{self, Known};
+use super::table::{self, KnownOption};
 use super::values::Value;
 
 /// What may stand in any part of a URL as it is.
@@ -63,13 +63,13 @@ struct Converted {
 }
 
 /// `connection` and `connection_parameters`, or what the operator says instead.
-pub(super) fn url(conversion: &mut Conversion<'_>, known: &Known) {
+pub(super) fn url(conversion: &mut Conversion<'_>, known: &KnownOption) {
     let given = conversion.text(known.group, "connection");
     let parameters = conversion.text(known.group, "connection_parameters");
-    if let Some(url) = conversion.wishes.database_url.clone() {
+    if let Some(url) = conversion.overrides.database_url.clone() {
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
             let words = "--database-url must be postgres://USER:PASSWORD@HOST/DATABASE";
-            return conversion.say(Level::Error, known, Place::Nowhere, words.to_owned());
+            return conversion.say(Level::Error, known, Location::Nowhere, words.to_owned());
         }
         if let Some((old, place)) = given {
             let words = format!(
@@ -85,7 +85,7 @@ pub(super) fn url(conversion: &mut Conversion<'_>, known: &Known) {
     let Some((old, place)) = given else {
         let words = "is not given, and the reference does not start without it; name the file that \
                      has it, too, or say where Berth's PostgreSQL is with --database-url";
-        return conversion.say(Level::Error, known, Place::Nowhere, words.to_owned());
+        return conversion.say(Level::Error, known, Location::Nowhere, words.to_owned());
     };
     let parameters = parameters.map(|(parameters, _)| parameters).unwrap_or_default();
     match convert(&old, &parameters) {
@@ -128,7 +128,7 @@ const CONNECTIONS: i64 = 10;
 
 /// `max_pool_size` and `max_overflow`. Pools there grow beyond their size and Berth's does not, so
 /// a small size alone does not make it small.
-pub(super) fn pool(conversion: &mut Conversion<'_>, known: &Known) {
+pub(super) fn pool(conversion: &mut Conversion<'_>, known: &KnownOption) {
     let mut number = |name| {
         let known = table::find(known.group, name)?;
         match conversion.given(known)? {

@@ -1,9 +1,9 @@
 //! Who callers are, and as whom Berth asks Keystone about them.
 
-use super::convert::Conversion;
+use super::conversion::Conversion;
+use super::location::Location;
 use super::remark::Level;
-use super::settings::Place;
-use super::table::{self, KEYSTONE, Known};
+use super::table::{self, KEYSTONE, KnownOption};
 use super::values::Value;
 
 /// Options that only an application credential has.
@@ -56,7 +56,7 @@ impl Credentials {
     }
 
     /// Whether an option is of use; if it is given and not, that is remarked.
-    pub(super) fn wanted(self, conversion: &mut Conversion<'_>, known: &Known) -> bool {
+    pub(super) fn wanted(self, conversion: &mut Conversion<'_>, known: &KnownOption) -> bool {
         let why = match self {
             Self::Noauth => "callers are not asked for tokens (auth_strategy = noauth2)",
             Self::Password if OF_APPLICATIONS.contains(&known.name) => {
@@ -78,7 +78,7 @@ impl Credentials {
 }
 
 /// Always written: the reference's default is not Berth's.
-pub(super) fn strategy(conversion: &mut Conversion<'_>, known: &Known) {
+pub(super) fn strategy(conversion: &mut Conversion<'_>, known: &KnownOption) {
     let (value, place) = match conversion.settings.value(known) {
         Ok((Some(value), place)) => (value, place),
         Ok((None, _)) => return,
@@ -93,11 +93,11 @@ pub(super) fn strategy(conversion: &mut Conversion<'_>, known: &Known) {
 }
 
 /// The kind of credentials. What goes with it and is missing is remarked here as well.
-pub(super) fn auth_type(conversion: &mut Conversion<'_>, known: &Known) {
+pub(super) fn auth_type(conversion: &mut Conversion<'_>, known: &KnownOption) {
     let Some((kind, place)) = conversion.text(KEYSTONE, "auth_type") else {
         let words = "is not given, and without it tokens cannot be validated; say auth_type = \
                      password with auth_url, username, password, their domains and project";
-        return conversion.say(Level::Error, known, Place::Nowhere, words.to_owned());
+        return conversion.say(Level::Error, known, Location::Nowhere, words.to_owned());
     };
     let secrets: &[&str] = match kind.as_str() {
         "password" | "v3password" => &["auth_url", "password"],
@@ -117,14 +117,14 @@ pub(super) fn auth_type(conversion: &mut Conversion<'_>, known: &Known) {
         if let Some(missing) = missing {
             let words = "is not given, and Berth cannot ask Keystone without it; name the file \
                          that has it, too";
-            conversion.say(Level::Error, missing, Place::Nowhere, words.to_owned());
+            conversion.say(Level::Error, missing, Location::Nowhere, words.to_owned());
         }
     }
     conversion.carry("keystone-auth-type", Value::Text(kind), known, &place);
 }
 
 /// A domain for the user and the project that have none; keystoneauth's `password` alone has it.
-pub(super) fn default_domain(conversion: &mut Conversion<'_>, known: &Known) {
+pub(super) fn default_domain(conversion: &mut Conversion<'_>, known: &KnownOption) {
     let Some((domain, place)) = conversion.text(KEYSTONE, known.name) else { return };
     let kind = conversion.text(KEYSTONE, "auth_type").map(|(kind, _)| kind);
     if kind.as_deref() != Some("password") {
@@ -145,7 +145,7 @@ pub(super) fn default_domain(conversion: &mut Conversion<'_>, known: &Known) {
 }
 
 /// A negative time is no cache there, zero is here.
-pub(super) fn cache_time(conversion: &mut Conversion<'_>, known: &Known) {
+pub(super) fn cache_time(conversion: &mut Conversion<'_>, known: &KnownOption) {
     if let Some((Value::Integer(seconds), place)) = conversion.given(known) {
         let seconds = seconds.clamp(0, u32::MAX.into());
         conversion.carry("keystone-token-cache-time", Value::Integer(seconds), known, &place);

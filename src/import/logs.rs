@@ -1,8 +1,8 @@
 //! What is logged, and in which form.
 
-use super::convert::Conversion;
+use super::conversion::Conversion;
 use super::remark::Level;
-use super::table::{self, DEFAULT, Known};
+use super::table::{self, DEFAULT, KnownOption};
 use super::values::Value;
 
 /// Modules of the reference, and what does their work in Berth.
@@ -16,7 +16,7 @@ const MODULES: [(&str, &str); 6] = [
 ];
 
 /// `debug` and `default_log_levels`.
-pub(super) fn filter(conversion: &mut Conversion<'_>, known: &Known) {
+pub(super) fn filter(conversion: &mut Conversion<'_>, known: &KnownOption) {
     let debug = conversion.given(known);
     let levels = table::find(DEFAULT, "default_log_levels")
         .and_then(|known| conversion.given(known).map(|(value, place)| (known, value, place)));
@@ -44,7 +44,7 @@ pub(super) fn filter(conversion: &mut Conversion<'_>, known: &Known) {
 }
 
 /// `use_json`.
-pub(super) fn format(conversion: &mut Conversion<'_>, known: &Known) {
+pub(super) fn format(conversion: &mut Conversion<'_>, known: &KnownOption) {
     if let Some((Value::Boolean(json), place)) = conversion.given(known) {
         let format = if json { "json" } else { "human" };
         conversion.carry("log-format", Value::Text(format.to_owned()), known, &place);

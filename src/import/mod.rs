@@ -6,11 +6,13 @@
 //! [`values`]), [`table`] says what becomes of each option, [`convert`] does it, and [`render`]
 //! writes it down.
 
+mod conversion;
 mod convert;
 mod database;
 mod ini;
 mod interpolate;
 mod keystone;
+mod location;
 mod logs;
 pub mod output;
 mod policy;
@@ -21,16 +23,10 @@ pub mod sources;
 pub mod table;
 mod values;
 
+pub use conversion::Overrides;
+pub use location::Location;
 pub use remark::{Level, Remark};
-pub use settings::Place;
 pub use sources::{Sources, Unreadable};
-
-/// What the operator adds to what the files say.
-#[derive(Clone, Debug, Default)]
-pub struct Wishes {
-    /// Where Berth's own PostgreSQL is, instead of what `connection` says.
-    pub database_url: Option<String>,
-}
 
 /// What an import comes to.
 #[derive(Clone, Debug)]
@@ -45,9 +41,9 @@ pub struct Imported {
 ///
 /// # Errors
 /// What must not be dropped and cannot be carried over, or cannot be read; each says what to do.
-pub fn import(sources: &Sources, wishes: &Wishes) -> Result<Imported, Vec<Remark>> {
+pub fn import(sources: &Sources, overrides: &Overrides) -> Result<Imported, Vec<Remark>> {
     let settings = settings::Settings::read(sources).map_err(|fault| vec![fault])?;
-    let outcome = convert::convert(&settings, sources, wishes);
+    let outcome = convert::convert(&settings, sources, overrides);
     if outcome.remarks.iter().any(|remark| remark.level == Level::Error) {
         return Err(outcome.remarks);
     }

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::convert::Conversion;
+use super::conversion::Conversion;
+use super::location::Location;
 use super::remark::Level;
-use super::settings::Place;
-use super::table::Known;
+use super::table::KnownOption;
 use super::values::Value;
 
 /// `policy_file`: given, or by its default name beside the files.
-pub(super) fn file(conversion: &mut Conversion<'_>, known: &Known) {
+pub(super) fn file(conversion: &mut Conversion<'_>, known: &KnownOption) {
     let (name, place) = match conversion.settings.value(known) {
         Ok((Some(Value::Text(name)), place)) if !name.is_empty() => (name, place),
         Ok(_) => return,
@@ -21,13 +21,13 @@ pub(super) fn file(conversion: &mut Conversion<'_>, known: &Known) {
 }
 
 /// `policy_dirs`: given, or by their default name beside the files.
-pub(super) fn directories(conversion: &mut Conversion<'_>, known: &Known) {
+pub(super) fn directories(conversion: &mut Conversion<'_>, known: &KnownOption) {
     let (names, place) = match conversion.settings.value(known) {
         Ok((Some(Value::List(names)), place)) => (names, place),
         Ok(_) => return,
         Err(remark) => return conversion.outcome.remarks.push(remark),
     };
-    if matches!(place, Place::Variable(_)) {
+    if matches!(place, Location::Variable(_)) {
         let words = "not carried over: the reference takes each letter of it for a directory; \
                      write policy_dirs into a file";
         return conversion.say(Level::Warning, known, place, words.to_owned());
@@ -50,14 +50,14 @@ pub(super) fn directories(conversion: &mut Conversion<'_>, known: &Known) {
 /// first: Berth then says that it is missing, where the reference goes on with its default rules.
 fn path(
     conversion: &mut Conversion<'_>,
-    known: &Known,
+    known: &KnownOption,
     name: &str,
-    place: &Place,
+    place: &Location,
 ) -> Option<String> {
     let folders = conversion.sources.folders.clone();
     let mut candidates = folders.iter().map(|folder| folder.join(name));
     let found: Option<PathBuf> = candidates.clone().find(|path| (conversion.sources.exists)(path));
-    if found.is_none() && *place == Place::Nowhere {
+    if found.is_none() && *place == Location::Nowhere {
         return None;
     }
     if found.is_none() {

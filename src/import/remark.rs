@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::settings::Place;
+use super::location::Location;
 
 /// How much a remark matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Remark {
     /// The option as `[group] name`, or nothing when it is about a whole file.
     pub option: String,
     /// Where it stands.
-    pub place: Place,
+    pub place: Location,
     /// What is to be known.
     pub words: String,
 }

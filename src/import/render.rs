@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::convert::Outcome;
+use super::conversion::Outcome;
 use super::sources::Sources;
 use super::values::Value;
 

@@ -1,44 +1,23 @@
 //! Which value holds for an option: the environment's, then the last file's, as in oslo.config.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use super::ini::{self, Assignment, normalized};
 use super::interpolate::substitute;
+use super::location::Location;
 use super::remark::{Level, Remark};
 use super::sources::Sources;
-use super::table::{self, DEFAULT, KEYSTONE, Kind, Known, Preset};
+use super::table::{self, DEFAULT, KEYSTONE, Kind, KnownOption, Preset};
 use super::values::{self, Value};
 
 /// How many options may refer to each other in a row.
 const REFERENCES_MAX: usize = 50;
 
-/// Where a value stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In a line of a file.
-    Line(String, usize),
-    /// In a variable of the environment.
-    Variable(String),
-    /// Nowhere.
-    Nowhere,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Line(file, line) => write!(f, "{file}:{line}"),
-            Self::Variable(name) => write!(f, "environment variable {name}"),
-            Self::Nowhere => Ok(()),
-        }
-    }
-}
-
 /// What was given for an option, unread.
 struct Given {
     /// One text; for [`Kind::Many`] as many as were given.
     texts: Vec<String>,
-    place: Place,
+    place: Location,
 }
 
 /// Everything that files and environment say.
@@ -59,7 +38,7 @@ impl Settings {
             let parsed = ini::parse(text).map_err(|malformed| Remark {
                 level: Level::Error,
                 option: String::new(),
-                place: Place::Line(name.clone(), malformed.line),
+                place: Location::Line(name.clone(), malformed.line),
                 words: malformed.words.to_owned(),
             })?;
             files.push((name.clone(), parsed));
@@ -83,19 +62,19 @@ impl Settings {
     }
 
     /// The section an option is looked for in.
-    pub(super) fn group<'a>(&'a self, known: &'a Known) -> &'a str {
+    pub(super) fn group<'a>(&'a self, known: &'a KnownOption) -> &'a str {
         if known.movable { &self.section } else { known.group }
     }
 
     /// Every line of every file.
-    pub(super) fn lines(&self) -> impl Iterator<Item = (Place, &Assignment)> {
+    pub(super) fn lines(&self) -> impl Iterator<Item = (Location, &Assignment)> {
         self.files.iter().flat_map(|(file, lines)| {
-            lines.iter().map(move |one| (Place::Line(file.clone(), one.line), one))
+            lines.iter().map(move |one| (Location::Line(file.clone(), one.line), one))
         })
     }
 
     /// Where an option is given, if it is.
-    pub(super) fn place(&self, known: &Known) -> Option<Place> {
+    pub(super) fn place(&self, known: &KnownOption) -> Option<Location> {
         self.given(known).map(|given| given.place)
     }
 
@@ -103,8 +82,8 @@ impl Settings {
     ///
     /// # Errors
     /// It is not of the option's kind, or refers to what is not there.
-    pub(super) fn value(&self, known: &Known) -> Result<(Option<Value>, Place), Remark> {
-        let place = self.place(known).unwrap_or(Place::Nowhere);
+    pub(super) fn value(&self, known: &KnownOption) -> Result<(Option<Value>, Location), Remark> {
+        let place = self.place(known).unwrap_or(Location::Nowhere);
         let value = self.resolved(known, 0).map_err(|words| Remark {
             level: Level::Error,
             option: format!("[{}] {}", self.group(known), known.name),
@@ -114,7 +93,7 @@ impl Settings {
         Ok((value, place))
     }
 
-    fn resolved(&self, known: &Known, depth: usize) -> Result<Option<Value>, String> {
+    fn resolved(&self, known: &KnownOption, depth: usize) -> Result<Option<Value>, String> {
         if depth > REFERENCES_MAX {
             return Err("it refers to itself".to_owned());
         }
@@ -159,18 +138,18 @@ impl Settings {
         Ok(value.map(|value| value.in_python()).unwrap_or_default())
     }
 
-    fn find(&self, group: &str, name: &str) -> Option<&'static Known> {
+    fn find(&self, group: &str, name: &str) -> Option<&'static KnownOption> {
         let movable = || {
             table::all().find(|known| known.movable && known.name == name && group == self.section)
         };
         table::find(group, name).or_else(movable).filter(|known| known.is_read())
     }
 
-    fn given(&self, known: &Known) -> Option<Given> {
+    fn given(&self, known: &KnownOption) -> Option<Given> {
         let group = self.group(known);
         let variable = format!("OS_{}__{}", group.to_uppercase(), known.name.to_uppercase());
         if let Some(text) = self.environment.get(&variable) {
-            return Some(Given { texts: vec![text.clone()], place: Place::Variable(variable) });
+            return Some(Given { texts: vec![text.clone()], place: Location::Variable(variable) });
         }
         let group = normalized(group);
         let mut names = vec![(group.as_str(), known.name)];
@@ -184,7 +163,7 @@ impl Settings {
                 let here: Vec<&Assignment> =
                     lines.iter().filter(|one| one.group == *group && one.name == *name).collect();
                 let Some(last) = here.last() else { continue };
-                let place = Place::Line(file.clone(), last.line);
+                let place = Location::Line(file.clone(), last.line);
                 if known.kind != Kind::Many {
                     return Some(Given { texts: vec![last.value.clone()], place });
                 }

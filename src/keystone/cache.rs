@@ -8,7 +8,8 @@ use moka::Expiry;
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
-use super::{Token, Unavailable};
+use super::error::Unavailable;
+use super::token::Token;
 
 /// Valid tokens remembered at the most; of the rest, those asked for least are forgotten.
 const TOKENS_MAX: u64 = 20_000;

@@ -9,8 +9,9 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use tokio::sync::Mutex;
 
+use super::error::Unavailable;
+use super::options::{Connection, Options};
 use super::token::{Issued, Token};
-use super::{Connection, Options, Unavailable};
 
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");

@@ -9,9 +9,9 @@ use uuid::Uuid;
 use super::draft::{Draft, DraftServer};
 use super::group::StoredGroup;
 use super::ids::canonical;
+use super::placement::{Answer, Placed, providers_of};
 use super::plan::{Placement, Plan};
 use super::stack::KeptHost;
-use super::{Answer, Placed, providers_of};
 use crate::model::{Bug, Refusal};
 use crate::world::World;
 

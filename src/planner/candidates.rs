@@ -3,8 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::Failure;
-use super::compose::is_fixed;
+use super::failure::{Failure, in_time};
 use super::flavor::Size;
 use super::stack::Stack;
 use super::topology::Topology;
@@ -30,11 +29,6 @@ const DISABLED: &str = "COMPUTE_STATUS_DISABLED";
 /// The candidates for servers of one size: the amounts from each provider, by host.
 pub(super) type Options = HashMap<ProviderId, Vec<Vec<(ProviderId, ClassId, i64)>>>;
 
-/// Fails when the search has to end.
-pub(super) fn in_time(budget: &Budget<'_>) -> Result<(), Failure> {
-    if budget.is_spent() { Err(Failure::of_end(budget)) } else { Ok(()) }
-}
-
 /// The sizes of servers for which candidates are looked for, in the order in which they come.
 pub(super) fn sizes<'s>(
     stack: &'s Stack,
@@ -43,7 +37,7 @@ pub(super) fn sizes<'s>(
     let mut known: HashSet<&Size> = HashSet::new();
     let mut sizes = Vec::new();
     for (server, home) in stack.servers.iter().zip(homes) {
-        let stays = is_fixed(server) && home.is_some();
+        let stays = server.is_fixed() && home.is_some();
         if !stays && known.insert(&server.size) {
             sizes.push(&server.size);
         }

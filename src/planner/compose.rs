@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::Failure;
-use super::candidates::{Options, WAYS_MAX, candidates, in_time, sizes};
+use super::candidates::{Options, WAYS_MAX, candidates, sizes};
 use super::drift::{Stays, without_broken};
-use super::filter::{Demands, Filter, Reason, Scene};
+use super::failure::{Failure, in_time};
 use super::flavor::Size;
-use super::stack::{Server, Stack, Surroundings};
-use super::topology::{Spot, Topology};
+use super::host_filter::{Demands, HostFilter, Reason, Scene};
+use super::stack::{Stack, Surroundings};
+use super::topology::{HostEntry, Topology};
 use crate::model::provider::InventoryRow;
 use crate::model::{ClassId, ProviderId};
 use crate::solver::{self, AllowedHosts, Budget, Level, PlacementProblem, Pool, Rule, Way, Ways};
@@ -38,14 +38,6 @@ pub(super) struct Composed {
     pub(super) cut_short: usize,
     /// For each server, why it may not be on how many hosts.
     pub(super) ruled_out: Vec<BTreeMap<Reason, usize>>,
-}
-
-/// A host of the problem.
-#[derive(Clone, Debug)]
-pub(super) struct HostEntry {
-    pub(super) root: ProviderId,
-    pub(super) name: String,
-    pub(super) spot: Spot,
 }
 
 /// Composes the problem.
@@ -89,7 +81,7 @@ pub(super) fn compose(
         hosts.iter().enumerate().map(|(nth, host)| (host.root, nth)).collect();
     let memberships = stored_groups(stack, &groups, &all_rules);
     let scene = Scene::new(&world, &topology, around, &hosts);
-    let filter = Filter::new(&scene, stack, memberships.clone(), budget);
+    let filter = HostFilter::new(&scene, stack, memberships.clone(), budget);
     in_time(budget)?;
     let current_hosts = homes.iter().map(|home| number.get(home.as_ref()?).copied());
     let current_hosts: Vec<Option<usize>> = current_hosts.collect();
@@ -144,7 +136,7 @@ struct Seated {
 fn seated<'s>(
     stack: &'s Stack,
     current_hosts: &[Option<usize>],
-    (ways, filter): (&HashMap<&Size, Arc<Ways>>, &'s Filter<'_>),
+    (ways, filter): (&HashMap<&Size, Arc<Ways>>, &'s HostFilter<'_>),
     budget: &mut Budget<'_>,
 ) -> Result<Seated, Failure> {
     type Sort<'k> = (&'k Size, Demands<'k>, Option<(usize, bool)>);
@@ -154,7 +146,7 @@ fn seated<'s>(
     for (nth, (server, current_host)) in stack.servers.iter().zip(current_hosts).enumerate() {
         budget.is_spent_after(32);
         in_time(budget)?;
-        if let (true, Some(home)) = (is_fixed(server), *current_host) {
+        if let (true, Some(home)) = (server.is_fixed(), *current_host) {
             let ways = staying.entry(home).or_insert_with(|| Arc::new(Ways::staying_on(home)));
             let ways = Arc::clone(ways);
             let allowed_hosts = AllowedHosts::Only(home);
@@ -213,28 +205,23 @@ fn stays(
 ) -> Stays {
     let mut first: HashMap<&str, usize> = HashMap::new();
     for (nth, host) in hosts.iter().enumerate() {
-        if let Some(name) = host.spot.unit(level, &host.name) {
+        if let Some(name) = host.location.unit(level, &host.name) {
             first.entry(name).or_insert(nth);
         }
     }
     let unit = |home: Option<usize>| {
         let host = hosts.get(home?)?;
-        first.get(host.spot.unit(level, &host.name)?).copied()
+        first.get(host.location.unit(level, &host.name)?).copied()
     };
     let fixed = stack.servers.iter().zip(current_hosts).enumerate();
-    let fixed = fixed.filter(|(_, (server, _))| is_fixed(server));
+    let fixed = fixed.filter(|(_, (server, _))| server.is_fixed());
     fixed.map(|(server, (_, home))| (server, unit(*home))).collect()
-}
-
-/// Whether a server has to stay where it is. One that is nowhere cannot.
-pub(super) fn is_fixed(server: &Server) -> bool {
-    server.fixed && server.present.as_ref().is_some_and(|present| !present.holds.is_empty())
 }
 
 /// The world as if servers that may move held nothing, and those that go neither.
 fn freed(world: &Arc<World>, stack: &Stack) -> Arc<World> {
     let mut less: BTreeMap<ProviderId, BTreeMap<ClassId, i64>> = BTreeMap::new();
-    let movers = stack.servers.iter().filter(|server| !is_fixed(server));
+    let movers = stack.servers.iter().filter(|server| !server.is_fixed());
     let present = movers.filter_map(|server| server.present.as_ref().filter(|it| it.ours));
     let held = present.flat_map(|present| &present.holds);
     for (provider, class, amount) in held.chain(&stack.given_up) {
@@ -269,8 +256,8 @@ fn entries(
     let roots: HashSet<ProviderId> = with_room.chain(homes.iter().flatten()).copied().collect();
     let entry = |root: ProviderId| {
         let provider = provider(world, root)?;
-        let (name, spot) = (provider.name().to_owned(), topology.spot(&provider));
-        Ok(HostEntry { root, name, spot })
+        let (name, location) = (provider.name().to_owned(), topology.location(&provider));
+        Ok(HostEntry { root, name, location })
     };
     let mut hosts = roots.into_iter().map(entry).collect::<Result<Vec<HostEntry>, Failure>>()?;
     hosts.sort_unstable_by(|one, other| one.name.cmp(&other.name));
@@ -363,8 +350,8 @@ impl<'w> Composer<'w> {
             in_time(budget)?;
             hosts.push(solver::Host {
                 free: sums,
-                rack: entry.spot.rack.as_deref().map(|name| racks.of(name)),
-                cluster: entry.spot.cluster.as_deref().map(|name| clusters.of(name)),
+                rack: entry.location.rack.as_deref().map(|name| racks.of(name)),
+                cluster: entry.location.cluster.as_deref().map(|name| clusters.of(name)),
                 // Who is to be spread has no use for hosts that are in use already.
                 in_use: !spread && is_in_use,
             });
@@ -387,11 +374,6 @@ impl<'n> Numbers<'n> {
 /// What is free of an inventory: nothing, if more is used than there is.
 fn free(row: &InventoryRow) -> u64 {
     u64::try_from(row.terms.capacity() - row.used).unwrap_or(0)
-}
-
-/// Whether anybody holds anything on a host.
-pub(super) fn is_in_use(root: &Provider<'_>) -> bool {
-    root.tree().any(|provider| provider.inventories().any(|row| row.used > 0))
 }
 
 /// The stored groups that each server is in, directly or by way of other groups.

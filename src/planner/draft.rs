@@ -7,15 +7,18 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::bonds::rebound;
 use super::document::{Document, asks_the_same};
+use super::failure::Failure;
 use super::group::StoredGroup;
 use super::ids::canonical;
+use super::placement::{Answer, location, places};
 use super::plan::{Placement, Plan};
 use super::rejection::Rejection;
+use super::resolve;
 use super::stack::{HostNames, Present, Stack, Surroundings};
 use super::template::{ServerEntry, Template};
 use super::topology::Topology;
-use super::{Answer, Failure, location, places, rebound, resolve};
 use crate::solver::groups::Senseless;
 use crate::world::World;
 

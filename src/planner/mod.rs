@@ -3,7 +3,8 @@
 //!
 //! [`stack`] is what is asked for, [`topology`] says where hosts stand, [`mod@compose`] makes it a
 //! problem for the [solver](crate::solver), with [`mod@candidates`] for what is a matter of room and
-//! [`filter`] for what is not, and [`words`] say what was in the way.
+//! [`host_filter`] for what is not, and [`mod@explanation`] says what was in the way. [`mod@placement`]
+//! does all of it.
 //!
 //! What a request means to a stored plan: a [`document`] is what the plan was asked for, a [`template`]
 //! the servers and groups in it, which [`resolve`] turns into a stack; a [`mod@change`] of the [`plan`] is a
@@ -18,209 +19,22 @@ mod compose;
 pub(crate) mod document;
 pub(crate) mod draft;
 mod drift;
-mod filter;
+mod explanation;
+mod failure;
 pub mod flavor;
 pub mod group;
+mod host_filter;
 pub mod ids;
 pub(crate) mod json;
+mod placement;
 pub mod plan;
 pub(crate) mod rejection;
 mod resolve;
 pub mod stack;
 pub(crate) mod template;
 pub mod topology;
-mod words;
-
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
-
-use uuid::Uuid;
 
 pub use self::bonds::rebound;
-use self::compose::{Composed, compose, is_fixed};
-pub use self::filter::Reason;
-use self::stack::{KeptHost, Stack, Surroundings};
-use self::topology::Topology;
-pub use self::words::{Demand, Explanation};
-use crate::model::ProviderId;
-use crate::solver::groups::Kind;
-use crate::solver::{Budget, Cost, Level, Outcome, Solution, explain_within, solve_within};
-use crate::world::{Provider, World};
-
-/// Places for all servers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// One for each server of the stack; `None` for those that are absent.
-    pub places: Vec<Option<Placed>>,
-    /// Hosts that groups get to themselves, or have to themselves already.
-    pub units: Vec<KeptHost>,
-    /// What it costs.
-    pub cost: Cost,
-    /// What it costs at the least: the same, if nothing better is possible.
-    pub bound: Cost,
-}
-
-/// The place of one server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
-    /// The name of its host.
-    pub host: String,
-    /// What is to be held for it: provider, class, amount. `None`: it stays, and so does what is held.
-    pub wants: Option<Vec<(Uuid, String, i64)>>,
-    /// Whether it was elsewhere before.
-    pub moved: bool,
-    /// The stored groups that it is in.
-    pub groups: BTreeSet<Uuid>,
-}
-
-/// Why there are no places.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// There are none; why.
-    NoPlaces(Explanation),
-    /// The time was up before it was known whether there are.
-    OutOfTime,
-    /// It is more than is looked at for one plan, in memory or in number.
-    TooLarge(String),
-    /// What cannot be: the program is at fault.
-    Broken(String),
-    /// What is asked makes no sense, whatever the hosts are.
-    Senseless(String),
-    /// Something is named that does not exist.
-    Unknown(String),
-}
-
-impl Failure {
-    /// Why a budget has ended a search.
-    fn of_end(budget: &Budget<'_>) -> Self {
-        if budget.is_full() {
-            return Self::TooLarge(
-                "a search for places of so many servers of different sizes and groups, on so many \
-                 hosts, takes more memory than a plan may have; ask for fewer at a time"
-                    .to_owned(),
-            );
-        }
-        Self::OutOfTime
-    }
-}
-
-/// Finds places for all servers of a stack.
-///
-/// `is_time_up` is asked now and then; after it has said yes, the best that was found counts. To
-/// explain why there is nothing, as much time is taken again at the most: `is_time_over` says when.
-///
-/// # Errors
-/// There is no way, or none was found in time.
-pub fn places(
-    world: &Arc<World>,
-    stack: &Stack,
-    around: &Surroundings,
-    is_time_up: &mut dyn FnMut() -> bool,
-    is_time_over: &mut dyn FnMut() -> bool,
-) -> Result<Answer, Failure> {
-    let (present, seats) = stack.present();
-    let mut budget = Budget::new(is_time_up);
-    let composed = compose(world, &present, around, &mut budget)?;
-    match solve_within(&composed.problem, &mut budget) {
-        Outcome::Placed(solution) => {
-            let placed = placed(&composed, &present, &solution)?;
-            let units = units(&composed.world, &present, around, &placed);
-            let mut all = vec![None; stack.servers.len()];
-            for (seat, placed) in seats.into_iter().zip(placed) {
-                if let Some(place) = all.get_mut(seat) {
-                    *place = Some(placed);
-                }
-            }
-            Ok(Answer { places: all, units, cost: solution.cost, bound: solution.bound })
-        }
-        Outcome::OutOfTime => Err(Failure::of_end(&budget)),
-        Outcome::Impossible => {
-            let conflict = explain_within(&composed.problem, &mut Budget::new(is_time_over));
-            Err(Failure::NoPlaces(words::explanation(&composed, &present, &conflict)))
-        }
-    }
-}
-
-fn placed(composed: &Composed, stack: &Stack, solution: &Solution) -> Result<Vec<Placed>, Failure> {
-    let lost = |nth: usize| Failure::Broken(format!("the place of server {nth} is none"));
-    let mut found = Vec::with_capacity(stack.servers.len());
-    for (nth, server) in stack.servers.iter().enumerate() {
-        let (Some(place), Some(it)) =
-            (solution.assignments.get(nth), composed.problem.servers.get(nth))
-        else {
-            return Err(lost(nth));
-        };
-        let host = composed.hosts.get(place.host).ok_or_else(|| lost(nth))?;
-        let way = it.ways.on(place.host).get(place.way).ok_or_else(|| lost(nth))?;
-        let wants = if is_fixed(server) {
-            None
-        } else {
-            Some(wants(composed, &way.0).ok_or_else(|| lost(nth))?)
-        };
-        found.push(Placed {
-            host: host.name.clone(),
-            wants,
-            moved: it.current_host.is_some_and(|home| home != place.host),
-            groups: composed.memberships.get(nth).cloned().ok_or_else(|| lost(nth))?,
-        });
-    }
-    Ok(found)
-}
-
-/// What a way draws, by provider and class. All of it is known to the world it was found in.
-fn wants(composed: &Composed, draws: &[(usize, u64)]) -> Option<Vec<(Uuid, String, i64)>> {
-    let world = &composed.world;
-    let want = |(pool, amount): &(usize, u64)| {
-        let (provider, class) = composed.pools.get(*pool)?;
-        let uuid = world.provider_by_id(*provider)?.uuid();
-        Some((uuid, world.class_name(*class)?.to_owned(), i64::try_from(*amount).ok()?))
-    };
-    draws.iter().map(want).collect()
-}
-
-/// The hosts of the units in which the servers of exclusivity groups are. Those that are theirs
-/// already are among them: until this is booked, they may have been let go.
-fn units(world: &World, stack: &Stack, around: &Surroundings, places: &[Placed]) -> Vec<KeptHost> {
-    let topology = Topology::of(world, around.racks_by_names);
-    let mut known: HashSet<KeptHost> = HashSet::new();
-    let mut taken: Vec<KeptHost> = Vec::new();
-    let mut units_at: HashMap<Level, BTreeMap<String, Vec<Provider<'_>>>> = HashMap::new();
-    for group in stack.groups.iter().filter(|group| group.kind == Kind::Exclusivity) {
-        let Some(stored) = group.stored else { continue };
-        // Where an instance has gone by itself there may be others, who stay.
-        let is_placed = |placed: &Placed| placed.wants.as_ref().is_some_and(|it| !it.is_empty());
-        let members = places.iter().filter(|it| is_placed(it) && it.groups.contains(&stored));
-        let hosts: BTreeSet<&str> = members.map(|placed| placed.host.as_str()).collect();
-        let units =
-            units_at.entry(group.level).or_insert_with(|| topology.units(world, group.level));
-        for (unit, roots) in &*units {
-            if !roots.iter().any(|root| hosts.contains(root.name())) {
-                continue;
-            }
-            for root in roots {
-                let root = root.id();
-                let host = KeptHost { root, level: group.level, unit: unit.clone(), group: stored };
-                if known.insert(host.clone()) {
-                    taken.push(host);
-                }
-            }
-        }
-    }
-    taken
-}
-
-/// Every provider of the trees of these hosts.
-pub fn providers_of(world: &World, hosts: &[KeptHost]) -> Vec<Uuid> {
-    let roots: BTreeSet<ProviderId> = hosts.iter().map(|host| host.root).collect();
-    let trees = roots.into_iter().filter_map(|root| world.provider_by_id(root));
-    trees.flat_map(|root| root.tree().map(|it| it.uuid()).collect::<Vec<_>>()).collect()
-}
-
-/// The name of the host on which something is held.
-pub fn location<'w>(
-    world: &'w World,
-    topology: &Topology,
-    holds: &[(ProviderId, crate::model::ClassId, i64)],
-) -> Option<&'w str> {
-    topology.host_of(world, holds).as_ref().map(Provider::name)
-}
+pub use self::failure::{Demand, Explanation, Failure};
+pub use self::host_filter::Reason;
+pub use self::placement::{Answer, Placed, location, places, providers_of};

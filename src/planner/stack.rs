@@ -156,6 +156,11 @@ pub struct Server {
 }
 
 impl Server {
+    /// Whether the server has to stay where it is. One that is nowhere cannot.
+    pub(super) fn is_fixed(&self) -> bool {
+        self.fixed && self.present.as_ref().is_some_and(|present| !present.holds.is_empty())
+    }
+
     /// A server that nothing is known of but what it needs: amounts by class, which may be named
     /// several times.
     pub fn of_amounts(id: &str, amounts: impl Iterator<Item = (String, i64)>) -> Self {

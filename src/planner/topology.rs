@@ -22,7 +22,7 @@ const REGION_LEN: usize = 3;
 
 /// Where a host stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spot {
+pub struct HostLocation {
     /// Its rack, if it is in exactly one that is known.
     pub rack: Option<String>,
     /// Its cluster, if it is in exactly one that is known.
@@ -31,7 +31,7 @@ pub struct Spot {
     pub zones: Vec<String>,
 }
 
-impl Spot {
+impl HostLocation {
     /// The name of the unit it is in at a level; `host` is its own.
     pub fn unit<'s>(&'s self, level: Level, host: &'s str) -> Option<&'s str> {
         match level {
@@ -73,27 +73,27 @@ impl Topology {
     }
 
     /// Where a host stands, by the root of its tree.
-    pub fn spot(&self, root: &Provider<'_>) -> Spot {
-        let mut spot = Spot::default();
+    pub fn location(&self, root: &Provider<'_>) -> HostLocation {
+        let mut location = HostLocation::default();
         let (mut racks, mut clusters) = (Vec::new(), Vec::new());
         for (kind, name) in root.traits().iter().filter_map(|id| self.traits.get(id)) {
             match kind {
                 Kind::Rack => racks.push(name.clone()),
                 Kind::Cluster => clusters.push(name.clone()),
-                Kind::Zone => spot.zones.push(name.clone()),
+                Kind::Zone => location.zones.push(name.clone()),
             }
         }
         if racks.is_empty() && self.by_names {
             racks.extend(rack_by_name(root.name()));
         }
-        spot.rack = only(racks);
-        spot.cluster = only(clusters);
-        spot
+        location.rack = only(racks);
+        location.cluster = only(clusters);
+        location
     }
 
     /// The name of the unit that a host is in at a level, by the root of its tree.
     pub fn unit(&self, root: &Provider<'_>, level: Level) -> Option<String> {
-        self.spot(root).unit(level, root.name()).map(str::to_owned)
+        self.location(root).unit(level, root.name()).map(str::to_owned)
     }
 
     /// The host that draws on these providers: the root of the tree they are in, those that share
@@ -136,6 +136,19 @@ impl Topology {
         }
         units
     }
+}
+
+/// A host of the problem.
+#[derive(Clone, Debug)]
+pub(super) struct HostEntry {
+    pub(super) root: ProviderId,
+    pub(super) name: String,
+    pub(super) location: HostLocation,
+}
+
+/// Whether anybody holds anything on a host.
+pub(super) fn is_in_use(root: &Provider<'_>) -> bool {
+    root.tree().any(|provider| provider.inventories().any(|row| row.used > 0))
 }
 
 /// The name of an availability zone as its trait has it, in lower case.

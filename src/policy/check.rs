@@ -1,10 +1,10 @@
 //! What a rule asks of a caller: an expression, and its verdict.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 
 use super::caller::{Attribute, Caller};
-use super::rules::Rules;
 
 /// An expression of the policy language, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,22 @@ pub(super) struct Facts<'f> {
     /// What about.
     pub(super) target: &'f Target<'f>,
     /// What expressions refer to.
-    pub(super) rules: &'f Rules,
+    pub(super) rules: &'f NamedChecks,
+}
+
+/// Checks by the names of their rules.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NamedChecks {
+    pub(super) checks: HashMap<String, Check>,
+    /// The rule that stands for rules that there are not.
+    pub(super) default_rule: String,
+}
+
+impl NamedChecks {
+    /// A rule, or the one that stands for rules that there are not.
+    pub(super) fn get(&self, name: &str) -> Option<&Check> {
+        self.checks.get(name).or_else(|| self.checks.get(&self.default_rule))
+    }
 }
 
 impl Check {
@@ -71,7 +86,7 @@ impl Check {
             Self::Not(check) => !check.passes(facts),
             Self::All(checks) => checks.iter().all(|check| check.passes(facts)),
             Self::Any(checks) => checks.iter().any(|check| check.passes(facts)),
-            Self::Rule(name) => facts.rules.rule(name).is_some_and(|check| check.passes(facts)),
+            Self::Rule(name) => facts.rules.get(name).is_some_and(|check| check.passes(facts)),
             Self::Role(role) => {
                 let role = role.fill(facts.target);
                 role.is_some_and(|role| facts.caller.has_role(&role))
@@ -98,7 +113,7 @@ impl Check {
             part.explain(facts, depth + 1, lines);
         }
         if let Self::Rule(name) = self
-            && let Some(check) = facts.rules.rule(name)
+            && let Some(check) = facts.rules.get(name)
         {
             check.explain(facts, depth + 1, lines);
         }

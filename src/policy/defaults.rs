@@ -80,7 +80,7 @@ macro_rules! rules {
      $($name:ident = $text:literal, $check:ident, $description:literal, [$($operation:literal),*];)+) => {
         $(#[$about])+
         pub mod $module {
-            use super::Rule;
+            use crate::policy::defaults::Rule;
             $(
                 #[doc = concat!("`", $text, "`: ", $description)]
                 pub const $name: Rule = Rule($text);

@@ -8,7 +8,7 @@ use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 
 use super::check::Check;
 use super::language;
-use super::rules::{Fault, Override, Place};
+use super::rules::{Fault, Location, Override};
 
 /// The text of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,8 @@ fn inside(directory: &Path) -> io::Result<Vec<PathBuf>> {
 /// # Errors
 /// It is not YAML, no mapping of names to rules, or a rule cannot be understood.
 pub(super) fn parse(file: &Text) -> Result<Vec<Override>, Fault> {
-    let fault = |line, what: String| Fault { place: Place { file: file.path.clone(), line }, what };
+    let fault =
+        |line, what: String| Fault { place: Location { file: file.path.clone(), line }, what };
     let documents = MarkedYaml::load_from_str(&file.text)
         .map_err(|error| fault(error.marker().line(), error.info().to_owned()))?;
     let top = match documents.as_slice() {
@@ -77,7 +78,7 @@ pub(super) fn parse(file: &Text) -> Result<Vec<Override>, Fault> {
         let line = name.span.start.line();
         let name = text(name).ok_or_else(|| fault(line, "a name is wanted".to_owned()))?;
         let check = check(rule).map_err(|what| fault(line, format!("rule \"{name}\": {what}")))?;
-        let place = Place { file: file.path.clone(), line };
+        let place = Location { file: file.path.clone(), line };
         overrides.push(Override { name: name.to_owned(), check, place });
     }
     Ok(overrides)

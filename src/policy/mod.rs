@@ -9,8 +9,8 @@ mod check;
 mod defaults;
 mod file;
 mod language;
+mod listing;
 mod rules;
-mod words;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,8 +23,8 @@ pub use self::defaults::{
     BASES, Default, OPERATIONS, PLANNING, Rule, is_for_operations, operations, planning, rule,
 };
 use self::file::Text;
-pub use self::rules::{Denied, Fault, Place, Rules, defaults, own};
-pub use self::words::{list, sample};
+pub use self::listing::{list, sample};
+pub use self::rules::{Denied, Fault, Location, Rules, defaults, own};
 
 /// Where rules are from.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::caller::Caller;
-use super::check::{Check, Facts, Target};
+use super::check::{Check, Facts, NamedChecks, Target};
 use super::defaults::{BASES, Default, Rule, operations};
 use super::language;
 
@@ -18,13 +18,13 @@ pub(super) struct Override {
     /// What it asks.
     pub(super) check: Check,
     /// Where it stands.
-    pub(super) place: Place,
+    pub(super) place: Location,
 }
 
 /// A line of a file, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Error)]
 #[error("{}:{line}", file.display())]
-pub struct Place {
+pub struct Location {
     /// The file.
     pub file: PathBuf,
     /// The line.
@@ -36,7 +36,7 @@ pub struct Place {
 #[error("{place}: {what}")]
 pub struct Fault {
     /// Where.
-    pub place: Place,
+    pub place: Location,
     /// What.
     pub what: String,
 }
@@ -55,8 +55,7 @@ pub enum Denied {
 /// The rules in force.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    checks: HashMap<String, Check>,
-    default_rule: String,
+    named: NamedChecks,
 }
 
 impl Rules {
@@ -77,7 +76,8 @@ impl Rules {
                 checks.insert(default.name.to_owned(), in_force(default, legacy));
             }
         }
-        let rules = Self { checks, default_rule: default_rule.to_owned() };
+        let named = NamedChecks { checks, default_rule: default_rule.to_owned() };
+        let rules = Self { named };
         for it in overrides {
             rules.references(it)?;
         }
@@ -86,7 +86,7 @@ impl Rules {
 
     /// Rules that let nobody do anything.
     pub(super) fn none() -> Self {
-        Self { checks: HashMap::new(), default_rule: String::new() }
+        Self { named: NamedChecks::default() }
     }
 
     /// Whether the caller may do what the rule is about. `project` is whose things it is about, for
@@ -108,14 +108,14 @@ impl Rules {
 
     /// The verdict of a rule, by its name, without regard to what the token is for.
     pub fn passes(&self, caller: &Caller, target: &Target<'_>, rule: &str) -> bool {
-        self.rule(rule).is_some_and(|check| check.passes(&self.facts(caller, target)))
+        self.named.get(rule).is_some_and(|check| check.passes(&self.facts(caller, target)))
     }
 
     /// The verdict of a rule with that of every part of it, a line each; `None` if there is no
     /// such rule.
     pub fn explain(&self, caller: &Caller, target: &Target<'_>, rule: &str) -> Option<Vec<String>> {
         let mut lines = Vec::new();
-        self.rule(rule)?.explain(&self.facts(caller, target), 0, &mut lines);
+        self.named.get(rule)?.explain(&self.facts(caller, target), 0, &mut lines);
         Some(lines)
     }
 
@@ -123,19 +123,18 @@ impl Rules {
     /// [`operations`], after what else there is in the order of the alphabet.
     pub fn all(&self) -> Vec<(&str, String)> {
         let position = |name: &str| operations().position(|it| it.name == name);
-        let mut all: Vec<_> =
-            self.checks.iter().map(|(name, check)| (name.as_str(), check.to_string())).collect();
+        let mut all: Vec<_> = self
+            .named
+            .checks
+            .iter()
+            .map(|(name, check)| (name.as_str(), check.to_string()))
+            .collect();
         all.sort_by(|(one, _), (other, _)| (position(one), one).cmp(&(position(other), other)));
         all
     }
 
     fn facts<'f>(&'f self, caller: &'f Caller, target: &'f Target<'f>) -> Facts<'f> {
-        Facts { caller, target, rules: self }
-    }
-
-    /// A rule, or the one that stands for rules that there are not.
-    pub(super) fn rule(&self, name: &str) -> Option<&Check> {
-        self.checks.get(name).or_else(|| self.checks.get(&self.default_rule))
+        Facts { caller, target, rules: &self.named }
     }
 
     /// Makes sure that all rules that an override leads to exist, and do not lead back to it.
@@ -148,12 +147,12 @@ impl Rules {
                 let what = format!("rule \"{name}\" refers to itself, by way of others or not");
                 return Err(fault(what));
             }
-            let Some(check) = self.rule(name) else {
+            let Some(check) = self.named.get(name) else {
                 let what = format!("rule \"{}\": there is no rule \"{name}\"", it.name);
                 return Err(fault(what));
             };
             // A rule that stands for another may be the one that is looked at.
-            if !self.checks.contains_key(name) && it.name == self.default_rule {
+            if !self.named.checks.contains_key(name) && it.name == self.named.default_rule {
                 let what = format!("rule \"{}\" refers to itself by way of \"{name}\"", it.name);
                 return Err(fault(what));
             }

@@ -1,16 +1,16 @@
 //! Which trees come into question, found block by block with word operations and no further than
 //! needed.
 
-use super::engine::{BLOCK_STEPS, Steps};
 use super::part::{Amount, Look, Masks, Part, and, and_not, or, pop, range};
 use super::plan::Plan;
+use super::steps::{BLOCK_STEPS, Steps};
 use crate::world::World;
 use crate::world::set::{BLOCK, Words};
 use crate::world::sharing::SignatureId;
 
 /// Where candidates may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Anchor {
     /// This provider alone, a tree by itself: exactly one candidate.
     Solo(u32),
     /// The tree with this root.
@@ -19,20 +19,27 @@ pub(super) enum Place {
     Shared(SignatureId),
 }
 
-/// The places in a block.
+/// The anchors in a block.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lot {
+pub(super) struct AnchorBlock {
     pub(super) block: u32,
-    /// Slots of [`Place::Solo`].
+    /// Slots of [`Anchor::Solo`].
     pub(super) solo: Words,
-    /// Slots of [`Place::Tree`].
+    /// Slots of [`Anchor::Tree`].
     pub(super) trees: Words,
 }
 
+/// The outcome of asking an order of anchors for the next one.
+pub(super) enum NextAnchor {
+    Anchor(Anchor),
+    Paused,
+    End,
+}
+
 /// The outcome of going on.
-pub(super) enum Ahead {
-    Place(Place),
-    Lot(Lot),
+pub(super) enum NextAnchors {
+    One(Anchor),
+    Block(AnchorBlock),
     Paused,
     End,
 }
@@ -60,35 +67,35 @@ enum Stage {
     End,
 }
 
-impl Lot {
-    /// How many places there are.
+impl AnchorBlock {
+    /// How many anchors there are.
     pub(super) fn len(&self) -> usize {
         let words = self.trees.iter().chain(&self.solo);
         words.map(|word| word.count_ones() as usize).sum()
     }
 
     /// Takes a place out, by its number.
-    pub(super) fn take(&mut self, nth: usize) -> Option<Place> {
+    pub(super) fn take(&mut self, nth: usize) -> Option<Anchor> {
         let mut rest = *self;
         let place = std::iter::from_fn(|| rest.pop()).nth(nth)?;
         let (words, slot) = match place {
-            Place::Tree(slot) => (&mut self.trees, slot),
-            Place::Solo(slot) => (&mut self.solo, slot),
-            Place::Shared(_) => return None,
+            Anchor::Tree(slot) => (&mut self.trees, slot),
+            Anchor::Solo(slot) => (&mut self.solo, slot),
+            Anchor::Shared(_) => return None,
         };
         *words = and_not(*words, range(self.block, slot, slot + 1));
         Some(place)
     }
 
     /// Takes the first place out.
-    pub(super) fn pop(&mut self) -> Option<Place> {
-        let tree = pop(&mut self.trees, self.block).map(Place::Tree);
-        tree.or_else(|| pop(&mut self.solo, self.block).map(Place::Solo))
+    pub(super) fn pop(&mut self) -> Option<Anchor> {
+        let tree = pop(&mut self.trees, self.block).map(Anchor::Tree);
+        tree.or_else(|| pop(&mut self.solo, self.block).map(Anchor::Solo))
     }
 }
 
 impl Anchors {
-    /// The next place or lot. If `masks` look quickly, so does this, and there may be solo places
+    /// The next place or block. If `masks` look quickly, so does this, and there may be solo anchors
     /// that do not fit.
     pub(super) fn next(
         &mut self,
@@ -96,28 +103,28 @@ impl Anchors {
         plan: &Plan,
         masks: &mut Masks,
         steps: &mut Steps,
-    ) -> Ahead {
+    ) -> NextAnchors {
         loop {
             match self.stage {
                 Stage::Start => self.start(world, plan),
                 Stage::Signatures => match self.signatures.pop() {
-                    Some(signature) => return Ahead::Place(Place::Shared(signature)),
+                    Some(signature) => return NextAnchors::One(Anchor::Shared(signature)),
                     None => self.stage = self.first_of_trees(plan),
                 },
                 Stage::Only(root) => {
                     self.stage = Stage::End;
                     if plan.anchor.admits(root) {
-                        return Ahead::Place(Place::Tree(root));
+                        return NextAnchors::One(Anchor::Tree(root));
                     }
                 }
                 Stage::Blocks(from) => match world.roots().next(from) {
                     Some(_) if !steps.take(BLOCK_STEPS * (1 + plan.parts.len())) => {
-                        return Ahead::Paused;
+                        return NextAnchors::Paused;
                     }
                     Some(root) => {
                         let block = root / BLOCK;
                         self.stage = Stage::Blocks((block + 1) * BLOCK);
-                        return Ahead::Lot(self.lot(world, plan, masks, block));
+                        return NextAnchors::Block(self.block(world, plan, masks, block));
                     }
                     None => self.stage = Stage::Large(0),
                 },
@@ -125,12 +132,12 @@ impl Anchors {
                     Some(root) => {
                         self.stage = Stage::Large(root + 1);
                         if plan.anchor.admits(root) {
-                            return Ahead::Place(Place::Tree(root));
+                            return NextAnchors::One(Anchor::Tree(root));
                         }
                     }
                     None => self.stage = Stage::End,
                 },
-                Stage::End => return Ahead::End,
+                Stage::End => return NextAnchors::End,
             }
         }
     }
@@ -156,16 +163,16 @@ impl Anchors {
         only.map_or(Stage::Blocks(0), |(root, _)| Stage::Only(root))
     }
 
-    fn lot(&self, world: &World, plan: &Plan, masks: &mut Masks, block: u32) -> Lot {
+    fn block(&self, world: &World, plan: &Plan, masks: &mut Masks, block: u32) -> AnchorBlock {
         let roots = plan.anchor.words(block, world.roots().words(block));
         let lone = and(roots, world.lone().words(block));
         let mut apart = and_not(lone, plan.sharing.words(block));
         if self.sharable.contains(&true) {
             apart = and_not(apart, world.anchored().words(block));
         }
-        let mut lot = Lot { block, ..Lot::default() };
+        let mut found = AnchorBlock { block, ..AnchorBlock::default() };
         if !plan.keeps_apart() {
-            lot.solo = solo(plan, block, apart, masks.look());
+            found.solo = solo(plan, block, apart, masks.look());
         }
         let mut rest = and_not(and_not(roots, apart), world.large().words(block));
         if rest != [0; 4] {
@@ -174,16 +181,16 @@ impl Anchors {
             let needed = own.iter().zip(&self.sharable).filter(|(_, sharable)| !**sharable);
             let all = needed.fold(lone, |words, (own, _)| and(words, *own));
             let any = own.iter().fold([0; 4], |words, own| or(words, *own));
-            lot.trees = and(rest, and(all, any));
+            found.trees = and(rest, and(all, any));
             rest = and_not(rest, lone);
             while let Some(root) = pop(&mut rest, block) {
                 let tree = range(block, root, root + world.place(root).len);
                 if self.may_serve(own, tree) {
-                    lot.trees = or(lot.trees, range(block, root, root + 1));
+                    found.trees = or(found.trees, range(block, root, root + 1));
                 }
             }
         }
-        lot
+        found
     }
 
     /// Whether each part nobody shares has somebody in the tree who may supply it.

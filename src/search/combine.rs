@@ -5,12 +5,12 @@
 
 #![expect(clippy::indexing_slicing, reason = "depths and positions are those of the lists indexed")]
 
-use super::engine::{BLOCK_STEPS, Progress, Steps};
+use super::capacity::{Capacity, Choice, PartOptions};
 use super::part::{Masks, pop, range};
 use super::plan::Plan;
 use super::random::Random;
-use super::room::{Room, Taker};
 use super::shared::Shared;
+use super::steps::{BLOCK_STEPS, Progress, Steps};
 use crate::world::World;
 use crate::world::resident::NOWHERE;
 use crate::world::set::BLOCK;
@@ -20,19 +20,6 @@ use crate::world::set::BLOCK;
 const FRUITLESS_MAX: usize = 8;
 /// There are at least as many tries.
 const TRIES_MIN: usize = 512;
-
-/// One way to supply a part.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Choice {
-    pub(super) slot: u32,
-    /// Which of the sites of a [`Room`] it is.
-    pub(super) site: usize,
-    /// Whether only this anchor can use it so. A candidate without any such choice consists of
-    /// sharing providers that other anchors can use as well.
-    bound: bool,
-    /// Which clauses of the unsuffixed group's required traits it meets, the first 64, a bit each.
-    meets: u64,
-}
 
 /// A part with its options.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +46,7 @@ pub(super) struct Combination {
     depth: usize,
     /// The slot chosen for each part, by position of the part; [`NOWHERE`]: none yet.
     picks: Vec<u32>,
-    room: Room,
+    capacity: Capacity,
     /// Tries since something was found.
     fruitless: usize,
 }
@@ -164,11 +151,11 @@ impl Combination {
         self.picks.clear();
         self.picks.resize(plan.parts.len(), NOWHERE);
         self.levels.sort_unstable_by_key(|level| (level.to - level.from, level.part));
-        self.room.survey(plan, &mut self.choices);
-        if self.room.matters() {
-            let Self { room, levels, choices, .. } = self;
-            let takers = takers(plan, levels, choices);
-            if !room.has_total(plan, &takers) || !room.may_serve(plan, takers) {
+        self.capacity.survey(plan, &mut self.choices);
+        if self.capacity.matters() {
+            let Self { capacity, levels, choices, .. } = self;
+            let parts = parts(plan, levels, choices);
+            if !capacity.has_total(plan, &parts) || !capacity.may_serve(plan, parts) {
                 return false;
             }
         }
@@ -221,12 +208,12 @@ impl Combination {
                     self.fruitless = 0;
                     return Progress::Found;
                 }
-                if self.room.matters()
+                if self.capacity.matters()
                     && self.fruitless > TRIES_MIN.max(self.choices.len() * FRUITLESS_MAX)
                 {
                     steps.take(self.choices.len());
-                    let Self { room, levels, choices, depth, .. } = self;
-                    if !room.may_serve(plan, takers(plan, &levels[*depth..], choices)) {
+                    let Self { capacity, levels, choices, depth, .. } = self;
+                    if !capacity.may_serve(plan, parts(plan, &levels[*depth..], choices)) {
                         self.step_back(plan);
                     }
                 }
@@ -239,7 +226,7 @@ impl Combination {
         let Some(depth) = self.depth.checked_sub(1) else { return false };
         self.depth = depth;
         let level = self.levels[depth];
-        self.room.release(plan, &plan.parts[level.part], self.choices[level.next - 1].site);
+        self.capacity.release(plan, &plan.parts[level.part], self.choices[level.next - 1].site);
         self.picks[level.part] = NOWHERE;
         true
     }
@@ -258,7 +245,7 @@ impl Combination {
         if !plan.nested && !part.amounts.is_empty() && self.beside(world, plan, choice.slot) {
             return false;
         }
-        if !self.room.take(plan, part, choice.site) {
+        if !self.capacity.take(plan, part, choice.site) {
             return false;
         }
         self.levels[depth].have = have;
@@ -267,7 +254,7 @@ impl Combination {
             && (depth + 1 < self.levels.len() || self.meets_the_rest(plan));
         if !fine {
             self.picks[position] = NOWHERE;
-            self.room.release(plan, part, choice.site);
+            self.capacity.release(plan, part, choice.site);
         }
         fine
     }
@@ -311,12 +298,12 @@ impl Combination {
 }
 
 /// The parts of some levels.
-fn takers<'a>(
+fn parts<'a>(
     plan: &'a Plan,
     levels: &'a [Level],
     choices: &'a [Choice],
-) -> impl Iterator<Item = Taker<'a>> + Clone {
-    levels.iter().map(|level| Taker {
+) -> impl Iterator<Item = PartOptions<'a>> + Clone {
+    levels.iter().map(|level| PartOptions {
         part: &plan.parts[level.part],
         options: &choices[level.from..level.to],
     })

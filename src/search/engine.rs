@@ -1,26 +1,21 @@
-//! The search under way: places in the order of the strategy, combinations within them, bounds.
+//! The search under way: anchors in the order of the strategy, combinations within them, bounds.
 
 use std::collections::VecDeque;
 
-use super::anchors::{Ahead, Anchors, Lot, Place};
+use super::anchors::{Anchor, AnchorBlock, Anchors, NextAnchor, NextAnchors};
+use super::candidate::{CandidateBuffer, Survey};
 use super::combine::{Combination, Sources};
-use super::found::{Found, Survey};
-use super::hat::Hat;
 use super::part::Masks;
 use super::plan::Plan;
-use super::request::Strategy;
+use super::request::{Request, Strategy, Unknown};
 use super::shared::Shared;
+use super::shuffled_order::ShuffledOrder;
+use super::steps::{ANCHOR_STEPS, Progress, STEPS, Steps};
 use crate::world::World;
 use crate::world::sharing::SignatureId;
 
-/// Steps per call: about a millisecond at the most.
-const STEPS: usize = 50_000;
-
-/// What looking at a place, beginning with a signature, and combining sets for a part in a block
-/// cost, in steps.
-pub(super) const PLACE_STEPS: usize = 16;
+/// What beginning with a signature costs, in steps.
 const SIGNATURE_STEPS: usize = 64;
-pub(super) const BLOCK_STEPS: usize = 16;
 
 /// Trees open at the same time at the most, when candidates are taken from many in turn.
 const OPEN_MAX: usize = 16_384;
@@ -32,35 +27,25 @@ const PATIENCE: usize = 8;
 /// As many may wait.
 const WAITING_MAX: usize = 64;
 
-/// How far a call got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    Found,
-    Paused,
-    Exhausted,
+/// Resolves the names of a request and divides it into parts.
+///
+/// # Errors
+/// A name that nothing has, unless the groups before it already make the answer empty.
+pub(super) fn plan(world: &World, request: &Request) -> Result<Plan, Unknown> {
+    Plan::new(world, request, &is_void)
 }
 
-/// The outcome of looking for the next place to enter.
-pub(super) enum Next {
-    Place(Place),
-    Paused,
-    End,
+/// Whether a plan has no candidate. Gives up when it is hard to tell, and then says no.
+fn is_void(world: &World, plan: &Plan) -> bool {
+    const PAUSES_MAX: usize = 100;
+    let mut engine = Engine::default();
+    (0..PAUSES_MAX)
+        .map(|_| engine.advance(world, plan))
+        .find(|progress| !matches!(progress, Progress::Paused))
+        .is_some_and(|progress| matches!(progress, Progress::Exhausted))
 }
 
-/// Steps left in a call.
-#[derive(Debug)]
-pub(super) struct Steps(usize);
-
-impl Steps {
-    /// Uses up some; whether any were left.
-    pub(super) fn take(&mut self, steps: usize) -> bool {
-        let left = self.0 > 0;
-        self.0 = self.0.saturating_sub(steps);
-        left
-    }
-}
-
-/// A place that is being worked on.
+/// An anchor that is being worked on.
 #[derive(Debug)]
 struct Open {
     combination: Combination,
@@ -73,15 +58,15 @@ struct Open {
 /// The state of a search.
 #[derive(Debug, Default)]
 pub(super) struct Engine {
-    pub(super) found: Found,
+    pub(super) found: CandidateBuffer,
     given: usize,
     /// Steps of all calls so far.
     steps: u64,
     anchors: Anchors,
     /// What is left of the block at hand.
-    lot: Lot,
-    /// Of a search in random order, the places not yet drawn.
-    hat: Option<Hat>,
+    block: AnchorBlock,
+    /// Of a search in random order, the anchors not yet drawn.
+    order: Option<ShuffledOrder>,
     masks: Masks,
     shared: Shared,
     open: VecDeque<Open>,
@@ -99,23 +84,23 @@ impl Engine {
     }
 
     fn go_on(&mut self, world: &World, plan: &Plan) -> Progress {
-        let mut steps = Steps(STEPS);
+        let mut steps = Steps::new();
         let width = width(plan);
         let progress = loop {
-            if !steps.take(PLACE_STEPS) {
+            if !steps.take(ANCHOR_STEPS) {
                 break Progress::Paused;
             }
             if self.open.len() < width {
                 match self.next_place(world, plan, &mut steps) {
-                    Next::Place(place) => match self.enter(place, world, plan, &mut steps) {
+                    NextAnchor::Anchor(place) => match self.enter(place, world, plan, &mut steps) {
                         Progress::Exhausted => continue,
                         progress @ (Progress::Found | Progress::Paused) => break progress,
                     },
-                    Next::Paused => break Progress::Paused,
-                    Next::End if self.open.is_empty() && self.waiting.is_empty() => {
+                    NextAnchor::Paused => break Progress::Paused,
+                    NextAnchor::End if self.open.is_empty() && self.waiting.is_empty() => {
                         break Progress::Exhausted;
                     }
-                    Next::End => {}
+                    NextAnchor::End => {}
                 }
             }
             let Some(open) = self.open.pop_front().or_else(|| self.waiting.pop_front()) else {
@@ -127,7 +112,7 @@ impl Engine {
             }
         };
         self.given += usize::from(progress == Progress::Found);
-        self.steps += (STEPS - steps.0) as u64;
+        self.steps += steps.taken();
         progress
     }
 
@@ -173,36 +158,36 @@ impl Engine {
     }
 
     /// The next place in the order of the search.
-    fn next_place(&mut self, world: &World, plan: &Plan, steps: &mut Steps) -> Next {
+    fn next_place(&mut self, world: &World, plan: &Plan, steps: &mut Steps) -> NextAnchor {
         if let Some(seed) = plan.seed {
-            let hat = self.hat.get_or_insert_with(|| Hat::new(seed));
-            return hat.draw(&mut self.anchors, world, plan, steps);
+            let order = self.order.get_or_insert_with(|| ShuffledOrder::new(seed));
+            return order.draw(&mut self.anchors, world, plan, steps);
         }
         loop {
-            if let Some(place) = self.lot.pop() {
-                return Next::Place(place);
+            if let Some(place) = self.block.pop() {
+                return NextAnchor::Anchor(place);
             }
             match self.anchors.next(world, plan, &mut self.masks, steps) {
-                Ahead::Place(place) => return Next::Place(place),
-                Ahead::Lot(lot) => self.lot = lot,
-                Ahead::Paused => return Next::Paused,
-                Ahead::End => return Next::End,
+                NextAnchors::One(place) => return NextAnchor::Anchor(place),
+                NextAnchors::Block(block) => self.block = block,
+                NextAnchors::Paused => return NextAnchor::Paused,
+                NextAnchors::End => return NextAnchor::End,
             }
         }
     }
 
     /// Takes the first candidate of a place and keeps the place open for the others.
-    fn enter(&mut self, place: Place, world: &World, plan: &Plan, steps: &mut Steps) -> Progress {
-        let Self { masks, shared, hat, .. } = self;
-        let random = hat.as_mut().map(Hat::random);
+    fn enter(&mut self, place: Anchor, world: &World, plan: &Plan, steps: &mut Steps) -> Progress {
+        let Self { masks, shared, order, .. } = self;
+        let random = order.as_mut().map(ShuffledOrder::random);
         let mut sources = Sources { world, plan, masks, shared, random };
         let (root, signature) = match place {
-            Place::Solo(slot) => {
+            Anchor::Solo(slot) => {
                 self.found.solo(plan, slot);
                 return Progress::Found;
             }
-            Place::Tree(root) => (root, None),
-            Place::Shared(signature) => (0, Some(signature)),
+            Anchor::Tree(root) => (root, None),
+            Anchor::Shared(signature) => (0, Some(signature)),
         };
         let mut combination = self.spare.pop().unwrap_or_default();
         let viable = match signature {
@@ -253,7 +238,7 @@ impl Engine {
     }
 }
 
-/// How many places are open at the same time.
+/// How many anchors are open at the same time.
 fn width(plan: &Plan) -> usize {
     if plan.surveying {
         return 1;

@@ -2,9 +2,9 @@
 
 use uuid::Uuid;
 
-use super::Unknown;
 use super::part::{self, Amount, Look, Part, pop, range};
 use super::plan::unknown_traits;
+use super::request::Unknown;
 use crate::world::set::BLOCK;
 use crate::world::{Provider, World};
 
@@ -70,7 +70,7 @@ fn resolve(world: &World, filter: &Filter) -> Result<Option<Part>, Unknown> {
         return Ok(None);
     }
     known(world, filter.forbidden.iter())?;
-    let member_of = part::Filter {
+    let member_of = part::SetFilter {
         all: filter.member_of.iter().map(|any| part::members(world, any)).collect(),
         none: Vec::new(),
     };

@@ -12,39 +12,31 @@
 //! nothing is kept of a candidate once the next one is asked for.
 
 mod anchors;
+mod candidate;
+mod capacity;
 mod combine;
 mod engine;
-mod found;
-mod hat;
 pub mod listing;
 mod matching;
 mod part;
 mod plan;
 mod random;
 pub mod request;
-mod room;
 mod shared;
+mod shuffled_order;
+mod steps;
 pub mod why;
 
 use std::sync::Arc;
 
-use engine::{Engine, Progress};
+use engine::Engine;
 use plan::Plan;
-pub use request::{Group, Policy, Request, Strategy};
+use steps::Progress;
+
+pub use request::{Group, Policy, Request, Strategy, Unknown};
 
 use crate::model::ClassId;
 use crate::world::{Provider, World};
-
-/// A name in the request that nothing in the catalogue has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unknown {
-    /// A resource class.
-    Class(String),
-    /// Traits, ascending.
-    Traits(Vec<String>),
-    /// Traits of `root_required`, ascending.
-    RootTraits(Vec<String>),
-}
 
 /// A search under way: an iterator of candidates over one world.
 #[derive(Debug)]
@@ -86,7 +78,7 @@ pub struct Candidate<'s> {
 /// # Errors
 /// An unknown class or trait.
 pub fn find(world: Arc<World>, request: &Request) -> Result<Search, Unknown> {
-    let plan = Plan::new(&world, request)?;
+    let plan = engine::plan(&world, request)?;
     Ok(Search { world, plan, engine: Engine::default() })
 }
 

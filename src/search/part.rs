@@ -12,14 +12,14 @@ use crate::world::set::{BLOCK, Set, Words};
 
 /// Conditions on the sets a provider belongs to.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Filter {
+pub(super) struct SetFilter {
     /// It belongs to at least one of each.
     pub(super) all: Vec<Vec<Set>>,
     /// It belongs to none.
     pub(super) none: Vec<Set>,
 }
 
-impl Filter {
+impl SetFilter {
     /// Whether a provider passes.
     pub(super) fn admits(&self, slot: u32) -> bool {
         self.all.iter().all(|any| any.iter().any(|set| set.contains(slot)))
@@ -94,11 +94,11 @@ pub(super) struct Part {
     /// What is to be supplied; nothing, for a group without resources.
     pub(super) amounts: Vec<Amount>,
     /// Conditions on the provider itself.
-    pub(super) filter: Filter,
+    pub(super) filter: SetFilter,
     /// Conditions on the provider or the anchor: an aggregate of the root spans the tree.
-    pub(super) spanning: Filter,
+    pub(super) spanning: SetFilter,
     /// Conditions on the anchor.
-    pub(super) anchor: Filter,
+    pub(super) anchor: SetFilter,
     /// First slot and end of the tree it is confined to.
     pub(super) tree: Option<(u32, u32)>,
 }

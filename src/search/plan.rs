@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::part::{Amount, Filter, Part, carriers, members};
-use super::request::{Group, Policy, Request, Strategy};
-use super::{Engine, Progress, Unknown};
+use super::part::{Amount, Part, SetFilter, carriers, members};
+use super::request::{Group, Policy, Request, Strategy, Unknown};
 use crate::model::ClassId;
 use crate::world::World;
 use crate::world::set::Set;
+
+/// Whether a plan has no candidate, which takes a search to know.
+pub(super) type IsVoid<'v> = &'v dyn Fn(&World, &Plan) -> bool;
 
 /// A request group, as far as a found candidate needs it.
 #[derive(Clone, Debug)]
@@ -24,7 +26,7 @@ pub(super) struct Plan {
     pub(super) groups: Vec<PlannedGroup>,
     pub(super) parts: Vec<Part>,
     /// Conditions on the anchor for the whole request (`root_required`).
-    pub(super) anchor: Filter,
+    pub(super) anchor: SetFilter,
     /// Required traits of the unsuffixed group: met by its providers together.
     pub(super) together: Vec<Vec<Set>>,
     /// The classes that several parts ask for, each with the sum of all amounts.
@@ -41,7 +43,7 @@ pub(super) struct Plan {
     pub(super) most: Option<usize>,
     /// Whether the bound is the limit of the request, and not that of the operator.
     pub(super) limited: bool,
-    /// Whether only summaries are worked for: see [`Engine::survey`].
+    /// Whether only summaries are worked for: see `Engine::survey`.
     pub(super) surveying: bool,
     pub(super) strategy: Strategy,
     pub(super) seed: Option<u64>,
@@ -54,7 +56,11 @@ pub(super) struct Plan {
 impl Plan {
     /// Resolves the names of a request, in the reference's order: an unknown name is told unless
     /// something before it makes the answer empty.
-    pub(super) fn new(world: &World, request: &Request) -> Result<Self, Unknown> {
+    pub(super) fn new(
+        world: &World,
+        request: &Request,
+        is_void: IsVoid<'_>,
+    ) -> Result<Self, Unknown> {
         let mut plan = Self {
             isolate: request.policy == Policy::Isolate,
             nested: request.nested,
@@ -72,7 +78,7 @@ impl Plan {
         plan.anchor_traits(world, request)?;
         for group in &request.groups {
             if let Err(unknown) = plan.add(world, group) {
-                if plan.finds_nothing(world) {
+                if plan.finds_nothing(world, is_void) {
                     plan.hopeless = true;
                     return Ok(plan);
                 }
@@ -109,7 +115,7 @@ impl Plan {
             let class = world.class_id(name).ok_or_else(|| Unknown::Class(name.clone()))?;
             amounts.push(Amount::new(world, class, *amount));
         }
-        let member_of = Filter {
+        let member_of = SetFilter {
             all: group.member_of.iter().map(|any| members(world, any)).collect(),
             none: Vec::new(),
         };
@@ -179,11 +185,11 @@ impl Plan {
     }
 
     /// Whether the groups added so far, each looked at by itself, already make the answer empty.
-    fn finds_nothing(&self, world: &World) -> bool {
+    fn finds_nothing(&self, world: &World, is_void: IsVoid<'_>) -> bool {
         let filtered = !self.anchor.all.is_empty() || !self.anchor.none.is_empty();
         self.hopeless
             || filtered && !self.anchor.admits_any(world.roots())
-            || (0..self.groups.len()).any(|group| self.alone(group).is_void(world))
+            || (0..self.groups.len()).any(|group| is_void(world, &self.alone(group)))
     }
 
     /// The plan for one group by itself.
@@ -205,34 +211,24 @@ impl Plan {
             ..Self::default()
         }
     }
-
-    /// Whether there is no candidate. Gives up when it is hard to tell, and then says no.
-    fn is_void(&self, world: &World) -> bool {
-        const PAUSES_MAX: usize = 100;
-        let mut engine = Engine::default();
-        (0..PAUSES_MAX)
-            .map(|_| engine.advance(world, self))
-            .find(|progress| !matches!(progress, Progress::Paused))
-            .is_some_and(|progress| matches!(progress, Progress::Exhausted))
-    }
 }
 
-fn suffixed_part(world: &World, group: &Group, part: Part, member_of: Filter) -> Part {
+fn suffixed_part(world: &World, group: &Group, part: Part, member_of: SetFilter) -> Part {
     let required = group.required.iter().map(|any| carriers(world, any));
     let mut none = carriers(world, &group.forbidden);
     none.extend(members(world, &group.not_member_of));
     let all = required.chain(member_of.all).collect();
-    Part { filter: Filter { all, none }, ..part }
+    Part { filter: SetFilter { all, none }, ..part }
 }
 
-fn spread_part(world: &World, group: &Group, part: Part, member_of: Filter) -> Part {
+fn spread_part(world: &World, group: &Group, part: Part, member_of: SetFilter) -> Part {
     let mut none = carriers(world, &group.forbidden);
     let outside = members(world, &group.not_member_of);
     none.extend(outside.iter().cloned());
     Part {
-        filter: Filter { all: Vec::new(), none },
+        filter: SetFilter { all: Vec::new(), none },
         spanning: member_of,
-        anchor: Filter { all: Vec::new(), none: outside },
+        anchor: SetFilter { all: Vec::new(), none: outside },
         ..part
     }
 }

@@ -71,3 +71,14 @@ pub enum Strategy {
     /// One candidate of each tree in turn.
     BreadthFirst,
 }
+
+/// A name in the request that nothing in the catalogue has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// A resource class.
+    Class(String),
+    /// Traits, ascending.
+    Traits(Vec<String>),
+    /// Traits of `root_required`, ascending.
+    RootTraits(Vec<String>),
+}

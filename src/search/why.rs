@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-use super::engine::Engine;
-use super::plan::Plan;
-use super::{Group, Policy, Progress, Request};
+use super::engine::{self, Engine};
+use super::request::{Group, Policy, Request};
+use super::steps::Progress;
 use crate::world::World;
 
 /// Counting ends here: what matters is how few are left.
@@ -152,7 +152,7 @@ fn of_all(world: &World, request: &Request, pauses: &mut usize) -> Vec<Step> {
 /// How many candidates there are, as far as it is counted.
 fn count(world: &World, request: &Request, pauses: &mut usize) -> usize {
     let request = Request { limit: Some(COUNTED_MAX), ..request.clone() };
-    let Ok(plan) = Plan::new(world, &request) else { return 0 };
+    let Ok(plan) = engine::plan(world, &request) else { return 0 };
     let mut engine = Engine::default();
     let most = PAUSES_MAX.min(*pauses);
     let mut found = 0;

@@ -80,7 +80,7 @@ fn every_option_that_is_written_is_one_of_serve() {
     let command = Cli::command();
     let serve = command.find_subcommand("serve").unwrap();
     let known: Vec<&str> = serve.get_arguments().filter_map(clap::Arg::get_long).collect();
-    for key in table::all().filter_map(table::Known::key) {
+    for key in table::all().filter_map(table::KnownOption::key) {
         assert!(known.contains(&key), "{key}");
     }
 }

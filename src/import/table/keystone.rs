@@ -1,7 +1,7 @@
 //! Options of `[keystone_authtoken]`: of the middleware that validates tokens, and of how it shows
 //! Keystone who it is. The latter move to where `auth_section` says.
 
-use super::{Fate, KEYSTONE, Kind, Known, known};
+use super::option::{Fate, KEYSTONE, Kind, KnownOption, known};
 use Fate::{Bounded, Former, Key, Made, Needless, Refused};
 use Kind::{Boolean, Choice, Integer, List, Text};
 
@@ -14,19 +14,19 @@ const V3: &str =
 const U32: i64 = u32::MAX as i64;
 
 /// An option of the credentials.
-const fn credential(name: &'static str, fate: Fate) -> Known {
+const fn credential(name: &'static str, fate: Fate) -> KnownOption {
     known(KEYSTONE, name, Text, fate).movable()
 }
 
-const fn cache(name: &'static str, kind: Kind) -> Known {
+const fn cache(name: &'static str, kind: Kind) -> KnownOption {
     known(KEYSTONE, name, kind, Needless(CACHE))
 }
 
-const fn former(name: &'static str, words: &'static str) -> Known {
+const fn former(name: &'static str, words: &'static str) -> KnownOption {
     known(KEYSTONE, name, Text, Former(words))
 }
 
-pub(super) const OPTIONS: &[Known] = &[
+pub(super) const OPTIONS: &[KnownOption] = &[
     known(
         KEYSTONE,
         "auth_section",

@@ -1,6 +1,6 @@
 //! Options of the libraries around the service: policy, CORS, proxies, profiling.
 
-use super::{Fate, Kind, Known, known};
+use super::option::{Fate, Kind, KnownOption, known};
 use Fate::{Bounded, Former, Key, Lost, Made, Needless};
 use Kind::{Boolean, Integer, List, Many, Text};
 
@@ -8,11 +8,11 @@ const POLICY: &str = "oslo_policy";
 const REMOTE: &str = "it is for rules that ask another server (`http:`), which Berth does not have";
 const PROFILER: &str = "Berth has no osprofiler";
 
-const fn profiler(name: &'static str, kind: Kind) -> Known {
+const fn profiler(name: &'static str, kind: Kind) -> KnownOption {
     known("profiler", name, kind, Needless(PROFILER))
 }
 
-pub(super) const OPTIONS: &[Known] = &[
+pub(super) const OPTIONS: &[KnownOption] = &[
     known(
         POLICY,
         "policy_file",

@@ -1,6 +1,6 @@
 //! Options of the service itself: logs, the API, candidates, the database.
 
-use super::{DEFAULT, Fate, Kind, Known, known};
+use super::option::{DEFAULT, Fate, Kind, KnownOption, known};
 use Fate::{Bounded, Key, Lost, Made, Needless, Refused};
 use Kind::{Boolean, Choice, Integer, List, Text};
 
@@ -15,7 +15,7 @@ const PYTHON: &str = "it is about the reference's own files";
 const POOL: &str = "requests wait for a connection of a pool of fixed size";
 const DATABASE: &str = "placement_database";
 
-pub(super) const OPTIONS: &[Known] = &[
+pub(super) const OPTIONS: &[KnownOption] = &[
     // `[DEFAULT]`
     known(DEFAULT, "debug", Boolean, Made("log", "true is `debug`")).preset("false"),
     known(

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use super::{Caller, Denied, Override, Place, Rules, defaults};
+use super::{Caller, Denied, Location, Override, Rules, defaults};
 use crate::policy::{OPERATIONS, PLANNING, language, rule};
 
 fn caller(roles: &[&str]) -> Caller {
@@ -19,7 +19,7 @@ fn with(overrides: &[(&str, &str)], legacy: bool) -> Result<Rules, String> {
         .map(|((name, check), line)| Override {
             name: (*name).to_owned(),
             check: language::parse(check).unwrap(),
-            place: Place { file: PathBuf::from("policy.yaml"), line },
+            place: Location { file: PathBuf::from("policy.yaml"), line },
         })
         .collect();
     Rules::new(&overrides, "default", legacy).map_err(|fault| fault.to_string())

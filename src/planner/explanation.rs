@@ -5,59 +5,31 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::candidates::WAYS_MAX;
 use super::compose::Composed;
-use super::filter::Reason;
+use super::failure::{Demand, Explanation};
 use super::group::{kind_word, level_word};
+use super::host_filter::Reason;
 use super::stack::Stack;
 use crate::solver::{AllowedHosts, Conflict, Level, UnitCount};
 
 /// Units and servers that a sentence names at the most; the rest are counted.
 const NAMED_MAX: usize = 5;
 
-/// Why nothing fits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explanation {
-    /// For people.
-    pub sentence: String,
-    /// For programs: the demands that contradict each other.
-    pub demands: Vec<Demand>,
-}
-
-/// A demand that is part of a contradiction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Demand {
-    /// `affinity`, `diversity`, `exclusivity`, or `capacity` for what servers need by themselves.
-    pub constraint: &'static str,
-    /// The group, if it is one's demand.
-    pub group: Option<String>,
-    /// `host`, `rack` or `cluster`.
-    pub level: &'static str,
-    /// The servers, as the orchestrator calls them.
-    pub servers: Vec<String>,
-    /// Units that are needed.
-    pub needed: usize,
-    /// Units in which one of the servers could be.
-    pub available: usize,
-    /// Their names.
-    pub units: Vec<String>,
-    /// For how many hosts one of the servers was ruled out, by the reason, summed over them.
-    pub hosts_eliminated: BTreeMap<&'static str, usize>,
-}
-
 /// Says what a conflict is.
 pub(super) fn explanation(composed: &Composed, stack: &Stack, conflict: &Conflict) -> Explanation {
     let names = stack.servers.iter().map(|it| (it.id.as_str(), it.name.as_str())).collect();
-    let sayer = Sayer { composed, stack, conflict, names };
-    let mut demands: Vec<Demand> = sayer.of_rules();
+    let explainer = Explainer { composed, stack, conflict, names };
+    let mut demands: Vec<Demand> = explainer.of_rules();
     if demands.is_empty() {
-        demands.push(sayer.of_room());
+        demands.push(explainer.of_room());
     }
-    let mut sentences: Vec<String> = demands.iter().map(|demand| sayer.sentence(demand)).collect();
-    sentences.extend(sayer.hosts_without_unit(&demands));
-    sentences.extend(sayer.hosts_cut_short());
+    let mut sentences: Vec<String> =
+        demands.iter().map(|demand| explainer.sentence(demand)).collect();
+    sentences.extend(explainer.hosts_without_unit(&demands));
+    sentences.extend(explainer.hosts_cut_short());
     Explanation { sentence: sentences.join("; "), demands }
 }
 
-struct Sayer<'s> {
+struct Explainer<'s> {
     composed: &'s Composed,
     stack: &'s Stack,
     conflict: &'s Conflict,
@@ -65,7 +37,7 @@ struct Sayer<'s> {
     names: HashMap<&'s str, &'s str>,
 }
 
-impl Sayer<'_> {
+impl Explainer<'_> {
     fn of_rules(&self) -> Vec<Demand> {
         let members: HashSet<usize> = self.conflict.servers.iter().copied().collect();
         let counts = self.conflict.counts.iter().map(|count| (count.rule, count));
@@ -162,7 +134,7 @@ impl Sayer<'_> {
     fn units(&self, level: Level, hosts: &[usize]) -> Vec<String> {
         let unit = |host: &usize| {
             let host = self.composed.hosts.get(*host)?;
-            host.spot.unit(level, &host.name).map(str::to_owned)
+            host.location.unit(level, &host.name).map(str::to_owned)
         };
         let mut units: Vec<String> = hosts.iter().filter_map(unit).collect();
         units.sort_unstable();
@@ -240,7 +212,7 @@ impl Sayer<'_> {
             .into_iter()
             .find(|level| demands.iter().any(|demand| demand.level == level_word(*level)))?;
         let lost = self.composed.hosts.iter();
-        let lost = lost.filter(|host| host.spot.unit(level, &host.name).is_none());
+        let lost = lost.filter(|host| host.location.unit(level, &host.name).is_none());
         let lost: Vec<String> = lost.map(|host| host.name.clone()).collect();
         let level = level_word(level);
         (!lost.is_empty()).then(|| format!("hosts without a known {level}: {}", listed(&lost)))

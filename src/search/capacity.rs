@@ -3,15 +3,27 @@
 
 #![expect(clippy::indexing_slicing, reason = "sites and classes are positions in the lists")]
 
-use super::combine::Choice;
 use super::matching::Matching;
 use super::part::Part;
 use super::plan::Plan;
 
+/// One way to supply a part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    pub(super) slot: u32,
+    /// Which of the sites of a [`Capacity`] it is.
+    pub(super) site: usize,
+    /// Whether only this anchor can use it so. A candidate without any such choice consists of
+    /// sharing providers that other anchors can use as well.
+    pub(super) bound: bool,
+    /// Which clauses of the unsuffixed group's required traits it meets, the first 64, a bit each.
+    pub(super) meets: u64,
+}
+
 /// What is left. A *site* is a provider that is an option for any part; sites matter only if parts
 /// can get into each other's way, and otherwise there are none.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct Capacity {
     /// The slots of the sites, ascending.
     slots: Vec<u32>,
     /// For each site and contended class, the amount that can still be taken.
@@ -25,12 +37,12 @@ pub(super) struct Room {
 
 /// A part that is to get one of its options.
 #[derive(Clone, Copy)]
-pub(super) struct Taker<'a> {
+pub(super) struct PartOptions<'a> {
     pub(super) part: &'a Part,
     pub(super) options: &'a [Choice],
 }
 
-impl Room {
+impl Capacity {
     /// Finds out how much there is at the sites of all choices, and tells the choices their site.
     pub(super) fn survey(&mut self, plan: &Plan, choices: &mut [Choice]) {
         self.slots.clear();
@@ -98,14 +110,14 @@ impl Room {
     pub(super) fn has_total<'t>(
         &mut self,
         plan: &Plan,
-        takers: &(impl Iterator<Item = Taker<'t>> + Clone),
+        parts: &(impl Iterator<Item = PartOptions<'t>> + Clone),
     ) -> bool {
         plan.contended.iter().enumerate().all(|(class, total)| {
             self.counted.clear();
             self.counted.resize(self.slots.len(), false);
             let mut there = 0;
-            for taker in takers.clone().filter(|taker| taker.units(class).is_some()) {
-                for choice in taker.options {
+            for part in parts.clone().filter(|part| part.units(class).is_some()) {
+                for choice in part.options {
                     if !std::mem::replace(&mut self.counted[choice.site], true) {
                         there += i128::from(self.left[choice.site * plan.contended.len() + class]);
                     }
@@ -115,31 +127,31 @@ impl Room {
         })
     }
 
-    /// Whether all takers can have one of their options, as far as one contended class at a time,
+    /// Whether all parts can have one of their options, as far as one contended class at a time,
     /// or keeping apart, is concerned. If not, nothing can be found; if so, perhaps.
     pub(super) fn may_serve<'t>(
         &mut self,
         plan: &Plan,
-        takers: impl Iterator<Item = Taker<'t>> + Clone,
+        parts: impl Iterator<Item = PartOptions<'t>> + Clone,
     ) -> bool {
-        (0..plan.contended.len()).all(|class| self.may_give(plan, takers.clone(), class))
-            && (!plan.keeps_apart() || self.may_part(takers))
+        (0..plan.contended.len()).all(|class| self.may_give(plan, parts.clone(), class))
+            && (!plan.keeps_apart() || self.may_part(parts))
     }
 
     /// As far as one contended class is concerned.
     fn may_give<'t>(
         &mut self,
         plan: &Plan,
-        takers: impl Iterator<Item = Taker<'t>> + Clone,
+        parts: impl Iterator<Item = PartOptions<'t>> + Clone,
         class: usize,
     ) -> bool {
-        let takers = takers.filter_map(|taker| Some((taker, taker.units(class)?)));
-        let Some(least) = takers.clone().map(|(_, units)| units).min() else { return true };
+        let parts = parts.filter_map(|part| Some((part, part.units(class)?)));
+        let Some(least) = parts.clone().map(|(_, units)| units).min() else { return true };
         let Self { slots, left, matching, .. } = self;
         let left = |site: usize| left[site * plan.contended.len() + class];
         matching.clear();
-        for (taker, units) in takers {
-            matching.add(taker.sites().filter(|&site| left(site) >= units));
+        for (part, units) in parts {
+            matching.add(part.sites().filter(|&site| left(site) >= units));
         }
         // Exact if all take the same; otherwise more than there really are.
         let seats = |site| usize::try_from(left(site) / least).unwrap_or_default();
@@ -147,17 +159,17 @@ impl Room {
     }
 
     /// As far as keeping suffixed groups apart is concerned.
-    fn may_part<'t>(&mut self, takers: impl Iterator<Item = Taker<'t>>) -> bool {
+    fn may_part<'t>(&mut self, parts: impl Iterator<Item = PartOptions<'t>>) -> bool {
         let Self { slots, held, matching, .. } = self;
         matching.clear();
-        for taker in takers.filter(|taker| !taker.part.spread) {
-            matching.add(taker.sites().filter(|&site| !held[site]));
+        for part in parts.filter(|part| !part.part.spread) {
+            matching.add(part.sites().filter(|&site| !held[site]));
         }
         matching.all_served(slots.iter().map(|_| 1))
     }
 }
 
-impl Taker<'_> {
+impl PartOptions<'_> {
     /// How much of a contended class it takes.
     fn units(&self, class: usize) -> Option<i64> {
         let mut amounts = self.part.amounts.iter();

@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::compose::{HostEntry, is_fixed, is_in_use};
 use super::stack::{HostNames, KeptHost, Stack, Surroundings};
-use super::topology::{Topology, zone_name};
+use super::topology::{HostEntry, Topology, is_in_use, zone_name};
 use crate::model::ProviderId;
 use crate::solver::groups::Kind;
 use crate::solver::{AllowedHosts, Budget, Level, Ways};
@@ -56,7 +55,7 @@ impl Reason {
 pub(super) type Demands<'f> = (Option<&'f str>, Vec<usize>, Vec<usize>, &'f BTreeSet<Uuid>);
 
 /// What decides, looked up once for all servers.
-pub(super) struct Filter<'s> {
+pub(super) struct HostFilter<'s> {
     stack: &'s Stack,
     hosts: &'s [HostEntry],
     /// The stored groups of each server.
@@ -70,7 +69,7 @@ pub(super) struct Filter<'s> {
     verdicts: HashMap<Uuid, Vec<Option<Reason>>>,
 }
 
-impl<'s> Filter<'s> {
+impl<'s> HostFilter<'s> {
     /// For a stack in its surroundings; `groups_of` are the stored groups of each server. It is of no
     /// use once the time is up.
     pub(super) fn new(
@@ -154,7 +153,7 @@ impl<'s> Filter<'s> {
                 let verdicts = groups.iter().filter_map(|group| self.verdicts.get(group));
                 verdicts.filter_map(|verdicts| verdicts[nth]).min()
             };
-            let why = if zone.as_ref().is_some_and(|zone| !host.spot.zones.contains(zone)) {
+            let why = if zone.as_ref().is_some_and(|zone| !host.location.zones.contains(zone)) {
                 Some(Reason::Zone)
             } else if it.locations.iter().any(|list| !list.contains(name)) {
                 Some(Reason::Location)
@@ -178,7 +177,7 @@ impl<'s> Filter<'s> {
     }
 }
 
-impl Filter<'_> {
+impl HostFilter<'_> {
     /// Who keeps a host from a server that is at home on another one, or there.
     fn keepers(&self, host: usize, home: Option<usize>) -> &BTreeSet<Uuid> {
         if home == Some(host) { &self.kept_by_others[host] } else { &self.kept[host] }
@@ -223,7 +222,7 @@ impl<'s> Scene<'s> {
             if budget.is_spent_after(1 + 8 * groups.len()) {
                 break;
             }
-            let present = server.present.as_ref().filter(|_| is_fixed(server));
+            let present = server.present.as_ref().filter(|_| server.is_fixed());
             let host = present.and_then(|it| self.topology.host_of(self.world, &it.holds));
             let Some(root) = host.filter(|_| !groups.is_empty()) else { continue };
             for level in [Level::Host, Level::Rack, Level::Cluster] {
@@ -258,7 +257,7 @@ impl<'s> Scene<'s> {
         budget: &mut Budget<'_>,
     ) -> Vec<Option<Reason>> {
         budget.is_spent_after(8 * self.hosts.len());
-        let unit = |host: &HostEntry| host.spot.unit(level, &host.name).map(str::to_owned);
+        let unit = |host: &HostEntry| host.location.unit(level, &host.name).map(str::to_owned);
         let taken = self.occupied(group, level, budget);
         match kind {
             Kind::Affinity if self.is_nowhere(group) => vec![None; self.hosts.len()],

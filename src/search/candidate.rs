@@ -11,7 +11,7 @@ use crate::world::set::Set;
 
 /// The candidate.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct CandidateBuffer {
     /// Slot of each provider used, and where its amounts end.
     pub(super) providers: Vec<(u32, usize)>,
     /// Amounts, those of a provider together, ascending by class.
@@ -38,7 +38,7 @@ pub(super) struct Survey {
     pub(super) pending: Vec<u32>,
 }
 
-impl Found {
+impl CandidateBuffer {
     /// Makes a candidate of a provider that is alone in its tree and supplies all.
     pub(super) fn solo(&mut self, plan: &Plan, slot: u32) {
         if !self.solo {
