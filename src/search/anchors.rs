@@ -29,7 +29,7 @@ pub(super) struct AnchorBlock {
     pub(super) trees: Words,
 }
 
-/// The outcome of asking an order of anchors for the next one.
+/// The next anchor in the order of a search.
 pub(super) enum NextAnchor {
     Anchor(Anchor),
     Paused,
@@ -95,7 +95,7 @@ impl AnchorBlock {
 }
 
 impl Anchors {
-    /// The next place or block. If `masks` look quickly, so does this, and there may be solo anchors
+    /// The next anchor or block. If `masks` look quickly, so does this, and there may be solo anchors
     /// that do not fit.
     pub(super) fn next(
         &mut self,

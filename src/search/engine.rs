@@ -157,7 +157,7 @@ impl Engine {
         self.steps
     }
 
-    /// The next place in the order of the search.
+    /// The next anchor in the order of the search.
     fn next_place(&mut self, world: &World, plan: &Plan, steps: &mut Steps) -> NextAnchor {
         if let Some(seed) = plan.seed {
             let order = self.order.get_or_insert_with(|| ShuffledOrder::new(seed));

@@ -1,12 +1,12 @@
-//! Allocation candidates: where the thing asked for could go. A pure function of a world and a
-//! request, computed lazily.
+//! Allocation candidates: the combinations of providers that satisfy a request. A pure function of a
+//! world and a request, computed lazily.
 //!
 //! In steps: [`plan`] resolves names and divides the request into parts, each supplied by one
-//! provider; [`anchors`] walks over the trees that come into question; [`combine`] goes through
-//! the choices at one of them, with [`room`] to see whether they go together; [`shared`] adds,
-//! once, the candidates made of sharing providers alone; [`engine`] takes turns among trees as the
-//! strategy says, or draws them from a [`hat`], and stops at the bounds; [`found`] holds the
-//! candidate.
+//! provider; [`anchors`] walks over the trees that may supply it; [`combine`] goes through the choices
+//! at one of them, with [`capacity`] to see whether they fit together; [`shared`] adds, once, the
+//! candidates made of sharing providers alone; [`engine`] takes turns among trees as the strategy
+//! says, or draws them in a [`shuffled_order`], and stops at the bounds; [`candidate`] holds the
+//! present candidate. Modules import each other in this direction only.
 //!
 //! Work is proportional to the candidates asked for: a tree is looked at when its turn comes, and
 //! nothing is kept of a candidate once the next one is asked for.

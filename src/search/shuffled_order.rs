@@ -21,7 +21,7 @@ pub(super) struct ShuffledOrder {
     complete: bool,
     anchors: Vec<Anchor>,
     blocks: Vec<AnchorBlock>,
-    /// Places left in each batch of blocks.
+    /// Anchors left in each batch of blocks.
     left: Vec<usize>,
 }
 

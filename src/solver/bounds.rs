@@ -1,8 +1,9 @@
-//! What a placement in the making costs at the least, and when it is hopeless.
+//! A lower bound on the cost of every completion of a partial placement, and whether there is none.
+//! docs/solver.md derives it.
 //!
-//! Of what a placement costs the first difference decides. So each part of a bound may take for
-//! granted that the parts before it come to no more than their bounds: if no new host is needed,
-//! racks and room are looked for on hosts in use alone.
+//! Costs are compared lexicographically. So each component may assume that the components before it
+//! meet their bounds exactly: if no new host is needed, racks and fit are bounded for hosts in use
+//! alone.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts, racks and rules are numbered densely")]
 
@@ -13,16 +14,17 @@ use super::limits::{ByRack, Limits, Racks};
 use super::problem::{Level, Rule};
 use super::state::State;
 
-/// What it costs at the least to place those that are left as well.
+/// A lower bound on the cost of placing the remaining bundles as well.
 #[derive(Debug)]
 pub(super) struct Bound {
     pub(super) least: Cost,
-    /// What the room of those that are left comes to, if that matters.
+    /// The bound on the fit of the remaining bundles, if the components before it leave that open.
     pub(super) fit: Option<FitBound>,
 }
 
-/// What it costs at the least to place those that are left as well: `None` if it is seen that they
-/// cannot be. What does not matter beside `best` is left out. It is of no use once the time is up.
+/// Bounds the cost of every completion of a state from below; `None` if it shows that there is no
+/// completion. Components that cannot matter beside `best` are not computed. The result must not be
+/// used once the budget is spent.
 pub(super) fn bound(
     state: &State<'_>,
     limits: &Limits,
@@ -65,7 +67,7 @@ pub(super) fn bound(
     Some(Bound { least, fit })
 }
 
-/// The same if servers are to be spread: then as many hosts and racks as can be are the best.
+/// The same bound for spreading: the best completion has as many hosts and racks as possible.
 fn spread(
     state: &State<'_>,
     limits: &Limits,
@@ -84,13 +86,13 @@ fn spread(
     Bound { least, fit }
 }
 
-/// Whether the first parts of a bound leave open whether it is less than the best.
+/// Whether the first components of a bound equal those of the best cost, so that later ones decide.
 fn is_tied(least: Cost, best: Option<Cost>, parts: usize) -> bool {
     let first = |it: Cost| [it.moved, it.new_hosts, it.racks].into_iter().take(parts);
     best.is_none_or(|best| first(least).eq(first(best)))
 }
 
-/// Whether there is no room for all of one kind, or there are too few units for all parts of a rule.
+/// Whether one kind has fewer slots than bundles, or one diversity rule has fewer units than parts.
 fn is_infeasible(state: &State<'_>, budget: &mut Budget<'_>) -> bool {
     budget.is_spent_after(4 * state.unplaced.len());
     state.unplaced_kinds().any(|(kind, left)| {
@@ -114,7 +116,7 @@ fn is_infeasible(state: &State<'_>, budget: &mut Budget<'_>) -> bool {
     })
 }
 
-/// The rules that keep parts apart and of which there are some left.
+/// The diversity rules of which parts are still to be placed.
 fn apart(state: &State<'_>) -> impl Iterator<Item = (usize, Level)> {
     let rules = state.model.problem.rules.iter().enumerate();
     rules.filter_map(|(number, rule)| match rule {
@@ -123,7 +125,7 @@ fn apart(state: &State<'_>) -> impl Iterator<Item = (usize, Level)> {
     })
 }
 
-/// How many parts of a rule are left that find no unit of their own with such hosts.
+/// The number of unplaced parts of a rule for which there is no unit of their own with a usable host.
 fn missing_units(
     state: &State<'_>,
     rule: usize,
@@ -156,14 +158,14 @@ fn missing_units(
     missing
 }
 
-/// How many are left of the parts of a rule if each kind that is a part by itself has as many units
-/// as there are for it.
+/// The number of unplaced parts of a rule beyond the units that their kinds have, summed over the kinds
+/// of which each bundle is a part by itself.
 fn parts_without_unit(state: &State<'_>, rule: usize, units: impl Fn(usize) -> usize) -> usize {
     let parts = state.model.kinds_of_rule[rule].iter().filter(|(_, part)| part.is_none());
     parts.map(|(kind, _)| state.unplaced[*kind].len().saturating_sub(units(*kind))).sum()
 }
 
-/// How many more hosts are needed at the least that are not in use yet.
+/// Bounds from below how many hosts that are not in use yet are needed; `None` if no number suffices.
 fn new_hosts(state: &State<'_>, limits: &Limits, budget: &mut Budget<'_>) -> Option<u64> {
     let mut needed = 0;
     for (kind, left) in state.unplaced_kinds() {
@@ -190,7 +192,7 @@ fn new_hosts(state: &State<'_>, limits: &Limits, budget: &mut Budget<'_>) -> Opt
     Some(needed as u64)
 }
 
-/// What there is without another rack.
+/// What hosts in open racks, and hosts without a rack, offer at most.
 struct OpenRacks {
     free: Vec<u128>,
     slots: Vec<u128>,
@@ -252,7 +254,7 @@ impl OpenRacks {
         }
     }
 
-    /// How many more racks are needed at the least.
+    /// Bounds from below how many racks must be opened.
     fn racks(&self, state: &State<'_>, limits: &Racks, budget: &mut Budget<'_>) -> u64 {
         let work = 2 + state.racks.len();
         let mut needed = 0;
@@ -280,7 +282,7 @@ impl OpenRacks {
     }
 }
 
-/// How many racks that nothing is in yet it takes to have as much as is needed.
+/// The number of untouched racks that it takes to offer what is missing, the largest first.
 fn racks(state: &State<'_>, limits: &ByRack, needed: u128, known: u128) -> u64 {
     let mut missing = needed.saturating_sub(known);
     let mut racks = 0;

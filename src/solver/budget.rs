@@ -1,14 +1,14 @@
-//! When to stop: looks at the time once in a while, and counts what is kept in memory.
+//! The budget of a search: its time, which is looked at after a fixed amount of work, and its memory.
 
 /// Work between two looks at the time, in the units of [`Budget::is_spent_after`]: a fraction of a
 /// millisecond.
 const WORK_PER_LOOK: usize = 20_000;
 
-/// Numbers of eight bytes that one search may keep in memory: 256 MiB.
+/// The memory of one search, in numbers of eight bytes: 256 MiB.
 const KEPT_MAX: usize = 32 << 20;
 
-/// Says whether a search has to end: because the time is up, or because it would need too much memory.
-/// Once it has, it stays so.
+/// Says whether a search has to end because its time is up or it would need too much memory. A budget
+/// that is spent stays spent.
 pub struct Budget<'t> {
     is_time_up: &'t mut dyn FnMut() -> bool,
     work: usize,
@@ -19,7 +19,7 @@ pub struct Budget<'t> {
 }
 
 impl<'t> Budget<'t> {
-    /// A budget for one search, with nothing kept in memory.
+    /// A budget for one search, of which no memory is taken.
     pub fn new(is_time_up: &'t mut dyn FnMut() -> bool) -> Self {
         let work_per_look = WORK_PER_LOOK;
         Self { is_time_up, work: 0, work_per_look, kept: 0, is_spent: false, is_full: false }
@@ -31,7 +31,8 @@ impl<'t> Budget<'t> {
         Self { work_per_look: 1, ..Self::new(is_time_up) }
     }
 
-    /// Whether the time is up, asked after so much work: about one for each number looked at.
+    /// Accounts for some work, about one unit for each number that was read, and says whether the
+    /// budget is spent.
     pub fn is_spent_after(&mut self, work: usize) -> bool {
         self.work = self.work.saturating_add(work);
         if self.work >= self.work_per_look && !self.is_spent {
@@ -41,8 +42,8 @@ impl<'t> Budget<'t> {
         self.is_spent
     }
 
-    /// Whether the search has to end before it keeps so many more numbers in memory. To fill them is
-    /// work as well.
+    /// Takes memory for some more numbers, and the work to fill them, and says whether the budget is
+    /// spent.
     pub fn is_spent_with(&mut self, numbers: usize) -> bool {
         self.kept = self.kept.saturating_add(numbers);
         if self.kept > KEPT_MAX {
@@ -52,17 +53,17 @@ impl<'t> Budget<'t> {
         self.is_spent_after(numbers)
     }
 
-    /// How many numbers are kept.
+    /// How many numbers are in memory.
     pub fn kept(&self) -> usize {
         self.kept
     }
 
-    /// Only so many numbers are kept any more.
+    /// Gives memory back: only so many numbers remain.
     pub fn release_to(&mut self, kept: usize) {
         self.kept = kept;
     }
 
-    /// Whether so many more numbers could be kept for a while; if not, the search has to end.
+    /// Whether there is memory for so many more numbers for a moment. If not, the budget is spent.
     pub(super) fn has_memory_for(&mut self, numbers: usize) -> bool {
         if self.kept.saturating_add(numbers) > KEPT_MAX {
             self.is_full = true;
@@ -71,18 +72,18 @@ impl<'t> Budget<'t> {
         !self.is_spent
     }
 
-    /// Looks at the time.
+    /// Looks at the time now, and says whether the budget is spent.
     pub fn is_spent_now(&mut self) -> bool {
         self.is_spent = self.is_spent || (self.is_time_up)();
         self.is_spent
     }
 
-    /// Whether the time was up when it was last looked at, or memory was.
+    /// Whether the budget is spent, as of the last look at the time.
     pub fn is_spent(&self) -> bool {
         self.is_spent
     }
 
-    /// Whether it was memory that was up.
+    /// Whether memory, and not time, is what ran out.
     pub fn is_full(&self) -> bool {
         self.is_full
     }

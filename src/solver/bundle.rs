@@ -1,4 +1,4 @@
-//! Servers that can only be placed as one, and what is known of them before the search.
+//! Bundles: maximal sets of servers that affinity joins on one host. The search places bundles.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,22 +13,22 @@ use super::ways::AllowedHosts;
 pub(super) struct Bundle {
     /// The servers, in the order of their sizes.
     pub(super) servers: Vec<usize>,
-    /// What they draw on together, by its position.
+    /// The position of their load.
     pub(super) load: usize,
-    /// Where all of them may be.
+    /// The hosts that are allowed for all of them.
     pub(super) allowed_hosts: AllowedHosts,
-    /// Where each of them is at present.
+    /// The present host of each server.
     pub(super) current_hosts: Vec<Option<usize>>,
-    /// The rules it is bound by, each with the part of it that it is in.
+    /// The rules that bind it, each with the part that it is in.
     pub(super) rules: Vec<(usize, usize)>,
-    /// Bundles with the same kind can be exchanged in every placement.
+    /// The position of its kind: bundles of one kind are interchangeable.
     pub(super) kind: usize,
 }
 
 /// The bundles of a problem, and their loads.
 ///
-/// `None` if the rules contradict each other whatever the hosts are. It is of no use, be it none, once
-/// the time is up.
+/// `None` if the rules contradict each other whatever the hosts are. The result, `None` as well, must
+/// not be used once the budget is spent.
 pub(super) fn bundles(
     problem: &PlacementProblem,
     units: &Units,
@@ -149,7 +149,7 @@ fn bundle(
     Bundle { servers, load: number, allowed_hosts, current_hosts, rules: Vec::new(), kind: 0 }
 }
 
-/// Binds bundles by a rule, and tells which.
+/// Adds a rule to the bundles that it binds, and lists them in `bound`.
 fn bind(
     bundles: &mut [Bundle],
     bundle_of: &[usize],

@@ -1,4 +1,4 @@
-//! What is left in the pools, and the ways of those that draw on them.
+//! The capacity that is left in the pools, and the ways of the bundles that draw on them.
 
 #![expect(clippy::indexing_slicing, reason = "bundles, hosts and pools are numbered densely")]
 
@@ -9,16 +9,17 @@ use super::packing::{give, is_left, pack, take};
 
 /// What is left in the pools.
 ///
-/// Which way a bundle with a choice has may change whenever another comes to its host: whether there
-/// is room for one depends on who is there, never on the ways they have at the moment. What is drawn
-/// on pools of several hosts does not change behind a bundle's back: that is its variant.
+/// The way of a bundle with a choice may change whenever another bundle comes to its host. So whether a
+/// bundle fits depends on the bundles that are on the host, and not on the ways that they happen to
+/// have. What a bundle draws on shared pools is its variant, which only the search changes.
 #[derive(Debug)]
 pub(super) struct Capacity<'p> {
     model: &'p Model<'p>,
     left: Vec<u64>,
-    /// How much one bundle draws at the most on each pool that hosts share.
+    /// The most that any one bundle draws on each shared pool.
     most: Vec<u64>,
-    /// Shared pools of which there was, before or after the last change, less than that.
+    /// Shared pools that had less left than that before or after the last change: the slots of their
+    /// hosts have to be computed anew.
     pub(super) tight: Vec<usize>,
     /// The bundles on each host that have a choice.
     with_choice: Vec<Vec<usize>>,
@@ -50,8 +51,8 @@ impl<'p> Capacity<'p> {
         }
     }
 
-    /// How many of a load there is room for on a host, as far as can be said: none only if there is
-    /// no room for one, and never too few.
+    /// An upper bound on how many bundles of a load fit on a host, which is zero exactly if not even
+    /// one fits.
     pub(super) fn slots(&mut self, load: usize, host: usize, budget: &mut Budget<'_>) -> u16 {
         match self.model.loads[load].at(host) {
             Demand::Never => 0,
@@ -142,8 +143,8 @@ impl<'p> Capacity<'p> {
         }
     }
 
-    /// The ways of a variant beside those that are on the host: of its servers, and of all that are
-    /// there if they have to change.
+    /// Ways for the servers of a variant beside the bundles on the host. If ways of those have to
+    /// change, theirs follow.
     fn ways_beside(
         &mut self,
         variant: &Variant,
@@ -175,7 +176,7 @@ impl<'p> Capacity<'p> {
         packed
     }
 
-    /// Gives those on a host other ways; none leave them as they are.
+    /// Gives the bundles on a host these ways; no ways leave them as they are.
     fn choose_anew(&mut self, host: usize, ways: &[usize]) {
         if ways.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! One descent after the other: the hardest to place first, the best place first.
+//! Depth-first branch and bound: the kind that is hardest to place first, its cheapest host first.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts and frames are numbered densely")]
 
@@ -14,7 +14,7 @@ use super::pruning::Pruning;
 use super::solution::Assignment;
 use super::state::State;
 
-/// A placement of everything.
+/// The best complete placement known.
 #[derive(Clone, Debug)]
 pub(super) struct Incumbent {
     pub(super) cost: Cost,
@@ -23,19 +23,19 @@ pub(super) struct Incumbent {
     pub(super) positions: Vec<(usize, usize)>,
 }
 
-/// Goes through placements.
+/// The search through placements, and what it has learned.
 #[derive(Debug)]
 pub(super) struct DepthFirst<'p> {
     model: &'p Model<'p>,
     limits: &'p Limits,
-    /// The best placement so far. Only better ones are looked for.
+    /// The best placement so far. Only cheaper ones are searched for.
     pub(super) best: Option<Incumbent>,
-    /// The cost that is good enough.
+    /// The cost at which the search may stop.
     target: Cost,
-    /// How often each kind was what could not be placed.
+    /// How often each kind was what could not be placed, plus one.
     failures: Vec<u64>,
     round: u64,
-    /// Dead ends of the last run.
+    /// Dead ends that the last run met.
     pub(super) dead_ends: u64,
     frames: Vec<Frame>,
 }
@@ -45,7 +45,7 @@ pub(super) struct DepthFirst<'p> {
 struct Frame {
     kind: usize,
     bundle: usize,
-    /// Where it is, or was last.
+    /// The host and variant that were tried last.
     at: Option<(usize, usize)>,
     /// Which places can lead to something better, if there is something.
     pruning: Option<Pruning>,
@@ -73,14 +73,16 @@ impl<'p> DepthFirst<'p> {
         self.best.as_ref().is_some_and(|best| best.cost <= self.target)
     }
 
-    /// Begins a round: in the odd ones, of places that cost the same but for fit any is the first.
+    /// Begins a round. In odd rounds, a pseudo-random order replaces fit among hosts that otherwise
+    /// cost the same.
     pub(super) fn begin(&mut self, round: u64) {
         self.round = round;
     }
 
-    /// Places all that are left in every way that may be better than the best, until so many dead
-    /// ends have been met or the time is up. Says whether that was all. In the end the state is as
-    /// before, unless the time is up: then nobody needs it.
+    /// Searches all placements of the remaining bundles that may be cheaper than the best one, until it
+    /// has met so many dead ends, reached the target or spent the budget. Returns whether it covered
+    /// all of them. The state is as before afterwards, unless the budget is spent: then it must not be
+    /// used.
     pub(super) fn run(
         &mut self,
         state: &mut State<'_>,
@@ -108,7 +110,8 @@ impl<'p> DepthFirst<'p> {
         !budget.is_spent()
     }
 
-    /// Looks at where the state is, and chooses whom to place next unless it is an end.
+    /// Bounds the state, and adds a frame for the bundle to place next unless it is complete or a dead
+    /// end.
     fn descend(&mut self, state: &mut State<'_>, budget: &mut Budget<'_>) {
         budget.is_spent_after(self.model.problem.hosts.len() + 8 * self.model.kinds.len());
         let Some(kind) = self.hardest(state) else {
@@ -144,8 +147,7 @@ impl<'p> DepthFirst<'p> {
         }
     }
 
-    /// The kind with the fewest places, of which some are left; the more often it failed, the
-    /// sooner.
+    /// The unplaced kind with the fewest open hosts, divided by how often it failed.
     fn hardest(&self, state: &State<'_>) -> Option<usize> {
         let kinds = (0..self.model.kinds.len()).filter(|kind| !state.unplaced[*kind].is_empty());
         kinds.min_by_key(|kind| {
@@ -155,7 +157,7 @@ impl<'p> DepthFirst<'p> {
         })
     }
 
-    /// Learns which kinds have too few places.
+    /// Counts a failure for each kind that has too few slots.
     fn learn(&mut self, state: &State<'_>) {
         for (kind, failures) in self.failures.iter_mut().enumerate() {
             if state.domains.of_kind(kind).slots < state.unplaced[kind].len() {
@@ -164,7 +166,7 @@ impl<'p> DepthFirst<'p> {
         }
     }
 
-    /// Places the bundle of the last frame where it has not been yet, if there is such a place.
+    /// Places the bundle of the last frame in the next way that has not been tried, if there is one.
     fn next(&mut self, state: &mut State<'_>, budget: &mut Budget<'_>) -> bool {
         let round = self.round;
         let Some(frame) = self.frames.last_mut() else { return false };
@@ -194,7 +196,7 @@ impl<'p> DepthFirst<'p> {
         }
     }
 
-    /// Ends the last frame, with the state as it was before.
+    /// Removes the last frame and restores the state from before it.
     fn leave(&mut self, state: &mut State<'_>, budget: &mut Budget<'_>) {
         if let Some(frame) = self.frames.pop() {
             state.take_back(frame.bundle, budget);
@@ -203,7 +205,7 @@ impl<'p> DepthFirst<'p> {
     }
 }
 
-/// Rules out a host, and those that are like it at present.
+/// Rules out a host for the frame's kind, with the untouched hosts that are symmetric to it.
 fn exhaust(state: &mut State<'_>, frame: &mut Frame, host: usize) {
     let from = frame.tried.len();
     if state.is_untouched(host) {
@@ -223,7 +225,7 @@ fn exhaust(state: &mut State<'_>, frame: &mut Frame, host: usize) {
     state.rule_out(frame.kind, &frame.tried[from..], true);
 }
 
-/// The best of the places that are left to a frame.
+/// The cheapest host that is left for a frame.
 fn next_host(state: &State<'_>, limits: &Limits, frame: &Frame, round: u64) -> Option<usize> {
     let hosts = 0..state.model.problem.hosts.len();
     let open = hosts.filter(|host| state.domains.is_open(frame.kind, *host));
@@ -242,7 +244,7 @@ fn next_host(state: &State<'_>, limits: &Limits, frame: &Frame, round: u64) -> O
     open.filter_map(key).min().map(|(.., host)| host)
 }
 
-/// A number that says nothing of the host, another one in every round.
+/// A pseudo-random number for a host, another one in every round.
 fn shuffled(host: usize, round: u64) -> u64 {
     let mut it = (host as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(round << 32);
     it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! Where bundles of each kind can still go, with the sums that the bounds go by.
+//! The domain of each kind: the hosts that are open to it, with the sums that bounds use.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, loads, hosts and units are numbered densely")]
 
@@ -6,7 +6,7 @@ use super::budget::Budget;
 use super::model::Model;
 use super::problem::Level;
 
-/// For each kind and host how often it is ruled out, and for each load and host how many fit.
+/// For each kind and host, how many reasons rule the host out; for each load and host, the slots.
 #[derive(Debug)]
 pub(super) struct Domains<'p> {
     model: &'p Model<'p>,
@@ -17,7 +17,7 @@ pub(super) struct Domains<'p> {
     of_kind: Vec<Domain>,
 }
 
-/// Where those of one kind can go.
+/// The hosts that are open to one kind, in numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Domain {
     /// Hosts.
@@ -26,9 +26,9 @@ pub(super) struct Domain {
     pub(super) racks: usize,
     /// Clusters with such a host.
     pub(super) clusters: usize,
-    /// How many there is room for at the most, one kind alone.
+    /// Slots on all of these hosts.
     pub(super) slots: usize,
-    /// The same for hosts that are in use.
+    /// Slots on those of them that are in use.
     pub(super) slots_in_use: usize,
     /// Such hosts in each rack, and in each cluster.
     pub(super) in_rack: Vec<u32>,
@@ -36,7 +36,7 @@ pub(super) struct Domain {
 }
 
 impl<'p> Domains<'p> {
-    /// Nobody can go anywhere, for want of room, until [`Self::set_slots`] is told more.
+    /// All slots are zero until [`Self::set_slots`] sets them.
     pub(super) fn new(model: &'p Model<'p>, budget: &mut Budget<'_>) -> Self {
         let (kinds, hosts) = (model.kinds.len(), model.problem.hosts.len());
         let mut blocked = vec![0; kinds * hosts];
@@ -64,12 +64,12 @@ impl<'p> Domains<'p> {
         }
     }
 
-    /// Whether one of a kind can be on a host.
+    /// Whether a host is open to a kind: nothing rules it out, and it has a slot.
     pub(super) fn is_open(&self, kind: usize, host: usize) -> bool {
         self.blocked[self.at(kind, host)] == 0 && self.free_slots(kind, host) > 0
     }
 
-    /// How many of a kind there is room for on a host where one can be.
+    /// The slots of a kind on a host that is open to it.
     pub(super) fn slots(&self, kind: usize, host: usize) -> usize {
         self.free_slots(kind, host).min(self.model.kinds[kind].most_on_host())
     }
@@ -83,7 +83,7 @@ impl<'p> Domains<'p> {
         self.in_use[host]
     }
 
-    /// Rules a host out for a kind, once more.
+    /// Adds a reason that rules a host out for a kind.
     pub(super) fn block(&mut self, kind: usize, host: usize) {
         if self.is_open(kind, host) {
             self.count(kind, host, false);
@@ -92,7 +92,7 @@ impl<'p> Domains<'p> {
         self.blocked[at] += 1;
     }
 
-    /// Takes back what [`Self::block`] did.
+    /// Removes a reason that [`Self::block`] added.
     pub(super) fn unblock(&mut self, kind: usize, host: usize) {
         let at = self.at(kind, host);
         self.blocked[at] -= 1;

@@ -1,4 +1,4 @@
-//! Why nothing can be placed: the smallest set of demands found that contradict each other.
+//! Why nothing can be placed: a minimal set of rules and servers that contradict each other.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -127,7 +127,7 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
         }
     }
 
-    /// Whether it is known that these servers cannot be placed under these rules.
+    /// Whether it is proven that these servers cannot be placed under these rules.
     fn is_impossible(&mut self, rules: &[usize], servers: &[usize]) -> bool {
         if self.budget.is_spent_now() {
             return false;
@@ -153,13 +153,13 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
         search(&self.part, self.budget, Objective::Feasible) == Outcome::Impossible
     }
 
-    /// The same; `None` once the time is up.
+    /// The same; `None` once the budget is spent.
     fn is_known(&mut self, rules: &[usize], servers: &[usize]) -> Option<bool> {
         let is_impossible = self.is_impossible(rules, servers);
         (is_impossible || !self.budget.is_spent()).then_some(is_impossible)
     }
 
-    /// The fewest of these servers that still cannot be placed.
+    /// A minimal set of these servers that still cannot be placed.
     fn minimal_servers(&mut self, rules: &[usize], servers: &[usize]) -> Vec<usize> {
         let groups = self.groups(rules, servers);
         let servers_of = |numbers: &[usize]| -> Vec<usize> {
@@ -245,9 +245,10 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
     }
 }
 
-/// The fewest of some demands that are impossible together with those that are given, by halves: those
-/// of one half that are needed beside the other, and of that those needed beside them. What is given is
-/// looked at if more is given than when it was last. What cannot be known any more is kept.
+/// A minimal subset of some demands that is impossible together with the given ones, by halves: what is
+/// needed of the second half beside the first, then of the first half beside that. The given demands
+/// are tested alone only if some were added since the last test. What cannot be decided any more is
+/// kept.
 fn minimal(
     given: &[usize],
     is_more_given: bool,

@@ -1,6 +1,4 @@
-//! How little room those that are left can come to, in the sense of [`Cost::room`].
-//!
-//! [`Cost::room`]: super::Cost::room
+//! A lower bound on the [fit](super::Cost::fit) of the bundles that are left. docs/solver.md derives it.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts and rules are numbered densely")]
 
@@ -12,32 +10,32 @@ use super::problem::Level;
 use super::rack_fit::{NONE, RackFitTable, sums, together};
 use super::state::State;
 
-/// Whether hosts may be gone to.
+/// Whether a host may be used.
 type IsUsable<'u> = &'u dyn Fn(usize) -> bool;
 
-/// What the hosts cost at the least where those that are left go.
+/// A lower bound on the fit of the bundles that are left.
 #[derive(Debug)]
 pub(super) struct FitBound {
     cliques: Vec<Clique>,
 }
 
 impl FitBound {
-    /// All of them.
+    /// For all of them.
     pub(super) fn all(&self) -> u64 {
         self.cliques.iter().map(Clique::least).sum()
     }
 
-    /// All but one of a kind.
+    /// For all but one bundle of a kind.
     pub(super) fn without(&self, kind: usize) -> u64 {
         self.cliques.iter().map(|clique| clique.least_without(kind)).sum()
     }
 }
 
-/// What the hosts cost at the least where those that are left go, if they go to usable hosts and no
-/// more of them are moved than has to be. `None` if they cannot go there.
+/// Bounds the fit of the bundles that are left from below, assuming that they use usable hosts only and
+/// move no more servers than they must. `None` if that is impossible.
 ///
-/// If it is said how many racks they come to beside those that have been come to, and whether to hosts
-/// in use only, they are in no others. It is of no use once the time is up.
+/// `more_racks` says how many racks are opened beside those that are open, and whether only hosts in
+/// use count. The result must not be used once the budget is spent.
 pub(super) fn fit_bound(
     state: &State<'_>,
     limits: &Limits,
@@ -69,19 +67,20 @@ pub(super) fn fit_bound(
     is_there.then_some(FitBound { cliques })
 }
 
-/// Kinds no two bundles of which can be on one host; or one kind of others.
+/// Kinds of which no two bundles can be on one host, because one diversity rule binds them; or one
+/// other kind by itself.
 #[derive(Debug, Default)]
 struct Clique {
     rule: Option<usize>,
     members: Vec<KindFill>,
-    /// Rooms of hosts for one bundle each, and how many it takes.
+    /// Fit costs of the cheapest hosts, one for each bundle, and how many are needed.
     fit_costs: Vec<u64>,
     hosts: usize,
-    /// The hosts there are if they are to be in few racks.
+    /// The bound for hosts in a given number of racks.
     few: Option<FitInFewRacks>,
 }
 
-/// One kind that is put where there is the least free capacity, as if it were alone.
+/// One kind that fills the cheapest hosts as if it were alone.
 #[derive(Debug)]
 struct KindFill {
     kind: usize,
@@ -119,7 +118,7 @@ impl Clique {
         self.fit_costs.len() < self.hosts || self.members.iter().any(|it| it.left > 0)
     }
 
-    /// Goes to a host, and says whether that was the last one needed.
+    /// Fills a host, and says whether that was the last one needed.
     fn fill(&mut self, state: &State<'_>, host: usize, fit_cost: u64) -> bool {
         let mut can_be = false;
         for it in &mut self.members {
@@ -146,7 +145,7 @@ impl Clique {
         !self.is_open()
     }
 
-    /// The more of what the kinds come to alone, and of what they come to with a host for each.
+    /// The larger of the bound for kinds alone and the bound for a host per bundle.
     fn least(&self) -> u64 {
         let alone = self.members.iter().map(|it| it.sum).sum();
         u64::max(alone, self.apart(None))
@@ -183,7 +182,7 @@ impl Clique {
     }
 }
 
-/// Hosts in racks that have been come to, and in some more.
+/// Least fit costs of so many hosts: in open racks, and in racks to be opened.
 #[derive(Debug)]
 struct FitInFewRacks {
     known: Vec<u64>,
@@ -191,7 +190,7 @@ struct FitInFewRacks {
 }
 
 impl FitInFewRacks {
-    /// With so many more racks, if that is known.
+    /// For so many more racks, if the table has an entry.
     fn of(
         state: &State<'_>,
         limits: &Limits,
@@ -215,8 +214,8 @@ impl FitInFewRacks {
         Some(Self { known: sums(state, &kinds, hosts, more.len() - 1), more: more.clone() })
     }
 
-    /// How little room a host for each of these bundles comes to, of which it is known how many
-    /// servers they have, those with the most first. `None` if there are not that many hosts.
+    /// A lower bound on the fit of bundles with a host each, given the numbers of their servers in
+    /// descending order. `None` if there are too few hosts.
     fn least(&self, servers: &[u64]) -> Option<u64> {
         let Some(fewest) = servers.last() else { return Some(0) };
         let all = together(&self.known, &self.more, servers.len());
@@ -224,7 +223,7 @@ impl FitInFewRacks {
         if all == NONE || one == NONE {
             return None;
         }
-        // Where the larger ones are is not known: at the least where there is the least room.
+        // Which hosts the larger bundles get is not known: at best the cheapest one.
         let larger = servers.iter().map(|it| it - fewest).sum::<u64>();
         Some(all * fewest + one * larger)
     }

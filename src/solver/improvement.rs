@@ -1,5 +1,5 @@
-//! The best placement known made better, part by part: some bundles are taken from where they are,
-//! and put back as well as it can be beside the others.
+//! Large neighbourhood search: some bundles of the best placement are removed and placed again as
+//! cheaply as possible beside the others.
 
 #![expect(clippy::indexing_slicing, reason = "bundles are numbered densely")]
 
@@ -8,11 +8,11 @@ use super::depth_first::DepthFirst;
 use super::problem::Level;
 use super::state::State;
 
-/// Bundles of a part that is chosen at random, at the most.
+/// The most bundles that are chosen at random for one neighbourhood.
 const PART_MAX: u64 = 12;
 
-/// Improves the best placement until it costs no more than it has to, so many dead ends have been met
-/// or the time is up. The state has nothing placed before and after, unless the time is up.
+/// Improves the best placement until it reaches the target cost, so many dead ends have been met or the
+/// budget is spent. The state is empty before and after, unless the budget is spent.
 pub(super) fn improve(
     search: &mut DepthFirst<'_>,
     state: &mut State<'_>,
@@ -55,13 +55,13 @@ fn put_back(
         .all(|bundle| !budget.is_spent() && state.place(*bundle, best.positions[*bundle], budget))
 }
 
-/// Some bundles that may be better off if they change places.
+/// A neighbourhood: bundles that may cost less if they are placed again.
 fn part(state: &State<'_>, random: &mut Random) -> Vec<usize> {
     let count = state.positions.len();
     let mut part = vec![false; count];
     let kind = random.below(4);
     if kind == 0 {
-        // Whoever shares a rack with one of them.
+        // All bundles in the rack of one of them.
         let one = random.below(count as u64);
         for (bundle, part) in part.iter_mut().enumerate() {
             *part = unit(state, bundle, Level::Rack) == unit(state, one, Level::Rack);
@@ -93,7 +93,7 @@ fn price(state: &State<'_>, bundle: usize) -> (u64, u64) {
     state.positions[bundle].map_or((0, 0), |(host, _)| (moves(host), model.fit_costs[host]))
 }
 
-/// Numbers that look random, and are the same each time.
+/// Pseudo-random numbers, the same in every run.
 struct Random(u64);
 
 impl Random {

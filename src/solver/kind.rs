@@ -1,4 +1,5 @@
-//! Kinds of bundles: those of one kind can be exchanged in every placement.
+//! Kinds: classes of interchangeable bundles. Exchanging two bundles of a kind turns a placement into
+//! one of the same cost.
 
 #![expect(clippy::indexing_slicing, reason = "bundles, kinds and rules are numbered densely")]
 
@@ -14,25 +15,25 @@ use super::problem::{Level, PlacementProblem, Rule};
 pub(super) struct BundleKind {
     /// The bundles.
     pub(super) bundles: Vec<usize>,
-    /// What one draws on.
+    /// The load of one bundle, by its position.
     pub(super) load: usize,
-    /// How many servers one has.
+    /// The number of servers of one bundle.
     pub(super) servers: u64,
-    /// Servers of one that are somewhere at present.
+    /// The servers of one bundle that are on a host at present.
     pub(super) settled: u64,
-    /// The hosts where they are, each with how many of them.
+    /// Their present hosts, each with the number of them there.
     pub(super) homes: Vec<(usize, u64)>,
-    /// The rules one is bound by, each with the part it is in; none if every bundle of the kind is a
+    /// The rules that bind it, each with the part it is in, or `None` if every bundle of the kind is a
     /// part by itself.
     pub(super) rules: Vec<(usize, Option<usize>)>,
     /// Whether no two can be in one unit, by level.
     apart: [bool; 3],
-    /// How much one needs, for trying the large ones first.
+    /// The relative size of its demand: large ones are placed first.
     pub(super) weight: u64,
 }
 
 impl BundleKind {
-    /// How many servers of one are not where they were, on a host.
+    /// How many servers of one bundle are moved if it is placed on a host.
     pub(super) fn moves(&self, host: usize) -> u64 {
         let stay = self.homes.iter().find(|(home, _)| *home == host).map_or(0, |(_, stay)| *stay);
         self.settled - stay
@@ -43,7 +44,7 @@ impl BundleKind {
         self.apart[level as usize]
     }
 
-    /// How many can be on one host as far as rules go.
+    /// The most bundles of the kind that rules allow on one host.
     pub(super) fn most_on_host(&self) -> usize {
         if self.apart.contains(&true) { 1 } else { self.bundles.len() }
     }

@@ -1,4 +1,5 @@
-//! What hosts and racks have at the most, for the bounds: it does not change during the search.
+//! What hosts and racks offer at most, computed for the empty placement. The bounds use it; it does not
+//! change during the search.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts, racks and rules are numbered densely")]
 
@@ -7,29 +8,30 @@ use super::problem::{Level, Rule};
 use super::rack_fit::RackFitTable;
 use super::state::State;
 
-/// What each rack has at the most, those with the most first.
+/// What each rack offers at most, in descending order.
 pub(super) type ByRack = Vec<(u128, usize)>;
 
-/// What hosts and racks have at the most.
+/// What hosts and racks offer at most.
 #[derive(Debug)]
 pub(super) struct Limits {
-    /// By class, what hosts that are not in use have, those with the most first, summed up.
+    /// By class, the prefix sums of the private capacity of unused hosts, the largest first.
     pub(super) new_hosts: Vec<Vec<u128>>,
-    /// How many of a kind there is room for on one host that is not in use, by kind.
+    /// By kind, the most slots of any unused host.
     pub(super) most_on_new: Vec<usize>,
-    /// Hosts that are not in use, of those where somebody can be.
+    /// The number of unused hosts that are open to some kind.
     pub(super) unused_hosts: u64,
-    /// Racks where somebody can be.
+    /// The number of racks that are open to some kind.
     pub(super) usable_racks: u64,
-    /// What racks have on hosts in use.
+    /// What racks offer on hosts in use.
     pub(super) in_use: Racks,
-    /// What they have on all hosts.
+    /// What they offer on all hosts.
     pub(super) all: Racks,
     /// Hosts whose rack is not known.
     pub(super) without_rack: Vec<usize>,
     /// How many servers each rack can take, for choosing the next one.
     pub(super) rack_potential: Vec<u64>,
-    /// For each kind the diversity that binds the most bundles of those it is bound by.
+    /// For each kind the rule of its clique: of the diversity rules that bind it, the one with the most
+    /// bundles.
     pub(super) cliques: Vec<Option<usize>>,
 }
 
@@ -38,18 +40,18 @@ pub(super) struct Limits {
 pub(super) struct Racks {
     /// By class, what is free.
     pub(super) free: Vec<ByRack>,
-    /// By kind, how many there is room for.
+    /// By kind, slots.
     pub(super) slots: Vec<ByRack>,
-    /// By rule, of how many parts there can be one, if it keeps parts apart.
+    /// By diversity rule, how many parts can have a host.
     pub(super) parts: Vec<ByRack>,
-    /// By rule, how little room hosts in few racks come to, if kinds go by it.
+    /// By rule, the least fit of hosts in few racks, if it is the rule of a clique.
     pub(super) few: Vec<RackFitTable>,
 }
 
 impl Limits {
-    /// The limits of a state in which nothing has been placed.
+    /// The limits of an empty state.
     ///
-    /// They are of no use once the time is up.
+    /// They must not be used once the budget is spent.
     pub(super) fn of(state: &State<'_>, budget: &mut Budget<'_>) -> Self {
         let model = state.model;
         let hosts = &model.problem.hosts;
@@ -173,7 +175,7 @@ fn slots(state: &State<'_>, kind: usize, host: usize) -> usize {
     if state.domains.is_open(kind, host) { state.domains.slots(kind, host) } else { 0 }
 }
 
-/// What hosts have, summed up by rack, those with the most first.
+/// Sums over the hosts of each rack, in descending order.
 fn by_rack(state: &State<'_>, of: impl Fn(usize) -> u128) -> ByRack {
     let units = &state.model.units;
     let racks = 0..units.count(Level::Rack);
@@ -183,7 +185,7 @@ fn by_rack(state: &State<'_>, of: impl Fn(usize) -> u128) -> ByRack {
     sums
 }
 
-/// How many servers each rack could take of each kind, on hosts in use first of all.
+/// The servers of all kinds that each rack could take; slots on hosts in use weigh more.
 fn rack_potential(
     state: &State<'_>,
     in_use: &Racks,
@@ -205,7 +207,7 @@ fn rack_potential(
     rack_potential
 }
 
-/// For each host, whether somebody can be there.
+/// For each host, whether it is open to some kind.
 fn open_hosts(state: &State<'_>, budget: &mut Budget<'_>) -> Vec<bool> {
     let mut open = vec![false; state.model.problem.hosts.len()];
     for (host, is_open) in open.iter_mut().enumerate() {
@@ -218,7 +220,8 @@ fn open_hosts(state: &State<'_>, budget: &mut Budget<'_>) -> Vec<bool> {
     open
 }
 
-/// The diversity of a kind that binds the most bundles, of which it is told how many each rule binds.
+/// The diversity rule with the most bundles among those of which each bundle of a kind is a part by
+/// itself. `bundles` has the number for each rule.
 fn clique(state: &State<'_>, kind: usize, bundles: &[usize]) -> Option<usize> {
     let model = state.model;
     let rules = model.kinds[kind].rules.iter().filter(|(rule, part)| {

@@ -1,4 +1,4 @@
-//! What bundles draw on where they are placed: the ways of their servers, put together host by host.
+//! Loads: what bundles draw on each host, combined from the ways of their servers.
 
 #![expect(clippy::indexing_slicing, reason = "pools, classes and sizes are numbered densely")]
 
@@ -10,20 +10,20 @@ use super::budget::Budget;
 use super::problem::{PlacementProblem, Server};
 use super::ways::Way;
 
-/// What is drawn: pool and amount, in the order of the pools, each once, and none of nothing.
+/// Draws as (pool, amount), ascending by pool, each pool once and no amount zero.
 pub(super) type Draws = Vec<(usize, u64)>;
 
-/// What the servers of a bundle draw, wherever they are. Bundles of the same sizes share it.
+/// What the servers of a bundle draw on each host. Bundles with servers of the same sizes share it.
 #[derive(Debug)]
 pub(super) struct Load {
-    /// What is drawn on hosts where there is one way only, one after the other.
+    /// The draws on hosts with one way, one after the other.
     plain: Draws,
-    /// The hosts of `at`, if those are few of all.
+    /// The hosts that `at` lists, if it does not list all.
     sparse: Option<Vec<usize>>,
     at: Vec<StoredDemand>,
-    /// The least that is drawn of each class, whatever the host.
+    /// By class, the least that is drawn on any host.
     pub(super) least: Vec<u64>,
-    /// The same of pools of the host alone.
+    /// By class, the least that is drawn from private pools on any host.
     pub(super) least_own: Vec<u64>,
 }
 
@@ -41,14 +41,14 @@ pub(super) enum Demand<'l> {
     Never,
     /// There is one way.
     Plain(&'l [(usize, u64)]),
-    /// There are several. Those that draw the same on pools of several hosts are one variant.
+    /// There are several ways. Those that draw the same on shared pools are one variant.
     Choice(&'l [Variant]),
 }
 
-/// Ways of a load that differ only in what they draw on pools of their host alone.
+/// Ways of a load that differ only in what they draw on private pools.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Variant {
-    /// What it draws on pools that other hosts draw on as well.
+    /// The draws on shared pools.
     pub(super) shared: Draws,
     /// The ways of each server.
     pub(super) members: Vec<ServerOptions>,
@@ -74,7 +74,7 @@ impl Load {
         }
     }
 
-    /// Raises what is drawn at the most on each shared pool to what this draws.
+    /// Raises the most that is drawn on each shared pool to what this load draws.
     pub(super) fn most(&self, shared: &[bool], most: &mut [u64], budget: &mut Budget<'_>) {
         budget.is_spent_after(self.plain.len() + self.at.len());
         let choices = self.at.iter().filter_map(|demand| match demand {
@@ -90,7 +90,7 @@ impl Load {
         }
     }
 
-    /// In how many ways it can be on a host that the search must tell apart.
+    /// The number of variants on a host, among which the search chooses.
     pub(super) fn variants(&self, host: usize) -> usize {
         match self.at(host) {
             Demand::Never => 0,
@@ -110,8 +110,8 @@ pub(super) struct Sizes<'p> {
     pub(super) first: Vec<usize>,
     /// For each pool, whether more than one host draws on it.
     pub(super) shared: Vec<bool>,
-    /// For each host, whether there are sizes that can be there in several ways. Whoever is there
-    /// then counts as having a choice, so that others make way for it.
+    /// For each host, whether some size has several ways there. Then all loads on the host count as
+    /// having a choice, so that they can be packed together.
     has_choice: Vec<bool>,
     /// How many classes there are.
     pub(super) classes: usize,
@@ -326,7 +326,8 @@ impl<'p> Sizes<'p> {
         self.choice(sizes, options, budget)
     }
 
-    /// All variants of servers of these sizes with these options. There may be very many.
+    /// All variants of servers of these sizes with these options. Their number grows exponentially with
+    /// the servers.
     fn choice(
         &self,
         sizes: &[usize],
@@ -341,7 +342,7 @@ impl<'p> Sizes<'p> {
             let mut longer = Vec::new();
             let mut numbers = 0;
             for (variant, last) in variants {
-                // Servers of one size can be exchanged: the later has no earlier choice.
+                // Servers of one size are interchangeable: a later one takes no earlier choice.
                 let from = if is_same { last } else { 0 };
                 let mut variant = Some(variant);
                 for (choice, it) in members.iter().enumerate().skip(from) {
@@ -381,7 +382,7 @@ impl<'p> Sizes<'p> {
         self.problem.servers[self.first[size]].ways.on(host)
     }
 
-    /// The ways of a size on a host for which there is enough, each once.
+    /// The distinct ways of a size on a host that fit by themselves.
     fn options(&self, size: usize, host: usize) -> Vec<(usize, Draws)> {
         let mut options: Vec<(usize, Draws)> = Vec::new();
         for (nth, Way(draws)) in self.ways(size, host).iter().enumerate() {

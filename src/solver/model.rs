@@ -1,4 +1,5 @@
-//! What is known of a problem before the search and does not change during it.
+//! The model of a problem: everything that is derived from it once and does not change during the
+//! search.
 
 #![expect(clippy::indexing_slicing, reason = "hosts, kinds, loads and rules are numbered densely")]
 
@@ -11,7 +12,7 @@ use super::problem::{Level, PlacementProblem, Rule};
 use super::symmetry::HostSymmetry;
 use super::units::Units;
 
-/// What is known of a problem.
+/// A problem with what is derived from it.
 #[derive(Debug)]
 pub(super) struct Model<'p> {
     pub(super) problem: &'p PlacementProblem,
@@ -21,24 +22,25 @@ pub(super) struct Model<'p> {
     pub(super) loads: Vec<Load>,
     pub(super) kinds: Vec<BundleKind>,
     pub(super) kinds_of_load: Vec<Vec<usize>>,
-    /// For each rule the kinds it binds, with their part, and for one that keeps others out, those.
+    /// For each rule the kinds that it binds, each with its part; and for an exclusivity rule the kinds
+    /// that it keeps out.
     pub(super) kinds_of_rule: Vec<Vec<(usize, Option<usize>)>>,
     pub(super) excluded_kinds: Vec<Vec<usize>>,
-    /// Rules that keep others out.
+    /// The exclusivity rules.
     pub(super) exclusive_rules: Vec<usize>,
     pub(super) symmetry: HostSymmetry,
-    /// How roomy each host is, and the hosts by that.
+    /// The fit cost of each host, and the hosts in ascending order of it.
     pub(super) fit_costs: Vec<u64>,
     pub(super) hosts_by_fit_cost: Vec<usize>,
-    /// For each pool the hosts that share it.
+    /// For each shared pool the hosts that draw on it.
     pub(super) sharing: Vec<Vec<usize>>,
-    /// What is free of each class on each host, less what is shared.
+    /// The free private capacity of each host by class.
     pub(super) own_free: Vec<Vec<u128>>,
 }
 
 impl<'p> Model<'p> {
-    /// What is known of a problem. `None` if its rules contradict each other whatever the hosts are.
-    /// It is of no use, be it none, once the time is up.
+    /// Derives the model of a problem. `None` if its rules contradict each other whatever the hosts
+    /// are. The result, `None` as well, must not be used once the budget is spent.
     pub(super) fn of(problem: &'p PlacementProblem, budget: &mut Budget<'_>) -> Option<Self> {
         let units = Units::of(&problem.hosts);
         let sizes = Sizes::of(problem, budget);
@@ -96,7 +98,7 @@ impl<'p> Model<'p> {
     }
 }
 
-/// For each rule that keeps others out, the kinds that it does not bind.
+/// For each exclusivity rule, the kinds that it does not bind.
 fn excluded_kinds(
     kinds_of_rule: &[Vec<(usize, Option<usize>)>],
     exclusive_rules: &[usize],

@@ -1,4 +1,4 @@
-//! Servers on one host that each can draw on it in several ways: which ways go together.
+//! Packing of one host: which ways of the servers on it fit together.
 
 #![expect(clippy::indexing_slicing, reason = "members, ways and pools are numbered densely")]
 
@@ -7,13 +7,13 @@ use std::collections::HashSet;
 use super::budget::Budget;
 use super::load::ServerOptions;
 
-/// Situations that are remembered to have led nowhere; others may be met again.
+/// The most failed situations that are remembered; further ones may be met again.
 const FAILED_MAX: usize = 50_000;
 
-/// A way for each member, by its position among the ways of the member, so that all of them together
-/// draw no more than is left. Nothing is taken.
+/// Chooses a way for each server, by its position among the server's ways, so that all of them together
+/// draw no more than is left. Takes nothing.
 ///
-/// Exact: where there is such a choice it is found, unless the time is up.
+/// Exact: finds such a choice whenever there is one, unless the budget is spent.
 pub(super) fn pack(
     members: &[&ServerOptions],
     left: &mut [u64],
@@ -69,8 +69,8 @@ struct Packing<'m> {
     members: Vec<&'m ServerOptions>,
     /// The ways of the first members.
     chosen: Vec<usize>,
-    /// How many members had a way, from which way on the next one looked, and what was left, where
-    /// that led nowhere.
+    /// Situations that led nowhere: how many servers had a way, from which way on the next one looked,
+    /// and what was left.
     failed: HashSet<(usize, usize, Vec<u64>)>,
 }
 

@@ -1,4 +1,5 @@
-//! What can be seen before the search: units that are too small, and parts that cannot all have one.
+//! Proofs before the search: units that are too small for an affinity rule, and diversity rules with
+//! too few units for their parts.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, rules and units are numbered densely")]
 
@@ -8,7 +9,7 @@ use super::budget::Budget;
 use super::problem::{Level, Rule};
 use super::state::State;
 
-/// Rules out units for those that have to be in one, where there is no room for all of them.
+/// Rules out, for the kinds of each affinity rule, the racks and clusters that cannot hold all of them.
 pub(super) fn rule_out_units(state: &mut State<'_>, budget: &mut Budget<'_>) {
     let model = state.model;
     for (number, rule) in model.problem.rules.iter().enumerate() {
@@ -34,8 +35,8 @@ pub(super) fn rule_out_units(state: &mut State<'_>, budget: &mut Budget<'_>) {
     }
 }
 
-/// Whether there is room on the hosts of a unit for all that have to be in one, as far as can be
-/// seen.
+/// Whether a unit may hold all bundles of an affinity rule: by slots, by private capacity, and by the
+/// hosts that diverse parts need. `true` is no proof.
 fn can_hold(
     state: &State<'_>,
     rule: usize,
@@ -82,7 +83,7 @@ fn can_hold(
         })
 }
 
-/// Whether the parts of every rule that keeps them apart can have a unit each.
+/// Whether the parts of each diversity rule can have a unit each, looking at one rule at a time.
 pub(super) fn can_be_apart(state: &State<'_>, budget: &mut Budget<'_>) -> bool {
     let rules = state.model.problem.rules.iter().enumerate();
     let mut apart = rules.filter(|(_, rule)| matches!(rule, Rule::Apart(..)));

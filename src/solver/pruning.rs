@@ -1,26 +1,25 @@
-//! Which places of one bundle can still lead to something better than the best placement known.
+//! Pruning: which hosts for one bundle can still lead to a placement cheaper than the best one known.
 
 use super::bounds::Bound;
 use super::cost::Cost;
 use super::limits::Limits;
 use super::state::State;
 
-/// Says for the places of one bundle whether there can be something better.
+/// The bound of a state, prepared for adding one bundle on any host.
 #[derive(Debug)]
 pub(super) struct Pruning {
     best: Cost,
     partial_cost: Cost,
-    /// What the whole costs at the least.
+    /// The bound of the state.
     least: Cost,
-    /// Moves of the others at the least, and of those so far.
+    /// The bound on moves without those of the bundle.
     moved: u64,
-    /// The room that the others come to at the least, if the first parts of the cost are no more than
-    /// their bounds.
+    /// The bound on the fit without that of the bundle, if the components before it meet their bounds.
     fit: u64,
     spread: Option<Spread>,
 }
 
-/// What is left to spread over.
+/// What is left to spread over, in upper bounds.
 #[derive(Debug)]
 struct Spread {
     servers: u64,
@@ -54,7 +53,8 @@ impl Pruning {
         }
     }
 
-    /// Whether there can be something better with the bundle on a host that adds so much.
+    /// Whether a placement cheaper than the best one is possible with the bundle on a host that adds
+    /// this cost.
     pub(super) fn allows(&self, added: Cost) -> bool {
         self.least_with(added) < self.best
     }
@@ -79,7 +79,7 @@ impl Pruning {
             racks: partial_cost.racks + added.racks,
             fit: partial_cost.fit + added.fit,
         };
-        // Each part of the bound holds if the parts before it are no more than theirs.
+        // A component of the bound holds only if the components before it are met exactly.
         if with.moved == least.moved {
             with.new_hosts = with.new_hosts.max(least.new_hosts);
             if with.new_hosts == least.new_hosts {
@@ -94,7 +94,7 @@ impl Pruning {
 }
 
 impl Spread {
-    /// How many new hosts, or racks, there are at the most with one that is new or not.
+    /// The most new hosts, or racks, that are possible if the bundle's is new or not.
     fn with(&self, is_new: bool, left: u64) -> u64 {
         if is_new { 1 + self.others.min(left.saturating_sub(1)) } else { self.others.min(left) }
     }

@@ -1,4 +1,5 @@
-//! How little room hosts can come to that are in few racks, one for each bundle of a diversity.
+//! Lower bounds on the fit costs of distinct hosts in a given number of racks, one host for each bundle
+//! of a diversity rule.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts and racks are numbered densely")]
 
@@ -6,20 +7,21 @@ use super::budget::Budget;
 use super::problem::Level;
 use super::state::State;
 
-/// Hosts that are looked for at the most.
+/// The most hosts that a table covers.
 const HOSTS_MAX: usize = 200;
-/// Racks that they may be in at the most.
+/// The most racks that a table covers.
 const RACKS_MAX: usize = 4;
-/// There are not that many hosts.
+/// Stands for: there are not that many hosts.
 pub(super) const NONE: u64 = u64::MAX;
 
-/// For so many racks and so many hosts in them, how little room those come to, whichever racks they
-/// are.
+/// For a number of racks and a number of hosts in them, a lower bound on the sum of their fit costs,
+/// whichever racks they are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RackFitTable(pub(super) Vec<Vec<u64>>);
 
 impl RackFitTable {
-    /// Of hosts where one of these kinds can be, before anything has been placed, and that count.
+    /// The table of the hosts that count and are open to one of these kinds before anything has been
+    /// placed.
     pub(super) fn of(
         state: &State<'_>,
         kinds: &[usize],
@@ -52,8 +54,8 @@ impl RackFitTable {
     }
 }
 
-/// How little room so many hosts come to, of these that are open to one of these kinds: from none to
-/// as many as there are.
+/// The sums of the fit costs of the cheapest 0, 1, 2, … of these hosts that are open to one of these
+/// kinds.
 pub(super) fn sums(
     state: &State<'_>,
     kinds: &[usize],
@@ -72,7 +74,7 @@ pub(super) fn sums(
     std::iter::once(0).chain(sums).collect()
 }
 
-/// How little so many come to, some of one and some of the other.
+/// The least sum of `count` hosts, some from one list of sums and the rest from the other.
 pub(super) fn together(one: &[u64], other: &[u64], count: usize) -> u64 {
     let split = (0..=count).filter_map(|of_one| {
         let one = one.get(of_one).filter(|sum| **sum != NONE)?;

@@ -1,9 +1,9 @@
-//! The search: depth first, the hardest to place first, the best place first, and no further where
-//! nothing better than what is known can be found.
+//! The search: rounds of depth-first branch and bound, with improvement of the best placement between
+//! them.
 //!
-//! It goes on in rounds. Each begins anew and gives up after so many dead ends, more in every round,
-//! having learned which kinds lead to dead ends; between them the best placement known is improved
-//! part by part. A round that does not give up has been everywhere, which ends the search.
+//! Each round starts anew, knowing which kinds failed before, and gives up after a number of dead ends
+//! that doubles from round to round. A round that ends without giving up has covered all placements,
+//! which proves its result.
 
 use super::bounds::{Bound, bound};
 use super::budget::Budget;
@@ -20,35 +20,34 @@ use super::state::State;
 /// Dead ends after which the first round gives up.
 const DEAD_ENDS_FIRST: u64 = 64;
 
-/// Dead ends of a round after which it stays unknown whether there is any way, if nothing else is
-/// asked for.
+/// Dead ends of the last round of a search that only asks whether there is a placement.
 const DEAD_ENDS_LAST: u64 = 1024;
 
-/// Dead ends of a round from which on the search ends when only the fit could be better, and the last
-/// rounds found none that is: whoever waits has waited long enough for that.
+/// Dead ends of a round from which on a search may end although the fit could be better: if only the
+/// fit could be, and the last [`ROUNDS_IDLE`] rounds improved nothing.
 const DEAD_ENDS_IDLE: u64 = 2048;
-/// As many rounds.
+/// Rounds without improvement after which a search may end so.
 const ROUNDS_IDLE: u32 = 3;
 
-/// Finds places for all servers, at the least cost that is found while `is_time_up` says no.
+/// Places all servers at the least cost that it finds before `is_time_up` returns true.
 ///
-/// `is_time_up` is asked after every fraction of a millisecond, always after the same work: if it
-/// counts how often, the answer is the same each time.
+/// `is_time_up` is called after every fraction of a millisecond, always after the same work. If it
+/// counts its calls instead of reading a clock, the answer is the same in every run.
 pub fn solve(problem: &PlacementProblem, mut is_time_up: impl FnMut() -> bool) -> Outcome {
     search(problem, &mut Budget::new(&mut is_time_up), Objective::Optimal)
 }
 
-/// The same, until a budget says that it has to end.
+/// Like [`solve`], within a budget that the caller shares with other work.
 pub fn solve_within(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Outcome {
     search(problem, budget, Objective::Optimal)
 }
 
-/// What is searched for.
+/// What a search is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Objective {
-    /// The best placement.
+    /// The cheapest placement.
     Optimal,
-    /// Any, to know whether there is one, unless that takes long.
+    /// Whether there is a placement at all, unless that takes long.
     Feasible,
 }
 
@@ -59,7 +58,7 @@ pub(super) fn search(
 ) -> Outcome {
     let kept = budget.kept();
     let outcome = search_for(problem, budget, objective);
-    // What the search has kept is gone with it.
+    // The memory of the search is free again.
     budget.release_to(kept);
     outcome
 }
@@ -76,7 +75,7 @@ fn search_for(
     let Some(model) = model else { return Outcome::Impossible };
     let mut state = State::new(&model, budget);
     rule_out_units(&mut state, budget);
-    // What follows is of no use once the time is up.
+    // A spent budget leaves the state incomplete.
     if budget.is_spent() {
         return Outcome::OutOfTime;
     }
@@ -110,8 +109,8 @@ fn search_for(
     }
 }
 
-/// Searches until everything has been seen, the best placement is good enough or the time is up, and
-/// says whether it is the first.
+/// Searches until a round has covered all placements, the best one reaches the target, or the budget is
+/// spent. Returns whether it was the first.
 fn rounds(
     search: &mut DepthFirst<'_>,
     state: &mut State<'_>,

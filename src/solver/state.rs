@@ -1,4 +1,4 @@
-//! A placement in the making: who is where so far, and what that leaves for the rest.
+//! A partial placement: the bundles placed so far, and what they leave for the others.
 
 #![expect(
     clippy::indexing_slicing,
@@ -13,30 +13,30 @@ use super::model::Model;
 use super::problem::{Level, Rule};
 use super::solution::Assignment;
 
-/// Who is where so far.
+/// A partial placement.
 #[derive(Debug)]
 pub(super) struct State<'p> {
     pub(super) model: &'p Model<'p>,
-    /// Where those that are left can go.
+    /// The hosts that are open to the remaining bundles.
     pub(super) domains: Domains<'p>,
     capacity: Capacity<'p>,
-    /// The host of each bundle, and the variant there.
+    /// The host and variant of each bundle that is placed.
     pub(super) positions: Vec<Option<(usize, usize)>>,
-    /// The bundles of each kind that are left.
+    /// The bundles of each kind that are not placed.
     pub(super) unplaced: Vec<Vec<usize>>,
     /// Bundles of the problem on each host, and in each rack.
     on_host: Vec<usize>,
     in_rack: Vec<usize>,
-    /// Racks that have been come to, in that order.
+    /// Open racks: those with a placed bundle, in the order in which they were opened.
     pub(super) racks: Vec<usize>,
-    /// For each rule and unit who is there.
+    /// For each rule and unit, the bundles there.
     tallies: Vec<Vec<Tally>>,
     /// How many of each part of each rule have been placed; those of a rule without parts are one.
     placed: Vec<Vec<usize>>,
     /// Parts of each rule of which none has been placed.
     pub(super) unstarted: Vec<usize>,
-    /// By class, what those that are left draw at the least of pools of their hosts alone, what hosts
-    /// at hand have of it, and what is left on each host.
+    /// By class: the least private demand of the remaining bundles, what hosts in use offer, and what
+    /// is left on each host.
     pub(super) needed: Vec<u128>,
     pub(super) free_in_use: Vec<u128>,
     pub(super) own_left: Vec<Vec<u128>>,
@@ -45,7 +45,7 @@ pub(super) struct State<'p> {
     fit: u64,
 }
 
-/// How many bundles of a rule are in a unit, and, for rules that keep others out, how many others.
+/// The number of bundles of a rule in a unit and, for exclusivity rules, of other bundles.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     members: usize,
@@ -53,7 +53,7 @@ struct Tally {
 }
 
 impl<'p> State<'p> {
-    /// Nobody is anywhere.
+    /// The empty placement.
     pub(super) fn new(model: &'p Model<'p>, budget: &mut Budget<'_>) -> Self {
         let (problem, units) = (model.problem, &model.units);
         let tallies =
@@ -113,9 +113,9 @@ impl<'p> State<'p> {
         self.in_rack[rack] == 0
     }
 
-    /// Places a bundle that is left in the way of a variant, unless there is no room for that. Once
-    /// the time is up, nothing of this state but places and what is drawn is to be relied on, and what
-    /// was placed last must not be taken back.
+    /// Places a bundle with a variant on a host, unless it does not fit. Once the budget is spent, only
+    /// the positions and the capacity of the state are correct, and the bundle that was placed last
+    /// must not be taken back.
     pub(super) fn place(
         &mut self,
         bundle: usize,
@@ -154,7 +154,7 @@ impl<'p> State<'p> {
         true
     }
 
-    /// Takes a bundle from where it has been placed.
+    /// Undoes [`Self::place`] for a bundle.
     pub(super) fn take_back(&mut self, bundle: usize, budget: &mut Budget<'_>) {
         let Some((host, _)) = self.positions[bundle].take() else { return };
         self.capacity.give_back(bundle, host);
@@ -215,7 +215,7 @@ impl<'p> State<'p> {
         }
     }
 
-    /// Counts a bundle in or out for every rule, and rules hosts in or out for others.
+    /// Counts a bundle in or out for every rule, and opens or closes hosts for other kinds accordingly.
     fn tally(&mut self, bundle: usize, host: usize, is_in: bool, budget: &mut Budget<'_>) {
         let model = self.model;
         let it = &model.bundles[bundle];
@@ -275,7 +275,7 @@ impl<'p> State<'p> {
         }
     }
 
-    /// Keeps those of a rule in one unit, or lets them go anywhere again.
+    /// Confines the kinds of an affinity rule to one unit, or undoes that.
     fn confine(
         &mut self,
         rule: usize,
@@ -307,13 +307,14 @@ impl<'p> State<'p> {
         }
     }
 
-    /// What the bundles that have been placed come to, whatever is to come.
+    /// The cost of the bundles placed so far. With spreading, new hosts and racks are counted, not yet
+    /// subtracted.
     pub(super) fn partial_cost(&self) -> Cost {
         let racks = u64::try_from(self.racks.len()).unwrap_or(u64::MAX);
         Cost { moved: self.moved, new_hosts: self.new_hosts, racks, fit: self.fit }
     }
 
-    /// What it costs to have so many new hosts and racks in the end.
+    /// The cost of a complete placement with these counts.
     pub(super) fn cost(&self, counted: Cost) -> Cost {
         if !self.model.problem.spread {
             return counted;
@@ -326,7 +327,7 @@ impl<'p> State<'p> {
         }
     }
 
-    /// What placing one of a kind on a host adds.
+    /// What placing a bundle of a kind on a host adds to the cost.
     pub(super) fn added(&self, kind: usize, host: usize) -> Cost {
         let it = &self.model.kinds[kind];
         let spread = self.model.problem.spread;
@@ -355,7 +356,7 @@ impl<'p> State<'p> {
         it.settled - open.map(|(_, stay)| *stay).max().unwrap_or(0)
     }
 
-    /// The place of each server whose bundle has been placed.
+    /// The assignment of each server; the default for those whose bundle is not placed.
     pub(super) fn assignments(&self) -> Vec<Assignment> {
         let mut assignments = vec![Assignment::default(); self.model.problem.servers.len()];
         for (nth, position) in self.positions.iter().enumerate() {
@@ -369,7 +370,7 @@ impl<'p> State<'p> {
     }
 }
 
-/// Counts one in or out, and says whether it was the first to come or the last to go.
+/// Counts one in or out, and says whether it was the first in or the last out.
 fn change(count: &mut usize, is_in: bool) -> bool {
     *count = if is_in { *count + 1 } else { *count - 1 };
     *count == usize::from(is_in)

@@ -1,4 +1,5 @@
-//! Hosts that are alike: as long as nothing has been placed on them, one can stand for the other.
+//! Symmetric hosts: as long as nothing is placed on them, they are interchangeable, and the search
+//! tries one of them.
 
 #![expect(clippy::indexing_slicing, reason = "hosts and racks are numbered densely")]
 
@@ -12,9 +13,9 @@ use super::problem::{Level, PlacementProblem};
 use super::units::Units;
 use super::ways::Way;
 
-/// Groups of hosts. Two of one group can be exchanged if they are in one rack or in none and nothing
-/// is on them; and so can those of two racks if nothing is in these, since all of one rack have their
-/// like in the other.
+/// Classes of symmetric hosts. Two untouched hosts of a class are interchangeable if they are in the
+/// same rack or in none. They also are if both racks are untouched, because then the racks as a whole
+/// are interchangeable: each host of one has its counterpart in the other.
 #[derive(Debug)]
 pub(super) struct HostSymmetry {
     /// The group of each host.
@@ -42,7 +43,7 @@ impl HostSymmetry {
             let it = &problem.hosts[host];
             let number = |it: Option<usize>| it.map_or(0, |it| it as u64 + 1);
             fingerprint.extend(&it.free);
-            // Whoever is at a host now makes it like no other.
+            // A host that some server is on at present is symmetric to no other.
             fingerprint.push(number(is_home[host].then_some(host)));
             fingerprint.push(number(units.unit(Level::Cluster, host)));
             fingerprint.push(u64::from(it.in_use));

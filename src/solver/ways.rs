@@ -1,4 +1,4 @@
-//! Where a server can be put: the ways in which it fits on each host, and the hosts where it may be.
+//! Pools, the ways in which a server draws on them on each host, and the hosts that are allowed for it.
 
 use std::ops::Index;
 use std::sync::Arc;
@@ -12,13 +12,14 @@ pub struct Pool {
     pub free: u64,
 }
 
-/// What a server draws on when it is put somewhere: pools, by their position in
-/// [`PlacementProblem::pools`](super::PlacementProblem::pools), and amounts. A pool that there is not has nothing.
+/// What a server draws if it is put on a host in this way: pools, by their position in
+/// [`PlacementProblem::pools`](super::PlacementProblem::pools), and amounts. A pool that does not
+/// exist has nothing free.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Way(pub Vec<(usize, u64)>);
 
 impl Way {
-    /// Whether a server alone finds as much as this.
+    /// Whether the pools have as much as this draws, for one server alone.
     pub(super) fn fits_in(&self, pools: &[Pool]) -> bool {
         self.0.iter().all(|(pool, amount)| {
             let drawn = self.0.iter().filter(|(other, _)| other == pool);
@@ -28,23 +29,23 @@ impl Way {
     }
 }
 
-/// For each host, the ways in which a server of a size can be put there; none if it cannot. Only hosts
-/// with ways take memory, and what sizes have in common they share.
+/// For each host, the ways in which a server of a size can be put there. Only hosts with ways take
+/// memory, and clones share it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ways {
     /// Hosts with their ways, ascending.
     at: Arc<Vec<(usize, Vec<Way>)>>,
-    /// The ways on one host that differ from those.
+    /// One host whose ways differ from those in `at`.
     here: Option<(usize, Vec<Way>)>,
 }
 
 impl Ways {
-    /// Of a server that can be on one host only, where it draws nothing.
+    /// The ways of a server that stays on its host, where it draws nothing.
     pub fn staying_on(host: usize) -> Self {
         Self { at: Arc::default(), here: Some((host, vec![Way::default()])) }
     }
 
-    /// The same, and first of all to stay on one host without drawing anything.
+    /// These ways, preceded by that of staying on one host without drawing anything.
     #[must_use]
     pub fn or_staying_on(&self, host: usize) -> Self {
         let stay = std::iter::once(Way::default());
@@ -61,7 +62,7 @@ impl Ways {
         at.ok().and_then(|at| self.at.get(at)).map_or(&[], |(_, ways)| ways.as_slice())
     }
 
-    /// How many hosts have ways, or one more.
+    /// The number of hosts with ways, or one more.
     pub fn hosts(&self) -> usize {
         self.at.len() + usize::from(self.here.is_some())
     }
@@ -103,17 +104,17 @@ impl Index<usize> for Ways {
     }
 }
 
-/// The hosts where a server may be, for reasons other than room.
+/// The hosts that are allowed for a server for reasons other than capacity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AllowedHosts {
-    /// This one.
+    /// This host only.
     Only(usize),
-    /// Those that this says yes to, by their positions.
+    /// The hosts whose entry is true, by position.
     These(Arc<[bool]>),
 }
 
 impl AllowedHosts {
-    /// Whether it may be on a host.
+    /// Whether a host is allowed.
     pub fn has(&self, host: usize) -> bool {
         match self {
             Self::Only(only) => *only == host,
@@ -123,7 +124,7 @@ impl AllowedHosts {
 }
 
 impl AllowedHosts {
-    /// The hosts where it may be, ascending.
+    /// The allowed hosts, ascending.
     pub fn hosts(&self) -> impl Iterator<Item = usize> {
         let (from, to) = match self {
             Self::Only(only) => (*only, *only + 1),
