@@ -1,5 +1,6 @@
-//! What is asked of the database, counted: reads share one refresh and ask for nothing else, and a
-//! batch of claims takes as many statements as a single one, and one commit.
+//! What is asked of the database, counted: reads share one refresh and ask for nothing else, a batch of
+//! claims takes as many statements as a single one, and one commit, and a plan of many servers as many as
+//! a small one.
 //!
 //! Each test runs on one thread with everything Berth does, and counts the statements that the
 //! database driver reports on it; the `begin` of a transaction is not among them.
@@ -8,7 +9,9 @@ use std::cell::RefCell;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
+use berth::http::watch::Watch;
 use futures_util::future::join_all;
+use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Connection, Executor, PgConnection};
 use tracing::field::{Field, Visit};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -257,4 +260,42 @@ async fn a_batch_of_claims_takes_as_many_statements_as_one_and_one_commit() {
         let (_, both) = apart(statements());
         assert_eq!(both, [one.clone(), one.clone()].concat(), "{size} claims");
     }
+}
+
+#[tokio::test]
+async fn a_plan_of_many_servers_takes_as_many_statements_as_one_of_two() {
+    let began = Instant::now();
+    // Time passes slowly for plans, so that they come to the same end on a busy machine.
+    let slow = Watch::of(move || began + began.elapsed() / 20);
+    let berth = observed().await.timed_by(slow);
+    berth.host("host", &[("VCPU", 10_000)]).await;
+    let planner = berth.planner();
+    let resources = |count: usize, group: Uuid, name: &str| -> Value {
+        let properties =
+            json!({"resources": {"VCPU": 1}, "metadata": {"valet": {"groups": [group]}}});
+        let server = json!({"type": "OS::Nova::Server", "name": name, "properties": properties});
+        (0..count).map(|nth| (format!("server-{nth}"), server.clone())).collect()
+    };
+    let group = json!({"name": "g", "type": "affinity", "level": "host"});
+    let group = planner.post("/v1/groups", group).await.expect(201).json();
+    let group: Uuid = group["id"].as_str().unwrap().parse().unwrap();
+    let mut taken = Vec::new();
+    // The first one makes project and user known.
+    for (nth, count) in [2, 2, 100].into_iter().enumerate() {
+        let name = format!("stack-{nth}");
+        let body = json!({"plan_name": name, "stack_id": name, "resources": resources(count, group, "old")});
+        statements();
+        let plan = planner.post("/v1/plans", body).await.expect(201).json();
+        let (_, created) = apart(statements());
+        assert_eq!(plan["placements"].as_object().unwrap().len(), count);
+
+        // Half of the servers go, and the others get another name.
+        let body = json!({"action": "update", "resources": resources(count / 2, group, "new")});
+        let path = format!("/v1/plans/{}", plan["id"].as_str().unwrap());
+        planner.put(&path, body).await.expect(201);
+        let (_, changed) = apart(statements());
+        taken.push((created, changed));
+    }
+    assert_eq!(taken[1].0.len(), taken[2].0.len(), "{:#?}", taken[1].0);
+    assert_eq!(taken[1], taken[2]);
 }

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::arrivals::exclusivity;
 use super::caps::{Caps, Growth};
+use super::placements;
 use super::projects::{Claimants, own};
 use super::units;
 use crate::model::claim::{Books, Claim, Request, judge};
@@ -18,7 +19,7 @@ use crate::planner::booking::{BookingPlan, Hold, PlacementWrite, PlanWrite};
 use crate::store::allocations::ConsumerClaim;
 use crate::store::change::{Change, Tx};
 use crate::store::claims::{self, Locked, Moves, Needs};
-use crate::store::error::{Error, Result, refuse_on, violated};
+use crate::store::error::{Result, refuse_on};
 use crate::store::locks;
 use crate::store::owners::{Newcomers, Owners};
 
@@ -164,7 +165,7 @@ impl Booking {
             self.plan.placements.iter().cloned().partition(|it| it.seen.is_none());
         let mut change: Vec<_> = awaited(&begin).chain(change).collect();
         let mut locked = self.lock(tx, &claims, &change).await?;
-        insert(tx, (plan, self.project()), &begin).await?;
+        placements::insert(tx, (plan, self.project()), &begin).await?;
         if locked.concern.kept {
             let claimants = Claimants::of(&claims, &newcomers);
             locked.books.exclusivity = exclusivity(tx, &locked.books, &claimants).await?;
@@ -195,8 +196,9 @@ impl Booking {
         newcomers.settle(tx.conn, &mut locked.books).await?;
         let moved = before.since(&locked.books);
         claims::write(tx, &locked, &moved).await?;
-        self.lock_placements(tx).await?;
-        update(tx, self.project(), &change).await?;
+        let deleted = matches!(self.plan.plan, PlanWrite::Delete(..)).then_some(plan);
+        placements::lock(tx, &change, &self.plan.removed, deleted).await?;
+        placements::update(tx, (plan, self.project()), &change).await?;
         sqlx::query!("delete from placements where id = any($1)", &self.plan.removed)
             .execute(&mut *tx.conn)
             .await?;
@@ -227,27 +229,6 @@ impl Booking {
         let keys = self.plan.placements.iter().filter_map(|it| it.resource_key.as_deref());
         locks::claim_keys(tx.conn, &keys.collect::<Vec<_>>()).await?;
         Ok(locked)
-    }
-
-    /// Locks the placements that change or go, in the order in which arriving instances lock them.
-    async fn lock_placements(&self, tx: &mut Tx<'_>) -> Result<()> {
-        let change = self.plan.placements.iter().filter(|it| it.seen.is_some()).map(|it| it.id);
-        let ids: Vec<Uuid> = change.chain(self.plan.removed.iter().copied()).collect();
-        let plan = match &self.plan.plan {
-            PlanWrite::Delete(id, _) => Some(*id),
-            PlanWrite::Create(_) | PlanWrite::Update(_) => None,
-        };
-        if ids.is_empty() && plan.is_none() {
-            return Ok(());
-        }
-        sqlx::query!(
-            "select id from placements where id = any($1) or plan_id = $2 order by id for update",
-            &ids,
-            plan
-        )
-        .fetch_all(&mut *tx.conn)
-        .await?;
-        Ok(())
     }
 }
 
@@ -320,129 +301,4 @@ async fn hosts(
     .fetch_all(&mut *tx.conn)
     .await?;
     Ok(rows.into_iter().map(|row| (ProviderId(row.id), ProviderId(row.root_id))).collect())
-}
-
-fn expect_one(rows: u64) -> Result<()> {
-    if rows == 1 { Ok(()) } else { Err(Refusal::PlanChanged.into()) }
-}
-
-/// Writes placements that begin.
-async fn insert(
-    tx: &mut Tx<'_>,
-    (plan, project): (Uuid, Option<&str>),
-    placements: &[PlacementWrite],
-) -> Result<()> {
-    for it in placements {
-        sqlx::query!(
-            "insert into placements (id, plan_id, position, orchestration_id, orchestration_key, name,
-                                     resource_id, resource_key, reserved, consumer, metadata,
-                                     project)
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
-            it.id,
-            plan,
-            it.position,
-            it.orchestration_id,
-            it.orchestration_key,
-            it.name,
-            it.resource_id,
-            it.resource_key,
-            it.reserved,
-            it.consumer,
-            it.metadata,
-            project
-        )
-        .execute(&mut *tx.conn)
-        .await
-        .map_err(|error| resource_taken(error, it))?;
-        join(tx, it).await?;
-    }
-    Ok(())
-}
-
-/// Changes placements, unless their instances came or went meanwhile.
-async fn update(
-    tx: &mut Tx<'_>,
-    project: Option<&str>,
-    placements: &[PlacementWrite],
-) -> Result<()> {
-    for it in placements {
-        let Some((consumer, ticket)) = it.seen else { continue };
-        refuse_holders(tx, project, it).await?;
-        let moved = sqlx::query!(
-            "update placements set position = $2, name = $3, resource_id = $4, resource_key = $5,
-                    reserved = $6, consumer = $7, ticket = $8, metadata = $9, leaving = $10,
-                    expired_at = null
-             where id = $1 and consumer = $11 and ticket is not distinct from $12",
-            it.id,
-            it.position,
-            it.name,
-            it.resource_id,
-            it.resource_key,
-            it.reserved,
-            it.consumer,
-            it.ticket,
-            it.metadata,
-            it.leaving,
-            consumer,
-            ticket
-        )
-        .execute(&mut *tx.conn)
-        .await
-        .map_err(|error| resource_taken(error, it))?;
-        expect_one(moved.rows_affected())?;
-        sqlx::query!("delete from placement_groups where placement_id = $1", it.id)
-            .execute(&mut *tx.conn)
-            .await?;
-        join(tx, it).await?;
-    }
-    Ok(())
-}
-
-/// Nobody takes over a placement who holds another one of the project already, or is what is held for
-/// it.
-async fn refuse_holders(
-    tx: &mut Tx<'_>,
-    project: Option<&str>,
-    placement: &PlacementWrite,
-) -> Result<()> {
-    let Some(ticket) = placement.ticket else { return Ok(()) };
-    let holds = sqlx::query_scalar!(
-        r#"select exists(select from placements
-                         where consumer = $1 and id <> $2 and project = $3) as "holds!""#,
-        ticket,
-        placement.id,
-        project
-    )
-    .fetch_one(&mut *tx.conn)
-    .await?;
-    if !holds {
-        return Ok(());
-    }
-    let unnamed = || Error::inconsistent("placements", "resource_id", placement.id);
-    let id = placement.resource_id.clone().ok_or_else(unnamed)?;
-    Err(Refusal::ResourceTaken(id).into())
-}
-
-/// What the violation of a unique key means: only placements with a resource id meet others.
-fn resource_taken(error: sqlx::Error, placement: &PlacementWrite) -> Error {
-    let Some(id) = &placement.resource_id else { return error.into() };
-    let keys = ["ticket", "consumer", "resource_key", "plan_resource"];
-    let named = violated(&error).and_then(|name| name.strip_prefix("placements_"));
-    let is_taken = named.is_some_and(|key| keys.contains(&key));
-    if is_taken { Refusal::ResourceTaken(id.clone()).into() } else { error.into() }
-}
-
-async fn join(tx: &mut Tx<'_>, placement: &PlacementWrite) -> Result<()> {
-    sqlx::query!(
-        "insert into placement_groups (placement_id, group_id)
-         select $1, id from unnest($2::uuid[]) as id",
-        placement.id,
-        &placement.groups
-    )
-    .execute(&mut *tx.conn)
-    .await
-    .map_err(|error| {
-        refuse_on(error, [("placement_groups_group_id_fkey", Refusal::PlanChanged)])
-    })?;
-    Ok(())
 }

@@ -7,6 +7,7 @@ pub mod caps;
 pub mod expiry;
 pub mod flavors;
 pub mod groups;
+mod placements;
 pub mod plans;
 mod projects;
 pub mod status;

@@ -18,6 +18,7 @@ use super::postgres;
 pub struct Berth {
     app: App,
     pub database: PgConnectOptions,
+    api: Api,
     version: String,
     headers: Vec<(String, String)>,
 }
@@ -61,6 +62,7 @@ impl Berth {
         Self {
             app,
             database,
+            api: Api::Placement,
             version: "1.39".to_owned(),
             headers: vec![("x-auth-token".to_owned(), "admin".to_owned())],
         }
@@ -69,6 +71,11 @@ impl Berth {
     /// The same replica with deadlines read from another watch.
     pub fn timed_by(self, watch: Watch) -> Self {
         Self { app: self.app.timed_by(watch), ..self }
+    }
+
+    /// The planner of the same replica.
+    pub fn planner(&self) -> Self {
+        Self { api: Api::Planner, ..self.clone() }
     }
 
     /// The same replica asked at another microversion, such as `1.20`.
@@ -97,7 +104,7 @@ impl Berth {
 
     /// Answers a request as it is.
     pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
-        let connection = http::Connection { api: Api::Placement, peer: Peer::Unix, secure: false };
+        let connection = http::Connection { api: self.api, peer: Peer::Unix, secure: false };
         http::answer(connection, self.app(), request).await
     }
 
