@@ -89,7 +89,7 @@ async fn attempt(
         let late = |_| Trouble::Away(format!("the database does not answer in {ATTEMPT_MAX:?}"));
         timeout(ATTEMPT_MAX, settle(database)).await.map_err(late)??;
     }
-    let report_only = config.planner.settings().report_only;
+    let report_only = config.planner.report_only();
     let connections = config.database_connections;
     let hosts = database.hosts().to_vec();
     let lease = config.primary_lease;

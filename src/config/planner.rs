@@ -157,12 +157,16 @@ impl PlannerOptions {
         self.endpoints().map(drop)
     }
 
+    /// Whether strangers in the units of exclusivity groups are logged and let be, not refused.
+    pub fn report_only(&self) -> bool {
+        self.planner_exclusivity == Exclusivity::Report
+    }
+
     /// How plans are made.
     pub fn settings(&self) -> PlannerSettings {
         PlannerSettings {
             timeout: self.planner_timeout,
             timeout_max: self.planner_timeout_max,
-            report_only: self.planner_exclusivity == Exclusivity::Report,
             host_names: self.planner_host_names,
             caps: Caps {
                 plans: self.planner_project_plans,

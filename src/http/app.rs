@@ -156,8 +156,6 @@ pub struct PlannerSettings {
     pub timeout_max: Duration,
     /// How long a plan waits for its turns; its own time does not run meanwhile.
     pub turn_wait: Duration,
-    /// Whether strangers in the units of exclusivity groups are logged and let be, not refused.
-    pub report_only: bool,
     /// Whether racks are read from the names of hosts that no trait says a rack of.
     pub host_names: bool,
     /// The most that each project may store.
@@ -174,7 +172,6 @@ impl Default for PlannerSettings {
             timeout: Duration::from_secs(2),
             timeout_max: Duration::from_secs(4),
             turn_wait: Duration::from_secs(5),
-            report_only: false,
             host_names: false,
             caps: Caps::default(),
             at_once: 8,

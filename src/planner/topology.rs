@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::model::provider::SHARING_TRAIT;
 use crate::model::{ProviderId, TraitId};
 use crate::solver::Level;
 use crate::world::{Provider, World};
@@ -11,9 +12,6 @@ use crate::world::{Provider, World};
 const RACK: &str = "CUSTOM_RACK_";
 const CLUSTER: &str = "CUSTOM_CLUSTER_";
 const ZONE: &str = "CUSTOM_AZ_";
-
-/// The trait of providers that others draw on, which are no hosts on that account.
-const SHARES: &str = "MISC_SHARES_VIA_AGGREGATE";
 
 /// Letters that stand for kinds of nodes in the names of hosts.
 const NODE_LETTERS: &str = "acufops";
@@ -69,7 +67,7 @@ impl Topology {
         };
         let traits = &world.catalogue().traits;
         let traits = traits.iter().filter_map(|(id, entry)| Some((*id, said(&entry.name)?)));
-        Self { traits: traits.collect(), shares: world.trait_id(SHARES), by_names }
+        Self { traits: traits.collect(), shares: world.trait_id(SHARING_TRAIT), by_names }
     }
 
     /// Where a host stands, by the root of its tree.

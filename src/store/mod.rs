@@ -122,6 +122,11 @@ impl Store {
         Ok(Self { primary, feed, writer, turns, _pruner: pruner, report_only })
     }
 
+    /// Whether strangers in the units of exclusivity groups are logged and let be, not refused.
+    pub fn report_only(&self) -> bool {
+        self.report_only
+    }
+
     /// The world as of a moment after this call began: what any replica acknowledged before is in
     /// it.
     ///

@@ -1,6 +1,6 @@
 //! Which trees can use which sharing providers.
 //!
-//! A provider with the trait [`SHARES`] offers its inventory to every tree that has a member in
+//! A provider with the trait [`SHARING_TRAIT`](crate::model::provider::SHARING_TRAIT) offers its inventory to every tree that has a member in
 //! one of its aggregates; the roots of these trees are its *anchors*. Trees that can use the same
 //! sharing providers are many, so what they have in common is kept once: the *signature* of a tree
 //! is the set of all aggregates its members are in and in which somebody shares.
@@ -15,9 +15,6 @@ use super::map::Map;
 use super::pages::Table;
 use super::set::Set;
 use crate::model::Bug;
-
-/// The name of the trait of sharing providers.
-pub(crate) const SHARES: &str = "MISC_SHARES_VIA_AGGREGATE";
 
 /// The number of a signature; zero is none.
 pub(crate) type SignatureId = u32;

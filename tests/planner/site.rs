@@ -71,10 +71,20 @@ impl Site {
 
     /// A further server over a database that is there.
     pub async fn over(database: &PgConnectOptions, options: Options) -> Self {
-        let report_only = options.planner.report_only;
-        let opening = Opening { report_only, ..Opening::at(database.clone(), 5) };
+        Self::opened(Opening::at(database.clone(), 5), options).await
+    }
+
+    /// Over a fresh database, where strangers in exclusive units are only reported.
+    pub async fn reporting() -> Self {
+        let database = postgres::database().await;
+        let opening = Opening { report_only: true, ..Opening::at(database, 5) };
+        Self::opened(opening, Options::default()).await
+    }
+
+    async fn opened(opening: Opening, options: Options) -> Self {
+        let database = opening.hosts[0].clone();
         let store = Store::open(opening).await.unwrap();
-        Self::serving(App::new(store, options).timed_by(slow()), database).await
+        Self::serving(App::new(store, options).timed_by(slow()), &database).await
     }
 
     /// Serving as this application does.

@@ -1,7 +1,6 @@
 //! Hosts that are trees, and hosts that share: servers are put there as allocation candidates would
 //! have it.
 
-use berth::http::app::{Options, PlannerSettings};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -100,8 +99,7 @@ async fn hosts_share_what_they_draw_on() {
 /// The operator's switch: strangers are let in, and the hosts stay among the candidates.
 #[tokio::test(flavor = "multi_thread")]
 async fn r68_strangers_are_only_reported_if_that_is_wanted() {
-    let planner = PlannerSettings { report_only: true, ..PlannerSettings::default() };
-    let site = Site::with(Options { planner, ..Options::default() }).await;
+    let site = Site::reporting().await;
     let ids = site.racks(1, 1, [8, 1, 1]).await;
     let project = "5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901";
     store_group(&site, "own", "exclusivity", "host", &[project]).await;

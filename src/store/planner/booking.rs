@@ -14,6 +14,7 @@ use super::placements;
 use super::projects::{Claimants, own};
 use super::units;
 use crate::model::claim::{Books, Claim, Request, judge};
+use crate::model::provider::SHARING_TRAIT;
 use crate::model::{Expected, ProviderId, Refusal};
 use crate::planner::booking::{BookingPlan, Hold, PlacementWrite, PlanWrite};
 use crate::store::allocations::ConsumerClaim;
@@ -295,8 +296,9 @@ async fn hosts(
     let rows = sqlx::query!(
         "select id, root_id from providers p where id = any($1) and not exists (
              select from provider_traits pt join traits t on t.id = pt.trait_id
-             where pt.provider_id = p.id and t.name = 'MISC_SHARES_VIA_AGGREGATE')",
-        &providers
+             where pt.provider_id = p.id and t.name = $2)",
+        &providers,
+        SHARING_TRAIT
     )
     .fetch_all(&mut *tx.conn)
     .await?;

@@ -67,7 +67,7 @@ async fn seat_of(call: &Call, asker: Asker) -> Result<Turn, Problem> {
 async fn begun(call: &Call, request: &Request, pace: &Pace) -> Result<(Writing, bool), Problem> {
     let mut request = request.clone();
     let world = call.app.store.world().await?;
-    if !call.app.options.planner.report_only {
+    if !call.app.store.report_only() {
         keep_out(&mut request, &world);
     }
     let mut writing = if request.groups.len() > GROUPS_AT_ONCE {
