@@ -100,6 +100,11 @@ impl App {
         Self { policy, ..self }
     }
 
+    /// Seconds since the Unix epoch.
+    pub(super) fn now(&self) -> i64 {
+        (self.clock)()
+    }
+
     /// How many requests ended in a panic so far.
     pub fn panics(&self) -> u64 {
         self.panics.load(Ordering::Relaxed)

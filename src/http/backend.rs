@@ -1,49 +1,99 @@
 //! What answers requests: nothing but 503 until the store is open, and then the application.
 
+use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
 use axum::response::Response;
+use tower::{ServiceExt, service_fn};
 
 use super::app::{App, Options};
+use super::middleware::{self, HttpService};
 use super::proxy::Trusted;
-use super::{Api, placement, planner};
+use super::{Api, Connection, placement, planner};
 
 /// The application, or what is answered as long as there is none.
 #[derive(Debug)]
 pub struct Backend {
     pub(super) options: Arc<Options>,
-    pub(super) trusted: Arc<Trusted>,
-    app: OnceLock<Arc<App>>,
+    opened: Arc<OnceLock<Opened>>,
+    placement: HttpService,
+    planner: HttpService,
+}
+
+/// An application with its APIs.
+#[derive(Debug)]
+struct Opened {
+    app: Arc<App>,
+    placement: HttpService,
 }
 
 impl Backend {
     /// One that has no application yet, with the options that it will have.
     pub fn waiting(options: Options, trusted: Trusted) -> Self {
-        Self { options: Arc::new(options), trusted: Arc::new(trusted), app: OnceLock::new() }
+        Self::over(Arc::new(options), &Arc::new(trusted), OnceLock::new())
+    }
+
+    fn over(options: Arc<Options>, trusted: &Arc<Trusted>, opened: OnceLock<Opened>) -> Self {
+        let opened = Arc::new(opened);
+        let stack = |api| {
+            let opened = Arc::clone(&opened);
+            let apis = service_fn(move |request| ask(api, Arc::clone(&opened), request));
+            middleware::stack(apis, Arc::clone(trusted), options.cors.clone())
+        };
+        let (placement, planner) = (stack(Api::Placement), stack(Api::Planner));
+        Self { options, opened, placement, planner }
     }
 
     /// From now on this application answers. What is answered already is not changed, nor is the
     /// application by a further call.
     pub fn open(&self, app: App) {
-        drop(self.app.set(Arc::new(app)));
+        drop(self.opened.set(Opened::new(Arc::new(app))));
     }
 
     /// The application, if there is one.
     pub(super) fn app(&self) -> Option<&Arc<App>> {
-        self.app.get()
+        self.opened.get().map(|opened| &opened.app)
     }
 
-    /// Answers a request: by the application, or that the database is not there yet.
-    ///
-    /// Boxed, so that what stands around it, which is moved into its place layer by layer, stays small.
-    pub(super) async fn ask(&self, api: Api, request: Request) -> Response {
-        match (self.app().cloned(), api) {
-            (Some(app), Api::Placement) => Box::pin(placement::answer(app, request)).await,
-            (Some(app), Api::Planner) => Box::pin(planner::answer(app, request)).await,
-            (None, Api::Placement) => placement::refuse(&request, WHY),
-            (None, Api::Planner) => planner::refuse(WHY),
+    /// Answers a request that came by a connection.
+    pub(super) fn answer(
+        &self,
+        connection: Connection,
+        mut request: Request,
+    ) -> impl Future<Output = Response> + Send + 'static {
+        let service = match connection.api {
+            Api::Placement => self.placement.clone(),
+            Api::Planner => self.planner.clone(),
+        };
+        request.extensions_mut().insert(connection);
+        let answered = service.oneshot(request);
+        async {
+            let Ok(response) = answered.await;
+            response
         }
+    }
+}
+
+impl Opened {
+    fn new(app: Arc<App>) -> Self {
+        Self { placement: placement::service(&app), app }
+    }
+}
+
+/// Answers a request: by the application, or that the database is not there yet.
+async fn ask(
+    api: Api,
+    opened: Arc<OnceLock<Opened>>,
+    request: Request,
+) -> Result<Response, Infallible> {
+    match (opened.get(), api) {
+        (Some(opened), Api::Placement) => opened.placement.clone().oneshot(request).await,
+        (Some(opened), Api::Planner) => {
+            Ok(Box::pin(planner::answer(Arc::clone(&opened.app), request)).await)
+        }
+        (None, Api::Placement) => Ok(placement::refuse(&request, WHY)),
+        (None, Api::Planner) => Ok(planner::refuse(WHY)),
     }
 }
 
@@ -59,6 +109,6 @@ impl From<App> for Backend {
 impl From<Arc<App>> for Backend {
     fn from(app: Arc<App>) -> Self {
         let (options, trusted) = (Arc::clone(&app.options), Arc::clone(&app.trusted));
-        Self { options, trusted, app: OnceLock::from(app) }
+        Self::over(options, &trusted, OnceLock::from(Opened::new(app)))
     }
 }

@@ -1,11 +1,16 @@
 //! Requests that a browser makes for a page of another origin (CORS), with the meaning that
 //! oslo.middleware gives to its options.
 //!
-//! The layer stands between the edge and the API: whatever the API answers, also a 401 or a 404, is
+//! The layer stands outside of the APIs: whatever they answer, also a 401 or a 404, is
 //! readable to pages of allowed origins, and a browser's question beforehand (`OPTIONS`) needs no
 //! token. It is not there at all as long as no origin is allowed.
 
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::middleware::Next;
+use axum::response::Response;
 
 use crate::model::Bug;
 
@@ -156,6 +161,23 @@ impl Cors {
         let allowed = self.headers.iter().map(String::as_str).chain(SIMPLE_HEADERS);
         allowed.into_iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
     }
+}
+
+/// Answers a browser that asks what a page of another origin may do, and says in every other answer
+/// whether such a page may read it.
+///
+/// tower-http's layer answers otherwise than oslo.middleware, which clients know: it refuses what is not
+/// allowed without a header, lists all methods and headers, and has `Vary` of its own.
+pub(super) async fn share(State(cors): State<Arc<Cors>>, request: Request, next: Next) -> Response {
+    if let Some(allowed) = cors.preflight(request.method(), request.headers()) {
+        let mut response = Response::default();
+        *response.headers_mut() = allowed;
+        return response;
+    }
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let mut response = next.run(request).await;
+    cors.share(origin.as_ref(), response.headers_mut());
+    response
 }
 
 /// The names in a list of headers.

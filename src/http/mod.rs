@@ -10,6 +10,7 @@
 //! finds in the [`app`]. The [`planner`] does the same by a table and rules of its own. What both
 //! take in of a request is bounded by the [`intake`]. What takes long is done in [`turns`].
 
+mod access_log;
 mod activity;
 pub mod admin;
 mod admission;
@@ -17,12 +18,14 @@ pub mod app;
 pub mod backend;
 mod connections;
 pub mod cors;
-mod edge;
 pub mod identity;
 mod intake;
 mod leftover;
 pub mod listener;
+mod middleware;
 mod observed;
+mod paced;
+mod panics;
 mod path;
 mod placement;
 mod planner;
@@ -31,18 +34,17 @@ mod python;
 mod seldom;
 pub mod server;
 mod serving;
-mod shape;
 mod site;
 mod status;
 pub mod tls;
-pub use crate::turns;
 mod unreadable;
-pub use crate::watch;
+mod well_formed;
+
+pub use crate::{turns, watch};
 
 use std::sync::Arc;
 
 use axum::extract::Request;
-use axum::http::header::ORIGIN;
 use axum::response::Response;
 
 pub use app::{App, Options};
@@ -76,39 +78,5 @@ pub async fn answer(
     app: impl Into<Arc<App>>,
     request: Request,
 ) -> Response {
-    answer_by(connection, &Backend::from(app.into()), request).await
-}
-
-async fn answer_by(connection: Connection, backend: &Backend, request: Request) -> Response {
-    let api = connection.api;
-    edge::observe(connection, &backend.trusted, request, |request| share(api, backend, request))
-        .await
-}
-
-/// Answers a request as it came over a socket: one that HTTP does not allow is refused.
-fn answer_received(
-    connection: Connection,
-    backend: Arc<Backend>,
-    request: Request,
-) -> impl Future<Output = Response> + Send + 'static {
-    let fault = shape::fault(&request);
-    async move {
-        let Some(fault) = fault else { return answer_by(connection, &backend, request).await };
-        let refuse = async |request: Request| shape::refuse(&request, fault);
-        edge::observe(connection, &backend.trusted, request, refuse).await
-    }
-}
-
-/// Answers a request, and says to a browser what a page of another origin may do with the answer.
-async fn share(api: Api, backend: &Backend, request: Request) -> Response {
-    let Some(cors) = &backend.options.cors else { return backend.ask(api, request).await };
-    if let Some(allowed) = cors.preflight(request.method(), request.headers()) {
-        let mut response = Response::default();
-        *response.headers_mut() = allowed;
-        return response;
-    }
-    let origin = request.headers().get(ORIGIN).cloned();
-    let mut response = backend.ask(api, request).await;
-    cors.share(origin.as_ref(), response.headers_mut());
-    response
+    Backend::from(app.into()).answer(connection, request).await
 }

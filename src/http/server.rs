@@ -131,7 +131,7 @@ struct Answering {
 
 impl Service for Answering {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
-        super::answer_received(self.connection, Arc::clone(&self.backend), request)
+        self.backend.answer(self.connection, request)
     }
 
     fn leftover(&self) -> leftover::Bounds {

@@ -30,6 +30,7 @@ async fn ask(berth: &Berth, amounts: &[i64], further: &str) -> Response<Body> {
     let groups = groups.collect::<Vec<_>>().join("&");
     let request =
         Request::get(format!("/allocation_candidates?group_policy=none&{groups}{further}"))
+            .header("host", "localhost")
             .header("x-auth-token", "admin")
             .header("openstack-api-version", "placement 1.39");
     berth.answer(request.body(Body::empty()).unwrap()).await

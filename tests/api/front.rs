@@ -19,7 +19,7 @@ async fn send(berth: &Berth, request: Request<Body>) -> Answer {
 
 /// A request with these headers and nothing else.
 fn request(method: Method, uri: &str, headers: &[(&str, &str)], body: Body) -> Request<Body> {
-    let mut request = Request::builder().method(method).uri(uri);
+    let mut request = Request::builder().method(method).uri(uri).header("host", "localhost");
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
@@ -134,6 +134,10 @@ async fn paths_are_decoded_once() {
     berth.get("/resource_classes/CUSTOM%255FX").await.expect(404);
     // An escaped slash is a character of a name, and no name of ours has one.
     berth.get("/resource_classes%2FCUSTOM_X").await.expect(404);
+    for path in ["//resource_classes", "/resource_classes/", "/resource_providers//inventories"] {
+        berth.get(path).await.expect(404);
+        berth.delete(path).await.expect(404);
+    }
     let answer = berth.get("/resource_classes/CUSTOM_X%2F").await.expect(404);
     assert!(answer.detail().contains("CUSTOM_X/"), "{}", answer.text());
     let answer = berth.get("/traits/%zz").await.expect(404);

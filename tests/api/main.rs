@@ -10,6 +10,7 @@
 mod bad_input;
 mod candidates;
 mod change_log;
+mod compression;
 mod concurrency;
 mod configuration;
 mod cors;

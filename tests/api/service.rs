@@ -47,7 +47,11 @@ async fn a_request_under_way_takes_little_room() {
     let app = Arc::new(Berth::new().await.app());
     for api in [Api::Placement, Api::Planner] {
         let connection = http::Connection { api, peer: Peer::Unix, secure: false };
-        let answer = http::answer(connection, Arc::clone(&app), Request::new(Body::empty()));
+        let answer = http::answer(
+            connection,
+            Arc::clone(&app),
+            Request::get("/").header("host", "localhost").body(Body::empty()).unwrap(),
+        );
         let size = size_of_val(&answer);
         assert!(size <= 4096, "{size} bytes");
     }

@@ -1,12 +1,14 @@
 //! `/resource_providers/{uuid}/aggregates`.
 
-use std::sync::LazyLock;
+use crate::http::app::App;
+use axum::extract::State;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::body::{Body, Whole};
-use super::call::{Call, Target};
+use super::extract::{ProviderPath, Target};
 use super::microversion::{AGGREGATES_GENERATION, Ladder, Microversion};
 use super::problem::{Code, Problem};
 use super::reply::Reply;
@@ -40,28 +42,37 @@ struct Wanted {
 const SPELLING_MAX: usize = 64;
 
 /// `GET .../aggregates`
-pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
-    let world = call.app.store.world().await?;
-    let provider = call.provider(&world)?;
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    asked: Microversion,
+    path: ProviderPath,
+) -> Result<Reply, Problem> {
+    let world = app.store.world().await?;
+    let provider = path.provider(&world)?;
     let aggregates = provider.aggregates_as_spelled();
-    let view = View::of(&aggregates, provider.generation(), call.asked);
-    Ok(Reply::json(&view).modified(call.now()))
+    let view = View::of(&aggregates, provider.generation(), asked);
+    Ok(Reply::json(&view).modified(app.now()))
 }
 
 /// `PUT .../aggregates`
-pub(super) async fn replace(call: Call) -> Result<Reply, Problem> {
-    let Target { uuid, generation } = call.target().await?;
-    let (names, seen) = wanted(&call.body, call.asked)?;
+pub(super) async fn replace(
+    State(app): State<Arc<App>>,
+    asked: Microversion,
+    path: ProviderPath,
+    body: Body,
+) -> Result<Reply, Problem> {
+    let Target { uuid, generation } = path.target(&app).await?;
+    let (names, seen) = wanted(&body, asked)?;
     if seen.is_some_and(|seen| seen != generation) {
         return Err(generation_changed());
     }
     let aggregates = all_spelled(&names)?;
     let change = ReplaceAggregates { provider: uuid, seen, aggregates };
-    let generation = call.app.store.commit(change).await.map_err(|error| match error {
+    let generation = app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(Refusal::ProviderGeneration { .. }) => generation_changed(),
         other => other.into(),
     })?;
-    Ok(Reply::json(&View::of(&names, generation, call.asked)).modified(call.now()))
+    Ok(Reply::json(&View::of(&names, generation, asked)).modified(app.now()))
 }
 
 /// What a body says: the aggregates as they are spelled there, and the generation that was seen.

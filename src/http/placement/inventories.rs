@@ -1,14 +1,17 @@
 //! `/resource_providers/{uuid}/inventories` and `.../inventories/{resource_class}`.
 
+use crate::http::app::App;
+use crate::http::site::Site;
+use axum::extract::State;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::body::{Ordered, Whole};
-use super::call::{Call, Target, no_provider};
+use super::body::{Body, Ordered, Whole};
+use super::extract::{ClassPath, ProviderPath, Target, no_provider};
 use super::microversion::{Ladder, Microversion, RESERVED_WHOLE};
 use super::names::NAME;
 use super::problem::{Code, Problem};
@@ -117,9 +120,12 @@ impl All {
 }
 
 /// `GET .../inventories`
-pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
-    let world = call.app.store.world().await?;
-    let provider = shown_provider(&call, &world)?;
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    path: ProviderPath,
+) -> Result<Reply, Problem> {
+    let world = app.store.world().await?;
+    let provider = shown_provider(&path, &world)?;
     let rows: Vec<_> = provider.inventories().collect();
     let name = |row: &InventoryRow| world.name_of_class(row.class).to_owned();
     let modified = rows.iter().map(|row| row.updated_at).max();
@@ -130,19 +136,25 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
 }
 
 /// `POST .../inventories`
-pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
-    let Target { uuid, .. } = call.target().await?;
-    let Created { resource_class: class, terms } = call.body.parse(&CREATE_BODY)?;
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    asked: Microversion,
+    site: Site,
+    path: ProviderPath,
+    body: Body,
+) -> Result<Reply, Problem> {
+    let Target { uuid, .. } = path.target(&app).await?;
+    let Created { resource_class: class, terms } = body.parse(&CREATE_BODY)?;
     let inventory = terms.inventory();
     let unable = |why: &dyn std::fmt::Display| {
         Problem::bad_request(format!(
             "Unable to create inventory for resource provider {uuid}: {why}"
         ))
     };
-    check_capacity(&class, &inventory, uuid, call.asked).map_err(|why| unable(&why))?;
+    check_capacity(&class, &inventory, uuid, asked).map_err(|why| unable(&why))?;
     // A generation in the body is not looked at, as in the reference.
     let change = CreateInventory { provider: uuid, class: class.clone(), inventory, seen: None };
-    let generation = call.app.store.commit(change).await.map_err(|error| match error {
+    let generation = app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(Refusal::ProviderNotFound(_)) => error.into(),
         Error::Refused(why @ Refusal::ClassNotFound(_)) => unable(&why),
         Error::Refused(why) => {
@@ -151,32 +163,40 @@ pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
         other => other.into(),
     })?;
     let location =
-        call.site.location(&format!("{}/inventories/{class}", resource_providers::path(uuid)));
-    let reply = one(&inventory, generation).modified(call.now());
+        site.location(&format!("{}/inventories/{class}", resource_providers::path(uuid)));
+    let reply = one(&inventory, generation).modified(app.now());
     Ok(reply.status(StatusCode::CREATED).at(location))
 }
 
 /// `PUT .../inventories`
-pub(super) async fn replace(call: Call) -> Result<Reply, Problem> {
-    let Target { uuid, generation } = call.target().await?;
-    let wanted: All = call.body.parse(&REPLACE_BODY)?;
+pub(super) async fn replace(
+    State(app): State<Arc<App>>,
+    asked: Microversion,
+    path: ProviderPath,
+    body: Body,
+) -> Result<Reply, Problem> {
+    let Target { uuid, generation } = path.target(&app).await?;
+    let wanted: All = body.parse(&REPLACE_BODY)?;
     let Whole(seen) = wanted.resource_provider_generation;
     check_generation(seen, generation)?;
     let inventories = wanted.inventories();
-    check_capacities(&inventories, uuid, call.asked)?;
-    let modified = if inventories.is_empty() { None } else { Some(call.now()) };
+    check_capacities(&inventories, uuid, asked)?;
+    let modified = if inventories.is_empty() { None } else { Some(app.now()) };
     let change =
         ReplaceInventories { provider: uuid, seen: Some(seen), inventories: inventories.clone() };
-    let committed = call.app.store.commit(change).await;
+    let committed = app.store.commit(change).await;
     let generation = committed.map_err(|error| replace_refused(error, uuid))?;
     Ok(Reply::json(&List::of(&inventories, generation)).modified(modified))
 }
 
 /// `DELETE .../inventories`
-pub(super) async fn delete_all(call: Call) -> Result<Reply, Problem> {
-    let Target { uuid, .. } = call.target().await?;
+pub(super) async fn delete_all(
+    State(app): State<Arc<App>>,
+    path: ProviderPath,
+) -> Result<Reply, Problem> {
+    let Target { uuid, .. } = path.target(&app).await?;
     let change = ReplaceInventories { provider: uuid, seen: None, inventories: Vec::new() };
-    call.app.store.commit(change).await.map_err(|error| match error {
+    app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(why @ Refusal::InventoryInUse { .. }) => {
             Problem::conflict(why.to_string()).code(Code::InventoryInUse)
         }
@@ -191,44 +211,54 @@ pub(super) async fn delete_all(call: Call) -> Result<Reply, Problem> {
 }
 
 /// `GET .../inventories/{resource_class}`
-pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
-    let world = call.app.store.world().await?;
-    let provider = shown_provider(&call, &world)?;
-    let class = call.part("resource_class");
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    path: ProviderPath,
+    ClassPath(class): ClassPath,
+) -> Result<Reply, Problem> {
+    let world = app.store.world().await?;
+    let provider = shown_provider(&path, &world)?;
     let row =
-        world.class_id(class).and_then(|class| provider.inventory(class)).ok_or_else(|| {
-            Problem::not_found(format!("No inventory of class {class} for {}", call.part("uuid")))
+        world.class_id(&class).and_then(|class| provider.inventory(class)).ok_or_else(|| {
+            Problem::not_found(format!("No inventory of class {class} for {}", path.0))
         })?;
     Ok(one(&row.terms, provider.generation()).modified(row.updated_at))
 }
 
 /// `PUT .../inventories/{resource_class}`
-pub(super) async fn update(call: Call) -> Result<Reply, Problem> {
-    let Target { uuid, generation } = call.target().await?;
-    let wanted: Updated = call.body.parse(&UPDATE_BODY)?;
+pub(super) async fn update(
+    State(app): State<Arc<App>>,
+    asked: Microversion,
+    path: ProviderPath,
+    ClassPath(class): ClassPath,
+    body: Body,
+) -> Result<Reply, Problem> {
+    let Target { uuid, generation } = path.target(&app).await?;
+    let wanted: Updated = body.parse(&UPDATE_BODY)?;
     let Whole(seen) = wanted.resource_provider_generation;
     check_generation(seen, generation)?;
     let inventory = wanted.terms.inventory();
-    let class = call.part("resource_class").to_owned();
-    check_capacity(&class, &inventory, uuid, call.asked)
-        .map_err(|why| cannot_update(uuid, &why))?;
+    check_capacity(&class, &inventory, uuid, asked).map_err(|why| cannot_update(uuid, &why))?;
     let change = UpdateInventory { provider: uuid, class, inventory, seen };
-    let generation = call.app.store.commit(change).await.map_err(|error| match error {
+    let generation = app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(Refusal::ProviderGeneration { .. }) => generation_conflict(),
         Error::Refused(why @ Refusal::InventoryNotFound(_)) => Problem::bad_request(format!(
             "No inventory record with resource class for resource provider {uuid}: {why}"
         )),
         other => other.into(),
     })?;
-    Ok(one(&inventory, generation).modified(call.now()))
+    Ok(one(&inventory, generation).modified(app.now()))
 }
 
 /// `DELETE .../inventories/{resource_class}`
-pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
-    let Target { uuid, .. } = call.target().await?;
-    let class = call.part("resource_class");
-    let change = DeleteInventory { provider: uuid, class: class.to_owned() };
-    call.app.store.commit(change).await.map_err(|error| match error {
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    path: ProviderPath,
+    ClassPath(class): ClassPath,
+) -> Result<Reply, Problem> {
+    let Target { uuid, .. } = path.target(&app).await?;
+    let change = DeleteInventory { provider: uuid, class: class.clone() };
+    app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(
             why @ (Refusal::ClassNotFound(_) | Refusal::InventoryNotFoundForDelete(_)),
         ) => Problem::not_found(format!("No inventory of class {class} found for delete: {why}")),
@@ -241,9 +271,9 @@ pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
     Ok(Reply::no_content())
 }
 
-fn shown_provider<'w>(call: &Call, world: &'w World) -> Result<Provider<'w>, Problem> {
-    call.provider(world).map_err(|_| {
-        let missing = no_provider(call.part("uuid"));
+fn shown_provider<'w>(path: &ProviderPath, world: &'w World) -> Result<Provider<'w>, Problem> {
+    path.provider(world).map_err(|_| {
+        let missing = no_provider(&path.0);
         Problem::not_found(format!("{missing} : {missing}"))
     })
 }

@@ -8,7 +8,9 @@
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue, header};
+
+use crate::model::Bug;
 
 /// The header in which clients ask, and in which the answer says what it is.
 pub(in crate::http) const HEADER: &str = "openstack-api-version";
@@ -148,6 +150,20 @@ impl Microversion {
         let lines = headers.get_all(HEADER).into_iter().map(HeaderValue::as_bytes);
         let asked = lines.rev().find_map(|line| asked_of_us(&String::from_utf8_lossy(line)));
         asked.map_or(Ok(INITIAL), |text| Self::parse(&text))
+    }
+
+    /// Says in an answer which version it is of, and that it depends on that. Versions that do not
+    /// know the headers of caches lose them.
+    pub(super) fn describe(self, answer: &mut HeaderMap) {
+        let version = HeaderValue::try_from(format!("{SERVICE} {self}"));
+        let version = version
+            .unwrap_or_else(|error| Bug::raise(format!("version {self} as a header: {error}")));
+        answer.insert(HEADER, version);
+        answer.insert(header::VARY, HeaderValue::from_static(HEADER));
+        if !self.has(CACHE_HEADERS) {
+            answer.remove(header::LAST_MODIFIED);
+            answer.remove(header::CACHE_CONTROL);
+        }
     }
 
     fn parse(text: &str) -> Result<Self, Unacceptable> {

@@ -1,6 +1,6 @@
 //! The Placement API.
 //!
-//! [`routes`] is the API as a table, [`dispatch`] chooses from it, and one file per resource says
+//! [`routes`] is the API as a table, [`versioned`] chooses from it, and one file per resource says
 //! what may be asked, what it means and what is shown. What changes with the version stands in one
 //! of five places: a row's range, a ladder, a field shown from a version on, an answer's headers
 //! here, or a field of the command that is set by the version.
@@ -15,8 +15,7 @@ mod aggregates;
 mod allocation_candidates;
 mod allocations;
 mod body;
-mod call;
-mod dispatch;
+mod extract;
 mod inventories;
 mod microversion;
 mod names;
@@ -33,62 +32,145 @@ mod spelling;
 mod traits;
 mod usages;
 mod validation;
+mod versioned;
 mod wording;
 
 use std::sync::Arc;
 
-use axum::body::Body as HttpBody;
-use axum::extract::Request;
-use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, HeaderValue, header};
-use axum::response::Response;
+use axum::Router;
+use axum::error_handling::HandleErrorLayer;
+use axum::extract::{Request, State};
+use axum::http::uri::PathAndQuery;
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use tower::limit::GlobalConcurrencyLimitLayer;
+use tower::{BoxError, ServiceBuilder};
 
 pub use self::allocation_candidates::write_candidates;
-use self::body::Body;
-use self::call::Call;
-use self::dispatch::Offered;
-use self::microversion::{HEADER, Microversion, SERVICE, Unacceptable};
+use self::microversion::{Microversion, Unacceptable};
 use self::problem::{Problem, Recipient};
-use self::reply::Reply;
-use self::routes::{Media, TABLE};
+use self::routes::{ROOT, TABLE};
+use self::versioned::{Offered, Route};
+use super::access_log::Findings;
 use super::app::App;
-use super::edge::{self, Account, Ids};
 use super::identity::Caller;
-use super::intake;
-use super::site::Site;
+use super::intake::{self, Unfit};
+use super::middleware::{HttpService, request_id};
+use super::{panics, path};
 
-/// Answers a request, whatever it is.
-pub(super) async fn answer(app: Arc<App>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let request_id = request_id(&parts.extensions);
-    let offered = Offered::of(&parts.headers);
-    let mut known = Known::default();
-    let work = async {
-        let reply = serve(&app, &parts, body, &offered, &mut known).await?;
-        Ok(reply.render(known.asked.unwrap_or(microversion::INITIAL)))
+/// The API as a service.
+///
+/// The layers ask the questions that come before a route's own in the reference's order, because the
+/// order decides which of several faults a client is told: the length of the URI, the caller, a free
+/// place among the requests that are worked on, the version, whether a body is described, the path.
+/// What a route asks then stands in [`versioned`].
+pub(super) fn service(app: &Arc<App>) -> HttpService {
+    // Strangers take no place.
+    let most = app.options.max_requests;
+    let places = ServiceBuilder::new()
+        .layer(HandleErrorLayer::new(move |_: BoxError| async move { busy(most) }))
+        .load_shed()
+        .layer(GlobalConcurrencyLimitLayer::with_semaphore(Arc::clone(&app.requests)));
+    let known = router(&TABLE)
+        .fallback(async || Problem::not_found(""))
+        .layer(panics::catch(app, Problem::internal))
+        .layer(from_fn(negotiate))
+        .layer(places)
+        .layer(from_fn_with_state(Arc::clone(app), identify));
+    // Whoever asks whether the server answers needs no token, and is told however busy it is.
+    let root = router(&*ROOT).layer(from_fn(negotiate));
+    let router = known
+        .merge(root)
+        .layer(panics::catch(app, Problem::internal))
+        .layer(from_fn_with_state(Arc::clone(app), respond))
+        .with_state(Arc::clone(app));
+    let prefix = app.options.path_prefix.trim_end_matches('/').to_owned();
+    let service = ServiceBuilder::new()
+        .map_request(move |request| at_its_path(&prefix, request))
+        .service(router);
+    HttpService::new(service)
+}
+
+fn router(table: &[Route]) -> Router<Arc<App>> {
+    let empty = Router::new();
+    table.iter().fold(empty, |router, route| router.route(route.path, route.answer.clone().into()))
+}
+
+fn busy(most: usize) -> Problem {
+    Unfit::Busy(format!("{most} requests are worked on already (--max-requests)")).into()
+}
+
+/// Writes problems in the form that the client prefers, and says of which version an answer is.
+async fn respond(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let offered = Arc::new(Offered::of(request.headers()));
+    let method = request.method().clone();
+    let id = request_id(request.extensions()).to_owned();
+    request.extensions_mut().insert(Arc::clone(&offered));
+    let mut response = match intake::check_uri(request.uri(), &app.options) {
+        Ok(()) => next.run(request).await,
+        Err(unfit) => Problem::from(unfit).into_response(),
     };
-    let outcome = edge::guard(&app, work).await;
-    let outcome = outcome.unwrap_or_else(|panic| Err(Problem::internal(panic)));
-    let cause = outcome.as_ref().err().and_then(|problem| problem.cause.clone());
-    let asked = known.asked;
-    let mut response = match outcome {
-        Ok(response) => response,
-        Err(problem) => {
-            let Offered { content_type, accept } = offered;
-            let method = parts.method;
-            problem.render(&Recipient { method, accept, content_type, asked, request_id })
-        }
-    };
-    if let Some(asked) = asked {
-        say_version(response.headers_mut(), asked);
+    let asked = response.extensions().get::<Microversion>().copied();
+    let caller = response.extensions_mut().remove::<Arc<Caller>>().unwrap_or_default();
+    let mut cause = None;
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        cause.clone_from(&problem.cause);
+        let Offered { content_type, accept } = Offered::clone(&offered);
+        let to = Recipient { method, accept, content_type, asked, request_id: id };
+        response = problem.render(&to);
     }
-    response.extensions_mut().insert(Account {
+    if let Some(asked) = asked {
+        asked.describe(response.headers_mut());
+    }
+    response.extensions_mut().insert(Findings {
         version: asked.map(|asked| asked.to_string()),
-        user: known.caller.user.clone(),
-        project: known.caller.project.clone(),
+        user: caller.user.clone(),
+        project: caller.project.clone(),
         cause,
     });
     response
+}
+
+/// Finds out who asks.
+async fn identify(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let (mut parts, body) = request.into_parts();
+    let written = parts.extensions.get::<Written>();
+    let path = written.map_or(parts.uri.path(), |written| written.0.path());
+    let caller = app.identity.caller(&parts, path).await?;
+    parts.extensions.insert(Arc::clone(&caller));
+    let mut response = next.run(Request::from_parts(parts, body)).await;
+    response.extensions_mut().insert(caller);
+    Ok(response)
+}
+
+/// Finds out which version is asked for, and whether a body and the path can be understood.
+async fn negotiate(mut request: Request, next: Next) -> Response {
+    let asked = match Microversion::from_headers(request.headers()) {
+        Ok(asked) => asked,
+        Err(why) => return unacceptable(why).into_response(),
+    };
+    request.extensions_mut().insert(asked);
+    let fault = request.extensions_mut().remove::<Unreadable>();
+    let fault = fault.map(|fault| Problem::bad_request(fault.0));
+    let understood = check_content_type(request.headers())
+        .and(fault.map_or(Ok(()), Err))
+        .and_then(|()| check_parts(request.uri().path()));
+    let mut response = match understood {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    };
+    response.extensions_mut().insert(asked);
+    response
+}
+
+/// No part of a path that a route knows is empty.
+fn check_parts(path: &str) -> Result<(), Problem> {
+    if path.contains("//") { Err(Problem::not_found("")) } else { Ok(()) }
 }
 
 /// Answers a request that cannot be looked at: 503, in the form that the client prefers.
@@ -97,70 +179,74 @@ pub(super) fn refuse(request: &Request, why: &str) -> Response {
     let Offered { content_type, accept } = Offered::of(headers);
     // What is wrong with the version is said once there is an answer.
     let asked = Microversion::from_headers(headers).ok();
-    let request_id = request_id(request.extensions());
+    let request_id = request_id(request.extensions()).to_owned();
     let method = request.method().clone();
     let to = Recipient { method, accept, content_type, asked, request_id };
     let mut response = Problem::overloaded(why).render(&to);
     if let Some(asked) = asked {
-        say_version(response.headers_mut(), asked);
+        asked.describe(response.headers_mut());
     }
     response
 }
 
-fn request_id(extensions: &Extensions) -> String {
-    extensions.get::<Ids>().map_or_else(String::new, |ids| ids.request.clone())
-}
+/// The URI as the client wrote it, if it was rewritten for the router.
+#[derive(Clone, Debug)]
+struct Written(Uri);
 
-/// What has been found out about a request so far.
-#[derive(Debug, Default)]
-struct Known {
-    asked: Option<Microversion>,
-    caller: Arc<Caller>,
-}
+/// The prefix that the client's path had, if it had the configured one.
+#[derive(Clone, Debug)]
+struct Prefix(String);
 
-/// Asks the questions in the reference's order, then the handler.
-async fn serve(
-    app: &Arc<App>,
-    parts: &Parts,
-    body: HttpBody,
-    offered: &Offered,
-    known: &mut Known,
-) -> Result<Reply, Problem> {
-    intake::check_uri(&parts.uri, &app.options)?;
-    let (prefix, path) = split_prefix(&app.options.path_prefix, parts.uri.path());
-    let is_root = matches!(path, "/" | "");
-    if !is_root {
-        known.caller = app.identity.caller(parts, parts.uri.path()).await?;
+/// What is wrong with a path that cannot be decoded.
+#[derive(Clone, Debug)]
+struct Unreadable(String);
+
+/// Brings the path into the form of the routes: without the configured prefix, and with only those
+/// characters escaped that have to be. An escaped slash ends no part.
+fn at_its_path(prefix: &str, mut request: Request) -> Request {
+    let path = request.uri().path();
+    let (taken, rest) = split_prefix(prefix, path);
+    if taken.is_empty() && !rest.is_empty() && !rest.contains('%') {
+        return request;
     }
-    // Strangers take nobody's place, and whoever asks whether the server answers is told so however
-    // busy it is.
-    let _permit = if is_root { None } else { Some(intake::begin(app)?) };
-    let asked = Microversion::from_headers(&parts.headers).map_err(unacceptable)?;
-    known.asked = Some(asked);
-    check_content_type(&parts.headers)?;
-    let (route, captured) = dispatch::find(&TABLE, path)?;
-    let row = dispatch::choose(route, &parts.method, asked, offered)?;
-    let mut call = Call {
-        app: Arc::clone(app),
-        asked,
-        caller: Arc::clone(&known.caller),
-        captured,
-        raw_query: parts.uri.query().unwrap_or_default().to_owned(),
-        body: Body::default(),
-        site: Site::of(parts, prefix),
+    let rest = match path::canonical(rest) {
+        Ok(rest) => rest,
+        Err(why) => {
+            request.extensions_mut().insert(Unreadable(why));
+            return request;
+        }
     };
-    if let Some(rule) = row.rule {
-        call.permit(rule, None)?;
+    match with_path(request.uri(), &rest) {
+        Ok(uri) => {
+            let taken = Prefix(taken.to_owned());
+            let written = Written(std::mem::replace(request.uri_mut(), uri));
+            request.extensions_mut().insert(taken);
+            request.extensions_mut().insert(written);
+        }
+        Err(error) => {
+            let why = format!("Invalid path: {error}");
+            request.extensions_mut().insert(Unreadable(why));
+        }
     }
-    if row.media == Media::JsonIn {
-        call.body = Body(intake::read(body, &app.options).await?);
+    request
+}
+
+/// The same URI with another path. The target of `CONNECT`, an address without a path, becomes one.
+fn with_path(uri: &Uri, path: &str) -> Result<Uri, axum::http::Error> {
+    let mut parts = uri.clone().into_parts();
+    if parts.scheme.is_none() {
+        parts.authority = None;
     }
-    (row.handler)(call).await
+    let target = match uri.query() {
+        Some(query) => PathAndQuery::try_from(format!("{path}?{query}"))?,
+        None => PathAndQuery::try_from(path)?,
+    };
+    parts.path_and_query = Some(target);
+    Ok(Uri::from_parts(parts)?)
 }
 
 /// The configured prefix and what follows it, if the path has it.
 fn split_prefix<'p>(prefix: &'p str, path: &'p str) -> (&'p str, &'p str) {
-    let prefix = prefix.trim_end_matches('/');
     match path.strip_prefix(prefix) {
         Some(rest) if !prefix.is_empty() && (rest.is_empty() || rest.starts_with('/')) => {
             (prefix, rest)
@@ -193,10 +279,5 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Which version the answer is of, and that it depends on that.
-fn say_version(headers: &mut HeaderMap, asked: Microversion) {
-    if let Ok(version) = HeaderValue::try_from(format!("{SERVICE} {asked}")) {
-        headers.insert(HEADER, version);
-    }
-    headers.insert(header::VARY, HeaderValue::from_static(HEADER));
-}
+#[cfg(test)]
+mod tests;

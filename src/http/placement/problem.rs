@@ -16,6 +16,7 @@ use crate::http::identity::Stranger;
 use crate::http::intake::Unfit;
 use crate::http::status::{explanation, title};
 use crate::model::{Bug, Refusal};
+use crate::policy::Denied;
 use crate::store;
 
 /// How long a client should wait before it tries again, in seconds.
@@ -23,7 +24,7 @@ const RETRY_AFTER: &str = "1";
 
 /// A refusal or a failure. Made by whoever finds it, written by [`Problem::render`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
+pub(in crate::http) struct Problem {
     /// The status of the answer.
     pub(super) status: StatusCode,
     /// What programs go by (microversion 1.23).
@@ -40,7 +41,7 @@ pub(super) struct Problem {
 
 /// The codes of the API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) enum Code {
+pub(in crate::http) enum Code {
     /// No particular one.
     #[default]
     #[serde(rename = "placement.undefined_code")]
@@ -163,7 +164,7 @@ impl Problem {
         Self { code, ..self }
     }
 
-    /// The answer, in the representation the client prefers.
+    /// The answer, in the representation that the client prefers.
     pub(super) fn render(self, to: &Recipient) -> Response {
         if let Some(www_authenticate) = &self.www_authenticate {
             return no_token(www_authenticate);
@@ -261,6 +262,21 @@ fn no_token(www_authenticate: &str) -> Response {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, value);
     }
     response
+}
+
+/// An answer that only [`Problem::render`] completes: what the client accepts is known outside.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<Denied> for Problem {
+    fn from(denied: Denied) -> Self {
+        Self::forbidden(denied.to_string())
+    }
 }
 
 impl From<Stranger> for Problem {

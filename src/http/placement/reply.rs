@@ -1,18 +1,19 @@
 //! Answers that went well: status, content, where the thing is, when it last changed.
 
+use std::time::{Duration, SystemTime};
+
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use time::OffsetDateTime;
-use time::format_description::BorrowedFormatItem;
-use time::macros::format_description;
 
 use super::accept;
-use super::microversion::{CACHE_HEADERS, Microversion};
 use crate::model::Bug;
 
-/// An answer. Made by a handler, written by [`Reply::render`].
+/// The first second, since the Unix epoch, that HTTP cannot write.
+const END_OF_YEAR_9999: i64 = 253_402_300_800;
+
+/// An answer that a handler gives.
 #[derive(Debug)]
 pub(super) struct Reply {
     status: StatusCode,
@@ -68,13 +69,15 @@ impl Reply {
     }
 
     /// The same, saying when the thing last changed, in seconds since the Unix epoch, if that is
-    /// known, and that it must not be kept. Versions that do not tell leave it out.
+    /// known, and that it must not be kept. Versions that do not know these headers lose them again
+    /// (see `Microversion::describe`).
     pub(super) fn modified(self, seconds: impl Into<Option<i64>>) -> Self {
         Self { no_cache: true, modified: seconds.into(), ..self }
     }
+}
 
-    /// The answer for a version.
-    pub(super) fn render(self, asked: Microversion) -> Response {
+impl IntoResponse for Reply {
+    fn into_response(self) -> Response {
         let has_content = self.json.is_some();
         let mut response = Response::new(self.json.unwrap_or_else(Body::empty));
         *response.status_mut() = self.status;
@@ -85,7 +88,7 @@ impl Reply {
         if let Some(location) = self.location {
             headers.insert(header::LOCATION, value(&location));
         }
-        if self.no_cache && asked.has(CACHE_HEADERS) {
+        if self.no_cache {
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
             if let Some(seconds) = self.modified {
                 headers.insert(header::LAST_MODIFIED, value(&http_date(seconds)));
@@ -101,24 +104,24 @@ fn value(text: &str) -> HeaderValue {
         .unwrap_or_else(|error| Bug::raise(format!("{text:?} in a header: {error}")))
 }
 
-/// A moment as HTTP writes it.
+/// A moment as HTTP writes it: seconds since the Unix epoch.
 fn http_date(seconds: i64) -> String {
-    const FORMAT: &[BorrowedFormatItem<'_>] = format_description!(
-        "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT"
-    );
-    let moment = OffsetDateTime::from_unix_timestamp(seconds)
-        .unwrap_or_else(|error| Bug::raise(format!("the moment {seconds}: {error}")));
-    moment
-        .format(FORMAT)
-        .unwrap_or_else(|error| Bug::raise(format!("the moment {seconds}: {error}")))
+    let since = u64::try_from(seconds)
+        .ok()
+        .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
+    // `httpdate` writes years of four digits.
+    let moment = since.filter(|_| seconds < END_OF_YEAR_9999);
+    let moment = moment.unwrap_or_else(|| Bug::raise(format!("the moment {seconds} as a date")));
+    httpdate::fmt_http_date(moment)
 }
 
 #[cfg(test)]
 mod tests {
     use axum::http::header;
+    use axum::response::IntoResponse;
 
     use super::{Reply, http_date};
-    use crate::http::placement::microversion::{CACHE_HEADERS, NESTED_PROVIDERS};
+    use crate::http::placement::microversion::{CACHE_HEADERS, Microversion, NESTED_PROVIDERS};
 
     #[test]
     fn a_moment_is_written_as_http_writes_it() {
@@ -134,8 +137,9 @@ mod tests {
 
     #[test]
     fn cache_headers_are_shown_from_1_15() {
-        let shown = |asked| {
-            let response = Reply::no_content().modified(0).render(asked);
+        let shown = |asked: Microversion| {
+            let mut response = Reply::no_content().modified(0).into_response();
+            asked.describe(response.headers_mut());
             let has = |name| response.headers().contains_key(name);
             (has(header::LAST_MODIFIED), has(header::CACHE_CONTROL), has(header::CONTENT_TYPE))
         };

@@ -1,12 +1,14 @@
 //! `/reshaper`: inventories and allocations move together.
 
-use std::sync::LazyLock;
+use crate::http::app::App;
+use axum::extract::State;
+use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 
 use super::allocations::{claim_refused, request};
 use super::body::{Body, Ordered, Whole};
-use super::call::{Call, no_provider};
+use super::extract::no_provider;
 use super::inventories::{self, All};
 use super::microversion::{Ladder, Microversion};
 use super::names::UUID;
@@ -40,9 +42,13 @@ struct Wanted {
 }
 
 /// `POST /reshaper`
-pub(super) async fn reshape(call: Call) -> Result<Reply, Problem> {
-    let wanted = wanted(&call.body, call.asked, &call.app.options)?;
-    call.app.store.commit(wanted).await.map_err(refused)?;
+pub(super) async fn reshape(
+    State(app): State<Arc<App>>,
+    asked: Microversion,
+    body: Body,
+) -> Result<Reply, Problem> {
+    let wanted = wanted(&body, asked, &app.options)?;
+    app.store.commit(wanted).await.map_err(refused)?;
     Ok(Reply::no_content())
 }
 

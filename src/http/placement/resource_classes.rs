@@ -1,12 +1,15 @@
 //! `/resource_classes` and `/resource_classes/{name}`.
 
-use std::sync::LazyLock;
+use super::body::Body;
+use super::extract::NamePath;
+use crate::http::app::App;
+use axum::extract::State;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::body;
-use super::call::Call;
 use super::names::{CUSTOM, LONGEST};
 use super::problem::Problem;
 use super::reply::Reply;
@@ -28,45 +31,54 @@ struct Wanted {
 }
 
 /// `GET /resource_classes`
-pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
-    let world = call.app.store.world().await?;
+pub(super) async fn list(State(app): State<Arc<App>>, site: Site) -> Result<Reply, Problem> {
+    let world = app.store.world().await?;
     let known = world.catalogue().classes.values();
     let modified = known.clone().map(|class| class.updated_at).max();
-    let resource_classes = known.map(|class| View::of(&class.name, &call.site)).collect();
-    Ok(Reply::json(&List { resource_classes }).modified(modified.unwrap_or(call.now())))
+    let resource_classes = known.map(|class| View::of(&class.name, &site)).collect();
+    Ok(Reply::json(&List { resource_classes }).modified(modified.unwrap_or(app.now())))
 }
 
 /// `POST /resource_classes`
-pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
-    let Wanted { name } = call.body.parse(&BODY)?;
-    let location = call.site.location(&path(&name));
-    call.app.store.commit(CreateClass { name: name.clone() }).await.map_err(
-        |error| match error {
-            Error::Refused(Refusal::ClassExists(_)) => {
-                Problem::conflict(format!("Conflicting resource class already exists: {name}"))
-            }
-            other => other.into(),
-        },
-    )?;
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    site: Site,
+    body: Body,
+) -> Result<Reply, Problem> {
+    let Wanted { name } = body.parse(&BODY)?;
+    let location = site.location(&path(&name));
+    app.store.commit(CreateClass { name: name.clone() }).await.map_err(|error| match error {
+        Error::Refused(Refusal::ClassExists(_)) => {
+            Problem::conflict(format!("Conflicting resource class already exists: {name}"))
+        }
+        other => other.into(),
+    })?;
     Ok(Reply::created().at(location))
 }
 
 /// `GET /resource_classes/{name}`
-pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
-    let world = call.app.store.world().await?;
-    let name = call.part("name");
-    let class = world.class_id(name).and_then(|id| world.catalogue().classes.get(&id));
-    let missing = || Problem::not_found(Refusal::ClassNotFound(name.to_owned()).to_string());
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    site: Site,
+    NamePath(name): NamePath,
+) -> Result<Reply, Problem> {
+    let world = app.store.world().await?;
+    let class = world.class_id(&name).and_then(|id| world.catalogue().classes.get(&id));
+    let missing = || Problem::not_found(Refusal::ClassNotFound(name.clone()).to_string());
     let modified = class.ok_or_else(missing)?.updated_at;
-    Ok(Reply::json(&View::of(name, &call.site)).modified(modified))
+    Ok(Reply::json(&View::of(&name, &site)).modified(modified))
 }
 
 /// `PUT /resource_classes/{name}` from 1.2 to 1.6: another name for a class.
-pub(super) async fn rename(call: Call) -> Result<Reply, Problem> {
-    let Wanted { name: new_name } = call.body.parse(&BODY)?;
-    let name = call.part("name").to_owned();
+pub(super) async fn rename(
+    State(app): State<Arc<App>>,
+    site: Site,
+    NamePath(name): NamePath,
+    body: Body,
+) -> Result<Reply, Problem> {
+    let Wanted { name: new_name } = body.parse(&BODY)?;
     let change = RenameClass { name: name.clone(), new_name: new_name.clone() };
-    call.app.store.commit(change).await.map_err(|error| match error {
+    app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(Refusal::ClassExists(_)) => {
             Problem::conflict(format!("Resource class already exists: {new_name}"))
         }
@@ -75,24 +87,30 @@ pub(super) async fn rename(call: Call) -> Result<Reply, Problem> {
         }
         other => other.into(),
     })?;
-    Ok(Reply::json(&View::of(&new_name, &call.site)))
+    Ok(Reply::json(&View::of(&new_name, &site)))
 }
 
 /// `PUT /resource_classes/{name}` from 1.7: there is such a class from now on.
-pub(super) async fn ensure(call: Call) -> Result<Reply, Problem> {
-    let name = call.part("name");
+pub(super) async fn ensure(
+    State(app): State<Arc<App>>,
+    site: Site,
+    NamePath(name): NamePath,
+) -> Result<Reply, Problem> {
     body::check(&json!({ "name": name }), &BODY)?;
-    let location = call.site.location(&path(name));
-    let world = call.app.store.world().await?;
-    let known = world.class_id(name).is_some();
-    let created = !known && call.app.store.commit(EnsureClass { name: name.to_owned() }).await?;
+    let location = site.location(&path(&name));
+    let world = app.store.world().await?;
+    let known = world.class_id(&name).is_some();
+    let created = !known && app.store.commit(EnsureClass { name }).await?;
     Ok(if created { Reply::created() } else { Reply::no_content() }.at(location))
 }
 
 /// `DELETE /resource_classes/{name}`
-pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
-    let change = DeleteClass { name: call.part("name").to_owned() };
-    call.app.store.commit(change).await.map_err(|error| match error {
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    NamePath(name): NamePath,
+) -> Result<Reply, Problem> {
+    let change = DeleteClass { name };
+    app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(why @ Refusal::ClassStandardDelete(_)) => {
             Problem::bad_request(format!("Error in delete resource class: {why}"))
         }

@@ -1,12 +1,17 @@
 //! `/resource_providers` and `/resource_providers/{uuid}`.
 
-use std::sync::LazyLock;
+use super::body::Body;
+use crate::http::app::App;
+use crate::http::identity::Caller;
+use axum::Extension;
+use axum::extract::State;
+use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::call::{Call, no_provider};
+use super::extract::{ProviderPath, no_provider};
 use super::microversion::{
     AGGREGATES, ALLOCATIONS_LINK, CREATED_PROVIDER_SHOWN, Ladder, MEMBER_OF, Microversion,
     NESTED_PROVIDERS, PROVIDERS_REQUIRED, REPARENTING, RESOURCES_QUERY, TRAITS,
@@ -86,18 +91,23 @@ impl From<Option<String>> for Parent {
 }
 
 /// `GET /resource_providers`
-pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
-    let query = call.query()?;
-    query.check(LIST_QUERY.at(call.asked))?;
-    let filter = filter(&query, Grammar::at(call.asked))?;
-    let world = call.app.store.world().await?;
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    asked: Microversion,
+    Extension(caller): Extension<Arc<Caller>>,
+    site: Site,
+    query: Query,
+) -> Result<Reply, Problem> {
+    query.check(LIST_QUERY.at(asked))?;
+    let filter = filter(&query, Grammar::at(asked))?;
+    let world = app.store.world().await?;
     if filter.uuid.is_some() || filter.in_tree.is_some() || world.end() <= SLOTS_AT_ONCE {
-        return listed(&call, &world, &filter);
+        return listed(&app, asked, &site, &world, &filter);
     }
-    let turn = call.app.search_turns.turn(Asker::of(&call.caller)).await;
+    let turn = app.search_turns.turn(Asker::of(&caller)).await;
     let turn = turn.map_err(|crowded| Problem::overloaded(crowded.to_string()))?;
     let list = tokio::task::spawn_blocking(move || {
-        let list = listed(&call, &world, &filter);
+        let list = listed(&app, asked, &site, &world, &filter);
         drop(turn);
         list
     });
@@ -107,16 +117,27 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     })
 }
 
-fn listed(call: &Call, world: &World, filter: &Filter) -> Result<Reply, Problem> {
+fn listed(
+    app: &App,
+    asked: Microversion,
+    site: &Site,
+    world: &World,
+    filter: &Filter,
+) -> Result<Reply, Problem> {
     let providers = listing::list(world, filter).map_err(unknown)?;
-    let views: Vec<_> = providers.iter().map(|it| View::of(it, &call.site, call.asked)).collect();
+    let views: Vec<_> = providers.iter().map(|it| View::of(it, site, asked)).collect();
     let modified = providers.iter().map(Provider::updated_at).max();
-    Ok(Reply::json(&List { resource_providers: views }).modified(modified.unwrap_or(call.now())))
+    Ok(Reply::json(&List { resource_providers: views }).modified(modified.unwrap_or(app.now())))
 }
 
 /// `POST /resource_providers`
-pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
-    let wanted: Wanted = call.body.parse(CREATE_BODY.at(call.asked))?;
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    asked: Microversion,
+    site: Site,
+    body: Body,
+) -> Result<Reply, Problem> {
+    let wanted: Wanted = body.parse(CREATE_BODY.at(asked))?;
     let uuid = wanted.uuid.as_deref().and_then(any_uuid).unwrap_or_else(Uuid::new_v4);
     let name = wanted.name.clone();
     let refused = |why| create_refused(why, &name, uuid);
@@ -130,10 +151,9 @@ pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
         Parent::None | Parent::Unsaid => None,
     };
     let change = CreateProvider { uuid, name: wanted.name, parent };
-    let record = call.app.store.commit(change).await.map_err(refused)?;
-    let location = call.site.location(&path(uuid));
-    let shown =
-        call.asked.show(CREATED_PROVIDER_SHOWN, View::of_record(&record, &call.site, call.asked));
+    let record = app.store.commit(change).await.map_err(refused)?;
+    let location = site.location(&path(uuid));
+    let shown = asked.show(CREATED_PROVIDER_SHOWN, View::of_record(&record, &site, asked));
     Ok(match shown {
         Some(view) => Reply::json(&view).modified(record.updated_at),
         None => Reply::created(),
@@ -142,17 +162,28 @@ pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
 }
 
 /// `GET /resource_providers/{uuid}`
-pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
-    let world = call.app.store.world().await?;
-    let provider = call.provider(&world)?;
-    let view = View::of(&provider, &call.site, call.asked);
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    asked: Microversion,
+    site: Site,
+    path: ProviderPath,
+) -> Result<Reply, Problem> {
+    let world = app.store.world().await?;
+    let provider = path.provider(&world)?;
+    let view = View::of(&provider, &site, asked);
     Ok(Reply::json(&view).modified(provider.updated_at()))
 }
 
 /// `PUT /resource_providers/{uuid}`
-pub(super) async fn update(call: Call) -> Result<Reply, Problem> {
-    let uuid = call.provider(&*call.app.store.world().await?)?.uuid();
-    let wanted: Wanted = call.body.parse(UPDATE_BODY.at(call.asked))?;
+pub(super) async fn update(
+    State(app): State<Arc<App>>,
+    asked: Microversion,
+    site: Site,
+    path: ProviderPath,
+    body: Body,
+) -> Result<Reply, Problem> {
+    let uuid = path.provider(&*app.store.world().await?)?.uuid();
+    let wanted: Wanted = body.parse(UPDATE_BODY.at(asked))?;
     let name = wanted.name.clone();
     let refused = |why| update_refused(why, &name, uuid);
     let missing = || refused(Refusal::ParentNotFound.into());
@@ -161,20 +192,22 @@ pub(super) async fn update(call: Call) -> Result<Reply, Problem> {
         Parent::None => Some(None),
         Parent::Unsaid => None,
     };
-    let may_reparent = call.asked.has(REPARENTING);
+    let may_reparent = asked.has(REPARENTING);
     let change = UpdateProvider { uuid, name: wanted.name, parent, may_reparent };
-    let record = call.app.store.commit(change).await.map_err(refused)?;
-    let view = View::of_record(&record, &call.site, call.asked);
+    let record = app.store.commit(change).await.map_err(refused)?;
+    let view = View::of_record(&record, &site, asked);
     Ok(Reply::json(&view).modified(record.updated_at))
 }
 
 /// `DELETE /resource_providers/{uuid}`
-pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
-    let text = call.part("uuid");
-    let refused = |why: Error| delete_refused(why, text);
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    ProviderPath(text): ProviderPath,
+) -> Result<Reply, Problem> {
+    let refused = |why: Error| delete_refused(why, &text);
     let missing = || refused(Refusal::ProviderNotFound(Uuid::nil()).into());
-    let uuid = dashed_uuid(text).ok_or_else(missing)?;
-    call.app.store.commit(DeleteProvider { uuid }).await.map_err(refused)?;
+    let uuid = dashed_uuid(&text).ok_or_else(missing)?;
+    app.store.commit(DeleteProvider { uuid }).await.map_err(refused)?;
     Ok(Reply::no_content())
 }
 

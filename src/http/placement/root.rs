@@ -1,14 +1,16 @@
 //! `/`: which versions there are. Needs no token.
 
+use crate::http::app::App;
+use axum::extract::State;
 use serde_json::json;
+use std::sync::Arc;
 
-use super::call::Call;
 use super::microversion::{INITIAL, LATEST};
 use super::problem::Problem;
 use super::reply::Reply;
 
 /// `GET /`
-pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Reply, Problem> {
     let versions = json!({
         "versions": [{
             "id": format!("v{INITIAL}"),
@@ -19,5 +21,5 @@ pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
             "links": [{ "rel": "self", "href": "" }],
         }]
     });
-    Ok(Reply::json(&versions).modified(call.now()))
+    Ok(Reply::json(&versions).modified(app.now()))
 }

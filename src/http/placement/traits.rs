@@ -1,14 +1,17 @@
 //! `/traits`, `/traits/{name}` and `/resource_providers/{uuid}/traits`.
 
+use crate::http::app::App;
+use crate::http::site::Site;
+use axum::extract::State;
 use std::collections::HashSet;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::body::Whole;
-use super::call::{Call, Target, no_provider};
+use super::body::{Body, Whole};
+use super::extract::{NamePath, ProviderPath, Target, no_provider};
 use super::names::{CUSTOM, LONGEST};
 use super::problem::{Code, Problem};
 use super::query::Query;
@@ -44,50 +47,57 @@ struct Wanted {
 }
 
 /// `GET /traits`
-pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
-    let query = call.query()?;
+pub(super) async fn list(State(app): State<Arc<App>>, query: Query) -> Result<Reply, Problem> {
     query.check(&LIST_QUERY)?;
     let filter = Filter::of(&query)?;
-    let world = call.app.store.world().await?;
+    let world = app.store.world().await?;
     let known = world.catalogue().traits.iter();
     let passing = known.filter(|(id, it)| filter.passes(&it.name, || world.trait_in_use(**id)));
     let ids: Vec<_> = passing.map(|(id, _)| *id).collect();
-    Ok(Reply::json(&View::of(&world, &ids, None)).modified(changed(&world, &ids, &call)))
+    Ok(Reply::json(&View::of(&world, &ids, None)).modified(changed(&world, &ids, &app)))
 }
 
 /// `GET /traits/{name}`
-pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
-    let world = call.app.store.world().await?;
-    let name = call.part("name");
-    let missing = || Problem::not_found(Refusal::TraitsNotFound(name.to_owned()).to_string());
-    let id = world.trait_id(name).ok_or_else(missing)?;
-    Ok(Reply::no_content().modified(changed(&world, &[id], &call)))
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    NamePath(name): NamePath,
+) -> Result<Reply, Problem> {
+    let world = app.store.world().await?;
+    let missing = || Problem::not_found(Refusal::TraitsNotFound(name.clone()).to_string());
+    let id = world.trait_id(&name).ok_or_else(missing)?;
+    Ok(Reply::no_content().modified(changed(&world, &[id], &app)))
 }
 
 /// `PUT /traits/{name}`
-pub(super) async fn ensure(call: Call) -> Result<Reply, Problem> {
-    let name = call.part("name");
-    if CUSTOM_TRAIT.check(&Value::from(name)).is_err() {
+pub(super) async fn ensure(
+    State(app): State<Arc<App>>,
+    site: Site,
+    NamePath(name): NamePath,
+) -> Result<Reply, Problem> {
+    if CUSTOM_TRAIT.check(&Value::from(name.as_str())).is_err() {
         return Err(Problem::bad_request(
             "The trait is invalid. A valid trait must be no longer than 255 characters, start with \
              the prefix \"CUSTOM_\" and use following characters: \"A\"-\"Z\", \"0\"-\"9\" and \"_\"",
         ));
     }
-    let location = call.site.location(&format!("/traits/{name}"));
-    let world = call.app.store.world().await?;
-    if let Some(id) = world.trait_id(name) {
-        return Ok(Reply::no_content().modified(changed(&world, &[id], &call)).at(location));
+    let location = site.location(&format!("/traits/{name}"));
+    let world = app.store.world().await?;
+    if let Some(id) = world.trait_id(&name) {
+        return Ok(Reply::no_content().modified(changed(&world, &[id], &app)).at(location));
     }
-    let change = EnsureTrait { name: name.to_owned() };
-    let (created, changed) = call.app.store.commit(change).await?;
+    let change = EnsureTrait { name };
+    let (created, changed) = app.store.commit(change).await?;
     let reply = if created { Reply::created() } else { Reply::no_content() };
     Ok(reply.modified(changed).at(location))
 }
 
 /// `DELETE /traits/{name}`
-pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
-    let change = DeleteTrait { name: call.part("name").to_owned() };
-    call.app.store.commit(change).await.map_err(|error| match error {
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    NamePath(name): NamePath,
+) -> Result<Reply, Problem> {
+    let change = DeleteTrait { name };
+    app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(why @ Refusal::TraitStandardDelete(_)) => {
             Problem::bad_request(why.to_string())
         }
@@ -97,30 +107,37 @@ pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
 }
 
 /// `GET .../traits`
-pub(super) async fn list_of_provider(call: Call) -> Result<Reply, Problem> {
-    let world = call.app.store.world().await?;
-    let provider = call.provider(&world).map_err(|_| {
-        let missing = no_provider(call.part("uuid"));
+pub(super) async fn list_of_provider(
+    State(app): State<Arc<App>>,
+    path: ProviderPath,
+) -> Result<Reply, Problem> {
+    let world = app.store.world().await?;
+    let provider = path.provider(&world).map_err(|_| {
+        let missing = no_provider(&path.0);
         Problem::not_found(format!("{missing}: {missing}"))
     })?;
     let view = View::of(&world, provider.traits(), Some(provider.generation()));
-    Ok(Reply::json(&view).modified(changed(&world, provider.traits(), &call)))
+    Ok(Reply::json(&view).modified(changed(&world, provider.traits(), &app)))
 }
 
 /// `PUT .../traits`
-pub(super) async fn replace_of_provider(call: Call) -> Result<Reply, Problem> {
-    let wanted: Wanted = call.body.parse(&REPLACE_BODY)?;
-    let Target { uuid, generation } = call.target().await?;
+pub(super) async fn replace_of_provider(
+    State(app): State<Arc<App>>,
+    path: ProviderPath,
+    body: Body,
+) -> Result<Reply, Problem> {
+    let wanted: Wanted = body.parse(&REPLACE_BODY)?;
+    let Target { uuid, generation } = path.target(&app).await?;
     let Whole(seen) = wanted.resource_provider_generation;
     if seen != generation {
         return Err(generation_changed());
     }
-    let world = call.app.store.world().await?;
+    let world = app.store.world().await?;
     let mut ids: Vec<_> = wanted.traits.iter().filter_map(|name| world.trait_id(name)).collect();
     ids.sort_unstable();
     ids.dedup();
     let change = ReplaceTraits { provider: uuid, seen: Some(seen), traits: wanted.traits };
-    let generation = call.app.store.commit(change).await.map_err(|error| match error {
+    let generation = app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(Refusal::ProviderGeneration { .. }) => generation_changed(),
         Error::Refused(Refusal::TraitsNotFound(names)) => {
             Problem::bad_request(format!("No such trait {names}"))
@@ -128,14 +145,17 @@ pub(super) async fn replace_of_provider(call: Call) -> Result<Reply, Problem> {
         other => other.into(),
     })?;
     let view = View::of(&world, &ids, Some(generation));
-    Ok(Reply::json(&view).modified(changed(&world, &ids, &call)))
+    Ok(Reply::json(&view).modified(changed(&world, &ids, &app)))
 }
 
 /// `DELETE .../traits`
-pub(super) async fn delete_of_provider(call: Call) -> Result<Reply, Problem> {
-    let Target { uuid, .. } = call.target().await?;
+pub(super) async fn delete_of_provider(
+    State(app): State<Arc<App>>,
+    path: ProviderPath,
+) -> Result<Reply, Problem> {
+    let Target { uuid, .. } = path.target(&app).await?;
     let change = ReplaceTraits { provider: uuid, seen: None, traits: Vec::new() };
-    call.app.store.commit(change).await.map_err(|error| match error {
+    app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(why @ Refusal::ProviderGeneration { .. }) => {
             Problem::conflict(why.to_string()).code(Code::ConcurrentUpdate)
         }
@@ -233,10 +253,10 @@ impl Like {
 }
 
 /// When any of the traits last changed; now, if there are none.
-fn changed(world: &World, traits: &[TraitId], call: &Call) -> i64 {
+fn changed(world: &World, traits: &[TraitId], app: &App) -> i64 {
     let known = &world.catalogue().traits;
     let changes = traits.iter().filter_map(|id| known.get(id)).map(|it| it.updated_at);
-    changes.max().unwrap_or_else(|| call.now())
+    changes.max().unwrap_or_else(|| app.now())
 }
 
 #[derive(Serialize)]

@@ -1,11 +1,17 @@
 //! `/resource_providers/{uuid}/usages` and `/usages`.
 
-use std::sync::LazyLock;
+use super::microversion::Microversion;
+use super::query::Query;
+use crate::http::app::App;
+use crate::http::identity::Caller;
+use axum::Extension;
+use axum::extract::State;
+use std::sync::{Arc, LazyLock};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::call::{Call, no_provider};
+use super::extract::{ProviderPath, no_provider};
 use super::microversion::{CONSUMER_TYPE, Ladder};
 use super::names::LONGEST;
 use super::problem::Problem;
@@ -25,10 +31,13 @@ static TOTAL_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
 });
 
 /// `GET /resource_providers/{uuid}/usages`
-pub(super) async fn of_provider(call: Call) -> Result<Reply, Problem> {
-    let world = call.app.store.world().await?;
-    let provider = call.provider(&world).map_err(|_| {
-        let missing = no_provider(call.part("uuid"));
+pub(super) async fn of_provider(
+    State(app): State<Arc<App>>,
+    path: ProviderPath,
+) -> Result<Reply, Problem> {
+    let world = app.store.world().await?;
+    let provider = path.provider(&world).map_err(|_| {
+        let missing = no_provider(&path.0);
         Problem::not_found(format!("{missing}: {missing}"))
     })?;
     let usages = provider
@@ -36,15 +45,19 @@ pub(super) async fn of_provider(call: Call) -> Result<Reply, Problem> {
         .map(|row| (world.name_of_class(row.class).to_owned(), Value::from(row.used)));
     let usages = usages.collect();
     let view = OfProvider { resource_provider_generation: provider.generation(), usages };
-    Ok(Reply::json(&view).modified(call.now()))
+    Ok(Reply::json(&view).modified(app.now()))
 }
 
 /// `GET /usages`: who may depends on the project that is asked about.
-pub(super) async fn total(call: Call) -> Result<Reply, Problem> {
-    let query = call.query()?;
-    call.permit(rule::USAGES, query.last("project_id"))?;
-    query.check(TOTAL_QUERY.at(call.asked))?;
-    let by_type = call.asked.has(CONSUMER_TYPE);
+pub(super) async fn total(
+    State(app): State<Arc<App>>,
+    asked: Microversion,
+    Extension(caller): Extension<Arc<Caller>>,
+    query: Query,
+) -> Result<Reply, Problem> {
+    app.policy.check(&caller, rule::USAGES, query.last("project_id"))?;
+    query.check(TOTAL_QUERY.at(asked))?;
+    let by_type = asked.has(CONSUMER_TYPE);
     let kind = query.last("consumer_type");
     let unchecked = || Bug::new("a query that was checked names no project");
     let filter = UsageFilter {
@@ -58,9 +71,9 @@ pub(super) async fn total(call: Call) -> Result<Reply, Problem> {
         },
     };
     let of_all = filter.consumer_type == TypeFilter::All;
-    let usages = call.app.store.usages(filter).await?;
+    let usages = app.store.usages(filter).await?;
     let usages = if by_type { by_types(&usages, of_all) } else { together(&usages) };
-    Ok(Reply::json(&Total { usages }).modified(call.now()))
+    Ok(Reply::json(&Total { usages }).modified(app.now()))
 }
 
 fn together(usages: &[UsageOfType]) -> Map<String, Value> {

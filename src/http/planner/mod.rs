@@ -32,13 +32,13 @@ use self::call::Call;
 use self::problem::Problem;
 use self::reply::Reply;
 use self::routes::{Access, Route, TABLE};
+use super::access_log::Findings;
 use super::app::App;
-use super::edge::{self, Account};
 use super::identity::Caller;
 use super::path::Captured;
 use super::site::Site;
 use super::turns::Asker;
-use super::{intake, path};
+use super::{intake, panics, path};
 use crate::policy::{Rule, planning};
 
 /// Answers a request, whatever it is.
@@ -46,11 +46,11 @@ pub(super) async fn answer(app: Arc<App>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let mut caller = Arc::default();
     let work = async { serve(&app, &parts, body, &mut caller).await.map(Reply::render) };
-    let outcome = edge::guard(&app, work).await;
+    let outcome = panics::guard(&app, work).await;
     let outcome = outcome.unwrap_or_else(|panic| Err(Problem::internal(panic)));
     let cause = outcome.as_ref().err().and_then(|problem| problem.cause.clone());
     let mut response = outcome.unwrap_or_else(Problem::render);
-    response.extensions_mut().insert(Account {
+    response.extensions_mut().insert(Findings {
         version: None,
         user: caller.user.clone(),
         project: caller.project.clone(),

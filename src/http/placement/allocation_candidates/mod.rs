@@ -8,13 +8,17 @@ mod response;
 mod stream;
 mod text;
 
+use super::query::Query;
+use crate::http::app::App;
+use crate::http::identity::Caller;
+use axum::Extension;
+use axum::extract::State;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 
 use self::response::{Shape, Stopped, Writing};
 use self::stream::{Failure, PART, Pace, parts};
-use super::call::Call;
 use super::microversion::{LATEST, Microversion};
 use super::problem::Problem;
 use super::reply::Reply;
@@ -33,29 +37,34 @@ const GROUPS_AT_ONCE: usize = 8;
 const CANDIDATE: usize = 640;
 
 /// `GET /allocation_candidates`
-pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
-    let request = request::request(&call.query()?, call.asked, &call.app.options)?;
-    let asker = Asker::of(&call.caller);
-    let pace = Pace::of(&call.app, asker);
-    let (mut writing, mut goes_on) = begun(&call, &request, &pace).await?;
-    let mut seat = if goes_on { call.app.streams.turn_now(asker) } else { None };
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    asked: Microversion,
+    Extension(caller): Extension<Arc<Caller>>,
+    query: Query,
+) -> Result<Reply, Problem> {
+    let request = request::request(&query, asked, &app.options)?;
+    let turns_of = Asker::of(&caller);
+    let pace = Pace::of(&app, turns_of);
+    let (mut writing, mut goes_on) = begun(&app, asked, &request, &pace).await?;
+    let mut seat = if goes_on { app.streams.turn_now(turns_of) } else { None };
     if goes_on && seat.is_none() {
         // Who waits for a seat keeps nothing, and begins anew with the world as it is then.
         drop(writing);
-        seat = Some(seat_of(&call, asker).await?);
-        (writing, goes_on) = begun(&call, &request, &pace).await?;
+        seat = Some(seat_of(&app, turns_of).await?);
+        (writing, goes_on) = begun(&app, asked, &request, &pace).await?;
     }
     let reply = match seat {
         Some(seat) if goes_on => Reply::body(Body::from_stream(parts(writing, pace, seat))),
         _ => Reply::bytes(writing.take(0)),
     };
-    Ok(reply.modified(call.now()))
+    Ok(reply.modified(app.now()))
 }
 
 /// A seat for an answer that is sent while it is found.
-async fn seat_of(call: &Call, asker: Asker) -> Result<Turn, Problem> {
-    let seat = call.app.streams.turn(asker);
-    match tokio::time::timeout(call.app.options.stream_wait, seat).await {
+async fn seat_of(app: &App, turns_of: Asker) -> Result<Turn, Problem> {
+    let seat = app.streams.turn(turns_of);
+    match tokio::time::timeout(app.options.stream_wait, seat).await {
         Ok(seat) => seat.map_err(|crowded| failed(crowded.into())),
         Err(_) => Err(Problem::overloaded(
             "too many large answers are being sent; ask again, or for fewer with limit",
@@ -64,17 +73,22 @@ async fn seat_of(call: &Call, asker: Asker) -> Result<Turn, Problem> {
 }
 
 /// What of an answer is found soon, and whether it goes on.
-async fn begun(call: &Call, request: &Request, pace: &Pace) -> Result<(Writing, bool), Problem> {
+async fn begun(
+    app: &App,
+    asked: Microversion,
+    request: &Request,
+    pace: &Pace,
+) -> Result<(Writing, bool), Problem> {
     let mut request = request.clone();
-    let world = call.app.store.world().await?;
-    if !call.app.store.report_only() {
+    let world = app.store.world().await?;
+    if !app.store.report_only() {
         keep_out(&mut request, &world);
     }
     let mut writing = if request.groups.len() > GROUPS_AT_ONCE {
-        let (asked, request, world) = (call.asked, request.clone(), Arc::clone(&world));
+        let (request, world) = (request.clone(), Arc::clone(&world));
         pace.aside(move || begin(asked, &request, &world)).await.map_err(failed)?
     } else {
-        begin(call.asked, &request, &world)
+        begin(asked, &request, &world)
     }
     .map_err(unknown)?;
     let stopped = if writing.is_large() { Stopped::Paused } else { writing.write(AT_ONCE) };

@@ -3,12 +3,17 @@
 pub(super) mod request;
 mod response;
 
+use super::body::Body;
+use super::microversion::Microversion;
+use crate::http::app::App;
+use axum::extract::State;
+use std::sync::Arc;
 use uuid::Uuid;
 
 use self::request::{ByProvider, List, REPLACE_BODY, REPLACE_MANY_BODY, Wanted};
 use self::response::{OfConsumer, OfProvider};
 use super::body::Ordered;
-use super::call::{Call, no_provider};
+use super::extract::{ConsumerPath, ProviderPath, no_provider};
 use super::microversion::ALLOCATIONS_BY_PROVIDER;
 use super::problem::{Code, Problem};
 use super::reply::Reply;
@@ -17,48 +22,64 @@ use crate::model::Refusal;
 use crate::store::Error;
 
 /// `GET /allocations/{consumer}`: of a consumer that nobody knows, nothing.
-pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
-    let held = match dashed_uuid(call.part("consumer")) {
-        Some(consumer) => call.app.store.consumer_allocations(consumer).await?,
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    asked: Microversion,
+    ConsumerPath(consumer): ConsumerPath,
+) -> Result<Reply, Problem> {
+    let held = match dashed_uuid(&consumer) {
+        Some(consumer) => app.store.consumer_allocations(consumer).await?,
         None => None,
     };
     Ok(match &held {
-        Some(held) => Reply::json(&OfConsumer::of(held, call.asked)).modified(held.updated_at),
-        None => Reply::json(&OfConsumer::default()).modified(call.now()),
+        Some(held) => Reply::json(&OfConsumer::of(held, asked)).modified(held.updated_at),
+        None => Reply::json(&OfConsumer::default()).modified(app.now()),
     })
 }
 
 /// `PUT /allocations/{consumer}`
-pub(super) async fn replace(call: Call) -> Result<Reply, Problem> {
-    let text = call.part("consumer");
+pub(super) async fn replace(
+    State(app): State<Arc<App>>,
+    asked: Microversion,
+    ConsumerPath(consumer): ConsumerPath,
+    body: Body,
+) -> Result<Reply, Problem> {
+    let text = consumer.as_str();
     let consumer = any_uuid(text).ok_or_else(|| request::malformed_consumer(text))?;
-    let schema = REPLACE_BODY.at(call.asked);
-    let wanted: Wanted<ByProvider> = if call.asked.has(ALLOCATIONS_BY_PROVIDER) {
-        call.body.parse(schema)?
+    let schema = REPLACE_BODY.at(asked);
+    let wanted: Wanted<ByProvider> = if asked.has(ALLOCATIONS_BY_PROVIDER) {
+        body.parse(schema)?
     } else {
-        call.body.parse::<Wanted<List>>(schema)?.into()
+        body.parse::<Wanted<List>>(schema)?.into()
     };
-    let claims = vec![wanted.into_claim(consumer, call.asked, &call.app.options)?];
-    let committed = call.app.store.replace_allocations(claims).await;
+    let claims = vec![wanted.into_claim(consumer, asked, &app.options)?];
+    let committed = app.store.replace_allocations(claims).await;
     committed.map_err(|error| refused(error, Some(consumer)))?;
     Ok(Reply::no_content())
 }
 
 /// `POST /allocations`
-pub(super) async fn replace_many(call: Call) -> Result<Reply, Problem> {
-    let wanted: Ordered<Wanted<ByProvider>> = call.body.parse(REPLACE_MANY_BODY.at(call.asked))?;
-    let claims = request::claims(wanted, call.asked, &call.app.options)?;
-    let committed = call.app.store.replace_allocations(claims).await;
+pub(super) async fn replace_many(
+    State(app): State<Arc<App>>,
+    asked: Microversion,
+    body: Body,
+) -> Result<Reply, Problem> {
+    let wanted: Ordered<Wanted<ByProvider>> = body.parse(REPLACE_MANY_BODY.at(asked))?;
+    let claims = request::claims(wanted, asked, &app.options)?;
+    let committed = app.store.replace_allocations(claims).await;
     committed.map_err(|error| refused(error, None))?;
     Ok(Reply::no_content())
 }
 
 /// `DELETE /allocations/{consumer}`
-pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
-    let text = call.part("consumer");
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    ConsumerPath(consumer): ConsumerPath,
+) -> Result<Reply, Problem> {
+    let text = consumer.as_str();
     let nothing = || Problem::not_found(Refusal::NoAllocations(text.to_owned()).to_string());
     let consumer = dashed_uuid(text).ok_or_else(nothing)?;
-    let committed = call.app.store.delete_allocations(consumer).await;
+    let committed = app.store.delete_allocations(consumer).await;
     committed.map_err(|error| match error {
         Error::Refused(Refusal::NoAllocations(_)) => nothing(),
         other => other.into(),
@@ -67,22 +88,26 @@ pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
 }
 
 /// `GET /resource_providers/{uuid}/allocations`
-pub(super) async fn list_of_provider(call: Call) -> Result<Reply, Problem> {
-    let world = call.app.store.world().await?;
+pub(super) async fn list_of_provider(
+    State(app): State<Arc<App>>,
+    asked: Microversion,
+    path: ProviderPath,
+) -> Result<Reply, Problem> {
+    let world = app.store.world().await?;
     let (id, generation) = {
-        let text = call.part("uuid");
-        let provider = call.provider(&world).map_err(|_| {
+        let provider = path.provider(&world).map_err(|_| {
             Problem::not_found(format!(
-                "Resource provider '{text}' not found: {}",
-                no_provider(text)
+                "Resource provider '{}' not found: {}",
+                path.0,
+                no_provider(&path.0)
             ))
         })?;
         // Older than what is held, so that a client that writes under it cannot miss a change.
         (provider.id(), provider.generation())
     };
-    let (held, modified) = call.app.store.provider_allocations(id).await?;
-    let view = OfProvider::of(&held, generation, call.asked);
-    Ok(Reply::json(&view).modified(modified.unwrap_or(call.now())))
+    let (held, modified) = app.store.provider_allocations(id).await?;
+    let view = OfProvider::of(&held, generation, asked);
+    Ok(Reply::json(&view).modified(modified.unwrap_or(app.now())))
 }
 
 /// What a refused claim is told; `consumer` if the request was about one only.

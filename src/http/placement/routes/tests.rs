@@ -1,14 +1,19 @@
 use std::fmt::Write;
 
-use super::{Elsewhere, Media, TABLE};
+use super::{ROOT, Route, TABLE};
+use crate::http::placement::versioned::{Elsewhere, Media};
 use crate::policy::OPERATIONS;
+
+fn routes() -> impl Iterator<Item = &'static Route> {
+    ROOT.iter().chain(TABLE.iter())
+}
 
 /// The table as text: path, method, versions, media, rule.
 fn printed() -> String {
     let mut text = String::new();
-    for route in TABLE.iter() {
+    for route in routes() {
         writeln!(text, "{}", route.path).unwrap();
-        for row in &route.rows {
+        for row in route.answer.rows() {
             let media = match row.media {
                 Media::JsonIn => "json in",
                 Media::JsonOut => "json out",
@@ -31,9 +36,10 @@ fn the_table_is_the_api() {
 
 #[test]
 fn no_version_has_two_rows_of_one_method() {
-    for route in TABLE.iter() {
-        for (nth, row) in route.rows.iter().enumerate() {
-            let others = route.rows[..nth].iter().filter(|other| other.method == row.method);
+    for route in routes() {
+        for (nth, row) in route.answer.rows().iter().enumerate() {
+            let others =
+                route.answer.rows()[..nth].iter().filter(|other| other.method == row.method);
             for other in others {
                 assert!(!row.versions.overlap(other.versions), "{} {}", row.method, route.path);
             }
@@ -44,8 +50,8 @@ fn no_version_has_two_rows_of_one_method() {
 #[test]
 fn the_operations_of_a_rule_are_the_rows_under_it() {
     let mut rows: Vec<(String, &str)> = Vec::new();
-    for route in TABLE.iter() {
-        for row in &route.rows {
+    for route in routes() {
+        for row in route.answer.rows() {
             // The consumer of an allocation is called by its full name there.
             let path = route.path.replace("{consumer}", "{consumer_uuid}");
             let rule = row.rule.map_or("", |rule| rule.name());
@@ -66,7 +72,7 @@ fn the_operations_of_a_rule_are_the_rows_under_it() {
 #[test]
 fn every_rule_but_that_of_usages_stands_in_the_table() {
     let used: Vec<_> =
-        TABLE.iter().flat_map(|route| &route.rows).filter_map(|row| row.rule).collect();
+        routes().flat_map(|route| route.answer.rows()).filter_map(|row| row.rule).collect();
     let used = |name: &str| used.iter().any(|rule| rule.name() == name);
     let unused: Vec<_> =
         OPERATIONS.iter().map(|rule| rule.name).filter(|name| !used(name)).collect();

@@ -1,15 +1,23 @@
 //! Requests that can be read, and that HTTP/1.1 does not allow all the same (RFC 9112).
 
-use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header};
-use axum::response::Response;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::edge::Ids;
+use super::middleware::request_id;
+
+/// Refuses requests that HTTP/1.1 does not allow.
+pub(super) async fn check(request: Request, next: Next) -> Response {
+    match fault(&request) {
+        Some(fault) => refuse(&request, fault),
+        None => next.run(request).await,
+    }
+}
 
 /// What is wrong with a request, in words.
-pub(super) fn fault(request: &Request) -> Option<&'static str> {
+fn fault(request: &Request) -> Option<&'static str> {
     let (method, version) = (request.method(), request.version());
     target_fault(method, request.uri()).or_else(|| host_fault(version, request.headers()))
 }
@@ -44,18 +52,16 @@ fn is_host(host: &HeaderValue) -> bool {
     host.as_bytes().iter().all(fits)
 }
 
-/// The answer to such a request.
-pub(super) fn refuse(request: &Request, fault: &str) -> Response {
+fn refuse(request: &Request, fault: &str) -> Response {
     let status = StatusCode::BAD_REQUEST;
-    let id = request.extensions().get::<Ids>().map(|ids| ids.request.as_str());
     let error = json!({
-        "status": status.as_u16(), "title": "Bad Request", "detail": fault, "request_id": id,
+        "status": status.as_u16(),
+        "title": "Bad Request",
+        "detail": fault,
+        "request_id": request_id(request.extensions()),
     });
-    let mut response = Response::new(Body::from(json!({"errors": [error]}).to_string()));
-    *response.status_mut() = status;
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
-    response
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    (status, json, json!({"errors": [error]}).to_string()).into_response()
 }
 
 #[cfg(test)]

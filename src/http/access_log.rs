@@ -1,0 +1,106 @@
+//! One line in the log for each request, when its answer is known.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::HttpBody;
+use axum::extract::{Request, State};
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::Response;
+
+use super::Connection;
+use super::middleware::{GlobalRequestId, request_id};
+use super::proxy::{Approach, Remote, Trusted};
+use crate::model::Bug;
+
+/// What an API found out about a request. It is an extension of the answer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Findings {
+    /// The microversion asked for.
+    pub(super) version: Option<String>,
+    /// The caller's user.
+    pub(super) user: Option<String>,
+    /// The caller's project.
+    pub(super) project: Option<String>,
+    /// Why the request failed, if the fault is ours.
+    pub(super) cause: Option<String>,
+}
+
+/// Finds out who asks by way of which proxy, has the request answered, and writes the line.
+///
+/// It is a layer of its own because the line tells what only the APIs find out, and who asked.
+pub(super) async fn log(
+    State(trusted): State<Arc<Trusted>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let started = Instant::now();
+    let connection = request.extensions().get::<Connection>().copied();
+    let connection =
+        connection.unwrap_or_else(|| Bug::raise("a request has no connection".to_owned()));
+    let approach = Approach::of(connection, request.headers(), &trusted);
+    let line = Line::of(&approach, &request);
+    request.extensions_mut().insert(approach.remote);
+    if approach.is_remarkable() {
+        request.extensions_mut().insert(approach);
+    }
+    let response = next.run(request).await;
+    line.write(&response, started);
+    response
+}
+
+/// What the line says of a request, as far as it is known when the request comes in.
+struct Line {
+    remote: Remote,
+    request_id: String,
+    global_request_id: Option<GlobalRequestId>,
+    method: Method,
+    target: String,
+}
+
+impl Line {
+    fn of(approach: &Approach, request: &Request) -> Self {
+        let target = match request.uri().path_and_query() {
+            Some(target) => target.to_string(),
+            None => request.uri().to_string(),
+        };
+        Self {
+            remote: approach.remote,
+            request_id: request_id(request.extensions()).to_owned(),
+            global_request_id: request.extensions().get().cloned(),
+            method: request.method().clone(),
+            target,
+        }
+    }
+
+    fn write(&self, response: &Response, started: Instant) {
+        let findings = response.extensions().get::<Findings>().cloned().unwrap_or_default();
+        let Self { remote, request_id, global_request_id, method, target } = self;
+        let status = response.status().as_u16();
+        // The length of a streamed answer is not known yet.
+        let bytes = response.body().size_hint().exact();
+        let took_ms = started.elapsed().as_secs_f64() * 1000.0;
+        let Findings { version, user, project, cause } = findings;
+        let version = version.as_deref();
+        let (user, project) = (user.as_deref(), project.as_deref());
+        let global_request_id = global_request_id.as_ref().map(|id| id.0.as_str());
+        if let Some(cause) = cause {
+            tracing::error!(request_id, global_request_id, status, "{method} {target}: {cause}");
+        }
+        tracing::info!(
+            request_id,
+            global_request_id,
+            %remote,
+            %method,
+            path = target,
+            microversion = version,
+            status,
+            bytes,
+            took_ms,
+            user,
+            project,
+            "{method} {target} {status}"
+        );
+    }
+}

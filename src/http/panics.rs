@@ -1,0 +1,37 @@
+//! Panics: each ends one request and nothing else. It is counted, and its words go to the log.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use super::app::App;
+
+/// A layer that answers a panic with a problem of the API.
+pub(super) fn catch<P: IntoResponse + 'static>(
+    app: &Arc<App>,
+    problem: fn(String) -> P,
+) -> CatchPanicLayer<impl Fn(Box<dyn Any + Send>) -> Response + Clone + use<P>> {
+    let app = Arc::clone(app);
+    CatchPanicLayer::custom(move |panic: Box<dyn Any + Send>| {
+        app.count_panic();
+        problem(cause(panic.as_ref())).into_response()
+    })
+}
+
+/// Runs a piece of work; if it panics, counts that and says with which words.
+pub(super) async fn guard<T>(app: &App, work: impl Future<Output = T>) -> Result<T, String> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
+        app.count_panic();
+        cause(panic.as_ref())
+    })
+}
+
+fn cause(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("panic: {}", text.unwrap_or("without words"))
+}
