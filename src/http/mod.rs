@@ -40,7 +40,8 @@ pub mod tls;
 mod unreadable;
 mod well_formed;
 
-pub use crate::{turns, watch};
+pub use crate::turns;
+pub use crate::watch;
 
 use std::sync::Arc;
 
