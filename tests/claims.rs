@@ -12,7 +12,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth::model::claim::{
-    Account, Books, Claim, Consumer, Owner, Request, Reshaping, Shelf, Stock, judge, reshape,
+    Claim, Consumer, ConsumerState, InventoryUsage, LockedProvider, LockedState, Owner, Request,
+    Reshaping, judge, reshape,
 };
 use berth::model::{ClassId, Expected, Inventory, ProviderId, Refusal};
 use proptest::prelude::*;
@@ -187,20 +188,21 @@ impl Tables {
     }
 
     /// The same state as the store would lock it.
-    fn books(&self) -> Books {
-        let mut books = Books::default();
+    fn state(&self) -> LockedState {
+        let mut state = LockedState::default();
         for (nth, name) in CLASSES.iter().enumerate() {
-            books.classes.insert((*name).to_owned(), class(nth));
+            state.classes.insert((*name).to_owned(), class(nth));
         }
         for nth in 0..PROVIDERS {
             let generation = self.provider_generations[&provider(nth)];
-            books.providers.insert(provider(nth), Shelf { id: id(nth), generation });
+            state.providers.insert(provider(nth), LockedProvider { id: id(nth), generation });
         }
         for ((uuid, name), terms) in &self.inventories {
             let used = self.used(*uuid, name);
-            books
-                .stocks
-                .insert(place(*uuid, name), Stock { terms: *terms, used_before: used, used });
+            state.inventories.insert(
+                place(*uuid, name),
+                InventoryUsage { terms: *terms, used_before: used, used },
+            );
         }
         for nth in 0..CONSUMERS {
             let consumer = consumer(nth);
@@ -214,24 +216,28 @@ impl Tables {
                     .map(|row| (place(row.provider, &row.class), row.used))
                     .collect(),
             });
-            books.consumers.insert(consumer, Account { before: now.clone(), now });
+            state.consumers.insert(consumer, ConsumerState { before: now.clone(), now });
         }
-        books
+        state
     }
 
-    /// Fails unless the books show this state.
-    fn assert_shown_by(&self, books: &Books) {
-        let own = self.books();
+    /// Fails unless the locked state is this.
+    fn assert_shown_by(&self, state: &LockedState) {
+        let own = self.state();
         for (uuid, account) in &own.consumers {
-            assert_eq!(account.now, books.consumers[uuid].now);
+            assert_eq!(account.now, state.consumers[uuid].now);
         }
         for (uuid, shelf) in &own.providers {
-            assert_eq!(shelf, &books.providers[uuid]);
+            assert_eq!(shelf, &state.providers[uuid]);
         }
-        let stocks = |books: &Books| -> Vec<_> {
-            books.stocks.iter().map(|(place, stock)| (*place, stock.terms, stock.used)).collect()
+        let inventories = |state: &LockedState| -> Vec<_> {
+            state
+                .inventories
+                .iter()
+                .map(|(place, stock)| (*place, stock.terms, stock.used))
+                .collect()
         };
-        assert_eq!(stocks(&own), stocks(books));
+        assert_eq!(inventories(&own), inventories(state));
     }
 }
 
@@ -316,14 +322,14 @@ proptest! {
     ) {
         let mut tables = start;
         for batch in batches {
-            let mut books = tables.books();
+            let mut state = tables.state();
             for request in &batch {
                 let expected = match request {
                     Request::Replace(claims) => tables.replace(claims),
                     Request::Release(consumer) => tables.release(*consumer),
                 };
-                prop_assert_eq!(judge(&mut books, request), expected);
-                tables.assert_shown_by(&books);
+                prop_assert_eq!(judge(&mut state, request), expected);
+                tables.assert_shown_by(&state);
             }
             for (nth, total) in &shrink {
                 if let Some(terms) = tables.inventories.values_mut().nth(*nth) {
@@ -339,12 +345,12 @@ proptest! {
         tables in tables(),
         requests in prop::collection::vec(request(), 1..12),
     ) {
-        let mut books = tables.books();
+        let mut state = tables.state();
         for request in requests {
-            let before = books.clone();
-            let verdict = judge(&mut books, &request);
-            for (place, stock) in &books.stocks {
-                let old = before.stocks[place];
+            let before = state.clone();
+            let verdict = judge(&mut state, &request);
+            for (place, stock) in &state.inventories {
+                let old = before.inventories[place];
                 prop_assert!(stock.used <= stock.terms.capacity().max(old.used));
                 prop_assert!(verdict.is_ok() || stock.used == old.used);
             }
@@ -387,7 +393,7 @@ fn an_overcommit_may_be_reduced_or_kept_but_not_grow() {
     tables.inventories.insert((provider(0), "VCPU".to_owned()), plain(2));
     let claimed = |amount| {
         let claims = vec![wants(0, Expected::Any, &[(0, "VCPU", amount)])];
-        judge(&mut tables.books(), &Request::Replace(claims))
+        judge(&mut tables.state(), &Request::Replace(claims))
     };
     assert_eq!(claimed(3), Ok(()));
     assert_eq!(claimed(4), Ok(()));
@@ -397,10 +403,10 @@ fn an_overcommit_may_be_reduced_or_kept_but_not_grow() {
 /// D8 of the reference: an unknown provider leaves a consumer behind.
 #[test]
 fn a_refused_claim_leaves_no_consumer() {
-    let mut books = stocked(4).books();
+    let mut state = stocked(4).state();
     let claims = vec![wants(0, Expected::NoConsumer, &[(9, "VCPU", 1)])];
-    assert!(judge(&mut books, &Request::Replace(claims)).is_err());
-    assert_eq!(books.consumers[&consumer(0)].now, None);
+    assert!(judge(&mut state, &Request::Replace(claims)).is_err());
+    assert_eq!(state.consumers[&consumer(0)].now, None);
 }
 
 /// Inventory moves from a parent to its child, with what is allocated of it: the generations move
@@ -409,7 +415,7 @@ fn a_refused_claim_leaves_no_consumer() {
 fn a_reshaping_moves_inventory_with_its_allocations() {
     let mut tables = stocked(4);
     tables.replace(&[wants(0, Expected::Any, &[(0, "VCPU", 3)])]).unwrap();
-    let mut books = tables.books();
+    let mut state = tables.state();
     let seen = |nth: usize| tables.provider_generations[&provider(nth)];
     let reshapings = [
         Reshaping { provider: provider(0), seen: seen(0), inventories: Vec::new() },
@@ -420,18 +426,18 @@ fn a_reshaping_moves_inventory_with_its_allocations() {
         },
     ];
     let moved = [wants(0, Expected::Is(1), &[(1, "VCPU", 3)])];
-    reshape(&mut books, &reshapings, &moved).unwrap();
-    assert!(!books.stocks.contains_key(&(id(0), class(0))));
-    assert_eq!(books.stocks[&(id(1), class(0))].used, 3);
-    assert_eq!(books.providers[&provider(0)].generation, seen(0) + 1, "emptied");
-    assert_eq!(books.providers[&provider(1)].generation, seen(1) + 3, "stocked, claimed, final");
-    assert_eq!(books.consumers[&consumer(0)].now.as_ref().unwrap().generation, 2);
+    reshape(&mut state, &reshapings, &moved).unwrap();
+    assert!(!state.inventories.contains_key(&(id(0), class(0))));
+    assert_eq!(state.inventories[&(id(1), class(0))].used, 3);
+    assert_eq!(state.providers[&provider(0)].generation, seen(0) + 1, "emptied");
+    assert_eq!(state.providers[&provider(1)].generation, seen(1) + 3, "stocked, claimed, final");
+    assert_eq!(state.consumers[&consumer(0)].now.as_ref().unwrap().generation, 2);
 
-    let mut books = tables.books();
-    let left_behind = reshape(&mut books, &reshapings, &[]);
+    let mut state = tables.state();
+    let left_behind = reshape(&mut state, &reshapings, &[]);
     assert!(matches!(left_behind, Err(Refusal::InventoryInUse { .. })));
-    let mut books = tables.books();
-    let stale = [Reshaping { seen: 0, ..reshapings[0].clone() }];
-    let refused = reshape(&mut books, &stale, &moved);
+    let mut state = tables.state();
+    let outdated = [Reshaping { seen: 0, ..reshapings[0].clone() }];
+    let refused = reshape(&mut state, &outdated, &moved);
     assert!(matches!(refused, Err(Refusal::ProviderGeneration { actual: 2, given: 0, .. })));
 }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use berth::model::claim::{Account, Books, Claim, Owner, Request, Shelf, Stock, judge};
+use berth::model::claim::{
+    Claim, ConsumerState, InventoryUsage, LockedProvider, LockedState, Owner, Request, judge,
+};
 use berth::model::{ClassId, Expected, Inventory, ProviderId};
 use criterion::{BatchSize, Criterion, Throughput};
 use uuid::Uuid;
@@ -16,14 +18,14 @@ pub(crate) fn measure(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(CLAIMS.into()));
     for (name, providers) in [("64 claims on 64 providers", CLAIMS), ("64 claims on one", 1)] {
         let requests: Vec<Request> = (0..CLAIMS).map(|nth| claim(nth, nth % providers)).collect();
-        let books = books(providers);
+        let state = state(providers);
         group.bench_function(name, |bencher| {
-            let judge_all = |books: &mut Books| {
+            let judge_all = |state: &mut LockedState| {
                 for request in &requests {
-                    judge(books, request).unwrap();
+                    judge(state, request).unwrap();
                 }
             };
-            bencher.iter_batched_ref(|| books.clone(), judge_all, BatchSize::SmallInput);
+            bencher.iter_batched_ref(|| state.clone(), judge_all, BatchSize::SmallInput);
         });
     }
 }
@@ -39,7 +41,7 @@ fn claim(consumer: u32, provider: u32) -> Request {
 }
 
 /// All that the claims need: new consumers, and providers with room for everybody.
-fn books(providers: u32) -> Books {
+fn state(providers: u32) -> LockedState {
     let terms = Inventory {
         total: 1_000_000,
         reserved: 0,
@@ -51,19 +53,20 @@ fn books(providers: u32) -> Books {
     let id = |provider: u32| ProviderId(i64::from(provider));
     let stock = |provider| {
         let places = (0..).map(ClassId).take(WANTS.len()).map(move |class| (id(provider), class));
-        places.map(move |place| (place, Stock { terms, used_before: 0, used: 0 }))
+        places.map(move |place| (place, InventoryUsage { terms, used_before: 0, used: 0 }))
     };
-    let shelf = |provider| (provider_uuid(provider), Shelf { id: id(provider), generation: 1 });
-    Books {
+    let shelf =
+        |provider| (provider_uuid(provider), LockedProvider { id: id(provider), generation: 1 });
+    LockedState {
         classes: WANTS
             .iter()
             .map(|(class, _)| (*class).to_owned())
             .zip((0..).map(ClassId))
             .collect(),
         providers: (0..providers).map(shelf).collect::<HashMap<_, _>>(),
-        stocks: (0..providers).flat_map(stock).collect::<BTreeMap<_, _>>(),
-        consumers: (0..CLAIMS).map(|nth| (consumer_uuid(nth), Account::default())).collect(),
-        ..Books::default()
+        inventories: (0..providers).flat_map(stock).collect::<BTreeMap<_, _>>(),
+        consumers: (0..CLAIMS).map(|nth| (consumer_uuid(nth), ConsumerState::default())).collect(),
+        ..LockedState::default()
     }
 }
 

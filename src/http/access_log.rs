@@ -11,7 +11,7 @@ use axum::response::Response;
 
 use super::Connection;
 use super::middleware::{GlobalRequestId, request_id};
-use super::proxy::{Approach, Remote, Trusted};
+use super::proxy::{ForwardedFrom, Remote, Trusted};
 use crate::model::Bug;
 
 /// What an API found out about a request. It is an extension of the answer.
@@ -39,7 +39,7 @@ pub(super) async fn log(
     let connection = request.extensions().get::<Connection>().copied();
     let connection =
         connection.unwrap_or_else(|| Bug::raise("a request has no connection".to_owned()));
-    let approach = Approach::of(connection, request.headers(), &trusted);
+    let approach = ForwardedFrom::of(connection, request.headers(), &trusted);
     let line = Line::of(&approach, &request);
     request.extensions_mut().insert(approach.remote);
     if approach.is_remarkable() {
@@ -60,7 +60,7 @@ struct Line {
 }
 
 impl Line {
-    fn of(approach: &Approach, request: &Request) -> Self {
+    fn of(approach: &ForwardedFrom, request: &Request) -> Self {
         let target = match request.uri().path_and_query() {
             Some(target) => target.to_string(),
             None => request.uri().to_string(),

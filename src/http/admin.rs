@@ -71,13 +71,13 @@ pub(super) fn count_accept_error(reason: &'static str) {
 
 /// What the server knows of itself.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct AdminState {
     backend: Arc<Backend>,
     connections: Arc<Connections>,
     is_stopping: AtomicBool,
 }
 
-impl Desk {
+impl AdminState {
     pub(super) fn new(backend: Arc<Backend>, connections: Arc<Connections>) -> Self {
         collect();
         Self { backend, connections, is_stopping: AtomicBool::new(false) }
@@ -161,7 +161,7 @@ fn text(status: StatusCode, words: impl Into<Body>) -> Response {
 
 /// Answers the requests of one connection.
 #[derive(Clone)]
-struct Answering(Arc<Desk>);
+struct Answering(Arc<AdminState>);
 
 impl Service for Answering {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
@@ -178,7 +178,7 @@ impl Service for Answering {
 /// Accepts connections, and serves them, until this is dropped.
 pub(super) async fn accept_all(
     listeners: Vec<Listener>,
-    desk: Arc<Desk>,
+    desk: Arc<AdminState>,
     bounds: Bounds,
     stage: watch::Sender<Stage>,
 ) -> Infallible {

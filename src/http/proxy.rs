@@ -74,7 +74,7 @@ impl fmt::Display for Remote {
 
 /// How a client came to us.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Approach {
+pub(super) struct ForwardedFrom {
     /// Whether by TLS, as far as anybody knows.
     pub(super) tls: bool,
     /// The host it asked for, if that is not what the request says itself.
@@ -85,7 +85,7 @@ pub(super) struct Approach {
     pub(super) remote: Remote,
 }
 
-impl Approach {
+impl ForwardedFrom {
     /// From the other end of the connection and, if its word counts, the headers.
     pub(super) fn of(connection: Connection, headers: &HeaderMap, trusted: &Trusted) -> Self {
         let Connection { api: _, peer, secure } = connection;
@@ -104,7 +104,7 @@ impl Approach {
     }
 }
 
-impl Approach {
+impl ForwardedFrom {
     /// Whether there is more to say than that it came by plain HTTP to where it says.
     pub(super) fn is_remarkable(&self) -> bool {
         self.tls || self.host.is_some() || !self.prefix.is_empty()
@@ -195,11 +195,11 @@ mod tests {
 
     use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-    use super::{Approach, Remote, Trusted};
+    use super::{ForwardedFrom, Remote, Trusted};
     use crate::http::listener::Peer;
     use crate::http::{Api, Connection};
 
-    fn approach(peer: &str, headers: &[(&'static str, &'static str)]) -> Approach {
+    fn approach(peer: &str, headers: &[(&'static str, &'static str)]) -> ForwardedFrom {
         let trusted = ["10.0.0.0/8".to_owned(), "::1".to_owned(), "unix:".to_owned()];
         let headers: HeaderMap = headers
             .iter()
@@ -208,7 +208,7 @@ mod tests {
         let address = peer.parse().map(|ip: IpAddr| Peer::Tcp((ip, 4711).into()));
         let peer = address.unwrap_or(Peer::Unix);
         let connection = Connection { api: Api::Placement, peer, secure: false };
-        Approach::of(connection, &headers, &Trusted::parse(&trusted).unwrap())
+        ForwardedFrom::of(connection, &headers, &Trusted::parse(&trusted).unwrap())
     }
 
     fn ip(text: &str) -> Remote {
@@ -224,7 +224,7 @@ mod tests {
             ("x-forwarded-prefix", "/evil"),
             ("forwarded", "for=1.2.3.4;proto=https;host=evil.example.com"),
         ];
-        let direct = Approach { remote: ip("192.0.2.1"), ..Approach::default() };
+        let direct = ForwardedFrom { remote: ip("192.0.2.1"), ..ForwardedFrom::default() };
         assert_eq!(approach("192.0.2.1", &headers), direct);
     }
 
@@ -236,7 +236,7 @@ mod tests {
             ("x-forwarded-host", "cloud.example.com:8443"),
             ("x-forwarded-prefix", "/placement/"),
         ];
-        let expected = Approach {
+        let expected = ForwardedFrom {
             tls: true,
             host: Some("cloud.example.com:8443".to_owned()),
             prefix: "/placement".to_owned(),
@@ -269,7 +269,7 @@ mod tests {
             ("x-forwarded-host", "a/b"),
             ("x-forwarded-prefix", "//evil.example.com"),
         ];
-        let direct = Approach { remote: ip("10.0.0.1"), ..Approach::default() };
+        let direct = ForwardedFrom { remote: ip("10.0.0.1"), ..ForwardedFrom::default() };
         assert_eq!(approach("10.0.0.1", &headers), direct);
         assert!(Trusted::parse(&["10.0.0.0/40".to_owned()]).unwrap_err().contains("10.0.0.0/40"));
         assert_eq!(Trusted::parse(&[]).unwrap(), Trusted::default());

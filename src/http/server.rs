@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::activity::Phase;
-use super::admin::{self, Desk};
+use super::admin::{self, AdminState};
 use super::connections::Connections;
 use super::listener::{Accepted, Listener, Peer};
 use super::seldom::Seldom;
@@ -78,7 +78,7 @@ pub async fn serve(
 ) {
     let Front { listeners, tls, admin } = front;
     let connections = Connections::new(bounds.connections);
-    let desk = Arc::new(Desk::new(Arc::clone(&backend), Arc::clone(&connections)));
+    let desk = Arc::new(AdminState::new(Arc::clone(&backend), Arc::clone(&connections)));
     let admin_stage = watch::Sender::new(Stage::Open);
     // Told to the end: it says that the server is stopping. Ends with this function.
     let mut admin_tasks = JoinSet::new();

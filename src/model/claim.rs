@@ -1,16 +1,16 @@
 //! Claims: what consumers want to hold, and the one judge of whether they may.
 //!
-//! The store locks rows, writes them down as [`Books`], lets the functions here judge the waiting
+//! The store locks rows, writes them down as [`LockedState`], lets the functions here judge the waiting
 //! requests in order, and stores the difference. Nothing else knows what a claim needs: consumer
 //! generations, capacity, units, which generations move and when a consumer goes.
 
-mod books;
+mod locked_state;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use uuid::Uuid;
 
-pub use books::{Account, Books, Consumer, Shelf, Stock};
+pub use locked_state::{Consumer, ConsumerState, InventoryUsage, LockedProvider, LockedState};
 
 use super::effort::steps;
 use super::exclusive::Wish;
@@ -68,23 +68,23 @@ pub struct Reshaping {
     pub inventories: Vec<(String, Inventory)>,
 }
 
-/// Judges one request: on `Ok` the books show its effect, on a refusal they are as before.
+/// Judges one request: on `Ok` the state shows its effect, on a refusal it is as before.
 ///
 /// # Errors
 /// The first rule that is broken, in the order in which the reference asks: consumer generations,
 /// providers, classes, inventories, then units and capacity row by row; last, providers that are
 /// kept for others.
-pub fn judge(books: &mut Books, request: &Request) -> Result<(), Refusal> {
+pub fn judge(state: &mut LockedState, request: &Request) -> Result<(), Refusal> {
     match request {
-        Request::Replace(claims) => replace(books, claims),
-        Request::Release(consumer) => release(books, *consumer),
+        Request::Replace(claims) => replace(state, claims),
+        Request::Release(consumer) => release(state, *consumer),
     }?;
-    debug_assert_eq!(books.balance(), Ok(()));
+    debug_assert_eq!(state.balance(), Ok(()));
     Ok(())
 }
 
 /// Judges a reshaping: the union of old and new inventories first, then the claims, then the
-/// inventories that are to stay. On a refusal the books are in between and must be dropped.
+/// inventories that are to stay. On a refusal the state is in between and must be dropped.
 ///
 /// Generations move once for each of these steps that touches a provider.
 ///
@@ -92,12 +92,12 @@ pub fn judge(books: &mut Books, request: &Request) -> Result<(), Refusal> {
 /// As [`judge`]; before that an unknown provider, a generation that moved, an unknown class; after
 /// it an inventory that would go while it is in use.
 pub fn reshape(
-    books: &mut Books,
+    state: &mut LockedState,
     reshapings: &[Reshaping],
     claims: &[Claim],
 ) -> Result<(), Refusal> {
     for reshaping in reshapings {
-        let shelf = shelf(books, reshaping.provider)?;
+        let shelf = shelf(state, reshaping.provider)?;
         if shelf.generation != reshaping.seen {
             return Err(Refusal::ProviderGeneration {
                 provider: reshaping.provider,
@@ -106,53 +106,53 @@ pub fn reshape(
             });
         }
     }
-    check_generations(books, claims)?;
-    check_providers(books, claims)?;
+    check_generations(state, claims)?;
+    check_providers(state, claims)?;
     for reshaping in reshapings.iter().filter(|reshaping| !reshaping.inventories.is_empty()) {
-        add_stocks(books, reshaping)?;
-        advance(books, reshaping.provider);
+        add_stocks(state, reshaping)?;
+        advance(state, reshaping.provider);
     }
-    replace(books, claims)?;
+    replace(state, claims)?;
     for reshaping in reshapings {
-        drop_stocks(books, reshaping)?;
-        advance(books, reshaping.provider);
+        drop_stocks(state, reshaping)?;
+        advance(state, reshaping.provider);
     }
     Ok(())
 }
 
-fn replace(books: &mut Books, claims: &[Claim]) -> Result<(), Refusal> {
-    check_generations(books, claims)?;
-    check_providers(books, claims)?;
-    let rows = resolve(books, claims)?;
-    let released = held_by(books, claims);
-    check_inventories(books, claims, &rows)?;
-    check_rows(books, &rows, &released)?;
+fn replace(state: &mut LockedState, claims: &[Claim]) -> Result<(), Refusal> {
+    check_generations(state, claims)?;
+    check_providers(state, claims)?;
+    let rows = resolve(state, claims)?;
+    let released = held_by(state, claims);
+    check_inventories(state, claims, &rows)?;
+    check_rows(state, &rows, &released)?;
     let wish = |row: &Row<'_>| Wish {
         consumer: row.claim.consumer,
         provider: row.provider,
         place: row.place,
         amount: row.amount,
     };
-    books.exclusivity.check(rows.iter().map(wish), &released)?;
+    state.exclusivity.check(rows.iter().map(wish), &released)?;
 
     for (place, amount) in released {
-        books.stock(place).used -= amount;
+        state.stock(place).used -= amount;
     }
     for row in &rows {
-        books.stock(row.place).used += row.amount;
+        state.stock(row.place).used += row.amount;
     }
-    advance_providers(books, claims, &rows);
-    settle_consumers(books, claims, &rows);
+    advance_providers(state, claims, &rows);
+    settle_consumers(state, claims, &rows);
     Ok(())
 }
 
-fn release(books: &mut Books, consumer: Uuid) -> Result<(), Refusal> {
-    let account = books.consumers.get_mut(&consumer);
+fn release(state: &mut LockedState, consumer: Uuid) -> Result<(), Refusal> {
+    let account = state.consumers.get_mut(&consumer);
     let Some(gone) = account.and_then(|account| account.now.take()) else {
         return Err(Refusal::NoAllocations(consumer.to_string()));
     };
     for (place, amount) in gone.holds {
-        books.stock(place).used -= amount;
+        state.stock(place).used -= amount;
     }
     Ok(())
 }
@@ -166,14 +166,14 @@ struct Row<'c> {
     amount: i64,
 }
 
-fn shelf(books: &Books, provider: Uuid) -> Result<Shelf, Refusal> {
-    books.providers.get(&provider).copied().ok_or(Refusal::ProviderNotFound(provider))
+fn shelf(state: &LockedState, provider: Uuid) -> Result<LockedProvider, Refusal> {
+    state.providers.get(&provider).copied().ok_or(Refusal::ProviderNotFound(provider))
 }
 
-fn check_generations(books: &Books, claims: &[Claim]) -> Result<(), Refusal> {
+fn check_generations(state: &LockedState, claims: &[Claim]) -> Result<(), Refusal> {
     for claim in claims {
         steps(1);
-        let account = books.consumers.get(&claim.consumer);
+        let account = state.consumers.get(&claim.consumer);
         let actual = account.and_then(|account| account.now.as_ref()).map(|now| now.generation);
         if !claim.expected.met_by(actual) {
             let given = match claim.expected {
@@ -186,22 +186,22 @@ fn check_generations(books: &Books, claims: &[Claim]) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn check_providers(books: &Books, claims: &[Claim]) -> Result<(), Refusal> {
+fn check_providers(state: &LockedState, claims: &[Claim]) -> Result<(), Refusal> {
     let mut named = claims.iter().flat_map(|claim| &claim.wants);
-    match named.find(|(provider, ..)| !books.providers.contains_key(provider)) {
+    match named.find(|(provider, ..)| !state.providers.contains_key(provider)) {
         Some((provider, ..)) => Err(Refusal::AllocationProviderNotFound(*provider)),
         None => Ok(()),
     }
 }
 
-fn resolve<'c>(books: &Books, claims: &'c [Claim]) -> Result<Vec<Row<'c>>, Refusal> {
+fn resolve<'c>(state: &LockedState, claims: &'c [Claim]) -> Result<Vec<Row<'c>>, Refusal> {
     let mut rows = Vec::new();
     for claim in claims {
         for (provider, class, amount) in &claim.wants {
             steps(1);
             let class_id =
-                *books.classes.get(class).ok_or_else(|| Refusal::ClassNotFound(class.clone()))?;
-            let place = (shelf(books, *provider)?.id, class_id);
+                *state.classes.get(class).ok_or_else(|| Refusal::ClassNotFound(class.clone()))?;
+            let place = (shelf(state, *provider)?.id, class_id);
             rows.push(Row { claim, provider: *provider, class, place, amount: *amount });
         }
     }
@@ -210,10 +210,10 @@ fn resolve<'c>(books: &Books, claims: &'c [Claim]) -> Result<Vec<Row<'c>>, Refus
 
 /// What the claiming consumers hold now, summed by place: all of it is put back before anything is
 /// judged.
-fn held_by(books: &Books, claims: &[Claim]) -> BTreeMap<(ProviderId, ClassId), i64> {
+fn held_by(state: &LockedState, claims: &[Claim]) -> BTreeMap<(ProviderId, ClassId), i64> {
     let mut held = BTreeMap::new();
     for claim in claims {
-        let account = books.consumers.get(&claim.consumer);
+        let account = state.consumers.get(&claim.consumer);
         for (place, amount) in
             account.and_then(|account| account.now.as_ref()).iter().flat_map(|now| &now.holds)
         {
@@ -225,14 +225,18 @@ fn held_by(books: &Books, claims: &[Claim]) -> BTreeMap<(ProviderId, ClassId), i
 
 /// A provider without an inventory of any class the whole request names is told first, with all of
 /// those classes.
-fn check_inventories(books: &Books, claims: &[Claim], rows: &[Row<'_>]) -> Result<(), Refusal> {
-    let given_up = given_up(books, claims).map(|(_, class)| class);
+fn check_inventories(
+    state: &LockedState,
+    claims: &[Claim],
+    rows: &[Row<'_>],
+) -> Result<(), Refusal> {
+    let given_up = given_up(state, claims).map(|(_, class)| class);
     let classes: BTreeSet<ClassId> = rows.iter().map(|row| row.place.1).chain(given_up).collect();
     let providers: BTreeMap<ProviderId, Uuid> =
         rows.iter().map(|row| (row.place.0, row.provider)).collect();
     let has_any = |provider: ProviderId| {
-        let stocks = books.stocks_of(provider);
-        stocks.into_iter().any(|((_, class), _)| {
+        let inventories = state.stocks_of(provider);
+        inventories.into_iter().any(|((_, class), _)| {
             steps(1);
             classes.contains(class)
         })
@@ -242,7 +246,7 @@ fn check_inventories(books: &Books, claims: &[Claim], rows: &[Row<'_>]) -> Resul
     if bare.is_empty() {
         return Ok(());
     }
-    let names = books.class_names();
+    let names = state.class_names();
     let name = |class: &ClassId| {
         let nameless = || Bug::raise(format!("class {} is held and has no name", class.0));
         names.get(class).copied().unwrap_or_else(nameless)
@@ -255,7 +259,7 @@ fn check_inventories(books: &Books, claims: &[Claim], rows: &[Row<'_>]) -> Resul
 /// Units, then capacity. An amount that leaves a provider over its capacity is still fine when the
 /// request as a whole leaves it no fuller than it was: an overcommit may be reduced or kept.
 fn check_rows(
-    books: &Books,
+    state: &LockedState,
     rows: &[Row<'_>],
     released: &BTreeMap<(ProviderId, ClassId), i64>,
 ) -> Result<(), Refusal> {
@@ -263,7 +267,7 @@ fn check_rows(
     for row in rows {
         let provider = || row.provider.to_string();
         let class = || row.class.to_owned();
-        let Some(stock) = books.stocks.get(&row.place) else {
+        let Some(stock) = state.inventories.get(&row.place) else {
             return Err(Refusal::InvalidInventory { provider: provider(), class: class() });
         };
         if !stock.terms.allows_amount(row.amount) {
@@ -280,48 +284,48 @@ fn check_rows(
     Ok(())
 }
 
-fn advance(books: &mut Books, provider: Uuid) {
-    match books.providers.get_mut(&provider) {
+fn advance(state: &mut LockedState, provider: Uuid) {
+    match state.providers.get_mut(&provider) {
         Some(shelf) => shelf.generation += 1,
-        None => Bug::raise(format!("provider {provider} was judged and is not in the books")),
+        None => Bug::raise(format!("provider {provider} was judged and is not in the state")),
     }
 }
 
 /// One step for each provider that is named; for a consumer that gives up everything, for each
 /// provider it held something of.
-fn advance_providers(books: &mut Books, claims: &[Claim], rows: &[Row<'_>]) {
+fn advance_providers(state: &mut LockedState, claims: &[Claim], rows: &[Row<'_>]) {
     let named: BTreeSet<Uuid> = rows.iter().map(|row| row.provider).collect();
     let given_up: BTreeSet<ProviderId> =
-        given_up(books, claims).map(|(provider, _)| provider).collect();
+        given_up(state, claims).map(|(provider, _)| provider).collect();
     if !given_up.is_empty() {
         // What is given up is known by key only.
-        steps(books.providers.len());
-        for (uuid, shelf) in &mut books.providers {
+        steps(state.providers.len());
+        for (uuid, shelf) in &mut state.providers {
             if given_up.contains(&shelf.id) && !named.contains(uuid) {
                 shelf.generation += 1;
             }
         }
     }
     for provider in named {
-        advance(books, provider);
+        advance(state, provider);
     }
 }
 
 /// What those consumers hold that give up everything.
-fn given_up(books: &Books, claims: &[Claim]) -> impl Iterator<Item = (ProviderId, ClassId)> {
+fn given_up(state: &LockedState, claims: &[Claim]) -> impl Iterator<Item = (ProviderId, ClassId)> {
     claims
         .iter()
         .filter(|claim| claim.wants.is_empty())
-        .filter_map(|claim| books.consumers.get(&claim.consumer)?.now.as_ref())
+        .filter_map(|claim| state.consumers.get(&claim.consumer)?.now.as_ref())
         .flat_map(|now| now.holds.keys().copied())
         .inspect(|_| steps(1))
 }
 
 /// The rows stand in the order of the claims.
-fn settle_consumers(books: &mut Books, claims: &[Claim], rows: &[Row<'_>]) {
+fn settle_consumers(state: &mut LockedState, claims: &[Claim], rows: &[Row<'_>]) {
     let mut rows = rows.iter().peekable();
     for claim in claims {
-        let account = books.consumers.entry(claim.consumer).or_default();
+        let account = state.consumers.entry(claim.consumer).or_default();
         if claim.wants.is_empty() {
             account.now = None;
             continue;
@@ -349,31 +353,31 @@ fn holdings<'r, 'c: 'r>(
     holds
 }
 
-fn add_stocks(books: &mut Books, reshaping: &Reshaping) -> Result<(), Refusal> {
-    let provider = shelf(books, reshaping.provider)?.id;
+fn add_stocks(state: &mut LockedState, reshaping: &Reshaping) -> Result<(), Refusal> {
+    let provider = shelf(state, reshaping.provider)?.id;
     for (class, terms) in &reshaping.inventories {
         steps(1);
-        let id = *books.classes.get(class).ok_or_else(|| Refusal::ClassNotFound(class.clone()))?;
-        books
-            .stocks
+        let id = *state.classes.get(class).ok_or_else(|| Refusal::ClassNotFound(class.clone()))?;
+        state
+            .inventories
             .entry((provider, id))
             .and_modify(|stock| stock.terms = *terms)
-            .or_insert(Stock { terms: *terms, used_before: 0, used: 0 });
+            .or_insert(InventoryUsage { terms: *terms, used_before: 0, used: 0 });
     }
     Ok(())
 }
 
-fn drop_stocks(books: &mut Books, reshaping: &Reshaping) -> Result<(), Refusal> {
-    let provider = shelf(books, reshaping.provider)?.id;
+fn drop_stocks(state: &mut LockedState, reshaping: &Reshaping) -> Result<(), Refusal> {
+    let provider = shelf(state, reshaping.provider)?.id;
     let stays: BTreeSet<ClassId> = reshaping
         .inventories
         .iter()
         .map(|(class, _)| {
             let unknown = || Bug::raise(format!("class {class} was stocked and is unknown"));
-            books.classes.get(class).copied().unwrap_or_else(unknown)
+            state.classes.get(class).copied().unwrap_or_else(unknown)
         })
         .collect();
-    let goes: Vec<(ClassId, i64)> = books
+    let goes: Vec<(ClassId, i64)> = state
         .stocks_of(provider)
         .into_iter()
         .inspect(|_| steps(1))
@@ -381,7 +385,7 @@ fn drop_stocks(books: &mut Books, reshaping: &Reshaping) -> Result<(), Refusal> 
         .map(|((_, class), stock)| (*class, stock.used))
         .collect();
     if goes.iter().any(|(_, used)| *used > 0) {
-        let names = books.class_names();
+        let names = state.class_names();
         let in_use = goes.iter().filter(|(_, used)| *used > 0).map(|(class, _)| {
             let nameless = || Bug::raise(format!("class {} is in use and has no name", class.0));
             names.get(class).copied().unwrap_or_else(nameless)
@@ -392,7 +396,7 @@ fn drop_stocks(books: &mut Books, reshaping: &Reshaping) -> Result<(), Refusal> 
         });
     }
     for (class, _) in goes {
-        books.stocks.remove(&(provider, class));
+        state.inventories.remove(&(provider, class));
     }
     Ok(())
 }

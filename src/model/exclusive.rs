@@ -13,7 +13,7 @@ pub const EXCLUSIVE_TRAIT: &str = "CUSTOM_VALET_EXCLUSIVE";
 #[derive(Clone, Debug, Default)]
 pub struct Exclusivity {
     /// The groups that have a provider to themselves; those that are not named are for everybody.
-    pub kept: BTreeMap<ProviderId, Vec<Keeper>>,
+    pub kept: BTreeMap<ProviderId, Vec<UnitHolder>>,
     /// The groups that consumers are in.
     pub groups_of: HashMap<Uuid, BTreeSet<Uuid>>,
     /// Whether strangers are let in, and only remarked on.
@@ -24,7 +24,7 @@ pub struct Exclusivity {
 
 /// A group that has a unit to itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keeper {
+pub struct UnitHolder {
     /// The group.
     pub group: Uuid,
     /// Its name.
@@ -78,10 +78,10 @@ impl Exclusivity {
     }
 
     /// The first group that keeps a provider from a consumer.
-    fn closed_to(&self, consumer: Uuid, provider: ProviderId) -> Option<&Keeper> {
+    fn closed_to(&self, consumer: Uuid, provider: ProviderId) -> Option<&UnitHolder> {
         let groups = self.groups_of.get(&consumer);
         let is_stranger =
-            |keeper: &&Keeper| !groups.is_some_and(|groups| groups.contains(&keeper.group));
+            |keeper: &&UnitHolder| !groups.is_some_and(|groups| groups.contains(&keeper.group));
         self.kept.get(&provider)?.iter().find(is_stranger)
     }
 }
@@ -100,7 +100,7 @@ mod tests {
     /// The provider is kept for group 7, and consumer 1 is in it.
     fn kept() -> Exclusivity {
         let group = Uuid::from_u128(7);
-        let keeper = Keeper { group, name: "gold".to_owned(), unit: "h1".to_owned() };
+        let keeper = UnitHolder { group, name: "gold".to_owned(), unit: "h1".to_owned() };
         Exclusivity {
             kept: BTreeMap::from([(PLACE.0, vec![keeper])]),
             groups_of: HashMap::from([(Uuid::from_u128(1), BTreeSet::from([group]))]),
@@ -137,8 +137,11 @@ mod tests {
     #[test]
     fn who_is_in_one_of_two_groups_is_a_stranger_to_the_other() {
         let mut twice = kept();
-        let other =
-            Keeper { group: Uuid::from_u128(8), name: "silver".to_owned(), unit: "r1".to_owned() };
+        let other = UnitHolder {
+            group: Uuid::from_u128(8),
+            name: "silver".to_owned(),
+            unit: "r1".to_owned(),
+        };
         twice.kept.entry(PLACE.0).or_default().push(other);
         assert!(twice.check([wish(1, 1)].into_iter(), &BTreeMap::new()).is_err());
     }

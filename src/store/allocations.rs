@@ -78,17 +78,17 @@ impl Change for Reshape {
         let mut locked = claims::lock(tx, &needs).await?;
         let mut arrivals = Arrivals::find(tx, &mut locked, &claims, &newcomers).await?;
         let claims = arrivals.with_holds(&claims);
-        let before = Moves::before(&locked.books);
-        reshape(&mut locked.books, &self.inventories, &claims)?;
+        let before = Moves::before(&locked.state);
+        reshape(&mut locked.state, &self.inventories, &claims)?;
         arrivals.note(&claims);
 
         // The same three steps as the judge took: what is new, what is held, what goes.
         let mut stays = Vec::new();
         for reshaping in &self.inventories {
-            let provider = locked.books.providers.get(&reshaping.provider);
+            let provider = locked.state.providers.get(&reshaping.provider);
             let id = provider.ok_or(Refusal::ProviderNotFound(reshaping.provider))?.id;
             // The judge knows the classes, so all of them exist.
-            let class = |name: &str| locked.books.classes.get(name).copied();
+            let class = |name: &str| locked.state.classes.get(name).copied();
             let wanted = reshaping.inventories.iter().map(|(name, terms)| {
                 let class = class(name).ok_or_else(|| Refusal::ClassNotFound(name.clone()))?;
                 Ok((class, *terms))
@@ -97,8 +97,8 @@ impl Change for Reshape {
             inventories::write(tx, id, &wanted).await?;
             stays.push((id, wanted.iter().map(|(class, _)| *class).collect::<Vec<_>>()));
         }
-        newcomers.settle(tx.conn, &mut locked.books).await?;
-        let moved = before.since(&locked.books);
+        newcomers.settle(tx.conn, &mut locked.state).await?;
+        let moved = before.since(&locked.state);
         claims::write(tx, &locked, &moved).await?;
         for (provider, classes) in stays {
             inventories::remove_others(tx, provider, &classes).await?;

@@ -4,11 +4,11 @@
 use sqlx::PgConnection;
 
 use super::error::{Error, Result};
-use crate::model::claim::Books;
+use crate::model::claim::LockedState;
 
-/// Refuses to judge by books in which something is held from an inventory that is not there.
-pub(super) fn check_held(books: &Books) -> Result<()> {
-    let Some((consumer, provider, class)) = books.held_from_nothing() else { return Ok(()) };
+/// Refuses to judge a state in which something is held from an inventory that is not there.
+pub(super) fn check_held(state: &LockedState) -> Result<()> {
+    let Some((consumer, provider, class)) = state.held_from_nothing() else { return Ok(()) };
     let key = format!("{}, {}: consumer {consumer} holds something of it", provider.0, class.0);
     Err(Error::inconsistent("inventories", "provider_id, class_id", key))
 }

@@ -15,12 +15,14 @@ pub(super) use rows::{Moves, write};
 use super::audit;
 use super::change::Tx;
 use super::error::{Error, Result};
-use crate::model::claim::{Account, Books, Claim, Consumer, Owner, Request, Shelf, Stock};
+use crate::model::claim::{
+    Claim, Consumer, ConsumerState, InventoryUsage, LockedProvider, LockedState, Owner, Request,
+};
 use crate::model::{ClassId, ConsumerId, Expected, Generation, Inventory, ProviderId};
 
 /// What has been locked, as the judge sees it, with the keys that writing needs.
 pub(super) struct Locked {
-    pub(super) books: Books,
+    pub(super) state: LockedState,
     consumers: BTreeMap<Uuid, ConsumerRow>,
     /// Whether the planner has to do with it.
     pub(super) concern: Concern,
@@ -105,11 +107,11 @@ pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<Locked> {
     let held = read_held(tx.conn, &mut accounts, &consumers).await?;
     let named: Vec<Uuid> = accounts.keys().copied().collect();
     let providers = lock_providers(tx.conn, needs, &held, &named).await?;
-    let mut books = Books { providers, consumers: accounts, ..Books::default() };
-    let concern = read_stocks(tx.conn, &mut books).await?;
-    read_classes(tx.conn, needs, &mut books.classes).await?;
-    audit::check_held(&books)?;
-    Ok(Locked { books, consumers, concern })
+    let mut state = LockedState { providers, consumers: accounts, ..LockedState::default() };
+    let concern = read_stocks(tx.conn, &mut state).await?;
+    read_classes(tx.conn, needs, &mut state.classes).await?;
+    audit::check_held(&state)?;
+    Ok(Locked { state, consumers, concern })
 }
 
 impl Locked {
@@ -119,7 +121,7 @@ impl Locked {
     /// [`Error::Again`] if one was given to its instance while the locks were taken: to lock it now
     /// would be out of order.
     pub(super) async fn expect(&mut self, tx: &mut Tx<'_>, holds: &[Uuid]) -> Result<()> {
-        let known = &self.books.consumers;
+        let known = &self.state.consumers;
         let unknown: Vec<Uuid> =
             holds.iter().filter(|uuid| !known.contains_key(*uuid)).copied().collect();
         if unknown.is_empty() {
@@ -134,13 +136,15 @@ impl Locked {
         if exist {
             return Err(Error::Again("an instance got a reservation meanwhile".to_owned()));
         }
-        self.books.consumers.extend(unknown.into_iter().map(|uuid| (uuid, Account::default())));
+        self.state
+            .consumers
+            .extend(unknown.into_iter().map(|uuid| (uuid, ConsumerState::default())));
         Ok(())
     }
 
     /// Whether the provider is locked.
     pub(super) fn has(&self, provider: ProviderId) -> bool {
-        self.books.providers.values().any(|shelf| shelf.id == provider)
+        self.state.providers.values().any(|shelf| shelf.id == provider)
     }
 }
 
@@ -193,9 +197,9 @@ async fn lock_consumers(
     needs: &Needs<'_>,
     expected: Vec<Uuid>,
     rows: &mut BTreeMap<Uuid, ConsumerRow>,
-) -> Result<BTreeMap<Uuid, Account>> {
-    let mut accounts: BTreeMap<Uuid, Account> =
-        needs.consumers.iter().map(|uuid| (*uuid, Account::default())).collect();
+) -> Result<BTreeMap<Uuid, ConsumerState>> {
+    let mut accounts: BTreeMap<Uuid, ConsumerState> =
+        needs.consumers.iter().map(|uuid| (*uuid, ConsumerState::default())).collect();
     let is_old = |uuid: &&Uuid| !rows.contains_key(*uuid);
     let uuids: Vec<Uuid> = needs.consumers.iter().filter(is_old).copied().collect();
     let mut arriving = expected;
@@ -223,7 +227,7 @@ async fn lock_consumers(
             generation: row.generation,
             holds: BTreeMap::new(),
         };
-        let account = Account { before: Some(consumer.clone()), now: Some(consumer) };
+        let account = ConsumerState { before: Some(consumer.clone()), now: Some(consumer) };
         accounts.insert(row.uuid, account);
     }
     Ok(accounts)
@@ -232,7 +236,7 @@ async fn lock_consumers(
 /// Fills in what the consumers hold; tells on which providers.
 async fn read_held(
     conn: &mut PgConnection,
-    accounts: &mut BTreeMap<Uuid, Account>,
+    accounts: &mut BTreeMap<Uuid, ConsumerState>,
     rows: &BTreeMap<Uuid, ConsumerRow>,
 ) -> Result<BTreeSet<i64>> {
     let uuid_of: HashMap<i64, Uuid> = rows
@@ -255,7 +259,9 @@ async fn read_held(
     for row in held {
         providers.insert(row.provider_id);
         let account = uuid_of.get(&row.consumer_id).and_then(|uuid| accounts.get_mut(uuid));
-        let Some(Account { before: Some(before), now: Some(now) }) = account else { continue };
+        let Some(ConsumerState { before: Some(before), now: Some(now) }) = account else {
+            continue;
+        };
         let place = (ProviderId(row.provider_id), ClassId(row.class_id));
         before.holds.insert(place, row.used);
         now.holds.insert(place, row.used);
@@ -270,7 +276,7 @@ async fn lock_providers(
     needs: &Needs<'_>,
     held: &BTreeSet<i64>,
     consumers: &[Uuid],
-) -> Result<HashMap<Uuid, Shelf>> {
+) -> Result<HashMap<Uuid, LockedProvider>> {
     let uuids: Vec<Uuid> = needs.providers.iter().copied().collect();
     let ids: Vec<i64> = held.iter().copied().collect();
     let groups: Vec<Uuid> = needs.groups.iter().copied().collect();
@@ -297,15 +303,17 @@ async fn lock_providers(
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| (row.uuid, Shelf { id: ProviderId(row.id), generation: row.generation }))
+        .map(|row| {
+            (row.uuid, LockedProvider { id: ProviderId(row.id), generation: row.generation })
+        })
         .collect())
 }
 
 /// Reads what the providers have, and the names of the classes of it; and, in the same statement,
 /// because it begins after everything is locked, whether the planner has to do with it.
-async fn read_stocks(conn: &mut PgConnection, books: &mut Books) -> Result<Concern> {
-    let ids: Vec<i64> = books.providers.values().map(|shelf| shelf.id.0).collect();
-    let consumers: Vec<Uuid> = books.consumers.keys().copied().collect();
+async fn read_stocks(conn: &mut PgConnection, state: &mut LockedState) -> Result<Concern> {
+    let ids: Vec<i64> = state.providers.values().map(|shelf| shelf.id.0).collect();
+    let consumers: Vec<Uuid> = state.consumers.keys().copied().collect();
     let rows = sqlx::query!(
         r#"select provider_id, class_id, name, total, reserved, min_unit, max_unit, step_size,
                   allocation_ratio, used,
@@ -321,7 +329,7 @@ async fn read_stocks(conn: &mut PgConnection, books: &mut Books) -> Result<Conce
     let mut concern = Concern::default();
     for row in rows {
         concern = Concern { planned: row.planned, kept: row.kept };
-        books.classes.entry(row.name).or_insert(ClassId(row.class_id));
+        state.classes.entry(row.name).or_insert(ClassId(row.class_id));
         let terms = Inventory {
             total: row.total,
             reserved: row.reserved,
@@ -331,7 +339,9 @@ async fn read_stocks(conn: &mut PgConnection, books: &mut Books) -> Result<Conce
             allocation_ratio: row.allocation_ratio,
         };
         let place = (ProviderId(row.provider_id), ClassId(row.class_id));
-        books.stocks.insert(place, Stock { terms, used_before: row.used, used: row.used });
+        state
+            .inventories
+            .insert(place, InventoryUsage { terms, used_before: row.used, used: row.used });
     }
     Ok(concern)
 }

@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 
 use super::allocations::ConsumerClaim;
 use super::error::{Error, Result};
-use crate::model::claim::{Books, Claim, Owner};
+use crate::model::claim::{Claim, LockedState, Owner};
 
 /// Names remembered at most, of each kind; then all of the kind are forgotten and read again.
 const REMEMBERED_MAX: usize = 100_000;
@@ -172,12 +172,16 @@ impl Newcomers {
     }
 
     /// Gives rows to those who answer for a consumer now that all is judged, and puts their keys into
-    /// the books.
+    /// the state.
     ///
     /// # Errors
     /// [`Error::Again`] if somebody else has just added one of them.
-    pub(super) async fn settle(&self, conn: &mut PgConnection, books: &mut Books) -> Result<Added> {
-        let used: BTreeSet<i64> = owners(books).flat_map(keys).map(|key| *key).collect();
+    pub(super) async fn settle(
+        &self,
+        conn: &mut PgConnection,
+        state: &mut LockedState,
+    ) -> Result<Added> {
+        let used: BTreeSet<i64> = owners(state).flat_map(keys).map(|key| *key).collect();
         let wanted: Vec<&(Kind, String)> =
             self.keys.iter().filter(|(_, key)| used.contains(*key)).map(|(name, _)| name).collect();
         if used.iter().filter(|key| **key < 0).count() != wanted.len() {
@@ -201,7 +205,7 @@ impl Newcomers {
                 *key = *settled;
             }
         };
-        for owner in owners(books) {
+        for owner in owners(state) {
             keys(owner).into_iter().for_each(settle);
         }
         Ok(added)
@@ -209,8 +213,8 @@ impl Newcomers {
 }
 
 /// Who answers for the consumers that exist now.
-fn owners(books: &mut Books) -> impl Iterator<Item = &mut Owner> {
-    let accounts = books.consumers.values_mut();
+fn owners(state: &mut LockedState) -> impl Iterator<Item = &mut Owner> {
+    let accounts = state.consumers.values_mut();
     accounts.filter_map(|account| account.now.as_mut()).map(|now| &mut now.owner)
 }
 

@@ -10,7 +10,7 @@
 //! as the row is free, or answers 503 when [`HELD_MAX`] has passed.
 
 mod aside;
-mod desk;
+mod batch_writer;
 mod held;
 mod parts;
 
@@ -28,7 +28,7 @@ use super::feed::Reloads;
 use super::locks::HELD_MAX;
 use super::primary::Primary;
 use aside::{Lane, Lot};
-use desk::{Desk, Outcome};
+use batch_writer::{BatchWriter, Outcome};
 
 /// Requests in one transaction.
 const BATCH_MAX: usize = 64;
@@ -95,10 +95,10 @@ impl Writer {
     /// Starts the tasks.
     pub(super) fn start(primary: &Primary, report_only: bool, reloads: &Reloads) -> Self {
         let (jobs, queue) = mpsc::channel(WAITING_MAX);
-        let desk = || Desk::new(primary.clone(), report_only, reloads.clone());
-        let (lot, lane) = Lot::new(desk());
+        let writer = || BatchWriter::new(primary.clone(), report_only, reloads.clone());
+        let (lot, lane) = Lot::new(writer());
         tokio::spawn(lot.run());
-        tokio::spawn(run(desk(), queue, lane));
+        tokio::spawn(run(writer(), queue, lane));
         Self { jobs }
     }
 
@@ -129,15 +129,15 @@ fn end_late(waiting: &mut Vec<Waiting>) {
 }
 
 /// Writes what has queued up, batch after batch.
-async fn run(mut desk: Desk, mut queue: mpsc::Receiver<Waiting>, mut lane: Lane) {
+async fn run(mut writer: BatchWriter, mut queue: mpsc::Receiver<Waiting>, mut lane: Lane) {
     let mut waiting = Vec::with_capacity(BATCH_MAX);
     while queue.recv_many(&mut waiting, BATCH_MAX).await > 0 {
         end_late(&mut waiting);
-        let mut batch = lane.divert(&mut desk, std::mem::take(&mut waiting)).await;
+        let mut batch = lane.divert(&mut writer, std::mem::take(&mut waiting)).await;
         // To ask what is held may have taken long.
         end_late(&mut batch);
         let jobs: Vec<&Job> = batch.iter().map(|it| &it.job).collect();
-        let written = desk.write(&jobs).await;
+        let written = writer.write(&jobs).await;
         let mut outcomes = written.outcomes.into_iter();
         for waiting in batch {
             match outcomes.next() {

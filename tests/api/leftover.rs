@@ -94,7 +94,7 @@ async fn answer(stream: &mut TcpStream, method: &str) -> String {
         stream.read_exact(&mut content).await?;
         Ok::<_, std::io::Error>(head + &String::from_utf8_lossy(&content))
     };
-    let read = tokio::time::timeout(PATIENCE, reading).await.unwrap();
+    let read = timeout(PATIENCE, reading).await.unwrap();
     read.unwrap_or_else(|error| panic!("{method}: {error}"))
 }
 

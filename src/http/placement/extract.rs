@@ -17,8 +17,8 @@ use super::problem::Problem;
 use super::query::Query;
 use super::spelling::dashed_uuid;
 use crate::http::app::App;
+use crate::http::external_url::ExternalUrl;
 use crate::http::intake;
-use crate::http::site::Site;
 use crate::model::Generation;
 use crate::world::{Provider, World};
 
@@ -44,7 +44,7 @@ impl<S: Sync> FromRequestParts<S> for Query {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Site {
+impl<S: Sync> FromRequestParts<S> for ExternalUrl {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {

@@ -1,7 +1,7 @@
 //! `/resource_providers/{uuid}/inventories` and `.../inventories/{resource_class}`.
 
 use crate::http::app::App;
-use crate::http::site::Site;
+use crate::http::external_url::ExternalUrl;
 use axum::extract::State;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -139,7 +139,7 @@ pub(super) async fn list(
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     asked: Microversion,
-    site: Site,
+    site: ExternalUrl,
     path: ProviderPath,
     body: Body,
 ) -> Result<Reply, Problem> {

@@ -14,7 +14,7 @@ use super::names::{CUSTOM, LONGEST};
 use super::problem::Problem;
 use super::reply::Reply;
 use super::schema::{Schema, object, string};
-use crate::http::site::Site;
+use crate::http::external_url::ExternalUrl;
 use crate::model::Refusal;
 use crate::store::Error;
 use crate::store::resource_classes::{CreateClass, DeleteClass, EnsureClass, RenameClass};
@@ -31,7 +31,7 @@ struct Wanted {
 }
 
 /// `GET /resource_classes`
-pub(super) async fn list(State(app): State<Arc<App>>, site: Site) -> Result<Reply, Problem> {
+pub(super) async fn list(State(app): State<Arc<App>>, site: ExternalUrl) -> Result<Reply, Problem> {
     let world = app.store.world().await?;
     let known = world.catalogue().classes.values();
     let modified = known.clone().map(|class| class.updated_at).max();
@@ -42,7 +42,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, site: Site) -> Result<Repl
 /// `POST /resource_classes`
 pub(super) async fn create(
     State(app): State<Arc<App>>,
-    site: Site,
+    site: ExternalUrl,
     body: Body,
 ) -> Result<Reply, Problem> {
     let Wanted { name } = body.parse(&BODY)?;
@@ -59,7 +59,7 @@ pub(super) async fn create(
 /// `GET /resource_classes/{name}`
 pub(super) async fn show(
     State(app): State<Arc<App>>,
-    site: Site,
+    site: ExternalUrl,
     NamePath(name): NamePath,
 ) -> Result<Reply, Problem> {
     let world = app.store.world().await?;
@@ -72,7 +72,7 @@ pub(super) async fn show(
 /// `PUT /resource_classes/{name}` from 1.2 to 1.6: another name for a class.
 pub(super) async fn rename(
     State(app): State<Arc<App>>,
-    site: Site,
+    site: ExternalUrl,
     NamePath(name): NamePath,
     body: Body,
 ) -> Result<Reply, Problem> {
@@ -93,7 +93,7 @@ pub(super) async fn rename(
 /// `PUT /resource_classes/{name}` from 1.7: there is such a class from now on.
 pub(super) async fn ensure(
     State(app): State<Arc<App>>,
-    site: Site,
+    site: ExternalUrl,
     NamePath(name): NamePath,
 ) -> Result<Reply, Problem> {
     body::check(&json!({ "name": name }), &BODY)?;
@@ -144,7 +144,7 @@ struct Link {
 }
 
 impl<'a> View<'a> {
-    fn of(name: &'a str, site: &Site) -> Self {
+    fn of(name: &'a str, site: &ExternalUrl) -> Self {
         Self { name, links: [Link { rel: "self", href: site.href(&path(name)) }] }
     }
 }

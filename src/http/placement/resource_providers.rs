@@ -21,7 +21,7 @@ use super::query::{self, Grammar, Query};
 use super::reply::Reply;
 use super::schema::{Schema, Shape, any_of, null, object, string, uuid};
 use super::spelling::{any_uuid, dashed_uuid};
-use crate::http::site::Site;
+use crate::http::external_url::ExternalUrl;
 use crate::http::turns::Asker;
 use crate::model::{Generation, Refusal};
 use crate::search::Unknown;
@@ -95,7 +95,7 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     asked: Microversion,
     Extension(caller): Extension<Arc<Caller>>,
-    site: Site,
+    site: ExternalUrl,
     query: Query,
 ) -> Result<Reply, Problem> {
     query.check(LIST_QUERY.at(asked))?;
@@ -120,7 +120,7 @@ pub(super) async fn list(
 fn listed(
     app: &App,
     asked: Microversion,
-    site: &Site,
+    site: &ExternalUrl,
     world: &World,
     filter: &Filter,
 ) -> Result<Reply, Problem> {
@@ -134,7 +134,7 @@ fn listed(
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     asked: Microversion,
-    site: Site,
+    site: ExternalUrl,
     body: Body,
 ) -> Result<Reply, Problem> {
     let wanted: Wanted = body.parse(CREATE_BODY.at(asked))?;
@@ -165,7 +165,7 @@ pub(super) async fn create(
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     asked: Microversion,
-    site: Site,
+    site: ExternalUrl,
     path: ProviderPath,
 ) -> Result<Reply, Problem> {
     let world = app.store.world().await?;
@@ -178,7 +178,7 @@ pub(super) async fn show(
 pub(super) async fn update(
     State(app): State<Arc<App>>,
     asked: Microversion,
-    site: Site,
+    site: ExternalUrl,
     path: ProviderPath,
     body: Body,
 ) -> Result<Reply, Problem> {
@@ -325,7 +325,7 @@ struct Link {
 }
 
 impl<'a> View<'a> {
-    fn of(provider: &Provider<'a>, site: &Site, asked: Microversion) -> Self {
+    fn of(provider: &Provider<'a>, site: &ExternalUrl, asked: Microversion) -> Self {
         let parent = provider.parent().map(|parent| parent.uuid());
         let root = provider.root().uuid();
         Self {
@@ -338,7 +338,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn of_record(record: &'a ProviderRecord, site: &Site, asked: Microversion) -> Self {
+    fn of_record(record: &'a ProviderRecord, site: &ExternalUrl, asked: Microversion) -> Self {
         Self {
             uuid: record.uuid,
             name: &record.name,
@@ -350,7 +350,7 @@ impl<'a> View<'a> {
     }
 }
 
-fn links(uuid: Uuid, site: &Site, asked: Microversion) -> Vec<Link> {
+fn links(uuid: Uuid, site: &ExternalUrl, asked: Microversion) -> Vec<Link> {
     let own = site.href(&path(uuid));
     let others = LINKS.at(asked).iter().map(|rel| Link { rel, href: format!("{own}/{rel}") });
     let others: Vec<_> = others.collect();

@@ -1,7 +1,7 @@
 //! `/traits`, `/traits/{name}` and `/resource_providers/{uuid}/traits`.
 
 use crate::http::app::App;
-use crate::http::site::Site;
+use crate::http::external_url::ExternalUrl;
 use axum::extract::State;
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
@@ -71,7 +71,7 @@ pub(super) async fn show(
 /// `PUT /traits/{name}`
 pub(super) async fn ensure(
     State(app): State<Arc<App>>,
-    site: Site,
+    site: ExternalUrl,
     NamePath(name): NamePath,
 ) -> Result<Reply, Problem> {
     if CUSTOM_TRAIT.check(&Value::from(name.as_str())).is_err() {

@@ -7,9 +7,9 @@ use percent_encoding::percent_decode_str;
 use super::problem::Problem;
 use super::schema::Object;
 use crate::http::app::App;
+use crate::http::external_url::ExternalUrl;
 use crate::http::identity::Caller;
 use crate::http::path::Captured;
-use crate::http::site::Site;
 use crate::http::turns::Asker;
 use crate::planner::ids::canonical;
 use crate::planning::{PlanRef, Planning};
@@ -35,7 +35,7 @@ pub(super) struct Call {
     /// The body, empty if the route takes none.
     pub(super) body: Object,
     /// Where the client found us.
-    pub(super) site: Site,
+    pub(super) site: ExternalUrl,
 }
 
 impl Call {

@@ -34,9 +34,9 @@ use self::reply::Reply;
 use self::routes::{Access, Route, TABLE};
 use super::access_log::Findings;
 use super::app::App;
+use super::external_url::ExternalUrl;
 use super::identity::Caller;
 use super::path::Captured;
-use super::site::Site;
 use super::turns::Asker;
 use super::{intake, panics, path};
 use crate::policy::{Rule, planning};
@@ -89,7 +89,7 @@ async fn serve(
         captured,
         query: call::query(parts.uri.query().unwrap_or_default())?,
         body: schema::Object::new(),
-        site: Site::of(parts, ""),
+        site: ExternalUrl::of(parts, ""),
     };
     if route.access == Access::Project {
         call.need_project()?;

@@ -1,6 +1,9 @@
 use uuid::Uuid;
 
-use super::{Account, Books, Claim, Consumer, Owner, Request, Reshaping, Shelf, Stock};
+use super::{
+    Claim, Consumer, ConsumerState, InventoryUsage, LockedProvider, LockedState, Owner, Request,
+    Reshaping,
+};
 use super::{judge, reshape};
 use crate::model::effort::{grows_evenly, steps_of};
 use crate::model::{ClassId, Expected, Inventory, ProviderId};
@@ -27,30 +30,31 @@ fn terms(total: i32) -> Inventory {
 }
 
 /// So many providers with so many classes each.
-fn books(providers: usize, classes: usize) -> Books {
-    let mut books = Books { classes: (0..classes).map(class).collect(), ..Books::default() };
+fn state(providers: usize, classes: usize) -> LockedState {
+    let mut state =
+        LockedState { classes: (0..classes).map(class).collect(), ..LockedState::default() };
     for nth in 0..providers {
         let id = ProviderId(i64::try_from(nth).unwrap());
-        books.providers.insert(uuid(nth), Shelf { id, generation: 0 });
+        state.providers.insert(uuid(nth), LockedProvider { id, generation: 0 });
         for nth in 0..classes {
-            let stock = Stock { terms: terms(100), used_before: 0, used: 0 };
-            books.stocks.insert((id, class(nth).1), stock);
+            let stock = InventoryUsage { terms: terms(100), used_before: 0, used: 0 };
+            state.inventories.insert((id, class(nth).1), stock);
         }
     }
-    books
+    state
 }
 
 /// The consumer holds one of each of these.
-fn hold(books: &mut Books, consumer: Uuid, places: &[(usize, usize)]) {
+fn hold(state: &mut LockedState, consumer: Uuid, places: &[(usize, usize)]) {
     let mut holds = std::collections::BTreeMap::new();
     for (provider, nth) in places {
         let place = (ProviderId(i64::try_from(*provider).unwrap()), class(*nth).1);
-        let stock = books.stocks.get_mut(&place).unwrap();
+        let stock = state.inventories.get_mut(&place).unwrap();
         (stock.used_before, stock.used) = (stock.used_before + 1, stock.used + 1);
         holds.insert(place, 1);
     }
     let held = Consumer { owner: OWNER, generation: 1, holds };
-    books.consumers.insert(consumer, Account { before: Some(held.clone()), now: Some(held) });
+    state.consumers.insert(consumer, ConsumerState { before: Some(held.clone()), now: Some(held) });
 }
 
 fn claim(nth: usize, wants: impl Iterator<Item = (usize, usize)>) -> Claim {
@@ -66,42 +70,43 @@ fn reshaping(provider: usize, classes: impl Iterator<Item = usize>) -> Reshaping
 /// What a class is of goes from each provider to the next; a consumer of each goes with it.
 #[test]
 fn judging_a_reshaping_takes_no_longer_than_its_body() {
-    type Case = (Books, Vec<Reshaping>, Vec<Claim>);
-    let run = |(books, reshapings, claims): &Case| {
-        let mut books = books.clone();
-        reshape(&mut books, reshapings, claims).unwrap();
-        assert_eq!(books.balance(), Ok(()));
+    type Case = (LockedState, Vec<Reshaping>, Vec<Claim>);
+    let run = |(state, reshapings, claims): &Case| {
+        let mut state = state.clone();
+        reshape(&mut state, reshapings, claims).unwrap();
+        assert_eq!(state.balance(), Ok(()));
     };
     let of_providers = |parts: usize| {
-        let mut books = books(2 * parts, 1);
+        let mut state = state(2 * parts, 1);
         let mut claims = Vec::new();
         for nth in 0..parts {
             let claim = claim(nth, [(2 * nth + 1, 0)].into_iter());
-            hold(&mut books, claim.consumer, &[(2 * nth, 0)]);
+            hold(&mut state, claim.consumer, &[(2 * nth, 0)]);
             claims.push(claim);
         }
         let reshapings = (0..2 * parts).map(|nth| reshaping(nth, 0..nth % 2));
-        (books, reshapings.collect(), claims)
+        (state, reshapings.collect(), claims)
     };
     grows_evenly("providers", 4000, of_providers, run);
     let of_classes = |parts: usize| {
-        let mut books = books(2, parts);
+        let mut state = state(2, parts);
         let claim = claim(0, (0..parts).map(|nth| (1, nth)));
         let held: Vec<_> = (0..parts).map(|nth| (0, nth)).collect();
-        hold(&mut books, claim.consumer, &held);
-        (books, vec![reshaping(0, 0..0), reshaping(1, 0..parts)], vec![claim])
+        hold(&mut state, claim.consumer, &held);
+        (state, vec![reshaping(0, 0..0), reshaping(1, 0..parts)], vec![claim])
     };
     grows_evenly("classes", 16_000, of_classes, run);
     // A consumer on each of many providers that have none of what another wants.
     let of_strangers = |parts: usize| {
-        let mut books = books(parts, 1);
-        books.classes.extend((1..=parts).map(class));
+        let mut state = state(parts, 1);
+        state.classes.extend((1..=parts).map(class));
         let id = |nth: usize| ProviderId(i64::try_from(nth).unwrap());
-        let stock = Stock { terms: terms(100), used_before: 0, used: 0 };
-        books.stocks = (0..parts).map(|nth| ((id(nth), class(parts - nth).1), stock)).collect();
+        let stock = InventoryUsage { terms: terms(100), used_before: 0, used: 0 };
+        state.inventories =
+            (0..parts).map(|nth| ((id(nth), class(parts - nth).1), stock)).collect();
         let claims = (0..parts).map(|nth| claim(nth, [(nth, parts - nth)].into_iter()));
         let claims = claims.collect();
-        (books, Vec::new(), claims)
+        (state, Vec::new(), claims)
     };
     grows_evenly("strangers", 8000, of_strangers, run);
 }
@@ -109,11 +114,11 @@ fn judging_a_reshaping_takes_no_longer_than_its_body() {
 #[test]
 fn judging_a_claim_of_a_batch_takes_no_longer_for_the_others() {
     let batch = |count: usize| {
-        let mut books = books(count, 1);
+        let mut state = state(count, 1);
         let requests: Vec<Request> = (0..count)
             .map(|nth| Request::Replace(vec![claim(nth, [(nth, 0)].into_iter())]))
             .collect();
-        steps_of(|| requests.iter().for_each(|request| judge(&mut books, request).unwrap()))
+        steps_of(|| requests.iter().for_each(|request| judge(&mut state, request).unwrap()))
     };
     let (few, many) = (batch(64), batch(512));
     assert!(many <= 8 * few, "{few} steps for 64, {many} for 512");
@@ -122,18 +127,18 @@ fn judging_a_claim_of_a_batch_takes_no_longer_for_the_others() {
 #[test]
 fn giving_up_takes_no_longer_than_what_is_given_up() {
     let of_consumers = |parts: usize| {
-        let mut books = books(parts, 1);
+        let mut state = state(parts, 1);
         let mut claims = Vec::new();
         for nth in 0..parts {
             let claim = claim(nth, [].into_iter());
-            hold(&mut books, claim.consumer, &[(nth, 0)]);
+            hold(&mut state, claim.consumer, &[(nth, 0)]);
             claims.push(claim);
         }
-        (books, Request::Replace(claims))
+        (state, Request::Replace(claims))
     };
-    grows_evenly("consumers", 7000, of_consumers, |(books, request)| {
-        let mut books = books.clone();
-        judge(&mut books, request).unwrap();
-        assert!(books.providers.values().all(|shelf| shelf.generation == 1));
+    grows_evenly("consumers", 7000, of_consumers, |(state, request)| {
+        let mut state = state.clone();
+        judge(&mut state, request).unwrap();
+        assert!(state.providers.values().all(|shelf| shelf.generation == 1));
     });
 }

@@ -1,4 +1,4 @@
-//! Writing what was judged: the difference between the books as they were locked and as they are
+//! Writing what was judged: the difference between the state as it was locked and as it is
 //! now, in one statement.
 
 use std::collections::BTreeMap;
@@ -7,24 +7,24 @@ use sqlx::PgConnection;
 
 use super::{ConsumerRow, Locked};
 use crate::model::ProviderId;
-use crate::model::claim::{Account, Books, Consumer};
+use crate::model::claim::{Consumer, ConsumerState, LockedState};
 use crate::store::change::Tx;
 use crate::store::error::{Error, Result};
 
-/// Writes the difference between the books as they were locked and as they are now. Inventories
+/// Writes the difference between the state as it was locked and as it is now. Inventories
 /// themselves (their terms, and whether they exist) are not this function's business.
 ///
 /// # Errors
 /// Besides those of the database, a bug if what was judged does not add up.
 pub(in crate::store) async fn write(tx: &mut Tx<'_>, locked: &Locked, moved: &Moves) -> Result<()> {
-    locked.books.balance()?;
+    locked.state.balance()?;
     let mut rows = Rows::default();
-    for (uuid, account) in &locked.books.consumers {
+    for (uuid, account) in &locked.state.consumers {
         if let Some(row) = locked.consumers.get(uuid) {
             rows.add_account(row, account);
         }
     }
-    for ((provider, class), stock) in &locked.books.stocks {
+    for ((provider, class), stock) in &locked.state.inventories {
         if stock.used != stock.used_before {
             rows.stock.0.push(provider.0);
             rows.stock.1.push(class.0);
@@ -46,13 +46,13 @@ pub(in crate::store) struct Moves(BTreeMap<ProviderId, i64>);
 
 impl Moves {
     /// The generations as locked, to be compared with when all is judged.
-    pub(in crate::store) fn before(books: &Books) -> Self {
-        Self(books.providers.values().map(|shelf| (shelf.id, shelf.generation)).collect())
+    pub(in crate::store) fn before(state: &LockedState) -> Self {
+        Self(state.providers.values().map(|shelf| (shelf.id, shelf.generation)).collect())
     }
 
     /// What has moved since [`Moves::before`].
-    pub(in crate::store) fn since(mut self, books: &Books) -> Self {
-        for shelf in books.providers.values() {
+    pub(in crate::store) fn since(mut self, state: &LockedState) -> Self {
+        for shelf in state.providers.values() {
             if let Some(generation) = self.0.get_mut(&shelf.id) {
                 *generation = shelf.generation - *generation;
             }
@@ -82,7 +82,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn add_account(&mut self, row: &ConsumerRow, account: &Account) {
+    fn add_account(&mut self, row: &ConsumerRow, account: &ConsumerState) {
         let empty = BTreeMap::new();
         let before = account.before.as_ref().map_or(&empty, |before| &before.holds);
         let now = account.now.as_ref().map_or(&empty, |now| &now.holds);

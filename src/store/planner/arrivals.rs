@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::projects::{Claimants, Projects};
 use super::units;
 use crate::model::ProviderId;
-use crate::model::claim::{Books, Claim};
-use crate::model::exclusive::{Exclusivity, Keeper};
+use crate::model::claim::{Claim, LockedState};
+use crate::model::exclusive::{Exclusivity, UnitHolder};
 use crate::store::change::Tx;
 use crate::store::claims::Locked;
 use crate::store::error::{Error, Result};
@@ -47,7 +47,7 @@ impl Arrivals {
             locked.expect(tx, &holds).await?;
         }
         if locked.concern.kept {
-            locked.books.exclusivity = exclusivity(tx, &locked.books, &claimants).await?;
+            locked.state.exclusivity = exclusivity(tx, &locked.state, &claimants).await?;
         }
         Ok(arrivals)
     }
@@ -80,7 +80,7 @@ impl Arrivals {
     /// Notes who has arrived, and lets go of units that nobody of their group is in any more. To be
     /// called when the claims have been written.
     pub(in crate::store) async fn settle(self, tx: &mut Tx<'_>, locked: &Locked) -> Result<()> {
-        let Books { consumers, exclusivity, .. } = &locked.books;
+        let LockedState { consumers, exclusivity, .. } = &locked.state;
         for ((consumer, _), why) in &exclusivity.reported {
             tracing::warn!(%consumer, "let in because --planner-exclusivity is report: {why}");
         }
@@ -102,7 +102,7 @@ impl Arrivals {
             if usize::try_from(handed_over) != Ok(arrived.len()) {
                 return Err(Error::Again("a placement changed while its instance came".to_owned()));
             }
-            self.remark_on_strays(&locked.books);
+            self.remark_on_strays(&locked.state);
         }
         let concerned: Vec<Uuid> = consumers.keys().copied().collect();
         let groups = units::groups_of_consumers(tx, &concerned).await?;
@@ -111,9 +111,9 @@ impl Arrivals {
 
     /// An instance that has come to another host than was planned is where it is; whoever looks for
     /// the reason finds this line.
-    fn remark_on_strays(&self, books: &Books) {
+    fn remark_on_strays(&self, state: &LockedState) {
         let places = |uuid: &Uuid, before: bool| -> BTreeSet<ProviderId> {
-            let account = books.consumers.get(uuid);
+            let account = state.consumers.get(uuid);
             let state =
                 account.and_then(|it| if before { it.before.as_ref() } else { it.now.as_ref() });
             state.iter().flat_map(|it| it.holds.keys()).map(|(provider, _)| *provider).collect()
@@ -160,10 +160,10 @@ async fn expected(
 /// those: by a placement of their own project.
 pub(super) async fn exclusivity(
     tx: &mut Tx<'_>,
-    books: &Books,
+    state: &LockedState,
     claimants: &Claimants<'_>,
 ) -> Result<Exclusivity> {
-    let providers: Vec<i64> = books.providers.values().map(|shelf| shelf.id.0).collect();
+    let providers: Vec<i64> = state.providers.values().map(|shelf| shelf.id.0).collect();
     let rows = sqlx::query!(
         "select p.id, e.unit, e.group_id, g.name
          from providers p join exclusive_units e on e.root_id = p.root_id
@@ -173,9 +173,9 @@ pub(super) async fn exclusivity(
     )
     .fetch_all(&mut *tx.conn)
     .await?;
-    let mut kept: BTreeMap<ProviderId, Vec<Keeper>> = BTreeMap::new();
+    let mut kept: BTreeMap<ProviderId, Vec<UnitHolder>> = BTreeMap::new();
     for row in rows {
-        let keeper = Keeper { group: row.group_id, name: row.name, unit: row.unit };
+        let keeper = UnitHolder { group: row.group_id, name: row.name, unit: row.unit };
         kept.entry(ProviderId(row.id)).or_default().push(keeper);
     }
     let groups_of = if kept.is_empty() { HashMap::new() } else { groups_of(tx, claimants).await? };

@@ -2,7 +2,7 @@
 //! have to themselves, in one transaction.
 //!
 //! Places were chosen on a world that may have moved on since. Nothing is written then: the refusal
-//! says so, and whoever books looks again.
+//! says so, and the plan is attempted again.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use super::caps::{Caps, Growth};
 use super::placements;
 use super::projects::{Claimants, own};
 use super::units;
-use crate::model::claim::{Books, Claim, Request, judge};
+use crate::model::claim::{Claim, LockedState, Request, judge};
 use crate::model::provider::SHARING_TRAIT;
 use crate::model::{Expected, ProviderId, Refusal};
 use crate::planner::booking::{BookingPlan, Hold, PlacementWrite, PlanWrite};
@@ -169,21 +169,21 @@ impl Booking {
         placements::insert(tx, (plan, self.project()), &begin).await?;
         if locked.concern.kept {
             let claimants = Claimants::of(&claims, &newcomers);
-            locked.books.exclusivity = exclusivity(tx, &locked.books, &claimants).await?;
+            locked.state.exclusivity = exclusivity(tx, &locked.state, &claimants).await?;
         }
-        if change.iter().any(|placement| has_gone(&locked.books, placement)) {
+        if change.iter().any(|placement| has_gone(&locked.state, placement)) {
             return Err(Refusal::PlanChanged.into());
         }
-        let hosts = hosts(tx, &locked.books, &change).await?;
+        let hosts = hosts(tx, &locked.state, &change).await?;
         let instances = change.iter().filter_map(|it| it.ticket).collect();
-        let own = own(tx, &locked.books, self.project(), instances).await?;
+        let own = own(tx, &locked.state, self.project(), instances).await?;
         let by_consumer: HashMap<Uuid, &Claim> =
             claims.iter().map(|claim| (claim.consumer, claim)).collect();
         let mut taken_over = Vec::new();
         let is_own = |it: &&mut PlacementWrite| it.ticket.is_some_and(|it| own.contains(&it));
         for placement in change.iter_mut().filter(is_own) {
             let claim = by_consumer.get(&placement.id).copied();
-            if let Some(instance) = arrived(&locked.books, &hosts, claim, placement) {
+            if let Some(instance) = arrived(&locked.state, &hosts, claim, placement) {
                 placement.consumer = instance;
                 placement.ticket = None;
                 taken_over.push(placement.id);
@@ -192,10 +192,10 @@ impl Booking {
         let given_up: HashSet<Uuid> = taken_over.iter().copied().collect();
         claims.retain(|claim| !given_up.contains(&claim.consumer));
         claims.extend(taken_over.into_iter().map(Claim::giving_up));
-        let before = Moves::before(&locked.books);
-        judge(&mut locked.books, &Request::Replace(claims))?;
-        newcomers.settle(tx.conn, &mut locked.books).await?;
-        let moved = before.since(&locked.books);
+        let before = Moves::before(&locked.state);
+        judge(&mut locked.state, &Request::Replace(claims))?;
+        newcomers.settle(tx.conn, &mut locked.state).await?;
+        let moved = before.since(&locked.state);
         claims::write(tx, &locked, &moved).await?;
         let deleted = matches!(self.plan.plan, PlanWrite::Delete(..)).then_some(plan);
         placements::lock(tx, &change, &self.plan.removed, deleted).await?;
@@ -254,28 +254,28 @@ fn awaited(begin: &[PlacementWrite]) -> impl Iterator<Item = PlacementWrite> {
 
 /// Whether what was held for a placement has been taken away. It would come back without the unit
 /// that its group may have had to itself.
-fn has_gone(books: &Books, placement: &PlacementWrite) -> bool {
-    let account = books.consumers.get(&placement.id);
+fn has_gone(state: &LockedState, placement: &PlacementWrite) -> bool {
+    let account = state.consumers.get(&placement.id);
     placement.held && account.is_some_and(|account| account.before.is_none())
 }
 
 /// The instance that a placement is reserved for, if it is on the host already on which its capacity
 /// is, or by this claim is to be, held.
 fn arrived(
-    books: &Books,
+    state: &LockedState,
     hosts: &HashMap<ProviderId, ProviderId>,
     claim: Option<&Claim>,
     placement: &PlacementWrite,
 ) -> Option<Uuid> {
     let instance = placement.ticket?;
     let is_on = |consumer: Uuid| -> BTreeSet<ProviderId> {
-        let account = books.consumers.get(&consumer);
+        let account = state.consumers.get(&consumer);
         let before = account.and_then(|account| account.before.as_ref());
         let held = before.iter().flat_map(|it| it.holds.keys());
         held.filter_map(|(provider, _)| hosts.get(provider)).copied().collect()
     };
     let planned = claim.map(|claim| {
-        let shelves = claim.wants.iter().filter_map(|(uuid, ..)| books.providers.get(uuid));
+        let shelves = claim.wants.iter().filter_map(|(uuid, ..)| state.providers.get(uuid));
         shelves.filter_map(|shelf| hosts.get(&shelf.id)).copied().collect()
     });
     let planned: BTreeSet<ProviderId> = planned.unwrap_or_else(|| is_on(placement.id));
@@ -286,13 +286,13 @@ fn arrived(
 /// share what they have with several hosts.
 async fn hosts(
     tx: &mut Tx<'_>,
-    books: &Books,
+    state: &LockedState,
     change: &[PlacementWrite],
 ) -> Result<HashMap<ProviderId, ProviderId>> {
     if change.iter().all(|placement| placement.ticket.is_none()) {
         return Ok(HashMap::new());
     }
-    let providers: Vec<i64> = books.providers.values().map(|shelf| shelf.id.0).collect();
+    let providers: Vec<i64> = state.providers.values().map(|shelf| shelf.id.0).collect();
     let rows = sqlx::query!(
         "select id, root_id from providers p where id = any($1) and not exists (
              select from provider_traits pt join traits t on t.id = pt.trait_id

@@ -82,9 +82,9 @@ impl Change for ExpireHold {
         if due.is_none() {
             return Ok(false);
         }
-        let before = Moves::before(&locked.books);
-        judge(&mut locked.books, &request)?;
-        let moved = before.since(&locked.books);
+        let before = Moves::before(&locked.state);
+        judge(&mut locked.state, &request)?;
+        let moved = before.since(&locked.state);
         claims::write(tx, &locked, &moved).await?;
         sqlx::query!("update placements set expired_at = now() where id = $1", self.placement)
             .execute(&mut *tx.conn)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use uuid::Uuid;
 
-use crate::model::claim::{Books, Claim};
+use crate::model::claim::{Claim, LockedState};
 use crate::planner::ids::same;
 use crate::store::change::Tx;
 use crate::store::error::Result;
@@ -50,13 +50,13 @@ impl Projects {
 /// did not exist.
 pub(super) async fn own(
     tx: &mut Tx<'_>,
-    books: &Books,
+    state: &LockedState,
     project: Option<&str>,
     instances: Vec<Uuid>,
 ) -> Result<BTreeSet<Uuid>> {
     let Some(project) = project else { return Ok(BTreeSet::new()) };
     let owner = |instance: Uuid| {
-        let before = books.consumers.get(&instance)?.before.as_ref()?;
+        let before = state.consumers.get(&instance)?.before.as_ref()?;
         Some((instance, before.owner.project))
     };
     let owners: Vec<(Uuid, i64)> = instances.into_iter().filter_map(owner).collect();

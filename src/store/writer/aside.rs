@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::desk::{Desk, Outcome};
+use super::batch_writer::{BatchWriter, Outcome};
 use super::held::Held;
 use super::{BATCH_MAX, HELD_MAX, Job, WAIT_MAX, Waiting};
 use crate::store::error::{Error, Result};
@@ -80,7 +80,11 @@ pub(super) struct Lane {
 impl Lane {
     /// Sets aside those that need a row which is known to be held, or come after a job of their
     /// consumer that is set aside; gives back the others.
-    pub(super) async fn divert(&mut self, desk: &mut Desk, batch: Vec<Waiting>) -> Vec<Waiting> {
+    pub(super) async fn divert(
+        &mut self,
+        writer: &mut BatchWriter,
+        batch: Vec<Waiting>,
+    ) -> Vec<Waiting> {
         let mut held = {
             let shared = lock(&self.shared);
             if shared.jobs == 0 {
@@ -89,7 +93,7 @@ impl Lane {
             shared.held.clone()
         };
         let jobs: Vec<&Job> = batch.iter().map(|it| &it.job).collect();
-        if let Err(error) = desk.find_drawing(&mut held, &jobs).await {
+        if let Err(error) = writer.find_drawing(&mut held, &jobs).await {
             tracing::debug!(%error, "who draws upon held providers is not known");
         }
         let mut others = Vec::with_capacity(batch.len());
@@ -147,7 +151,7 @@ struct Aside {
 
 /// The jobs that are set aside, numbered in the order in which they came.
 pub(super) struct Lot {
-    desk: Desk,
+    writer: BatchWriter,
     shared: Arc<Mutex<Shared>>,
     queue: mpsc::UnboundedReceiver<Waiting>,
     jobs: BTreeMap<u64, Aside>,
@@ -160,19 +164,19 @@ pub(super) struct Lot {
 
 impl Lot {
     /// An empty lot, and the way to it. The queue between is bounded by what may be set aside.
-    pub(super) fn new(desk: Desk) -> (Self, Lane) {
+    pub(super) fn new(writer: BatchWriter) -> (Self, Lane) {
         let (jobs, queue) = mpsc::unbounded_channel();
         let shared: Arc<Mutex<Shared>> = Arc::default();
         let lane = Lane { shared: Arc::clone(&shared), jobs };
         let (jobs, rounds, tried_long) = (BTreeMap::new(), HashMap::new(), Instant::now());
-        (Self { desk, shared, queue, jobs, next: 0, rounds, tried_long }, lane)
+        (Self { writer, shared, queue, jobs, next: 0, rounds, tried_long }, lane)
     }
 
     /// Writes what becomes free, until the writer ends.
     pub(super) async fn run(mut self) {
         loop {
             if self.jobs.is_empty() {
-                self.desk.rest();
+                self.writer.rest();
                 let Some(first) = self.queue.recv().await else { return };
                 self.push(first);
             }
@@ -222,7 +226,7 @@ impl Lot {
         if jobs.is_empty() {
             return false;
         }
-        let held = match self.desk.held(&jobs).await {
+        let held = match self.writer.held(&jobs).await {
             Ok(held) => held,
             Err(Error::Again(_) | Error::Locked(_)) => return false,
             Err(error) => {
@@ -302,7 +306,7 @@ impl Lot {
         // They stay in the lot while they are written, so that they are ended whatever happens.
         let jobs = numbers.iter().filter_map(|number| self.jobs.get(number));
         let jobs: Vec<&Job> = jobs.map(|it| &it.waiting.job).collect();
-        let mut outcomes = self.desk.write(&jobs).await.outcomes.into_iter();
+        let mut outcomes = self.writer.write(&jobs).await.outcomes.into_iter();
         let mut any = false;
         for number in numbers {
             let Some(mut aside) = self.jobs.remove(&number) else { continue };
@@ -336,12 +340,12 @@ mod tests {
     use super::{Held, Job, Lot, Waiting};
     use crate::store::feed::Reloads;
     use crate::store::primary::Primary;
-    use crate::store::writer::desk::Desk;
+    use crate::store::writer::batch_writer::BatchWriter;
 
     #[test]
     fn a_job_is_not_tried_alone_beside_an_earlier_one_of_its_consumer() {
-        let desk = Desk::new(Primary::unknown(), false, Reloads::default());
-        let (mut lot, _lane) = Lot::new(desk);
+        let writer = BatchWriter::new(Primary::unknown(), false, Reloads::default());
+        let (mut lot, _lane) = Lot::new(writer);
         let consumer = Uuid::new_v4();
         for _ in 0..2 {
             let (answer, _) = oneshot::channel();

@@ -6,7 +6,7 @@ use std::collections::{HashSet, VecDeque};
 use uuid::Uuid;
 
 use super::Job;
-use super::desk::{Outcome, Verdict, Written};
+use super::batch_writer::{Outcome, Verdict, Written};
 use super::held::Held;
 use crate::store::error::Error;
 

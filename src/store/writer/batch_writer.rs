@@ -84,21 +84,21 @@ impl Change for Batch {
             Request::Release(_) => &[],
         });
         let mut arrivals = Arrivals::find(tx, &mut locked, claims, &self.newcomers).await?;
-        let before = Moves::before(&locked.books);
+        let before = Moves::before(&locked.state);
         let judged = |request: &Request| match request {
             Request::Replace(claims) if !arrivals.is_empty() => {
                 let with_holds = Request::Replace(arrivals.with_holds(claims));
-                let verdict = judge(&mut locked.books, &with_holds);
+                let verdict = judge(&mut locked.state, &with_holds);
                 if verdict.is_ok() {
                     arrivals.note(claims);
                 }
                 verdict
             }
-            Request::Replace(_) | Request::Release(_) => judge(&mut locked.books, request),
+            Request::Replace(_) | Request::Release(_) => judge(&mut locked.state, request),
         };
         let verdicts = self.requests.iter().map(judged).collect();
-        let added = self.newcomers.settle(tx.conn, &mut locked.books).await?;
-        let moved = before.since(&locked.books);
+        let added = self.newcomers.settle(tx.conn, &mut locked.state).await?;
+        let moved = before.since(&locked.state);
         claims::write(tx, &locked, &moved).await?;
         arrivals.settle(tx, &locked).await?;
         Ok((verdicts, added))
@@ -106,7 +106,7 @@ impl Change for Batch {
 }
 
 /// A connection and what is remembered beside it.
-pub(super) struct Desk {
+pub(super) struct BatchWriter {
     primary: Primary,
     /// See [`Tx::report_only`].
     report_only: bool,
@@ -120,8 +120,8 @@ pub(super) struct Desk {
     reloads_before: u64,
 }
 
-impl Desk {
-    /// A desk that connects when it has something to write.
+impl BatchWriter {
+    /// A writer that connects when it has something to write.
     pub(super) fn new(primary: Primary, report_only: bool, reloads: Reloads) -> Self {
         Self {
             primary,

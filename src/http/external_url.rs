@@ -4,11 +4,11 @@ use axum::http::header;
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
 
-use super::proxy::Approach;
+use super::proxy::ForwardedFrom;
 
 /// Where a client found us: what links and locations begin with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Site {
+pub(super) struct ExternalUrl {
     /// Whether by https.
     secure: bool,
     /// The host, with its port if it is not the usual one.
@@ -17,11 +17,11 @@ pub(super) struct Site {
     prefix: String,
 }
 
-impl Site {
+impl ExternalUrl {
     /// From what the request itself says, and how it came.
     pub(super) fn of(request: &Parts, prefix: &str) -> Self {
-        let plain = Approach::default();
-        let approach = request.extensions.get::<Approach>().unwrap_or(&plain);
+        let plain = ForwardedFrom::default();
+        let approach = request.extensions.get::<ForwardedFrom>().unwrap_or(&plain);
         let host = approach.host.as_deref();
         // A target with a host in it wins over the header (RFC 9112, 3.2.2).
         let said = || request.headers.get(header::HOST).and_then(|host| host.to_str().ok());

@@ -22,7 +22,7 @@ pub struct Consumer {
 
 /// A consumer before the requests and now; `None`: there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct ConsumerState {
     /// As it was locked.
     pub before: Option<Consumer>,
     /// As judged so far.
@@ -31,7 +31,7 @@ pub struct Account {
 
 /// One inventory as it stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stock {
+pub struct InventoryUsage {
     /// The terms.
     pub terms: Inventory,
     /// Units taken, as it was locked.
@@ -42,7 +42,7 @@ pub struct Stock {
 
 /// A provider that may be named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shelf {
+pub struct LockedProvider {
     /// Its key.
     pub id: ProviderId,
     /// Its generation, as judged so far.
@@ -51,26 +51,26 @@ pub struct Shelf {
 
 /// Everything locked for judging: all that the requests name, and all that their consumers hold.
 #[derive(Clone, Debug, Default)]
-pub struct Books {
+pub struct LockedState {
     /// Every class that is named and exists.
     pub classes: HashMap<String, ClassId>,
     /// Every provider that is named or drawn upon, and exists.
-    pub providers: HashMap<Uuid, Shelf>,
+    pub providers: HashMap<Uuid, LockedProvider>,
     /// Every inventory of those providers.
-    pub stocks: BTreeMap<(ProviderId, ClassId), Stock>,
+    pub inventories: BTreeMap<(ProviderId, ClassId), InventoryUsage>,
     /// Every consumer that is named, whether it exists or not.
-    pub consumers: BTreeMap<Uuid, Account>,
+    pub consumers: BTreeMap<Uuid, ConsumerState>,
     /// Which of the providers groups have to themselves.
     pub exclusivity: Exclusivity,
 }
 
-impl Books {
+impl LockedState {
     /// An amount that is held where there is no inventory: consumer, provider and class. As long as
     /// there is one, nothing can be judged.
     pub fn held_from_nothing(&self) -> Option<(Uuid, ProviderId, ClassId)> {
         self.consumers.iter().find_map(|(uuid, account)| {
             let mut places = account.now.iter().flat_map(|now| now.holds.keys());
-            let missing = places.find(|place| !self.stocks.contains_key(place))?;
+            let missing = places.find(|place| !self.inventories.contains_key(place))?;
             Some((*uuid, missing.0, missing.1))
         })
     }
@@ -89,14 +89,14 @@ impl Books {
         moves.sort_unstable_by_key(|(place, _)| *place);
         // Both are in the order of places, so one walk over both finds what belongs together.
         let mut moves = moves.into_iter().peekable();
-        for (place, stock) in &self.stocks {
+        for (place, stock) in &self.inventories {
             while moves.next_if(|(earlier, _)| earlier < place).is_some() {}
             let mut gained = 0;
             while let Some((_, amount)) = moves.next_if(|(same, _)| same == place) {
                 gained += amount;
             }
             if stock.used < 0 || stock.used - stock.used_before != gained {
-                let Stock { used_before, used, terms: Inventory { total, .. } } = stock;
+                let InventoryUsage { used_before, used, terms: Inventory { total, .. } } = stock;
                 return Err(Bug::new(format!(
                     "{place:?}: {used_before} of {total} were used, consumers gained {gained}, \
                      {used} are used"
@@ -115,13 +115,13 @@ impl Books {
     pub(super) fn stocks_of(
         &self,
         provider: ProviderId,
-    ) -> impl IntoIterator<Item = (&(ProviderId, ClassId), &Stock)> {
-        self.stocks.range((provider, ClassId(i32::MIN))..=(provider, ClassId(i32::MAX)))
+    ) -> impl IntoIterator<Item = (&(ProviderId, ClassId), &InventoryUsage)> {
+        self.inventories.range((provider, ClassId(i32::MIN))..=(provider, ClassId(i32::MAX)))
     }
 
     /// An inventory that a claim was found to draw upon.
-    pub(super) fn stock(&mut self, place: (ProviderId, ClassId)) -> &mut Stock {
+    pub(super) fn stock(&mut self, place: (ProviderId, ClassId)) -> &mut InventoryUsage {
         let missing = || Bug::raise(format!("{place:?} is drawn upon and has no inventory"));
-        self.stocks.get_mut(&place).unwrap_or_else(missing)
+        self.inventories.get_mut(&place).unwrap_or_else(missing)
     }
 }
