@@ -8,10 +8,10 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::candidates::{Options, WAYS_MAX, candidates, sizes};
-use super::drift::{Stays, without_broken};
+use super::drift::{FixedServers, without_broken};
 use super::failure::{Failure, in_time};
 use super::flavor::Size;
-use super::host_filter::{Demands, HostFilter, Reason, Scene};
+use super::host_filter::{Demands, FilterContext, HostFilter, Reason};
 use super::stack::{Stack, Surroundings};
 use super::topology::{HostEntry, Topology};
 use crate::model::provider::InventoryRow;
@@ -80,12 +80,13 @@ pub(super) fn compose(
     let number: HashMap<ProviderId, usize> =
         hosts.iter().enumerate().map(|(nth, host)| (host.root, nth)).collect();
     let memberships = stored_groups(stack, &groups, &all_rules);
-    let scene = Scene::new(&world, &topology, around, &hosts);
-    let filter = HostFilter::new(&scene, stack, memberships.clone(), budget);
+    let context = FilterContext::new(&world, &topology, around, &hosts);
+    let filter = HostFilter::new(&context, stack, memberships.clone(), budget);
     in_time(budget)?;
     let current_hosts = homes.iter().map(|home| number.get(home.as_ref()?).copied());
     let current_hosts: Vec<Option<usize>> = current_hosts.collect();
-    let Seated { servers, ruled_out } = seated(stack, &current_hosts, (&ways, &filter), budget)?;
+    let ComposedServers { servers, ruled_out } =
+        compose_servers(stack, &current_hosts, (&ways, &filter), budget)?;
     let stays = [Level::Host, Level::Rack, Level::Cluster]
         .map(|level| stays(stack, &current_hosts, &hosts, level));
     let rules = kept_rules(all_rules, &stays, budget)?;
@@ -109,7 +110,7 @@ pub(super) fn compose(
 /// Rules as far as servers that stay do not break them; it is told where those are at each level.
 fn kept_rules(
     all: Vec<Rule>,
-    [host, rack, cluster]: &[Stays; 3],
+    [host, rack, cluster]: &[FixedServers; 3],
     budget: &mut Budget<'_>,
 ) -> Result<Vec<Rule>, Failure> {
     let mut rules = Vec::with_capacity(all.len());
@@ -127,22 +128,23 @@ fn kept_rules(
 }
 
 /// The servers of a problem, and for each of them why it may not be on how many hosts.
-struct Seated {
+struct ComposedServers {
     servers: Vec<solver::Server>,
     ruled_out: Vec<BTreeMap<Reason, usize>>,
 }
 
 /// Where each server may be, and in which ways. What servers have in common they share.
-fn seated<'s>(
+fn compose_servers<'s>(
     stack: &'s Stack,
     current_hosts: &[Option<usize>],
     (ways, filter): (&HashMap<&Size, Arc<Ways>>, &'s HostFilter<'_>),
     budget: &mut Budget<'_>,
-) -> Result<Seated, Failure> {
-    type Sort<'k> = (&'k Size, Demands<'k>, Option<(usize, bool)>);
+) -> Result<ComposedServers, Failure> {
+    type ServerKey<'k> = (&'k Size, Demands<'k>, Option<(usize, bool)>);
     let mut staying: HashMap<usize, Arc<Ways>> = HashMap::new();
-    let mut known: HashMap<Sort<'s>, (solver::Server, BTreeMap<Reason, usize>)> = HashMap::new();
-    let mut seated = Seated { servers: Vec::new(), ruled_out: Vec::new() };
+    let mut known: HashMap<ServerKey<'s>, (solver::Server, BTreeMap<Reason, usize>)> =
+        HashMap::new();
+    let mut composed = ComposedServers { servers: Vec::new(), ruled_out: Vec::new() };
     for (nth, (server, current_host)) in stack.servers.iter().zip(current_hosts).enumerate() {
         budget.is_spent_after(32);
         in_time(budget)?;
@@ -150,16 +152,16 @@ fn seated<'s>(
             let ways = staying.entry(home).or_insert_with(|| Arc::new(Ways::staying_on(home)));
             let ways = Arc::clone(ways);
             let allowed_hosts = AllowedHosts::Only(home);
-            seated.servers.push(solver::Server { ways, allowed_hosts, current_host: Some(home) });
-            seated.ruled_out.push(BTreeMap::new());
+            composed.servers.push(solver::Server { ways, allowed_hosts, current_host: Some(home) });
+            composed.ruled_out.push(BTreeMap::new());
             continue;
         }
         // Its instance holds what it needs as long as it stays.
         let keeps = server.present.as_ref().is_some_and(|present| !present.ours);
         let stays = keeps && !server.resized;
         let home = current_host.filter(|home| stays || filter.tells_homes_apart(*home));
-        let sort = (&server.size, filter.demands(nth), home.map(|home| (home, stays)));
-        let entry = match known.entry(sort) {
+        let key = (&server.size, filter.demands(nth), home.map(|home| (home, stays)));
+        let entry = match known.entry(key) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let missing = || Failure::Broken(format!("server {} has no size", server.id));
@@ -173,10 +175,10 @@ fn seated<'s>(
             }
         };
         let (it, reasons) = &*entry;
-        seated.servers.push(solver::Server { current_host: *current_host, ..it.clone() });
-        seated.ruled_out.push(reasons.clone());
+        composed.servers.push(solver::Server { current_host: *current_host, ..it.clone() });
+        composed.ruled_out.push(reasons.clone());
     }
-    Ok(seated)
+    Ok(composed)
 }
 
 /// Trees that have something of their own to give.
@@ -202,7 +204,7 @@ fn stays(
     current_hosts: &[Option<usize>],
     hosts: &[HostEntry],
     level: Level,
-) -> Stays {
+) -> FixedServers {
     let mut first: HashMap<&str, usize> = HashMap::new();
     for (nth, host) in hosts.iter().enumerate() {
         if let Some(name) = host.location.unit(level, &host.name) {

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::bonds::rebound;
 use super::document::{Document, asks_the_same};
 use super::failure::Failure;
 use super::group::StoredGroup;
@@ -16,10 +15,11 @@ use super::placement::{Answer, location, places};
 use super::plan::{Placement, Plan};
 use super::rejection::Rejection;
 use super::resolve;
+use super::rule_changes::has_changed_rules;
 use super::stack::{HostNames, Present, Stack, Surroundings};
 use super::template::{ServerEntry, Template};
 use super::topology::Topology;
-use crate::solver::groups::Senseless;
+use crate::solver::groups::GroupError;
 use crate::world::World;
 
 /// How much longer than the search for hosts the search for an explanation may take.
@@ -278,7 +278,11 @@ impl Draft {
     ///
     /// # Errors
     /// The groups make no sense.
-    pub(crate) fn complete(&mut self, world: &World, topology: &Topology) -> Result<(), Senseless> {
+    pub(crate) fn complete(
+        &mut self,
+        world: &World,
+        topology: &Topology,
+    ) -> Result<(), GroupError> {
         match self.deferred.take() {
             None => {}
             Some(DeferredMoves::GroupsChanged { before }) => self.loosen(&before, world, topology),
@@ -294,10 +298,10 @@ impl Draft {
     /// Lets servers move whose groups have changed. A reserved one stays on its host, but only if its new
     /// groups allow that.
     fn loosen(&mut self, before: &Stack, world: &World, topology: &Topology) {
-        let rebound = rebound(before, &self.stack);
-        let servers = self.stack.servers.iter_mut().zip(&self.servers).zip(rebound);
+        let changed = has_changed_rules(before, &self.stack);
+        let servers = self.stack.servers.iter_mut().zip(&self.servers).zip(changed);
         for ((server, target), _) in
-            servers.filter(|((server, _), rebound)| *rebound && server.fixed)
+            servers.filter(|((server, _), changed)| *changed && server.fixed)
         {
             server.fixed = false;
             if let (Some(row), true) = (&target.placement, target.is_reserved()) {

@@ -8,14 +8,14 @@ use crate::solver::Rule;
 
 /// Where servers are that stay.
 #[derive(Debug, Default)]
-pub(super) struct Stays {
+pub(super) struct FixedServers {
     /// The unit that a server which stays is in, by server; those that may move are not in it.
     unit_of: HashMap<usize, Option<usize>>,
     /// How many of them are in each unit.
     in_unit: HashMap<usize, usize>,
 }
 
-impl FromIterator<(usize, Option<usize>)> for Stays {
+impl FromIterator<(usize, Option<usize>)> for FixedServers {
     fn from_iter<T: IntoIterator<Item = (usize, Option<usize>)>>(servers: T) -> Self {
         let mut stays = Self::default();
         for (server, unit) in servers {
@@ -29,7 +29,7 @@ impl FromIterator<(usize, Option<usize>)> for Stays {
 }
 
 /// A rule as far as servers that stay do not break it.
-pub(super) fn without_broken(rule: Rule, stays: &Stays) -> Rule {
+pub(super) fn without_broken(rule: Rule, stays: &FixedServers) -> Rule {
     match rule {
         Rule::Together(level, servers) => Rule::Together(level, together(servers, stays)),
         Rule::Apart(level, parts) => Rule::Apart(level, apart(parts, stays)),
@@ -38,7 +38,7 @@ pub(super) fn without_broken(rule: Rule, stays: &Stays) -> Rule {
 }
 
 /// Those who stay count only where most of them are.
-fn together(servers: Vec<usize>, stays: &Stays) -> Vec<usize> {
+fn together(servers: Vec<usize>, stays: &FixedServers) -> Vec<usize> {
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     for unit in servers.iter().filter_map(|server| *stays.unit_of.get(server)?) {
         *counts.entry(unit).or_insert(0) += 1;
@@ -52,7 +52,7 @@ fn together(servers: Vec<usize>, stays: &Stays) -> Vec<usize> {
 }
 
 /// Of those who stay, the first in each unit counts.
-fn apart(parts: Vec<Vec<usize>>, stays: &Stays) -> Vec<Vec<usize>> {
+fn apart(parts: Vec<Vec<usize>>, stays: &FixedServers) -> Vec<Vec<usize>> {
     let mut first: HashMap<usize, usize> = HashMap::new();
     let mut kept = Vec::with_capacity(parts.len());
     for (number, part) in parts.into_iter().enumerate() {
@@ -67,7 +67,7 @@ fn apart(parts: Vec<Vec<usize>>, stays: &Stays) -> Vec<Vec<usize>> {
 }
 
 /// Those do not count who stay in a unit with somebody else who stays.
-fn alone(servers: Vec<usize>, stays: &Stays) -> Vec<usize> {
+fn alone(servers: Vec<usize>, stays: &FixedServers) -> Vec<usize> {
     let members: HashSet<usize> = servers.iter().copied().collect();
     let mut own: HashMap<usize, usize> = HashMap::new();
     for unit in members.iter().filter_map(|server| *stays.unit_of.get(server)?) {
@@ -88,7 +88,7 @@ mod tests {
 
     const HOST: Level = Level::Host;
 
-    fn stays(at: &[(usize, usize)]) -> Stays {
+    fn stays(at: &[(usize, usize)]) -> FixedServers {
         at.iter().map(|(server, unit)| (*server, Some(*unit))).collect()
     }
 

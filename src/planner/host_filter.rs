@@ -73,7 +73,7 @@ impl<'s> HostFilter<'s> {
     /// For a stack in its surroundings; `groups_of` are the stored groups of each server. It is of no
     /// use once the time is up.
     pub(super) fn new(
-        scene: &Scene<'s>,
+        context: &FilterContext<'s>,
         stack: &'s Stack,
         groups_of: Vec<BTreeSet<Uuid>>,
         budget: &mut Budget<'_>,
@@ -86,31 +86,31 @@ impl<'s> HostFilter<'s> {
             let Some(stored) = group.stored.filter(|stored| !verdicts.contains_key(stored)) else {
                 continue;
             };
-            budget.is_spent_with(scene.hosts.len() / 8);
-            verdicts.insert(stored, scene.verdicts(stored, (group.kind, group.level), budget));
+            budget.is_spent_with(context.hosts.len() / 8);
+            verdicts.insert(stored, context.verdicts(stored, (group.kind, group.level), budget));
         }
-        let own = scene.own_units(stack, &groups_of, budget);
+        let own = context.own_units(stack, &groups_of, budget);
         let mut occupied: HashMap<(Uuid, Level), HashSet<String>> = HashMap::new();
         let (mut kept, mut kept_by_others) = (Vec::new(), Vec::new());
-        for host in scene.hosts {
+        for host in context.hosts {
             if budget.is_spent_after(8) {
                 break;
             }
             let mut all = BTreeSet::new();
             let mut firm = BTreeSet::new();
-            for keeper in scene.keepers(host.root) {
+            for keeper in context.keepers(host.root) {
                 let taken = occupied
                     .entry((keeper.group, keeper.level))
-                    .or_insert_with(|| scene.occupied(keeper.group, keeper.level, budget));
+                    .or_insert_with(|| context.occupied(keeper.group, keeper.level, budget));
                 all.insert(keeper.group);
-                if scene.stays(keeper, taken, &own) {
+                if context.stays(keeper, taken, &own) {
                     firm.insert(keeper.group);
                 }
             }
             kept.push(all);
             kept_by_others.push(firm);
         }
-        Self { stack, hosts: scene.hosts, groups_of, kept, kept_by_others, verdicts }
+        Self { stack, hosts: context.hosts, groups_of, kept, kept_by_others, verdicts }
     }
 
     /// All that [`Self::open_to`] goes by, but for ways and home.
@@ -188,7 +188,7 @@ impl HostFilter<'_> {
 type OwnUnits = HashMap<(Uuid, Level), HashSet<String>>;
 
 /// The hosts and what surrounds them.
-pub(super) struct Scene<'s> {
+pub(super) struct FilterContext<'s> {
     world: &'s World,
     topology: &'s Topology,
     around: &'s Surroundings,
@@ -196,7 +196,7 @@ pub(super) struct Scene<'s> {
     kept: HashMap<ProviderId, Vec<&'s KeptHost>>,
 }
 
-impl<'s> Scene<'s> {
+impl<'s> FilterContext<'s> {
     pub(super) fn new(
         world: &'s World,
         topology: &'s Topology,

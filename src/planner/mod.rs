@@ -11,7 +11,6 @@
 //! [`draft`] of what it is to be, and the [`booking`] is what has to be written. Why a request cannot be met is a
 //! [`rejection`].
 
-mod bonds;
 pub mod booking;
 mod candidates;
 pub(crate) mod change;
@@ -30,11 +29,11 @@ mod placement;
 pub mod plan;
 pub(crate) mod rejection;
 mod resolve;
+mod rule_changes;
 pub mod stack;
 pub(crate) mod template;
 pub mod topology;
 
-pub use self::bonds::rebound;
 pub use self::failure::{Demand, Explanation, Failure};
 pub use self::host_filter::Reason;
 pub use self::placement::{Answer, Placed, location, places, providers_of};

@@ -55,7 +55,7 @@ pub fn places(
     is_time_up: &mut dyn FnMut() -> bool,
     is_time_over: &mut dyn FnMut() -> bool,
 ) -> Result<Answer, Failure> {
-    let (present, seats) = stack.present();
+    let (present, positions) = stack.present();
     let mut budget = Budget::new(is_time_up);
     let composed = compose(world, &present, around, &mut budget)?;
     match solve_within(&composed.problem, &mut budget) {
@@ -63,8 +63,8 @@ pub fn places(
             let placed = placed(&composed, &present, &solution)?;
             let units = units(&composed.world, &present, around, &placed);
             let mut all = vec![None; stack.servers.len()];
-            for (seat, placed) in seats.into_iter().zip(placed) {
-                if let Some(place) = all.get_mut(seat) {
+            for (position, placed) in positions.into_iter().zip(placed) {
+                if let Some(place) = all.get_mut(position) {
                     *place = Some(placed);
                 }
             }

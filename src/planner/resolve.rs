@@ -13,7 +13,7 @@ use super::rejection::Rejection;
 use super::stack::{Group, HostNames, Server, Stack};
 use super::template::{ServerEntry, Template, Which};
 use crate::model::Bug;
-use crate::solver::groups::{GROUPS_MAX, Kind, Member, Senseless};
+use crate::solver::groups::{GROUPS_MAX, GroupError, Kind, Member};
 
 /// The stack that a document and its template describe. If a project is given, it must be allowed to
 /// use the stored groups.
@@ -52,7 +52,7 @@ pub(crate) fn stack(
     let (groups, spread) = (resolver.groups, document.spread);
     let stack = Stack { servers, groups, spread, ..Stack::default() };
     if project.is_some() && stack.groups.len() > GROUPS_MAX {
-        let why = stack.words(Senseless::TooMany(GROUPS_MAX));
+        let why = stack.words(GroupError::TooMany(GROUPS_MAX));
         return Err(Rejection::Invalid(why));
     }
     Ok(stack)

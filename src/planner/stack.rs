@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::flavor::Size;
 use crate::model::{ClassId, ProviderId};
-use crate::solver::groups::{self, GROUPS_MAX, Kind, MEMBERS_MAX, Member, NESTING_MAX, Senseless};
+use crate::solver::groups::{self, GROUPS_MAX, GroupError, Kind, MEMBERS_MAX, Member, NESTING_MAX};
 use crate::solver::{Level, Rule};
 
 /// A stack.
@@ -49,7 +49,7 @@ impl Stack {
     ///
     /// # Errors
     /// What makes no sense.
-    pub fn rules(&self) -> Result<Vec<(usize, Rule)>, Senseless> {
+    pub fn rules(&self) -> Result<Vec<(usize, Rule)>, GroupError> {
         let group = |it: &Group| groups::Group {
             kind: it.kind,
             level: it.level,
@@ -63,7 +63,7 @@ impl Stack {
     ///
     /// # Errors
     /// What makes no sense.
-    pub fn mates(&self, server: usize) -> Result<BTreeSet<usize>, Senseless> {
+    pub fn mates(&self, server: usize) -> Result<BTreeSet<usize>, GroupError> {
         let bound = self.rules()?.into_iter().filter_map(|(_, rule)| match rule {
             Rule::Together(_, servers) => Some(servers),
             Rule::Apart(..) | Rule::Alone(..) => None,
@@ -88,8 +88,8 @@ impl Stack {
     }
 
     /// Why groups make no sense, with their names and those of servers.
-    pub fn words(&self, why: Senseless) -> String {
-        use Senseless::{
+    pub fn words(&self, why: GroupError) -> String {
+        use GroupError::{
             AloneTwice, ApartFromItself, Cycle, HigherInside, TooDeep, TooLarge, TooMany, Unknown,
         };
         let group = |nth: usize| self.groups.get(nth).map_or("?", |it| it.name.as_str());

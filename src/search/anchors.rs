@@ -74,7 +74,7 @@ impl AnchorBlock {
         words.map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Takes a place out, by its number.
+    /// Takes an anchor out, by its number.
     pub(super) fn take(&mut self, nth: usize) -> Option<Anchor> {
         let mut rest = *self;
         let place = std::iter::from_fn(|| rest.pop()).nth(nth)?;
@@ -87,7 +87,7 @@ impl AnchorBlock {
         Some(place)
     }
 
-    /// Takes the first place out.
+    /// Takes the first anchor out.
     pub(super) fn pop(&mut self) -> Option<Anchor> {
         let tree = pop(&mut self.trees, self.block).map(Anchor::Tree);
         tree.or_else(|| pop(&mut self.solo, self.block).map(Anchor::Solo))

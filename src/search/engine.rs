@@ -116,7 +116,7 @@ impl Engine {
         progress
     }
 
-    /// Closes the place of the last candidate, if it was the only one open: there is nothing to be
+    /// Closes the anchor of the last candidate, if it was the only one open: there is nothing to be
     /// found there any more.
     pub(super) fn skip_tree(&mut self) {
         debug_assert!(self.open.len() <= 1, "trees take turns");
@@ -176,7 +176,7 @@ impl Engine {
         }
     }
 
-    /// Takes the first candidate of a place and keeps the place open for the others.
+    /// Takes the first candidate of an anchor and keeps the anchor open for the others.
     fn enter(&mut self, place: Anchor, world: &World, plan: &Plan, steps: &mut Steps) -> Progress {
         let Self { masks, shared, order, .. } = self;
         let random = order.as_mut().map(ShuffledOrder::random);
@@ -206,7 +206,7 @@ impl Engine {
         }
     }
 
-    /// Takes the next candidate of an open place.
+    /// Takes the next candidate of an open anchor.
     fn work(&mut self, mut open: Open, world: &World, plan: &Plan, steps: &mut Steps) -> Progress {
         loop {
             let progress = open.combination.advance(world, plan, steps);

@@ -41,7 +41,7 @@ impl ShuffledOrder {
         &mut self.random
     }
 
-    /// Draws a place, each with the same chance.
+    /// Draws an anchor, each with the same chance.
     pub(super) fn draw(
         &mut self,
         anchors: &mut Anchors,

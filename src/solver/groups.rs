@@ -56,7 +56,7 @@ pub enum Member {
 /// Why groups make no sense, whatever the hosts are. Groups and servers are named by their
 /// positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Senseless {
+pub enum GroupError {
     /// A group is inside of itself, by way of others or not.
     #[error("group {0} is inside of itself")]
     Cycle(usize),
@@ -103,9 +103,9 @@ pub enum Senseless {
 ///
 /// # Errors
 /// What makes no sense.
-pub fn rules(groups: &[Group], servers: usize) -> Result<Vec<(usize, Rule)>, Senseless> {
+pub fn rules(groups: &[Group], servers: usize) -> Result<Vec<(usize, Rule)>, GroupError> {
     if groups.len() > GROUPS_MAX {
-        return Err(Senseless::TooMany(GROUPS_MAX));
+        return Err(GroupError::TooMany(GROUPS_MAX));
     }
     let known = groups.iter().map(|_| Progress::New).collect();
     let mut nesting = Nesting { groups, servers, known, members: 0 };
@@ -125,7 +125,7 @@ pub fn rules(groups: &[Group], servers: usize) -> Result<Vec<(usize, Rule)>, Sen
         if let Rule::Alone(level, servers) = &rule {
             let twice = servers.iter().find(|server| !alone.insert((*level, **server)));
             if let Some(server) = twice {
-                return Err(Senseless::AloneTwice { server: *server });
+                return Err(GroupError::AloneTwice { server: *server });
             }
         }
         rules.push((number, rule));
@@ -167,13 +167,13 @@ struct Path {
 impl Nesting<'_> {
     /// Finds all servers below a group that exists, whatever groups they are in below it. The path
     /// bounds how deep this calls itself.
-    fn expand(&mut self, number: usize, path: Path) -> Result<(), Senseless> {
+    fn expand(&mut self, number: usize, path: Path) -> Result<(), GroupError> {
         let groups = self.groups;
-        let unknown = Senseless::Unknown(number);
+        let unknown = GroupError::Unknown(number);
         let group = groups.get(number).ok_or(unknown)?;
         match self.known.get_mut(number).ok_or(unknown)? {
             Progress::Done { .. } => return Ok(()),
-            _ if path.length > NESTING_MAX => return Err(Senseless::TooDeep(path.outermost)),
+            _ if path.length > NESTING_MAX => return Err(GroupError::TooDeep(path.outermost)),
             progress @ (Progress::New | Progress::Open) => *progress = Progress::Open,
         }
         for member in &group.members {
@@ -192,20 +192,20 @@ impl Nesting<'_> {
     }
 
     /// Whether a group may be inside of another.
-    fn enter(&self, outer: usize, inner: usize) -> Result<(), Senseless> {
+    fn enter(&self, outer: usize, inner: usize) -> Result<(), GroupError> {
         if matches!(self.known.get(inner), Some(Progress::Open)) {
-            return Err(Senseless::Cycle(inner));
+            return Err(GroupError::Cycle(inner));
         }
         let level = |number: usize| self.groups.get(number).map(|group| group.level);
-        let inner_level = level(inner).ok_or(Senseless::Unknown(outer))?;
+        let inner_level = level(inner).ok_or(GroupError::Unknown(outer))?;
         if level(outer).is_some_and(|outer| inner_level > outer) {
-            return Err(Senseless::HigherInside { inner, outer });
+            return Err(GroupError::HigherInside { inner, outer });
         }
         Ok(())
     }
 
     /// What a group comes to whose members are expanded.
-    fn united(&mut self, number: usize, group: &Group) -> Result<Progress, Senseless> {
+    fn united(&mut self, number: usize, group: &Group) -> Result<Progress, GroupError> {
         let mut layers = 1;
         for member in &group.members {
             if let Member::Group(inner) = member
@@ -215,11 +215,11 @@ impl Nesting<'_> {
             }
             self.members += self.of_member(member)?.len().max(1);
             if self.members > MEMBERS_MAX {
-                return Err(Senseless::TooLarge(number));
+                return Err(GroupError::TooLarge(number));
             }
         }
         if layers > NESTING_MAX {
-            return Err(Senseless::TooDeep(number));
+            return Err(GroupError::TooDeep(number));
         }
         let mut servers = Vec::new();
         for member in &group.members {
@@ -231,14 +231,14 @@ impl Nesting<'_> {
     }
 
     /// The servers below a group that is expanded. One that is not, but is needed, needs itself.
-    fn of_group(&self, number: usize) -> Result<&[usize], Senseless> {
+    fn of_group(&self, number: usize) -> Result<&[usize], GroupError> {
         match self.known.get(number) {
             Some(Progress::Done { servers, .. }) => Ok(servers),
-            Some(Progress::New | Progress::Open) | None => Err(Senseless::Cycle(number)),
+            Some(Progress::New | Progress::Open) | None => Err(GroupError::Cycle(number)),
         }
     }
 
-    fn of_member<'n>(&'n self, member: &'n Member) -> Result<&'n [usize], Senseless> {
+    fn of_member<'n>(&'n self, member: &'n Member) -> Result<&'n [usize], GroupError> {
         match member {
             Member::Server(server) => Ok(std::slice::from_ref(server)),
             Member::Group(group) => self.of_group(*group),
@@ -246,16 +246,16 @@ impl Nesting<'_> {
     }
 
     /// The servers of each member that has any.
-    fn parts(&self, group: &Group) -> Result<Vec<Vec<usize>>, Senseless> {
+    fn parts(&self, group: &Group) -> Result<Vec<Vec<usize>>, GroupError> {
         let parts = group.members.iter().map(|member| Ok(self.of_member(member)?.to_vec()));
-        let mut parts = parts.collect::<Result<Vec<Vec<usize>>, Senseless>>()?;
+        let mut parts = parts.collect::<Result<Vec<Vec<usize>>, GroupError>>()?;
         parts.retain(|part| !part.is_empty());
         Ok(parts)
     }
 }
 
 /// The parts, of which no two have a server in common. A member that is named twice is one.
-fn disjoint(group: usize, mut parts: Vec<Vec<usize>>) -> Result<Vec<Vec<usize>>, Senseless> {
+fn disjoint(group: usize, mut parts: Vec<Vec<usize>>) -> Result<Vec<Vec<usize>>, GroupError> {
     parts.sort_unstable();
     parts.dedup();
     let mut all = parts.concat();
@@ -264,7 +264,7 @@ fn disjoint(group: usize, mut parts: Vec<Vec<usize>>) -> Result<Vec<Vec<usize>>,
         [one, other] if one == other => Some(*one),
         _ => None,
     });
-    twice.map_or(Ok(parts), |server| Err(Senseless::ApartFromItself { server, group }))
+    twice.map_or(Ok(parts), |server| Err(GroupError::ApartFromItself { server, group }))
 }
 
 #[cfg(test)]

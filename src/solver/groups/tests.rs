@@ -3,7 +3,7 @@
 use proptest::prelude::{Just, ProptestConfig, Strategy, prop_assert_eq, prop_oneof, proptest};
 
 use super::{
-    GROUPS_MAX, Group, Kind, Level, MEMBERS_MAX, Member, NESTING_MAX, Rule, Senseless, rules,
+    GROUPS_MAX, Group, GroupError, Kind, Level, MEMBERS_MAX, Member, NESTING_MAX, Rule, rules,
 };
 
 const A: Kind = Kind::Affinity;
@@ -41,7 +41,7 @@ fn every_nesting_has_a_meaning() {
                 Kind::Exclusivity => Rule::Alone(host, vec![0, 1, 2]),
             };
             if (inner, outer) == (E, E) {
-                assert_eq!(found, Err(Senseless::AloneTwice { server: 0 }));
+                assert_eq!(found, Err(GroupError::AloneTwice { server: 0 }));
             } else {
                 assert_eq!(found.unwrap()[1], (1, expected), "{inner:?} in {outer:?}");
             }
@@ -53,24 +53,24 @@ fn every_nesting_has_a_meaning() {
 fn what_makes_no_sense_is_refused() {
     let (host, rack) = (Level::Host, Level::Rack);
     for (said, why) in [
-        (groups(&[(A, host, &[g(0)])]), Senseless::Cycle(0)),
+        (groups(&[(A, host, &[g(0)])]), GroupError::Cycle(0)),
         (
             groups(&[(A, host, &[g(1)]), (A, host, &[g(2)]), (D, host, &[s(0), g(0)])]),
-            Senseless::Cycle(0),
+            GroupError::Cycle(0),
         ),
-        (groups(&[(A, host, &[s(9)])]), Senseless::Unknown(0)),
-        (groups(&[(A, host, &[g(9)])]), Senseless::Unknown(0)),
+        (groups(&[(A, host, &[s(9)])]), GroupError::Unknown(0)),
+        (groups(&[(A, host, &[g(9)])]), GroupError::Unknown(0)),
         (
             groups(&[(A, host, &[g(1)]), (D, rack, &[s(0), s(1)])]),
-            Senseless::HigherInside { inner: 1, outer: 0 },
+            GroupError::HigherInside { inner: 1, outer: 0 },
         ),
         (
             groups(&[(D, host, &[s(0), g(1)]), (A, host, &[s(0), s(1)])]),
-            Senseless::ApartFromItself { server: 0, group: 0 },
+            GroupError::ApartFromItself { server: 0, group: 0 },
         ),
         (
             groups(&[(E, rack, &[s(0)]), (E, rack, &[s(0), s(1)])]),
-            Senseless::AloneTwice { server: 0 },
+            GroupError::AloneTwice { server: 0 },
         ),
     ] {
         assert_eq!(rules(&said, 2), Err(why), "{said:?}");
@@ -105,9 +105,12 @@ fn a_group_in_several_groups_is_no_cycle() {
 /// The same rules read literally: each group is expanded anew wherever it is named, which takes
 /// exponential time.
 mod literal {
-    use super::{Group, Kind, Level, Member, Rule, Senseless};
+    use super::{Group, GroupError, Kind, Level, Member, Rule};
 
-    pub(super) fn rules(groups: &[Group], servers: usize) -> Result<Vec<(usize, Rule)>, Senseless> {
+    pub(super) fn rules(
+        groups: &[Group],
+        servers: usize,
+    ) -> Result<Vec<(usize, Rule)>, GroupError> {
         let mut rules = Vec::new();
         let mut alone: Vec<(Level, usize)> = Vec::new();
         for (number, group) in groups.iter().enumerate() {
@@ -128,7 +131,7 @@ mod literal {
                     all.sort_unstable();
                     if let Some(pair) = all.windows(2).find(|pair| pair[0] == pair[1]) {
                         let server = pair[0];
-                        return Err(Senseless::ApartFromItself { server, group: number });
+                        return Err(GroupError::ApartFromItself { server, group: number });
                     }
                     Rule::Apart(group.level, parts)
                 }
@@ -137,7 +140,7 @@ mod literal {
             if let Rule::Alone(level, _) = rule {
                 for server in &bound {
                     if alone.contains(&(level, *server)) {
-                        return Err(Senseless::AloneTwice { server: *server });
+                        return Err(GroupError::AloneTwice { server: *server });
                     }
                     alone.push((level, *server));
                 }
@@ -154,18 +157,18 @@ mod literal {
         servers: usize,
         (outer, member): (usize, Member),
         path: &mut Vec<usize>,
-    ) -> Result<Vec<usize>, Senseless> {
+    ) -> Result<Vec<usize>, GroupError> {
         let inner = match member {
             Member::Server(server) if server < servers => return Ok(vec![server]),
-            Member::Server(_) => return Err(Senseless::Unknown(outer)),
+            Member::Server(_) => return Err(GroupError::Unknown(outer)),
             Member::Group(inner) => inner,
         };
         if path.contains(&inner) {
-            return Err(Senseless::Cycle(inner));
+            return Err(GroupError::Cycle(inner));
         }
-        let group = groups.get(inner).ok_or(Senseless::Unknown(outer))?;
+        let group = groups.get(inner).ok_or(GroupError::Unknown(outer))?;
         if group.level > groups[outer].level {
-            return Err(Senseless::HigherInside { inner, outer });
+            return Err(GroupError::HigherInside { inner, outer });
         }
         path.push(inner);
         let mut found = Vec::new();
@@ -262,13 +265,13 @@ fn groups_are_nested_so_deep_and_no_deeper() {
         assert_eq!(rules(&chain(count), 1).unwrap().len(), count);
     }
     let too_deep = chain(NESTING_MAX + 1);
-    assert_eq!(rules(&too_deep, 1), Err(Senseless::TooDeep(0)));
+    assert_eq!(rules(&too_deep, 1), Err(GroupError::TooDeep(0)));
     // Whichever end is looked at first.
     let member = |nth: usize| if nth == 0 { s(0) } else { g(nth - 1) };
     let group = |nth| Group { kind: D, level: Level::Host, members: vec![member(nth)] };
     let other: Vec<Group> = (0..=NESTING_MAX).map(group).collect();
-    assert_eq!(rules(&other, 1), Err(Senseless::TooDeep(NESTING_MAX)));
-    assert_eq!(rules(&chain(GROUPS_MAX), 1), Err(Senseless::TooDeep(0)));
+    assert_eq!(rules(&other, 1), Err(GroupError::TooDeep(NESTING_MAX)));
+    assert_eq!(rules(&chain(GROUPS_MAX), 1), Err(GroupError::TooDeep(0)));
 }
 
 #[test]
@@ -277,9 +280,9 @@ fn there_are_so_many_groups_and_no_more() {
     assert_eq!(rules(&vec![group.clone(); GROUPS_MAX], 1).unwrap().len(), GROUPS_MAX);
     for count in [GROUPS_MAX + 1, 9_900] {
         let found = rules(&vec![group.clone(); count], 1);
-        assert_eq!(found, Err(Senseless::TooMany(GROUPS_MAX)));
+        assert_eq!(found, Err(GroupError::TooMany(GROUPS_MAX)));
     }
-    assert_eq!(rules(&chain(9_900), 1), Err(Senseless::TooMany(GROUPS_MAX)));
+    assert_eq!(rules(&chain(9_900), 1), Err(GroupError::TooMany(GROUPS_MAX)));
 }
 
 #[test]
@@ -293,10 +296,10 @@ fn all_groups_together_have_so_many_members_and_no_more() {
     assert_eq!(rules(&within, servers).unwrap().len(), 100);
     let with = |more: Group| within.iter().cloned().chain([more]).collect::<Vec<_>>();
     for more in [vec![s(0)], vec![g(0)]] {
-        assert_eq!(rules(&with(group(more)), servers), Err(Senseless::TooLarge(100)));
+        assert_eq!(rules(&with(group(more)), servers), Err(GroupError::TooLarge(100)));
     }
     // Groups without servers count as well, so that naming them is bounded.
     let empty = |count| vec![group(Vec::new()), group(vec![g(0); count])];
     assert_eq!(rules(&empty(MEMBERS_MAX), 0), Ok(Vec::new()));
-    assert_eq!(rules(&empty(MEMBERS_MAX + 1), 0), Err(Senseless::TooLarge(1)));
+    assert_eq!(rules(&empty(MEMBERS_MAX + 1), 0), Err(GroupError::TooLarge(1)));
 }

@@ -1,4 +1,4 @@
-//! What binds servers of a stack to each other, compared between two versions of it.
+//! Which servers of a stack other rules bind than in an earlier version of it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,22 +6,22 @@ use uuid::Uuid;
 
 use super::ids::canonical;
 use super::stack::Stack;
-use crate::solver::groups::{Kind, Senseless};
+use crate::solver::groups::{GroupError, Kind};
 use crate::solver::{Level, Rule};
 
 /// A rule, as far as it is about servers that are in both versions: the stored group, what it asks, and
 /// the parts that it binds, in ascending order.
-type Bond<'s> = (Option<Uuid>, Kind, Level, Vec<Vec<&'s str>>);
+type RuleKey<'s> = (Option<Uuid>, Kind, Level, Vec<Vec<&'s str>>);
 
-/// Whether each server of a stack that was in it before is bound otherwise now: in other groups, or to
-/// others of those that were there. If the groups make no sense, all are.
-pub fn rebound(before: &Stack, now: &Stack) -> Vec<bool> {
+/// For each server, whether it was in the stack before and other rules bind it now: other groups, or
+/// other servers of both versions. If the groups are invalid, all rules have changed.
+pub(super) fn has_changed_rules(before: &Stack, now: &Stack) -> Vec<bool> {
     let (known, servers) = (keys(before), keys(now));
     let is_known: HashSet<&str> = known.iter().map(String::as_str).collect();
     let both: HashSet<&str> =
         servers.iter().map(String::as_str).filter(|key| is_known.contains(key)).collect();
-    let mut bonds = Bonds { both: &both, numbers: HashMap::new() };
-    let (Ok(was), Ok(is)) = (bonds.of(before, &known), bonds.of(now, &servers)) else {
+    let mut rule_keys = RuleKeys { both: &both, numbers: HashMap::new() };
+    let (Ok(was), Ok(is)) = (rule_keys.of(before, &known), rule_keys.of(now, &servers)) else {
         return vec![true; servers.len()];
     };
     let key = servers.iter().map(String::as_str);
@@ -32,41 +32,41 @@ fn keys(stack: &Stack) -> Vec<String> {
     stack.servers.iter().map(|server| canonical(&server.id)).collect()
 }
 
-/// Bonds by number, so that a server has a short list and not all that its groups bind.
-struct Bonds<'s> {
+/// Numbers for rules, so that a server has a short list instead of everything that its groups bind.
+struct RuleKeys<'s> {
     /// The servers that are in both versions.
     both: &'s HashSet<&'s str>,
-    /// The same bond of either version has one number.
-    numbers: HashMap<Bond<'s>, usize>,
+    /// The same rule of either version has one number.
+    numbers: HashMap<RuleKey<'s>, usize>,
 }
 
-impl<'s> Bonds<'s> {
-    /// The bonds of each server of a stack, in ascending order. Servers without any are not in it.
+impl<'s> RuleKeys<'s> {
+    /// The numbers of the rules of each server, ascending. Servers without rules are missing.
     fn of(
         &mut self,
         stack: &Stack,
         keys: &'s [String],
-    ) -> Result<HashMap<&'s str, Vec<usize>>, Senseless> {
+    ) -> Result<HashMap<&'s str, Vec<usize>>, GroupError> {
         let mut found: HashMap<&str, Vec<usize>> = HashMap::new();
         for (number, rule) in stack.rules()? {
-            let group = stack.groups.get(number).ok_or(Senseless::Unknown(number))?;
+            let group = stack.groups.get(number).ok_or(GroupError::Unknown(number))?;
             let parts = self.parts(rule, keys);
             let servers: Vec<&str> = parts.concat();
             // Whom a group of the stack binds to nobody it does not bind.
-            let is_bond = group.stored.is_some() || group.kind == Kind::Exclusivity;
-            if !is_bond && servers.len() < 2 {
+            let is_kept = group.stored.is_some() || group.kind == Kind::Exclusivity;
+            if !is_kept && servers.len() < 2 {
                 continue;
             }
             let next = self.numbers.len();
-            let bond = (group.stored, group.kind, group.level, parts);
-            let bond = *self.numbers.entry(bond).or_insert(next);
+            let rule_key = (group.stored, group.kind, group.level, parts);
+            let rule_key = *self.numbers.entry(rule_key).or_insert(next);
             for server in servers {
-                found.entry(server).or_default().push(bond);
+                found.entry(server).or_default().push(rule_key);
             }
         }
-        for bonds in found.values_mut() {
-            bonds.sort_unstable();
-            bonds.dedup();
+        for rule_keys in found.values_mut() {
+            rule_keys.sort_unstable();
+            rule_keys.dedup();
         }
         Ok(found)
     }
