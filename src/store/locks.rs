@@ -56,8 +56,10 @@ use super::error::Result;
 pub(super) const WAIT_MAX: Duration = Duration::from_millis(500);
 /// How long the claim writer waits for one lock; all claims of the replica wait meanwhile.
 pub(super) const WRITER_WAIT_MAX: Duration = Duration::from_millis(200);
-/// How long a request waits in all for locks that others hold; then it is answered 503.
-pub(super) const HELD_MAX: Duration = Duration::from_secs(10);
+/// How long a request waits in all for locks that others hold; then it is answered 503. Less than
+/// [`WRITE_MAX`](super::WRITE_MAX), so that its last attempt has ended when its caller gives up, and
+/// nothing is written afterwards.
+pub(super) const HELD_MAX: Duration = Duration::from_secs(9);
 
 /// Providers move one at a time: two moves that each pass the check for loops could make one
 /// together, and a move must see every child there is.
