@@ -1,14 +1,15 @@
 //! Everything that knows HTTP and JSON.
 //!
-//! A connection comes by a [`listener`], is accepted by the [`server`] within bounds
-//! (`connections`), and kept until its end (`serving`). A request passes, from the outside in: its
-//! `shape`, what becomes of a body that nobody reads (`leftover`), the edge (an id, a line in the log, panics caught, what a [`proxy`] says), the rules
-//! for pages of other origins ([`cors`]), then the API that its connection is for, if there is a
-//! store already ([`backend`]). [`placement`]
-//! finds out who asks ([`identity`]) and for which version, chooses a row of its route table, asks
-//! the [policy](crate::policy), and calls a handler, which works on the store and the options it
-//! finds in the [`app`]. The [`planner`] does the same by a table and rules of its own. What both
-//! take in of a request is bounded by the [`intake`]. What takes long is done in [`turns`].
+//! A connection comes by a [`listener`], is accepted by the [`server`] within bounds (`connections`), and
+//! is kept until its end (`serving`), with what is left of bodies that nobody reads (`leftover`). A
+//! request passes the tower stack of `middleware`, then the API that its connection is for, if there
+//! is a store already ([`backend`]).
+//!
+//! [`placement`] is an axum router: its layers find out who asks ([`identity`]) and for which version,
+//! a route chooses a row of its table and asks the [policy](crate::policy), and a handler works on the
+//! store and the options that it finds in the [`app`]. The [`planner`] does the same by a table and
+//! rules of its own. What both take in of a request is bounded by the [`intake`]. What takes long is
+//! done in [`turns`].
 
 mod access_log;
 mod activity;

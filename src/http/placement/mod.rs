@@ -66,25 +66,22 @@ use super::{panics, path};
 /// place among the requests that are worked on, the version, whether a body is described, the path.
 /// What a route asks then stands in [`versioned`].
 pub(super) fn service(app: &Arc<App>) -> HttpService {
-    // Strangers take no place.
     let most = app.options.max_requests;
-    let places = ServiceBuilder::new()
+    let questions = ServiceBuilder::new()
+        .layer(from_fn_with_state(Arc::clone(app), identify))
+        // Strangers take no place.
         .layer(HandleErrorLayer::new(move |_: BoxError| async move { busy(most) }))
         .load_shed()
-        .layer(GlobalConcurrencyLimitLayer::with_semaphore(Arc::clone(&app.requests)));
-    let known = router(&TABLE)
-        .fallback(async || Problem::not_found(""))
-        .layer(panics::catch(app, Problem::internal))
+        .layer(GlobalConcurrencyLimitLayer::with_semaphore(Arc::clone(&app.requests)))
         .layer(from_fn(negotiate))
-        .layer(places)
-        .layer(from_fn_with_state(Arc::clone(app), identify));
+        .layer(panics::catch(app, Problem::internal));
+    let known = router(&TABLE).fallback(async || Problem::not_found("")).layer(questions);
     // Whoever asks whether the server answers needs no token, and is told however busy it is.
     let root = router(&*ROOT).layer(from_fn(negotiate));
-    let router = known
-        .merge(root)
-        .layer(panics::catch(app, Problem::internal))
+    let answers = ServiceBuilder::new()
         .layer(from_fn_with_state(Arc::clone(app), respond))
-        .with_state(Arc::clone(app));
+        .layer(panics::catch(app, Problem::internal));
+    let router = known.merge(root).layer(answers).with_state(Arc::clone(app));
     let prefix = app.options.path_prefix.trim_end_matches('/').to_owned();
     let service = ServiceBuilder::new()
         .map_request(move |request| at_its_path(&prefix, request))
