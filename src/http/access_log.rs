@@ -1,15 +1,14 @@
 //! One line in the log for each request, when its answer is known.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::HttpBody;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::Method;
-use axum::middleware::Next;
 use axum::response::Response;
 
 use super::Connection;
+use super::around::Then;
 use super::middleware::{GlobalRequestId, request_id};
 use super::proxy::{ForwardedFrom, Remote, Trusted};
 use crate::model::Bug;
@@ -27,27 +26,24 @@ pub(super) struct Findings {
     pub(super) cause: Option<String>,
 }
 
-/// Finds out who asks by way of which proxy, has the request answered, and writes the line.
+/// Finds out who asks by way of which proxy, and writes the line when the answer is there.
 ///
 /// It is a layer of its own because the line tells what only the APIs find out, and who asked.
-pub(super) async fn log(
-    State(trusted): State<Arc<Trusted>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+pub(super) fn log(trusted: &Trusted, request: &mut Request) -> Then {
     let started = Instant::now();
     let connection = request.extensions().get::<Connection>().copied();
     let connection =
         connection.unwrap_or_else(|| Bug::raise("a request has no connection".to_owned()));
-    let approach = ForwardedFrom::of(connection, request.headers(), &trusted);
-    let line = Line::of(&approach, &request);
+    let approach = ForwardedFrom::of(connection, request.headers(), trusted);
+    let line = Line::of(&approach, request);
     request.extensions_mut().insert(approach.remote);
     if approach.is_remarkable() {
         request.extensions_mut().insert(approach);
     }
-    let response = next.run(request).await;
-    line.write(&response, started);
-    response
+    Box::new(move |response| {
+        line.write(&response, started);
+        response
+    })
 }
 
 /// What the line says of a request, as far as it is known when the request comes in.

@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
-use axum::middleware::Next;
 use axum::response::Response;
 
+use super::around::Before;
 use crate::model::Bug;
 
 /// Headers that every page may send.
@@ -168,16 +168,17 @@ impl Cors {
 ///
 /// tower-http's layer answers otherwise than oslo.middleware, which clients know: it refuses what is not
 /// allowed without a header, lists all methods and headers, and has `Vary` of its own.
-pub(super) async fn share(State(cors): State<Arc<Cors>>, request: Request, next: Next) -> Response {
+pub(super) fn share(cors: &Arc<Cors>, request: &mut Request) -> Before {
     if let Some(allowed) = cors.preflight(request.method(), request.headers()) {
         let mut response = Response::default();
         *response.headers_mut() = allowed;
-        return response;
+        return Err(Box::new(response));
     }
-    let origin = request.headers().get(header::ORIGIN).cloned();
-    let mut response = next.run(request).await;
-    cors.share(origin.as_ref(), response.headers_mut());
-    response
+    let (cors, origin) = (Arc::clone(cors), request.headers().get(header::ORIGIN).cloned());
+    Ok(Box::new(move |mut response| {
+        cors.share(origin.as_ref(), response.headers_mut());
+        response
+    }))
 }
 
 /// The names in a list of headers.

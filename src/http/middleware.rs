@@ -6,7 +6,6 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, header};
-use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
 use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceBuilder};
@@ -21,6 +20,7 @@ use tower_http::trace::TraceLayer;
 use tracing::Span;
 use uuid::Uuid;
 
+use super::around::around;
 use super::cors::{self, Cors};
 use super::proxy::Trusted;
 use super::{access_log, paced, well_formed};
@@ -68,15 +68,19 @@ where
             header::X_CONTENT_TYPE_OPTIONS,
             HeaderValue::from_static("nosniff"),
         ))
-        .layer(from_fn_with_state(trusted, access_log::log))
+        .layer(around(move |request: &mut Request| Ok(access_log::log(&trusted, request))))
+        .map_response(boxed)
         .layer(trace)
         .layer(SetSensitiveRequestHeadersLayer::new(SECRETS))
         .map_response(paced::pace)
         .layer(compression)
-        .layer(from_fn(well_formed::check))
-        .option_layer(cors.map(|cors| from_fn_with_state(Arc::new(cors), cors::share)))
+        .layer(around(well_formed::check))
+        .option_layer(
+            cors.map(Arc::new)
+                .map(|cors| around(move |request: &mut Request| cors::share(&cors, request))),
+        )
         .service(apis);
-    BoxCloneSyncService::new(ServiceBuilder::new().map_response(boxed).service(service))
+    BoxCloneSyncService::new(service)
 }
 
 /// Gives each request an id of the form `req-UUID`.
@@ -127,7 +131,8 @@ fn is_json(
     headers.get(header::CONTENT_TYPE).is_some_and(|it| it == "application/json")
 }
 
-fn boxed<B>(response: axum::http::Response<B>) -> Response
+/// The answer with a body of axum's.
+pub(super) fn boxed<B>(response: axum::http::Response<B>) -> Response
 where
     B: axum::body::HttpBody<Data = axum::body::Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,

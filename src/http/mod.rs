@@ -16,6 +16,7 @@ mod activity;
 pub mod admin;
 mod admission;
 pub mod app;
+mod around;
 pub mod backend;
 mod connections;
 pub mod cors;

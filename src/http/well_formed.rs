@@ -2,17 +2,17 @@
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use super::around::Before;
 use super::middleware::request_id;
 
 /// Refuses requests that HTTP/1.1 does not allow.
-pub(super) async fn check(request: Request, next: Next) -> Response {
-    match fault(&request) {
-        Some(fault) => refuse(&request, fault),
-        None => next.run(request).await,
+pub(super) fn check(request: &mut Request) -> Before {
+    match fault(request) {
+        Some(fault) => Err(Box::new(refuse(request, fault))),
+        None => Ok(Box::new(|response| response)),
     }
 }
 

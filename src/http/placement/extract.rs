@@ -1,38 +1,43 @@
 //! What handlers take out of a request, beside axum's own extractors: the version, the provider that
 //! the path names, the query, the body, and where the client found us.
 
-use std::any::type_name;
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
-use axum::http::Extensions;
 use axum::http::request::Parts;
 use uuid::Uuid;
 
-use super::Prefix;
 use super::body::Body;
 use super::microversion::Microversion;
 use super::problem::Problem;
 use super::query::Query;
 use super::spelling::dashed_uuid;
+use super::{Prefix, context};
 use crate::http::app::App;
 use crate::http::external_url::ExternalUrl;
+use crate::http::identity::Caller;
 use crate::http::intake;
 use crate::model::Generation;
 use crate::world::{Provider, World};
-
-/// What a layer has found out before.
-pub(super) fn known<T: Send + Sync + 'static>(extensions: &Extensions) -> Result<&T, Problem> {
-    let missing = || Problem::internal(format!("no layer has found out the {}", type_name::<T>()));
-    extensions.get::<T>().ok_or_else(missing)
-}
 
 impl<S: Sync> FromRequestParts<S> for Microversion {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        known(&parts.extensions).copied()
+        context(&parts.extensions)?.asked()
+    }
+}
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(super) struct AskedBy(pub(super) Arc<Caller>);
+
+impl<S: Sync> FromRequestParts<S> for AskedBy {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
+        context(&parts.extensions)?.caller().cloned().map(Self)
     }
 }
 

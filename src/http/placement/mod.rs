@@ -35,14 +35,14 @@ mod validation;
 mod versioned;
 mod wording;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::error_handling::HandleErrorLayer;
 use axum::extract::{Request, State};
 use axum::http::uri::PathAndQuery;
-use axum::http::{HeaderMap, HeaderValue, Uri, header};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::http::{Extensions, HeaderMap, HeaderValue, Method, Uri, header};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::{BoxError, ServiceBuilder};
@@ -54,9 +54,10 @@ use self::routes::{ROOT, TABLE};
 use self::versioned::{Offered, Route};
 use super::access_log::Findings;
 use super::app::App;
+use super::around::{Before, around};
 use super::identity::Caller;
 use super::intake::{self, Unfit};
-use super::middleware::{HttpService, request_id};
+use super::middleware::{HttpService, boxed, request_id};
 use super::{panics, path};
 
 /// The API as a service.
@@ -73,16 +74,16 @@ pub(super) fn service(app: &Arc<App>) -> HttpService {
         .layer(HandleErrorLayer::new(move |_: BoxError| async move { busy(most) }))
         .load_shed()
         .layer(GlobalConcurrencyLimitLayer::with_semaphore(Arc::clone(&app.requests)))
-        .layer(from_fn(negotiate))
-        .layer(panics::catch(app, Problem::internal));
+        .layer(around(negotiate));
     let known = router(&TABLE).fallback(async || Problem::not_found("")).layer(questions);
     // Whoever asks whether the server answers needs no token, and is told however busy it is.
-    let root = router(&*ROOT).layer(from_fn(negotiate));
+    let root = router(&*ROOT).layer(around(negotiate));
     let answers = ServiceBuilder::new()
-        .layer(from_fn_with_state(Arc::clone(app), respond))
+        .layer(around(respond(app)))
+        .map_response(boxed)
         .layer(panics::catch(app, Problem::internal));
     let router = known.merge(root).layer(answers).with_state(Arc::clone(app));
-    let prefix = app.options.path_prefix.trim_end_matches('/').to_owned();
+    let prefix: Arc<str> = app.options.path_prefix.trim_end_matches('/').into();
     let service = ServiceBuilder::new()
         .map_request(move |request| at_its_path(&prefix, request))
         .service(router);
@@ -98,32 +99,65 @@ fn busy(most: usize) -> Problem {
     Unfit::Busy(format!("{most} requests are worked on already (--max-requests)")).into()
 }
 
+/// What is known of a request. The layers share it.
+#[derive(Debug)]
+struct Context {
+    offered: Offered,
+    asked: OnceLock<Microversion>,
+    caller: OnceLock<Arc<Caller>>,
+}
+
+impl Context {
+    /// The version asked for.
+    fn asked(&self) -> Result<Microversion, Problem> {
+        let missing = || Problem::internal("no layer has found out which version is asked for");
+        self.asked.get().copied().ok_or_else(missing)
+    }
+
+    /// Who asks.
+    fn caller(&self) -> Result<&Arc<Caller>, Problem> {
+        let missing = || Problem::internal("no layer has found out who asks");
+        self.caller.get().ok_or_else(missing)
+    }
+}
+
 /// Writes problems in the form that the client prefers, and says of which version an answer is.
-async fn respond(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
-    let offered = Arc::new(Offered::of(request.headers()));
-    let method = request.method().clone();
-    let id = request_id(request.extensions()).to_owned();
-    request.extensions_mut().insert(Arc::clone(&offered));
-    let mut response = match intake::check_uri(request.uri(), &app.options) {
-        Ok(()) => next.run(request).await,
-        Err(unfit) => Problem::from(unfit).into_response(),
-    };
-    let asked = response.extensions().get::<Microversion>().copied();
-    let caller = response.extensions_mut().remove::<Arc<Caller>>().unwrap_or_default();
+fn respond(app: &Arc<App>) -> impl Fn(&mut Request) -> Before + Clone + use<> {
+    let options = Arc::clone(&app.options);
+    move |request| {
+        let context = Arc::new(Context {
+            offered: Offered::of(request.headers()),
+            asked: OnceLock::new(),
+            caller: OnceLock::new(),
+        });
+        let method = request.method().clone();
+        let id = request_id(request.extensions()).to_owned();
+        request.extensions_mut().insert(Arc::clone(&context));
+        let then = move |response| written(response, &context, method, id);
+        match intake::check_uri(request.uri(), &options) {
+            Ok(()) => Ok(Box::new(then)),
+            Err(unfit) => Err(Box::new(then(Problem::from(unfit).into_response()))),
+        }
+    }
+}
+
+fn written(mut response: Response, context: &Context, method: Method, id: String) -> Response {
+    let asked = context.asked.get().copied();
     let mut cause = None;
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         cause.clone_from(&problem.cause);
-        let Offered { content_type, accept } = Offered::clone(&offered);
+        let Offered { content_type, accept } = context.offered.clone();
         let to = Recipient { method, accept, content_type, asked, request_id: id };
         response = problem.render(&to);
     }
     if let Some(asked) = asked {
         asked.describe(response.headers_mut());
     }
+    let caller = context.caller.get();
     response.extensions_mut().insert(Findings {
         version: asked.map(|asked| asked.to_string()),
-        user: caller.user.clone(),
-        project: caller.project.clone(),
+        user: caller.and_then(|caller| caller.user.clone()),
+        project: caller.and_then(|caller| caller.project.clone()),
         cause,
     });
     response
@@ -135,34 +169,36 @@ async fn identify(
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let (mut parts, body) = request.into_parts();
+    let (parts, body) = request.into_parts();
     let written = parts.extensions.get::<Written>();
     let path = written.map_or(parts.uri.path(), |written| written.0.path());
     let caller = app.identity.caller(&parts, path).await?;
-    parts.extensions.insert(Arc::clone(&caller));
-    let mut response = next.run(Request::from_parts(parts, body)).await;
-    response.extensions_mut().insert(caller);
-    Ok(response)
+    context(&parts.extensions)?.caller.get_or_init(|| caller);
+    Ok(next.run(Request::from_parts(parts, body)).await)
 }
 
 /// Finds out which version is asked for, and whether a body and the path can be understood.
-async fn negotiate(mut request: Request, next: Next) -> Response {
-    let asked = match Microversion::from_headers(request.headers()) {
-        Ok(asked) => asked,
-        Err(why) => return unacceptable(why).into_response(),
-    };
-    request.extensions_mut().insert(asked);
-    let fault = request.extensions_mut().remove::<Unreadable>();
-    let fault = fault.map(|fault| Problem::bad_request(fault.0));
-    let understood = check_content_type(request.headers())
-        .and(fault.map_or(Ok(()), Err))
-        .and_then(|()| check_parts(request.uri().path()));
-    let mut response = match understood {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    };
-    response.extensions_mut().insert(asked);
-    response
+fn negotiate(request: &mut Request) -> Before {
+    match understand(request) {
+        Ok(()) => Ok(Box::new(|response| response)),
+        Err(problem) => Err(Box::new(problem.into_response())),
+    }
+}
+
+fn understand(request: &mut Request) -> Result<(), Problem> {
+    let asked = Microversion::from_headers(request.headers()).map_err(unacceptable)?;
+    context(request.extensions())?.asked.get_or_init(|| asked);
+    check_content_type(request.headers())?;
+    match request.extensions_mut().remove::<Unreadable>() {
+        Some(fault) => Err(Problem::bad_request(fault.0)),
+        None => check_parts(request.uri().path()),
+    }
+}
+
+/// What is known of a request.
+fn context(extensions: &Extensions) -> Result<&Context, Problem> {
+    let missing = || Problem::internal("a request has no context");
+    extensions.get::<Arc<Context>>().map(Arc::as_ref).ok_or_else(missing)
 }
 
 /// No part of a path that a route knows is empty.

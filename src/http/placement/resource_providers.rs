@@ -2,8 +2,6 @@
 
 use super::body::Body;
 use crate::http::app::App;
-use crate::http::identity::Caller;
-use axum::Extension;
 use axum::extract::State;
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +9,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::extract::{ProviderPath, no_provider};
+use super::extract::{AskedBy, ProviderPath, no_provider};
 use super::microversion::{
     AGGREGATES, ALLOCATIONS_LINK, CREATED_PROVIDER_SHOWN, Ladder, MEMBER_OF, Microversion,
     NESTED_PROVIDERS, PROVIDERS_REQUIRED, REPARENTING, RESOURCES_QUERY, TRAITS,
@@ -94,7 +92,7 @@ impl From<Option<String>> for Parent {
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     asked: Microversion,
-    Extension(caller): Extension<Arc<Caller>>,
+    AskedBy(caller): AskedBy,
     site: ExternalUrl,
     query: Query,
 ) -> Result<Reply, Problem> {

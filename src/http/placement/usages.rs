@@ -3,15 +3,13 @@
 use super::microversion::Microversion;
 use super::query::Query;
 use crate::http::app::App;
-use crate::http::identity::Caller;
-use axum::Extension;
 use axum::extract::State;
 use std::sync::{Arc, LazyLock};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::extract::{ProviderPath, no_provider};
+use super::extract::{AskedBy, ProviderPath, no_provider};
 use super::microversion::{CONSUMER_TYPE, Ladder};
 use super::names::LONGEST;
 use super::problem::Problem;
@@ -52,7 +50,7 @@ pub(super) async fn of_provider(
 pub(super) async fn total(
     State(app): State<Arc<App>>,
     asked: Microversion,
-    Extension(caller): Extension<Arc<Caller>>,
+    AskedBy(caller): AskedBy,
     query: Query,
 ) -> Result<Reply, Problem> {
     app.policy.check(&caller, rule::USAGES, query.last("project_id"))?;

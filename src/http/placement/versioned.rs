@@ -14,11 +14,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any};
 
 use super::accept::{Accept, JSON};
-use super::extract::known;
+use super::context;
 use super::microversion::{Microversion, Versions};
 use super::problem::Problem;
 use crate::http::app::App;
-use crate::http::identity::Caller;
 use crate::policy::Rule;
 
 /// A path with what answers it.
@@ -200,11 +199,10 @@ impl Versioned {
 
     /// The row that answers, if the caller is permitted to have it.
     fn row(&self, app: &App, request: &Request) -> Result<&Row, Problem> {
-        let extensions = request.extensions();
-        let asked = *known::<Microversion>(extensions)?;
-        let row = self.choose(request.method(), asked, known::<Arc<Offered>>(extensions)?)?;
+        let context = context(request.extensions())?;
+        let row = self.choose(request.method(), context.asked()?, &context.offered)?;
         if let Some(rule) = row.rule {
-            app.policy.check(known::<Arc<Caller>>(extensions)?, rule, None)?;
+            app.policy.check(context.caller()?, rule, None)?;
         }
         Ok(row)
     }

@@ -8,10 +8,9 @@ mod response;
 mod stream;
 mod text;
 
+use super::extract::AskedBy;
 use super::query::Query;
 use crate::http::app::App;
-use crate::http::identity::Caller;
-use axum::Extension;
 use axum::extract::State;
 use std::sync::Arc;
 
@@ -40,7 +39,7 @@ const CANDIDATE: usize = 640;
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     asked: Microversion,
-    Extension(caller): Extension<Arc<Caller>>,
+    AskedBy(caller): AskedBy,
     query: Query,
 ) -> Result<Reply, Problem> {
     let request = request::request(&query, asked, &app.options)?;
