@@ -32,10 +32,12 @@ pub(super) fn check_uri(uri: &Uri, options: &Options) -> Result<(), Unfit> {
 
 /// Leave to work on one more request, as long as it is held.
 pub(super) fn begin(app: &App) -> Result<SemaphorePermit<'_>, Unfit> {
-    app.requests.try_acquire().map_err(|_| {
-        let most = app.options.max_requests;
-        Unfit::Busy(format!("{most} requests are worked on already (--max-requests)"))
-    })
+    app.requests.try_acquire().map_err(|_| busy(&app.options))
+}
+
+/// Why there is no place for one more request.
+pub(super) fn busy(options: &Options) -> Unfit {
+    Unfit::Busy(format!("{} requests are worked on already (--max-requests)", options.max_requests))
 }
 
 /// The whole body.

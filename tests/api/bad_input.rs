@@ -190,6 +190,8 @@ async fn b12_a_path_and_its_query_have_a_bound() {
         async move { berth.get(&path).await }
     };
     ask(2000).await.expect(414);
+    // It is the length that the client sent, not that of what it means.
+    berth.get(&format!("/traits/{}", "%41".repeat(700))).await.expect(414);
     assert_eq!(ask(1000).await.expect(200).json()["resource_providers"], Value::Array(Vec::new()));
 }
 

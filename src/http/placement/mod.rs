@@ -35,6 +35,7 @@ mod validation;
 mod versioned;
 mod wording;
 
+use std::future::ready;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
@@ -56,7 +57,7 @@ use super::access_log::Findings;
 use super::app::App;
 use super::around::{Before, around};
 use super::identity::Caller;
-use super::intake::{self, Unfit};
+use super::intake;
 use super::middleware::{HttpService, boxed, request_id};
 use super::{panics, path};
 
@@ -67,11 +68,12 @@ use super::{panics, path};
 /// place among the requests that are worked on, the version, whether a body is described, the path.
 /// What a route asks then stands in [`versioned`].
 pub(super) fn service(app: &Arc<App>) -> HttpService {
-    let most = app.options.max_requests;
+    let options = Arc::clone(&app.options);
+    let busy = move |_: BoxError| ready(Problem::from(intake::busy(&options)));
     let questions = ServiceBuilder::new()
         .layer(from_fn_with_state(Arc::clone(app), identify))
         // Strangers take no place.
-        .layer(HandleErrorLayer::new(move |_: BoxError| async move { busy(most) }))
+        .layer(HandleErrorLayer::new(busy))
         .load_shed()
         .layer(GlobalConcurrencyLimitLayer::with_semaphore(Arc::clone(&app.requests)))
         .layer(around(negotiate));
@@ -93,10 +95,6 @@ pub(super) fn service(app: &Arc<App>) -> HttpService {
 fn router(table: &[Route]) -> Router<Arc<App>> {
     let empty = Router::new();
     table.iter().fold(empty, |router, route| router.route(route.path, route.answer.clone().into()))
-}
-
-fn busy(most: usize) -> Problem {
-    Unfit::Busy(format!("{most} requests are worked on already (--max-requests)")).into()
 }
 
 /// What is known of a request. The layers share it.
@@ -134,7 +132,8 @@ fn respond(app: &Arc<App>) -> impl Fn(&mut Request) -> Before + Clone + use<> {
         let id = request_id(request.extensions()).to_owned();
         request.extensions_mut().insert(Arc::clone(&context));
         let then = move |response| written(response, &context, method, id);
-        match intake::check_uri(request.uri(), &options) {
+        let length = intake::check_uri(as_written(request.extensions(), request.uri()), &options);
+        match length {
             Ok(()) => Ok(Box::new(then)),
             Err(unfit) => Err(Box::new(then(Problem::from(unfit).into_response()))),
         }
@@ -170,8 +169,7 @@ async fn identify(
     next: Next,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let written = parts.extensions.get::<Written>();
-    let path = written.map_or(parts.uri.path(), |written| written.0.path());
+    let path = as_written(&parts.extensions, &parts.uri).path();
     let caller = app.identity.caller(&parts, path).await?;
     context(&parts.extensions)?.caller.get_or_init(|| caller);
     Ok(next.run(Request::from_parts(parts, body)).await)
@@ -225,6 +223,11 @@ pub(super) fn refuse(request: &Request, why: &str) -> Response {
 /// The URI as the client wrote it, if it was rewritten for the router.
 #[derive(Clone, Debug)]
 struct Written(Uri);
+
+/// The URI as the client wrote it.
+fn as_written<'u>(extensions: &'u Extensions, uri: &'u Uri) -> &'u Uri {
+    extensions.get::<Written>().map_or(uri, |written| &written.0)
+}
 
 /// The prefix that the client's path had, if it had the configured one.
 #[derive(Clone, Debug)]
