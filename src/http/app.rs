@@ -10,12 +10,12 @@ use super::admission::Admissions;
 use super::cors::Cors;
 use super::identity::Identity;
 use super::proxy::Trusted;
-use super::turns::Turns;
-use super::watch::Watch;
 use crate::policy::Policy;
 use crate::search::Strategy;
 use crate::store::Store;
 use crate::store::planner::caps::Caps;
+use crate::turns::Turns;
+use crate::watch::Watch;
 
 /// Seconds since the Unix epoch.
 pub type Clock = fn() -> i64;

@@ -27,7 +27,7 @@ use super::{access_log, paced, well_formed};
 use crate::model::Bug;
 
 /// The header that carries request ids, both ways.
-pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
 /// Headers whose values are never printed.
 const SECRETS: [HeaderName; 3] = [

@@ -9,7 +9,7 @@
 //! a route chooses a row of its table and asks the [policy](crate::policy), and a handler works on the
 //! store and the options that it finds in the [`app`]. The [`planner`] does the same by a table and
 //! rules of its own. What both take in of a request is bounded by the [`intake`]. What takes long is
-//! done in [`turns`].
+//! done in [`turns`](crate::turns).
 
 mod access_log;
 mod activity;
@@ -41,9 +41,6 @@ mod status;
 pub mod tls;
 mod unreadable;
 mod well_formed;
-
-pub use crate::turns;
-pub use crate::watch;
 
 use std::sync::Arc;
 

@@ -7,8 +7,8 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{Response, header};
 use hyper::body::{Frame, SizeHint};
 
-/// So many frames of a compressed body are made in a row. A frame is some kilobytes, for which twenty
-/// times as much may be compressed: about a millisecond for all of them.
+/// So many frames of a compressed body are made in a row. A frame is some kilobytes, for which many times
+/// as much may have to be compressed.
 const FRAMES: u8 = 2;
 
 /// A compressed body. Whoever sends it asks for frames as long as the client takes them in, on a thread

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::attempt::Terms;
 use super::failure::Work;
+use super::offload::wait_for;
 use super::{Failure, Planning};
 use crate::turns::Turn;
 use crate::watch::Watch;
@@ -32,12 +33,8 @@ impl Budget {
     /// `NoTurn`.
     pub(super) async fn turn(&mut self, planning: &Planning) -> Result<(Turn, Instant), Failure> {
         let began = Instant::now();
-        let turn = planning.solver_turns.turn(self.terms.asker);
-        let turn = match tokio::time::timeout(self.wait, turn).await {
-            Ok(Ok(turn)) => turn,
-            Ok(Err(crowded)) => return Err(no_turn(&crowded.to_string())),
-            Err(_) => return Err(no_turn("too many plans are made at present")),
-        };
+        let turn =
+            wait_for(&planning.solver_turns, self.terms.asker, self.wait, Work::Solving).await?;
         let waited = began.elapsed();
         self.wait = self.wait.saturating_sub(waited);
         let deadline = match self.deadline {
@@ -53,8 +50,4 @@ impl Budget {
         let now = self.watch.now();
         now >= *self.deadline.get_or_insert(now + self.terms.budget)
     }
-}
-
-fn no_turn(why: &str) -> Failure {
-    Failure::NoTurn(Work::Solving, why.to_owned())
 }

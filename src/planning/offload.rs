@@ -1,9 +1,11 @@
 //! Work that takes as long as a stored plan is large, however small the request is. It runs on a thread
 //! of its own, in turns that projects share fairly, away from the threads that serve requests.
 
+use std::time::Duration;
+
 use super::failure::Work;
 use super::{Failure, Planning};
-use crate::turns::{Asker, Turn};
+use crate::turns::{Asker, Turn, Turns};
 
 impl Planning {
     /// Waits for a turn at reading stored plans. Take it before the plan is loaded: a request that waits
@@ -12,14 +14,29 @@ impl Planning {
     /// # Errors
     /// `NoTurn`.
     pub(crate) async fn read_turn(&self, asker: Asker) -> Result<Turn, Failure> {
-        let turn = self.read_turns.turn(asker);
-        let why = match tokio::time::timeout(self.turn_wait, turn).await {
-            Ok(Ok(turn)) => return Ok(turn),
-            Ok(Err(crowded)) => crowded.to_string(),
-            Err(_) => "too many plans are read at present".to_owned(),
-        };
-        Err(Failure::NoTurn(Work::Reading, why))
+        wait_for(&self.read_turns, asker, self.turn_wait, Work::Reading).await
     }
+}
+
+/// Waits for a turn at some work, for so long at the most.
+///
+/// # Errors
+/// `NoTurn`.
+pub(super) async fn wait_for(
+    turns: &Turns,
+    asker: Asker,
+    most: Duration,
+    work: Work,
+) -> Result<Turn, Failure> {
+    let why = match tokio::time::timeout(most, turns.turn(asker)).await {
+        Ok(Ok(turn)) => return Ok(turn),
+        Ok(Err(crowded)) => crowded.to_string(),
+        Err(_) => match work {
+            Work::Reading => "too many plans are read at present".to_owned(),
+            Work::Solving => "too many plans are made at present".to_owned(),
+        },
+    };
+    Err(Failure::NoTurn(work, why))
 }
 
 /// Does the work on a thread of its own. The turn ends when the work is done, even if nobody waits for it

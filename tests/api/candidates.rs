@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use axum::body::{Body, HttpBody, to_bytes};
 use axum::http::{Request, Response};
 use berth::http::Options;
-use berth::http::turns::Asker;
-use berth::http::watch::Watch;
+use berth::turns::Asker;
+use berth::watch::Watch;
 use serde_json::Value;
 
 use crate::support::app::Berth;

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-use berth::http::watch::Watch;
+use berth::watch::Watch;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Connection, Executor, PgConnection};

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use berth::http::app::{App, Options};
-use berth::http::watch::Watch;
 use berth::store::{Opening, Store};
+use berth::watch::Watch;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use berth::http::app::{App, Options, PlannerSettings};
-use berth::http::turns::{Asker, Turn};
-use berth::http::watch::Watch;
 use berth::store::{Opening, Store};
+use berth::turns::{Asker, Turn};
+use berth::watch::Watch;
 use serde_json::{Value, json};
 
 use crate::site::Site;

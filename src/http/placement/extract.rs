@@ -109,8 +109,17 @@ async fn part<S: Send + Sync>(parts: &mut Parts, state: &S, name: &str) -> Resul
 impl ProviderPath {
     /// The provider.
     pub(super) fn provider<'w>(&self, world: &'w World) -> Result<Provider<'w>, Problem> {
+        self.provider_or(world, str::to_owned)
+    }
+
+    /// The same; `tell` makes the detail of the problem out of the usual one.
+    pub(super) fn provider_or<'w>(
+        &self,
+        world: &'w World,
+        tell: impl FnOnce(&str) -> String,
+    ) -> Result<Provider<'w>, Problem> {
         let found = dashed_uuid(&self.0).and_then(|uuid| world.provider(uuid));
-        found.ok_or_else(|| Problem::not_found(no_provider(&self.0)))
+        found.ok_or_else(|| Problem::not_found(tell(&no_provider(&self.0))))
     }
 
     /// The provider, to be written.

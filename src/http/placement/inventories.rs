@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::body::{Body, Ordered, Whole};
-use super::extract::{ClassPath, ProviderPath, Target, no_provider};
+use super::extract::{ClassPath, ProviderPath, Target};
 use super::microversion::{Ladder, Microversion, RESERVED_WHOLE};
 use super::names::NAME;
 use super::problem::{Code, Problem};
@@ -272,10 +272,7 @@ pub(super) async fn delete(
 }
 
 fn shown_provider<'w>(path: &ProviderPath, world: &'w World) -> Result<Provider<'w>, Problem> {
-    path.provider(world).map_err(|_| {
-        let missing = no_provider(&path.0);
-        Problem::not_found(format!("{missing} : {missing}"))
-    })
+    path.provider_or(world, |missing| format!("{missing} : {missing}"))
 }
 
 fn check_capacities(

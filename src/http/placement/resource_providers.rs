@@ -20,12 +20,12 @@ use super::reply::Reply;
 use super::schema::{Schema, Shape, any_of, null, object, string, uuid};
 use super::spelling::{any_uuid, dashed_uuid};
 use crate::http::external_url::ExternalUrl;
-use crate::http::turns::Asker;
 use crate::model::{Generation, Refusal};
 use crate::search::Unknown;
 use crate::search::listing::{self, Filter};
 use crate::store::Error;
 use crate::store::providers::{CreateProvider, DeleteProvider, ProviderRecord, UpdateProvider};
+use crate::turns::Asker;
 use crate::world::{Provider, World};
 
 /// A list out of more providers than this is made in a turn beside the threads that serve requests.

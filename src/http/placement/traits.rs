@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::body::{Body, Whole};
-use super::extract::{NamePath, ProviderPath, Target, no_provider};
+use super::extract::{NamePath, ProviderPath, Target};
 use super::names::{CUSTOM, LONGEST};
 use super::problem::{Code, Problem};
 use super::query::Query;
@@ -112,10 +112,7 @@ pub(super) async fn list_of_provider(
     path: ProviderPath,
 ) -> Result<Reply, Problem> {
     let world = app.store.world().await?;
-    let provider = path.provider(&world).map_err(|_| {
-        let missing = no_provider(&path.0);
-        Problem::not_found(format!("{missing}: {missing}"))
-    })?;
+    let provider = path.provider_or(&world, |missing| format!("{missing}: {missing}"))?;
     let view = View::of(&world, provider.traits(), Some(provider.generation()));
     Ok(Reply::json(&view).modified(changed(&world, provider.traits(), &app)))
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::extract::{AskedBy, ProviderPath, no_provider};
+use super::extract::{AskedBy, ProviderPath};
 use super::microversion::{CONSUMER_TYPE, Ladder};
 use super::names::LONGEST;
 use super::problem::Problem;
@@ -34,10 +34,7 @@ pub(super) async fn of_provider(
     path: ProviderPath,
 ) -> Result<Reply, Problem> {
     let world = app.store.world().await?;
-    let provider = path.provider(&world).map_err(|_| {
-        let missing = no_provider(&path.0);
-        Problem::not_found(format!("{missing}: {missing}"))
-    })?;
+    let provider = path.provider_or(&world, |missing| format!("{missing}: {missing}"))?;
     let usages = provider
         .inventories()
         .map(|row| (world.name_of_class(row.class).to_owned(), Value::from(row.used)));

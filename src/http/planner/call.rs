@@ -10,11 +10,11 @@ use crate::http::app::App;
 use crate::http::external_url::ExternalUrl;
 use crate::http::identity::Caller;
 use crate::http::path::Captured;
-use crate::http::turns::Asker;
 use crate::planner::ids::canonical;
 use crate::planning::{PlanRef, Planning};
 use crate::policy::Rule;
 use crate::store::planner::plans::Scope;
+use crate::turns::Asker;
 
 /// The parameter that says that nothing is to be written.
 const DRY_RUN: &str = "dry_run";

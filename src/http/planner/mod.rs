@@ -37,9 +37,9 @@ use super::app::App;
 use super::external_url::ExternalUrl;
 use super::identity::Caller;
 use super::path::Captured;
-use super::turns::Asker;
 use super::{intake, panics, path};
 use crate::policy::{Rule, planning};
+use crate::turns::Asker;
 
 /// Answers a request, whatever it is.
 pub(super) async fn answer(app: Arc<App>, request: Request) -> Response {

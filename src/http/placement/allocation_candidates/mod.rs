@@ -21,10 +21,10 @@ use self::stream::{Failure, PART, Pace, parts};
 use super::microversion::{LATEST, Microversion};
 use super::problem::Problem;
 use super::reply::Reply;
-use crate::http::turns::{Asker, Turn};
 use crate::model::Refusal;
 use crate::model::exclusive::EXCLUSIVE_TRAIT;
 use crate::search::{self, Request, Unknown};
+use crate::turns::{Asker, Turn};
 use crate::world::World;
 
 /// Up to this much is written on the spot, in bytes: well under a millisecond's work.

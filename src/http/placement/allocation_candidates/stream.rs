@@ -15,8 +15,8 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::response::{Stopped, Writing};
 use crate::http::app::App;
-use crate::http::turns::{Asker, Crowded, Turn, Turns};
-use crate::http::watch::Watch;
+use crate::turns::{Asker, Crowded, Turn, Turns};
+use crate::watch::Watch;
 
 /// The size of a part, in bytes.
 pub(super) const PART: usize = 256 * 1024;

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use self::request::{ByProvider, List, REPLACE_BODY, REPLACE_MANY_BODY, Wanted};
 use self::response::{OfConsumer, OfProvider};
 use super::body::Ordered;
-use super::extract::{ConsumerPath, ProviderPath, no_provider};
+use super::extract::{ConsumerPath, ProviderPath};
 use super::microversion::ALLOCATIONS_BY_PROVIDER;
 use super::problem::{Code, Problem};
 use super::reply::Reply;
@@ -95,12 +95,8 @@ pub(super) async fn list_of_provider(
 ) -> Result<Reply, Problem> {
     let world = app.store.world().await?;
     let (id, generation) = {
-        let provider = path.provider(&world).map_err(|_| {
-            Problem::not_found(format!(
-                "Resource provider '{}' not found: {}",
-                path.0,
-                no_provider(&path.0)
-            ))
+        let provider = path.provider_or(&world, |missing| {
+            format!("Resource provider '{}' not found: {missing}", path.0)
         })?;
         // Older than what is held, so that a client that writes under it cannot miss a change.
         (provider.id(), provider.generation())
