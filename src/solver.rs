@@ -6,51 +6,37 @@
 //! answer. [`explain`](mod@explanation) names a minimal set of demands that contradict each other.
 //! docs/solver.md states the model, derives every bound, and says what is proven when.
 //!
-//! Modules import each other in one direction, from the bottom of this list to its top:
-//!
-//! | step | modules |
+//! | module | holds |
 //! |---|---|
-//! | problem and answer: plain data | [`ways`], [`problem`], [`cost`], [`solution`], [`groups`] (nested groups to rules), [`budget`] (time and memory) |
-//! | model: what is derived from a problem once | [`units`], [`load`] (what sizes draw), [`bundle`] (servers that share a host), [`kind`] and [`symmetry`] (interchangeable bundles and hosts), [`model`] |
-//! | state: a partial placement | [`packing`], [`capacity`], [`domain`], [`state`] |
-//! | bounds: what the rest costs at least | [`precheck`], [`rack_fit`], [`limits`], [`fit_bound`], [`bounds`], [`pruning`] |
-//! | search and improvement | [`depth_first`], [`improvement`], [`search`] |
-//! | explanation | [`explanation`] |
+//! | [`problem`] | the question as plain data: hosts, pools, servers with their ways, rules |
+//! | [`solution`] | the answer as plain data: assignments, their [`Cost`], what is proven |
+//! | [`groups`] | from nested affinity, diversity and exclusivity groups to rules |
+//! | [`budget`] | the time and memory that a search may take |
+//! | [`model`] | what is derived from a problem once: units, loads, bundles and their kinds, symmetric hosts |
+//! | [`state`] | a partial placement: which hosts are still open to which bundles, and what capacity is left |
+//! | [`bounds`] | what completing a partial placement costs at least, and whether it is impossible |
+//! | [`search`] | presolve, branch and bound with restarts, large neighbourhood search |
+//! | [`explanation`] | a minimal set of demands that contradict each other |
+//!
+//! A module imports only modules above it in this table.
 
 mod bounds;
 mod budget;
-mod bundle;
-mod capacity;
-mod cost;
-mod depth_first;
-mod domain;
 mod explanation;
-mod fit_bound;
 pub mod groups;
-mod improvement;
-mod kind;
-mod limits;
-mod load;
 mod model;
-mod packing;
-mod precheck;
 mod problem;
-mod pruning;
-mod rack_fit;
 mod search;
 mod solution;
 mod state;
-mod symmetry;
-mod units;
-mod ways;
 
 pub use self::budget::Budget;
-pub use self::cost::Cost;
 pub use self::explanation::{Conflict, UnitCount, explain, explain_within};
-pub use self::problem::{Host, Level, PlacementProblem, Rule, Server};
+pub use self::problem::{
+    AllowedHosts, Host, Level, PlacementProblem, Pool, Rule, Server, Way, Ways,
+};
 pub use self::search::{solve, solve_within};
-pub use self::solution::{Assignment, Outcome, Solution};
-pub use self::ways::{AllowedHosts, Pool, Way, Ways};
+pub use self::solution::{Assignment, Cost, Outcome, Solution};
 
 #[cfg(test)]
 mod tests;

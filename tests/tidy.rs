@@ -215,7 +215,9 @@ fn imported(
     let mut found = BTreeSet::new();
     for (at, token) in tokens.iter().enumerate() {
         let before = at.checked_sub(1).and_then(|before| tokens.get(before));
-        let is_inner = before.is_some_and(|before| before == "::");
+        // A path within another, or that of `pub(in path)`, is no import.
+        let is_inner = before.is_some_and(|before| before == "::")
+            || at >= 3 && tokens[at - 3..at] == ["pub", "(", "in"];
         if is_inner || tokens.get(at + 1).is_none_or(|next| next != "::") {
             continue;
         }

@@ -7,11 +7,16 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts, racks and rules are numbered densely")]
 
+mod fit;
+mod limits;
+mod rack_fit;
+
+use self::fit::{FitBound, fit_bound};
+pub(super) use self::limits::Limits;
+use self::limits::{ByRack, Racks};
 use super::budget::Budget;
-use super::cost::Cost;
-use super::fit_bound::{FitBound, fit_bound};
-use super::limits::{ByRack, Limits, Racks};
 use super::problem::{Level, Rule};
+use super::solution::Cost;
 use super::state::State;
 
 /// A lower bound on the cost of placing the remaining bundles as well.

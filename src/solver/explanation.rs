@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::budget::Budget;
+use super::model::Units;
+use super::problem::{AllowedHosts, Ways};
 use super::problem::{Level, PlacementProblem, Rule};
 use super::search::{Objective, search};
 use super::solution::Outcome;
-use super::units::Units;
-use super::ways::{AllowedHosts, Ways};
 
 /// Demands that cannot be met together; without any one of them the rest can be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

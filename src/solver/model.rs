@@ -3,14 +3,20 @@
 
 #![expect(clippy::indexing_slicing, reason = "hosts, kinds, loads and rules are numbered densely")]
 
+mod bundle;
+mod bundle_kind;
+mod load;
+mod symmetry;
+mod units;
+
+use self::bundle::{Bundle, bundles};
+use self::bundle_kind::{BundleKind, kinds};
+pub(super) use self::load::{Demand, ServerOptions, Variant};
+use self::load::{Load, Sizes};
+use self::symmetry::HostSymmetry;
+pub(super) use self::units::Units;
 use super::budget::Budget;
-use super::bundle::{Bundle, bundles};
-use super::cost::fit_costs;
-use super::kind::{BundleKind, kinds};
-use super::load::{Load, Sizes};
 use super::problem::{Level, PlacementProblem, Rule};
-use super::symmetry::HostSymmetry;
-use super::units::Units;
 
 /// A problem with what is derived from it.
 #[derive(Debug)]
@@ -49,8 +55,8 @@ impl<'p> Model<'p> {
         if budget.is_spent() {
             return None;
         }
-        let (bundles, loads) = bundles(problem, &units, &sizes, budget)?;
-        let kinds = kinds(problem, &bundles, &loads, budget);
+        let (mut bundles, loads) = bundles(problem, &units, &sizes, budget)?;
+        let kinds = kinds(problem, &mut bundles, &loads, budget);
         if budget.is_spent() {
             return None;
         }
@@ -115,4 +121,26 @@ fn excluded_kinds(
         excluded_kinds[*rule] = (0..kinds).filter(|kind| !is_bound[*kind]).collect();
     }
     excluded_kinds
+}
+
+/// The largest share of [`Cost::fit`] that one resource class of one server can have.
+const FIT_COST_MAX: u64 = 1000;
+
+/// What one server on each host adds to [`Cost::fit`].
+pub(super) fn fit_costs(problem: &PlacementProblem) -> Vec<u64> {
+    let classes = problem.hosts.iter().map(|host| host.free.len()).max().unwrap_or(0);
+    let most: Vec<u64> = (0..classes)
+        .map(|class| problem.hosts.iter().filter_map(|host| host.free.get(class)).max().copied())
+        .map(|most| most.unwrap_or(0).max(1))
+        .collect();
+    let thousandths = |free: u64, most: u64| {
+        u64::try_from(u128::from(free) * u128::from(FIT_COST_MAX) / u128::from(most))
+            .unwrap_or(FIT_COST_MAX)
+    };
+    let total = FIT_COST_MAX * u64::try_from(classes).unwrap_or(0);
+    let fit_cost = |free: &[u64]| -> u64 {
+        let free = free.iter().zip(&most).map(|(free, most)| thousandths(*free, *most)).sum();
+        if problem.spread { total.saturating_sub(free) } else { free }
+    };
+    problem.hosts.iter().map(|host| fit_cost(&host.free)).collect()
 }

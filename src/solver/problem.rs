@@ -1,9 +1,11 @@
 //! The placement problem as plain data: hosts, pools of free capacity, servers, and the rules that
 //! bind servers to each other. Everything is named by its position in the lists of the problem.
 
+mod ways;
+
 use std::sync::Arc;
 
-use super::ways::{AllowedHosts, Pool, Ways};
+pub use self::ways::{AllowedHosts, Pool, Way, Ways};
 
 /// Servers to be placed, and the hosts on which they can be placed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,15 +5,20 @@
 //! that doubles from round to round. A round that ends without giving up has covered all placements,
 //! which proves its result.
 
+mod branch_and_bound;
+mod large_neighbourhood;
+mod presolve;
+mod pruning;
+
+use self::branch_and_bound::{BranchAndBound, Incumbent};
+use self::large_neighbourhood::improve;
+use self::presolve::{can_be_apart, rule_out_units};
+use super::bounds::Limits;
 use super::bounds::{Bound, bound};
 use super::budget::Budget;
-use super::cost::Cost;
-use super::depth_first::{DepthFirst, Incumbent};
-use super::improvement::improve;
-use super::limits::Limits;
 use super::model::Model;
-use super::precheck::{can_be_apart, rule_out_units};
 use super::problem::PlacementProblem;
+use super::solution::Cost;
 use super::solution::{Outcome, Solution};
 use super::state::State;
 
@@ -96,7 +101,7 @@ fn search_for(
         Objective::Optimal => least,
         Objective::Feasible => Cost { moved: u64::MAX, ..Cost::default() },
     };
-    let mut search = DepthFirst::new(&model, &limits, target);
+    let mut search = BranchAndBound::new(&model, &limits, target);
     let dead_ends_last = if objective == Objective::Feasible { DEAD_ENDS_LAST } else { u64::MAX };
     let is_all = rounds(&mut search, &mut state, (dead_ends_last, least), budget);
     match search.best {
@@ -112,7 +117,7 @@ fn search_for(
 /// Searches until a round has covered all placements, the best one reaches the target, or the budget is
 /// spent. Returns whether it was the first.
 fn rounds(
-    search: &mut DepthFirst<'_>,
+    search: &mut BranchAndBound<'_>,
     state: &mut State<'_>,
     (dead_ends_last, least): (u64, Cost),
     budget: &mut Budget<'_>,

@@ -1,6 +1,20 @@
-//! What the solver answers: an assignment for every server, or that there is none.
+//! What the solver answers: an assignment for every server with its cost, or that there is none.
 
-use super::cost::Cost;
+/// The cost of a placement. Costs are compared lexicographically: the first component that differs
+/// decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cost {
+    /// Servers that are not on the host they were on.
+    pub moved: u64,
+    /// Hosts that were not in use before. With spreading: servers minus such hosts.
+    pub new_hosts: u64,
+    /// Racks with a server of the problem. With spreading: servers minus racks.
+    pub racks: u64,
+    /// Best fit: the sum, over all servers, of the free capacity that the server's host had before the
+    /// placement, in thousandths of the host with the most, summed over resource classes. With
+    /// spreading: the capacity it lacked.
+    pub fit: u64,
+}
 
 /// A complete placement.
 #[derive(Clone, Debug, PartialEq, Eq)]

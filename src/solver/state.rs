@@ -5,13 +5,17 @@
     reason = "bundles, hosts, rules and units are numbered densely"
 )]
 
+mod capacity;
+mod domain;
+mod packing;
+
+use self::capacity::Capacity;
+use self::domain::Domains;
 use super::budget::Budget;
-use super::capacity::Capacity;
-use super::cost::Cost;
-use super::domain::Domains;
 use super::model::Model;
 use super::problem::{Level, Rule};
 use super::solution::Assignment;
+use super::solution::Cost;
 
 /// A partial placement.
 #[derive(Debug)]
@@ -235,26 +239,21 @@ impl<'p> State<'p> {
             if !is_first {
                 continue;
             }
-            match &model.problem.rules[*rule] {
-                Rule::Together(..) => {}
+            let hosts = model.units.hosts(level, unit);
+            let is_spent = match &model.problem.rules[*rule] {
+                Rule::Together(..) => false,
                 Rule::Apart(..) => {
-                    let others =
-                        model.kinds_of_rule[*rule].iter().filter(|(_, it)| *it != Some(*part));
-                    for (kind, _) in others {
-                        if budget.is_spent_after(4 * model.units.hosts(level, unit).len()) {
-                            return;
-                        }
-                        self.rule_out(*kind, model.units.hosts(level, unit), is_in);
-                    }
+                    let bound = model.kinds_of_rule[*rule].iter();
+                    let others = bound.filter(|(_, it)| *it != Some(*part)).map(|(kind, _)| *kind);
+                    self.rule_out_each(others, hosts, is_in, budget)
                 }
                 Rule::Alone(..) => {
-                    for kind in &model.excluded_kinds[*rule] {
-                        if budget.is_spent_after(4 * model.units.hosts(level, unit).len()) {
-                            return;
-                        }
-                        self.rule_out(*kind, model.units.hosts(level, unit), is_in);
-                    }
+                    let others = model.excluded_kinds[*rule].iter().copied();
+                    self.rule_out_each(others, hosts, is_in, budget)
                 }
+            };
+            if is_spent {
+                return;
             }
         }
         for rule in &model.exclusive_rules {
@@ -265,14 +264,31 @@ impl<'p> State<'p> {
             let level = model.problem.rules[*rule].level();
             let Some(unit) = model.units.unit(level, host) else { continue };
             if change(&mut self.tallies[*rule][unit].others, is_in) {
-                for (kind, _) in &model.kinds_of_rule[*rule] {
-                    if budget.is_spent_after(4 * model.units.hosts(level, unit).len()) {
-                        return;
-                    }
-                    self.rule_out(*kind, model.units.hosts(level, unit), is_in);
+                let bound = model.kinds_of_rule[*rule].iter().map(|(kind, _)| *kind);
+                let hosts = model.units.hosts(level, unit);
+                if self.rule_out_each(bound, hosts, is_in, budget) {
+                    return;
                 }
             }
         }
+    }
+
+    /// Rules hosts out for each of some kinds, or back in, and says whether the budget was spent before
+    /// that was done.
+    fn rule_out_each(
+        &mut self,
+        mut kinds: impl Iterator<Item = usize>,
+        hosts: &[usize],
+        is_out: bool,
+        budget: &mut Budget<'_>,
+    ) -> bool {
+        kinds.any(|kind| {
+            let is_spent = budget.is_spent_after(4 * hosts.len());
+            if !is_spent {
+                self.rule_out(kind, hosts, is_out);
+            }
+            is_spent
+        })
     }
 
     /// Confines the kinds of an affinity rule to one unit, or undoes that.

@@ -12,7 +12,7 @@ use super::{broken, hosts_of, is_drawn, never, placed};
 
 /// The least cost of all placements, by trying every one.
 fn exhaustive(problem: &PlacementProblem) -> Option<Cost> {
-    let fit_costs = super::super::cost::fit_costs(problem);
+    let fit_costs = super::super::model::fit_costs(problem);
     let (hosts, count) = (problem.hosts.len(), problem.servers.len());
     let mut best: Option<Cost> = None;
     for number in 0..hosts.pow(count as u32) {

@@ -4,29 +4,29 @@
 
 use std::collections::HashMap;
 
-use super::budget::Budget;
 use super::limits::Limits;
-use super::problem::Level;
 use super::rack_fit::{NONE, RackFitTable, sums, together};
-use super::state::State;
+use crate::solver::budget::Budget;
+use crate::solver::problem::Level;
+use crate::solver::state::State;
 
 /// Whether a host may be used.
 type IsUsable<'u> = &'u dyn Fn(usize) -> bool;
 
 /// A lower bound on the fit of the bundles that are left.
 #[derive(Debug)]
-pub(super) struct FitBound {
+pub(in crate::solver) struct FitBound {
     cliques: Vec<Clique>,
 }
 
 impl FitBound {
     /// For all of them.
-    pub(super) fn all(&self) -> u64 {
+    pub(in crate::solver) fn all(&self) -> u64 {
         self.cliques.iter().map(Clique::least).sum()
     }
 
     /// For all but one bundle of a kind.
-    pub(super) fn without(&self, kind: usize) -> u64 {
+    pub(in crate::solver) fn without(&self, kind: usize) -> u64 {
         self.cliques.iter().map(|clique| clique.least_without(kind)).sum()
     }
 }

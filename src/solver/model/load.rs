@@ -6,25 +6,25 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::budget::Budget;
-use super::problem::{PlacementProblem, Server};
-use super::ways::Way;
+use crate::solver::budget::Budget;
+use crate::solver::problem::Way;
+use crate::solver::problem::{PlacementProblem, Server};
 
 /// Draws as (pool, amount), ascending by pool, each pool once and no amount zero.
 pub(super) type Draws = Vec<(usize, u64)>;
 
 /// What the servers of a bundle draw on each host. Bundles with servers of the same sizes share it.
 #[derive(Debug)]
-pub(super) struct Load {
+pub(in crate::solver) struct Load {
     /// The draws on hosts with one way, one after the other.
     plain: Draws,
     /// The hosts that `at` lists, if it does not list all.
     sparse: Option<Vec<usize>>,
     at: Vec<StoredDemand>,
     /// By class, the least that is drawn on any host.
-    pub(super) least: Vec<u64>,
+    pub(in crate::solver) least: Vec<u64>,
     /// By class, the least that is drawn from private pools on any host.
-    pub(super) least_own: Vec<u64>,
+    pub(in crate::solver) least_own: Vec<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ enum StoredDemand {
 
 /// What a load draws on a host.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Demand<'l> {
+pub(in crate::solver) enum Demand<'l> {
     /// It cannot be there.
     Never,
     /// There is one way.
@@ -47,22 +47,22 @@ pub(super) enum Demand<'l> {
 
 /// Ways of a load that differ only in what they draw on private pools.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Variant {
+pub(in crate::solver) struct Variant {
     /// The draws on shared pools.
-    pub(super) shared: Draws,
+    pub(in crate::solver) shared: Draws,
     /// The ways of each server.
-    pub(super) members: Vec<ServerOptions>,
+    pub(in crate::solver) members: Vec<ServerOptions>,
 }
 
 /// Ways of one server that draw the same on shared pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ServerOptions {
+pub(in crate::solver) struct ServerOptions {
     /// For each way its position, and what it draws on pools of the host alone.
-    pub(super) ways: Vec<(usize, Draws)>,
+    pub(in crate::solver) ways: Vec<(usize, Draws)>,
 }
 
 impl Load {
-    pub(super) fn at(&self, host: usize) -> Demand<'_> {
+    pub(in crate::solver) fn at(&self, host: usize) -> Demand<'_> {
         let at = match &self.sparse {
             None => Some(host),
             Some(sparse) => sparse.binary_search(&host).ok(),
@@ -75,7 +75,12 @@ impl Load {
     }
 
     /// Raises the most that is drawn on each shared pool to what this load draws.
-    pub(super) fn most(&self, shared: &[bool], most: &mut [u64], budget: &mut Budget<'_>) {
+    pub(in crate::solver) fn most(
+        &self,
+        shared: &[bool],
+        most: &mut [u64],
+        budget: &mut Budget<'_>,
+    ) {
         budget.is_spent_after(self.plain.len() + self.at.len());
         let choices = self.at.iter().filter_map(|demand| match demand {
             StoredDemand::Choice(variants) => {
@@ -91,7 +96,7 @@ impl Load {
     }
 
     /// The number of variants on a host, among which the search chooses.
-    pub(super) fn variants(&self, host: usize) -> usize {
+    pub(in crate::solver) fn variants(&self, host: usize) -> usize {
         match self.at(host) {
             Demand::Never => 0,
             Demand::Plain(_) => 1,
@@ -102,23 +107,23 @@ impl Load {
 
 /// The sizes of servers: those of one size draw the same wherever they may be.
 #[derive(Debug)]
-pub(super) struct Sizes<'p> {
-    pub(super) problem: &'p PlacementProblem,
+pub(in crate::solver) struct Sizes<'p> {
+    pub(in crate::solver) problem: &'p PlacementProblem,
     /// The size of each server.
-    pub(super) of: Vec<usize>,
+    pub(in crate::solver) of: Vec<usize>,
     /// A server of each size.
-    pub(super) first: Vec<usize>,
+    pub(in crate::solver) first: Vec<usize>,
     /// For each pool, whether more than one host draws on it.
-    pub(super) shared: Vec<bool>,
+    pub(in crate::solver) shared: Vec<bool>,
     /// For each host, whether some size has several ways there. Then all loads on the host count as
     /// having a choice, so that they can be packed together.
     has_choice: Vec<bool>,
     /// How many classes there are.
-    pub(super) classes: usize,
+    pub(in crate::solver) classes: usize,
 }
 
 impl<'p> Sizes<'p> {
-    pub(super) fn of(problem: &'p PlacementProblem, budget: &mut Budget<'_>) -> Self {
+    pub(in crate::solver) fn of(problem: &'p PlacementProblem, budget: &mut Budget<'_>) -> Self {
         let mut by_pointer = HashMap::new();
         let mut by_signature: HashMap<Signature<'_>, Vec<usize>> = HashMap::new();
         let (mut of, mut first) = (Vec::new(), Vec::new());
@@ -156,42 +161,29 @@ impl<'p> Sizes<'p> {
     }
 
     /// How many sizes there are.
-    pub(super) fn count(&self) -> usize {
+    pub(in crate::solver) fn count(&self) -> usize {
         self.first.len()
     }
 
     fn find_shared(&mut self, budget: &mut Budget<'_>) {
         let mut owner = vec![None; self.shared.len()];
-        for server in &self.first {
-            for (host, ways) in self.problem.servers[*server].ways.by_host() {
-                if budget.is_spent_after(1 + 2 * ways.len()) {
-                    return;
-                }
-                for (pool, amount) in ways.iter().flat_map(|Way(draws)| draws) {
-                    let Some(owner) = owner.get_mut(*pool).filter(|_| *amount > 0) else {
-                        continue;
-                    };
-                    self.shared[*pool] |= *owner.get_or_insert(host) != host;
-                }
+        let mut shared = vec![false; self.shared.len()];
+        self.each_draw(budget, |host, pool, amount| {
+            if let Some(owner) = owner.get_mut(pool).filter(|_| amount > 0) {
+                shared[pool] |= *owner.get_or_insert(host) != host;
             }
-        }
+        });
+        self.shared = shared;
     }
 
     /// For each pool that more than one host draws on, those hosts; none for the others.
     pub(super) fn sharing(&self, budget: &mut Budget<'_>) -> Vec<Vec<usize>> {
         let mut sharing = vec![Vec::new(); self.shared.len()];
-        for server in &self.first {
-            for (host, ways) in self.problem.servers[*server].ways.by_host() {
-                if budget.is_spent_after(1 + 2 * ways.len()) {
-                    return sharing;
-                }
-                for (pool, _) in ways.iter().flat_map(|Way(draws)| draws) {
-                    if self.shared.get(*pool).is_some_and(|shared| *shared) {
-                        sharing[*pool].push(host);
-                    }
-                }
+        self.each_draw(budget, |host, pool, _| {
+            if self.shared.get(pool).is_some_and(|shared| *shared) {
+                sharing[pool].push(host);
             }
-        }
+        });
         for hosts in &mut sharing {
             hosts.sort_unstable();
             hosts.dedup();
@@ -203,26 +195,33 @@ impl<'p> Sizes<'p> {
     pub(super) fn own_free(&self, budget: &mut Budget<'_>) -> Vec<Vec<u128>> {
         let mut counted = vec![false; self.shared.len()];
         let mut free = vec![vec![0; self.classes]; self.problem.hosts.len()];
-        for server in &self.first {
-            for (host, ways) in self.problem.servers[*server].ways.by_host() {
-                if budget.is_spent_after(1 + 2 * ways.len()) {
-                    return free;
-                }
-                let Some(free) = free.get_mut(host) else { continue };
-                let draws = ways.iter().flat_map(|Way(draws)| draws);
-                for (pool, _) in draws.filter(|(_, amount)| *amount > 0) {
-                    let Some(it) = self.problem.pools.get(*pool) else { continue };
-                    if !self.shared[*pool] && !std::mem::replace(&mut counted[*pool], true) {
-                        free[it.class] += u128::from(it.free);
-                    }
-                }
+        self.each_draw(budget, |host, pool, amount| {
+            let (Some(it), Some(free)) = (self.problem.pools.get(pool), free.get_mut(host)) else {
+                return;
+            };
+            let is_own = amount > 0 && !self.shared[pool];
+            if is_own && !std::mem::replace(&mut counted[pool], true) {
+                free[it.class] += u128::from(it.free);
             }
-        }
+        });
         free
     }
 
+    /// Calls a function with the host, the pool and the amount of every draw of every size, until the
+    /// budget is spent.
+    fn each_draw(&self, budget: &mut Budget<'_>, mut of: impl FnMut(usize, usize, u64)) {
+        for server in &self.first {
+            for (host, ways) in self.problem.servers[*server].ways.by_host() {
+                if budget.is_spent_after(1 + 2 * ways.len()) {
+                    return;
+                }
+                ways.iter().flat_map(|Way(draws)| draws).for_each(|it| of(host, it.0, it.1));
+            }
+        }
+    }
+
     /// The first way in which a server of a size can be on a host alone.
-    pub(super) fn first_way(&self, size: usize, host: usize) -> usize {
+    pub(in crate::solver) fn first_way(&self, size: usize, host: usize) -> usize {
         self.options(size, host).first().map_or(0, |(way, _)| *way)
     }
 
@@ -241,7 +240,7 @@ impl<'p> Sizes<'p> {
     }
 
     /// What servers of these sizes draw together. Its servers are in the order of the sizes.
-    pub(super) fn load(&self, sizes: &[usize], budget: &mut Budget<'_>) -> Load {
+    pub(in crate::solver) fn load(&self, sizes: &[usize], budget: &mut Budget<'_>) -> Load {
         let mut load = Load {
             plain: Vec::new(),
             sparse: self.sparse(sizes),

@@ -5,9 +5,9 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::budget::Budget;
-use super::problem::{Level, Rule};
-use super::state::State;
+use crate::solver::budget::Budget;
+use crate::solver::problem::{Level, Rule};
+use crate::solver::state::State;
 
 /// Rules out, for the kinds of each affinity rule, the racks and clusters that cannot hold all of them.
 pub(super) fn rule_out_units(state: &mut State<'_>, budget: &mut Budget<'_>) {

@@ -2,13 +2,13 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, loads, hosts and units are numbered densely")]
 
-use super::budget::Budget;
-use super::model::Model;
-use super::problem::Level;
+use crate::solver::budget::Budget;
+use crate::solver::model::Model;
+use crate::solver::problem::Level;
 
 /// For each kind and host, how many reasons rule the host out; for each load and host, the slots.
 #[derive(Debug)]
-pub(super) struct Domains<'p> {
+pub(in crate::solver) struct Domains<'p> {
     model: &'p Model<'p>,
     blocked: Vec<u32>,
     slots: Vec<u16>,
@@ -19,17 +19,17 @@ pub(super) struct Domains<'p> {
 
 /// The hosts that are open to one kind, in numbers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Domain {
+pub(in crate::solver) struct Domain {
     /// Hosts.
-    pub(super) hosts: usize,
+    pub(in crate::solver) hosts: usize,
     /// Racks with such a host.
-    pub(super) racks: usize,
+    pub(in crate::solver) racks: usize,
     /// Clusters with such a host.
-    pub(super) clusters: usize,
+    pub(in crate::solver) clusters: usize,
     /// Slots on all of these hosts.
-    pub(super) slots: usize,
+    pub(in crate::solver) slots: usize,
     /// Slots on those of them that are in use.
-    pub(super) slots_in_use: usize,
+    pub(in crate::solver) slots_in_use: usize,
     /// Such hosts in each rack, and in each cluster.
     pub(super) in_rack: Vec<u32>,
     in_cluster: Vec<u32>,
@@ -37,7 +37,7 @@ pub(super) struct Domain {
 
 impl<'p> Domains<'p> {
     /// All slots are zero until [`Self::set_slots`] sets them.
-    pub(super) fn new(model: &'p Model<'p>, budget: &mut Budget<'_>) -> Self {
+    pub(in crate::solver) fn new(model: &'p Model<'p>, budget: &mut Budget<'_>) -> Self {
         let (kinds, hosts) = (model.kinds.len(), model.problem.hosts.len());
         let mut blocked = vec![0; kinds * hosts];
         for (nth, kind) in model.kinds.iter().enumerate() {
@@ -65,21 +65,21 @@ impl<'p> Domains<'p> {
     }
 
     /// Whether a host is open to a kind: nothing rules it out, and it has a slot.
-    pub(super) fn is_open(&self, kind: usize, host: usize) -> bool {
+    pub(in crate::solver) fn is_open(&self, kind: usize, host: usize) -> bool {
         self.blocked[self.at(kind, host)] == 0 && self.free_slots(kind, host) > 0
     }
 
     /// The slots of a kind on a host that is open to it.
-    pub(super) fn slots(&self, kind: usize, host: usize) -> usize {
+    pub(in crate::solver) fn slots(&self, kind: usize, host: usize) -> usize {
         self.free_slots(kind, host).min(self.model.kinds[kind].most_on_host())
     }
 
-    pub(super) fn of_kind(&self, kind: usize) -> &Domain {
+    pub(in crate::solver) fn of_kind(&self, kind: usize) -> &Domain {
         &self.of_kind[kind]
     }
 
     /// Whether a host is in use, by others or by those that have been placed.
-    pub(super) fn is_in_use(&self, host: usize) -> bool {
+    pub(in crate::solver) fn is_in_use(&self, host: usize) -> bool {
         self.in_use[host]
     }
 

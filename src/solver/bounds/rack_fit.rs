@@ -3,9 +3,9 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts and racks are numbered densely")]
 
-use super::budget::Budget;
-use super::problem::Level;
-use super::state::State;
+use crate::solver::budget::Budget;
+use crate::solver::problem::Level;
+use crate::solver::state::State;
 
 /// The most hosts that a table covers.
 const HOSTS_MAX: usize = 200;

@@ -3,33 +3,33 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts, racks and rules are numbered densely")]
 
-use super::budget::Budget;
-use super::problem::{Level, Rule};
 use super::rack_fit::RackFitTable;
-use super::state::State;
+use crate::solver::budget::Budget;
+use crate::solver::problem::{Level, Rule};
+use crate::solver::state::State;
 
 /// What each rack offers at most, in descending order.
 pub(super) type ByRack = Vec<(u128, usize)>;
 
 /// What hosts and racks offer at most.
 #[derive(Debug)]
-pub(super) struct Limits {
+pub(in crate::solver) struct Limits {
     /// By class, the prefix sums of the private capacity of unused hosts, the largest first.
-    pub(super) new_hosts: Vec<Vec<u128>>,
+    pub(in crate::solver) new_hosts: Vec<Vec<u128>>,
     /// By kind, the most slots of any unused host.
     pub(super) most_on_new: Vec<usize>,
     /// The number of unused hosts that are open to some kind.
-    pub(super) unused_hosts: u64,
+    pub(in crate::solver) unused_hosts: u64,
     /// The number of racks that are open to some kind.
-    pub(super) usable_racks: u64,
+    pub(in crate::solver) usable_racks: u64,
     /// What racks offer on hosts in use.
-    pub(super) in_use: Racks,
+    pub(in crate::solver) in_use: Racks,
     /// What they offer on all hosts.
-    pub(super) all: Racks,
+    pub(in crate::solver) all: Racks,
     /// Hosts whose rack is not known.
     pub(super) without_rack: Vec<usize>,
     /// How many servers each rack can take, for choosing the next one.
-    pub(super) rack_potential: Vec<u64>,
+    pub(in crate::solver) rack_potential: Vec<u64>,
     /// For each kind the rule of its clique: of the diversity rules that bind it, the one with the most
     /// bundles.
     pub(super) cliques: Vec<Option<usize>>,
@@ -37,13 +37,13 @@ pub(super) struct Limits {
 
 /// What racks have at the most.
 #[derive(Debug)]
-pub(super) struct Racks {
+pub(in crate::solver) struct Racks {
     /// By class, what is free.
-    pub(super) free: Vec<ByRack>,
+    pub(in crate::solver) free: Vec<ByRack>,
     /// By kind, slots.
-    pub(super) slots: Vec<ByRack>,
+    pub(in crate::solver) slots: Vec<ByRack>,
     /// By diversity rule, how many parts can have a host.
-    pub(super) parts: Vec<ByRack>,
+    pub(in crate::solver) parts: Vec<ByRack>,
     /// By rule, the least fit of hosts in few racks, if it is the rule of a clique.
     pub(super) few: Vec<RackFitTable>,
 }
@@ -52,7 +52,7 @@ impl Limits {
     /// The limits of an empty state.
     ///
     /// They must not be used once the budget is spent.
-    pub(super) fn of(state: &State<'_>, budget: &mut Budget<'_>) -> Self {
+    pub(in crate::solver) fn of(state: &State<'_>, budget: &mut Budget<'_>) -> Self {
         let model = state.model;
         let hosts = &model.problem.hosts;
         let is_new = |host: &usize| !hosts[*host].in_use;

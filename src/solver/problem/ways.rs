@@ -20,7 +20,7 @@ pub struct Way(pub Vec<(usize, u64)>);
 
 impl Way {
     /// Whether the pools have as much as this draws, for one server alone.
-    pub(super) fn fits_in(&self, pools: &[Pool]) -> bool {
+    pub(in crate::solver) fn fits_in(&self, pools: &[Pool]) -> bool {
         self.0.iter().all(|(pool, amount)| {
             let drawn = self.0.iter().filter(|(other, _)| other == pool);
             let drawn = drawn.fold(0_u64, |sum, (_, amount)| sum.saturating_add(*amount));

@@ -4,15 +4,15 @@
 
 use std::cmp::Reverse;
 
-use super::bounds::bound;
-use super::budget::Budget;
-use super::cost::Cost;
-use super::limits::Limits;
-use super::model::Model;
-use super::problem::Level;
 use super::pruning::Pruning;
-use super::solution::Assignment;
-use super::state::State;
+use crate::solver::bounds::Limits;
+use crate::solver::bounds::bound;
+use crate::solver::budget::Budget;
+use crate::solver::model::Model;
+use crate::solver::problem::Level;
+use crate::solver::solution::Assignment;
+use crate::solver::solution::Cost;
+use crate::solver::state::State;
 
 /// The best complete placement known.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Incumbent {
 
 /// The search through placements, and what it has learned.
 #[derive(Debug)]
-pub(super) struct DepthFirst<'p> {
+pub(super) struct BranchAndBound<'p> {
     model: &'p Model<'p>,
     limits: &'p Limits,
     /// The best placement so far. Only cheaper ones are searched for.
@@ -54,7 +54,7 @@ struct Frame {
     tried: Vec<usize>,
 }
 
-impl<'p> DepthFirst<'p> {
+impl<'p> BranchAndBound<'p> {
     pub(super) fn new(model: &'p Model<'p>, limits: &'p Limits, target: Cost) -> Self {
         Self {
             model,

@@ -5,26 +5,26 @@
 
 use std::collections::HashMap;
 
-use super::budget::Budget;
 use super::bundle::Bundle;
-use super::kind::BundleKind;
+use super::bundle_kind::BundleKind;
 use super::load::Sizes;
-use super::problem::{Level, PlacementProblem};
 use super::units::Units;
-use super::ways::Way;
+use crate::solver::budget::Budget;
+use crate::solver::problem::Way;
+use crate::solver::problem::{Level, PlacementProblem};
 
 /// Classes of symmetric hosts. Two untouched hosts of a class are interchangeable if they are in the
 /// same rack or in none. They also are if both racks are untouched, because then the racks as a whole
 /// are interchangeable: each host of one has its counterpart in the other.
 #[derive(Debug)]
-pub(super) struct HostSymmetry {
+pub(in crate::solver) struct HostSymmetry {
     /// The group of each host.
     of: Vec<usize>,
     hosts: Vec<Vec<usize>>,
 }
 
 impl HostSymmetry {
-    pub(super) fn of(
+    pub(in crate::solver) fn of(
         problem: &PlacementProblem,
         units: &Units,
         sizes: &Sizes<'_>,
@@ -86,7 +86,7 @@ impl HostSymmetry {
     }
 
     /// The hosts of the group of a host.
-    pub(super) fn group(&self, host: usize) -> &[usize] {
+    pub(in crate::solver) fn group(&self, host: usize) -> &[usize] {
         &self.hosts[self.of[host]]
     }
 }

@@ -4,8 +4,8 @@
 
 use std::collections::HashSet;
 
-use super::budget::Budget;
-use super::load::ServerOptions;
+use crate::solver::budget::Budget;
+use crate::solver::model::ServerOptions;
 
 /// The most failed situations that are remembered; further ones may be met again.
 const FAILED_MAX: usize = 50_000;

@@ -1,9 +1,9 @@
 //! Pruning: which hosts for one bundle can still lead to a placement cheaper than the best one known.
 
-use super::bounds::Bound;
-use super::cost::Cost;
-use super::limits::Limits;
-use super::state::State;
+use crate::solver::bounds::Bound;
+use crate::solver::bounds::Limits;
+use crate::solver::solution::Cost;
+use crate::solver::state::State;
 
 /// The bound of a state, prepared for adding one bundle on any host.
 #[derive(Debug)]

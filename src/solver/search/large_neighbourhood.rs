@@ -3,10 +3,10 @@
 
 #![expect(clippy::indexing_slicing, reason = "bundles are numbered densely")]
 
-use super::budget::Budget;
-use super::depth_first::DepthFirst;
-use super::problem::Level;
-use super::state::State;
+use super::branch_and_bound::BranchAndBound;
+use crate::solver::budget::Budget;
+use crate::solver::problem::Level;
+use crate::solver::state::State;
 
 /// The most bundles that are chosen at random for one neighbourhood.
 const PART_MAX: u64 = 12;
@@ -14,7 +14,7 @@ const PART_MAX: u64 = 12;
 /// Improves the best placement until it reaches the target cost, so many dead ends have been met or the
 /// budget is spent. The state is empty before and after, unless the budget is spent.
 pub(super) fn improve(
-    search: &mut DepthFirst<'_>,
+    search: &mut BranchAndBound<'_>,
     state: &mut State<'_>,
     dead_ends_max: u64,
     budget: &mut Budget<'_>,
@@ -45,7 +45,7 @@ pub(super) fn improve(
 
 /// Puts bundles where the best placement has them.
 fn put_back(
-    search: &DepthFirst<'_>,
+    search: &BranchAndBound<'_>,
     state: &mut State<'_>,
     part: &[usize],
     budget: &mut Budget<'_>,

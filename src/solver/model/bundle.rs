@@ -2,34 +2,34 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::budget::Budget;
 use super::load::{Demand, Load, Sizes};
-use super::problem::{Level, PlacementProblem, Rule};
 use super::units::Units;
-use super::ways::AllowedHosts;
+use crate::solver::budget::Budget;
+use crate::solver::problem::AllowedHosts;
+use crate::solver::problem::{Level, PlacementProblem, Rule};
 
 /// Servers that must be on one host.
 #[derive(Clone, Debug)]
-pub(super) struct Bundle {
+pub(in crate::solver) struct Bundle {
     /// The servers, in the order of their sizes.
-    pub(super) servers: Vec<usize>,
+    pub(in crate::solver) servers: Vec<usize>,
     /// The position of their load.
-    pub(super) load: usize,
+    pub(in crate::solver) load: usize,
     /// The hosts that are allowed for all of them.
-    pub(super) allowed_hosts: AllowedHosts,
+    pub(in crate::solver) allowed_hosts: AllowedHosts,
     /// The present host of each server.
     pub(super) current_hosts: Vec<Option<usize>>,
     /// The rules that bind it, each with the part that it is in.
-    pub(super) rules: Vec<(usize, usize)>,
-    /// The position of its kind: bundles of one kind are interchangeable.
-    pub(super) kind: usize,
+    pub(in crate::solver) rules: Vec<(usize, usize)>,
+    /// The position of its kind, which `bundle_kind` assigns: bundles of one kind are interchangeable.
+    pub(in crate::solver) kind: usize,
 }
 
 /// The bundles of a problem, and their loads.
 ///
 /// `None` if the rules contradict each other whatever the hosts are. The result, `None` as well, must
 /// not be used once the budget is spent.
-pub(super) fn bundles(
+pub(in crate::solver) fn bundles(
     problem: &PlacementProblem,
     units: &Units,
     sizes: &Sizes<'_>,
@@ -80,7 +80,6 @@ pub(super) fn bundles(
             bundle.allowed_hosts = (0..problem.hosts.len()).map(may_be).collect();
         }
     }
-    name_kinds(problem, &mut bundles, budget);
     Some((bundles, loads))
 }
 
@@ -193,34 +192,4 @@ fn bind(
         }
     }
     Some(())
-}
-
-fn name_kinds(problem: &PlacementProblem, bundles: &mut [Bundle], budget: &mut Budget<'_>) {
-    type KindKey = (usize, AllowedHosts, Vec<Option<usize>>, Vec<(usize, Option<usize>)>);
-    let kind = |bundle: &Bundle| -> KindKey {
-        let own: HashSet<usize> = bundle.servers.iter().copied().collect();
-        let role = |(number, part): &(usize, usize)| {
-            let alone_in_part = match problem.rules.get(*number) {
-                Some(Rule::Apart(_, parts)) => parts
-                    .get(*part)
-                    .is_some_and(|servers| servers.iter().all(|server| own.contains(server))),
-                _ => false,
-            };
-            (*number, if alone_in_part { None } else { Some(*part) })
-        };
-        let mut current_hosts = bundle.current_hosts.clone();
-        current_hosts.sort_unstable();
-        let roles = bundle.rules.iter().map(role).collect();
-        (bundle.load, bundle.allowed_hosts.clone(), current_hosts, roles)
-    };
-    let mut kinds: HashMap<KindKey, usize> = HashMap::new();
-    for bundle in bundles.iter_mut() {
-        let hosts =
-            if let AllowedHosts::These(hosts) = &bundle.allowed_hosts { hosts.len() } else { 1 };
-        if budget.is_spent_after(hosts + 8 * (bundle.servers.len() + bundle.rules.len())) {
-            return;
-        }
-        let next = kinds.len();
-        bundle.kind = *kinds.entry(kind(bundle)).or_insert(next);
-    }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::problem::{Host, Level};
+use crate::solver::problem::{Host, Level};
 
 /// The unit of each host at each level, and the hosts of each unit.
 #[derive(Clone, Debug)]
-pub(super) struct Units {
+pub(in crate::solver) struct Units {
     hosts: Vec<usize>,
     racks: Named,
     clusters: Named,
@@ -20,7 +20,7 @@ struct Named {
 }
 
 impl Units {
-    pub(super) fn of(hosts: &[Host]) -> Self {
+    pub(in crate::solver) fn of(hosts: &[Host]) -> Self {
         Self {
             hosts: (0..hosts.len()).collect(),
             racks: Named::of(hosts.iter().map(|host| host.rack)),
@@ -29,7 +29,7 @@ impl Units {
     }
 
     /// The unit that a host is in; `None` if that is not known.
-    pub(super) fn unit(&self, level: Level, host: usize) -> Option<usize> {
+    pub(in crate::solver) fn unit(&self, level: Level, host: usize) -> Option<usize> {
         match level {
             Level::Host => Some(host),
             Level::Rack => self.racks.of.get(host).copied().flatten(),
@@ -38,12 +38,12 @@ impl Units {
     }
 
     /// The rack of each host.
-    pub(super) fn racks(&self) -> &[Option<usize>] {
+    pub(in crate::solver) fn racks(&self) -> &[Option<usize>] {
         &self.racks.of
     }
 
     /// The hosts of a unit.
-    pub(super) fn hosts(&self, level: Level, unit: usize) -> &[usize] {
+    pub(in crate::solver) fn hosts(&self, level: Level, unit: usize) -> &[usize] {
         let hosts = match level {
             Level::Host => self.hosts.get(unit..=unit),
             Level::Rack => self.racks.hosts.get(unit).map(Vec::as_slice),
@@ -53,7 +53,7 @@ impl Units {
     }
 
     /// How many there are.
-    pub(super) fn count(&self, level: Level) -> usize {
+    pub(in crate::solver) fn count(&self, level: Level) -> usize {
         match level {
             Level::Host => self.hosts.len(),
             Level::Rack => self.racks.hosts.len(),

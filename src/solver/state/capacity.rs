@@ -2,10 +2,10 @@
 
 #![expect(clippy::indexing_slicing, reason = "bundles, hosts and pools are numbered densely")]
 
-use super::budget::Budget;
-use super::load::{Demand, ServerOptions, Variant};
-use super::model::Model;
 use super::packing::{give, is_left, pack, take};
+use crate::solver::budget::Budget;
+use crate::solver::model::Model;
+use crate::solver::model::{Demand, ServerOptions, Variant};
 
 /// What is left in the pools.
 ///

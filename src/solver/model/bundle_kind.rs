@@ -1,0 +1,139 @@
+//! Kinds: classes of interchangeable bundles. Exchanging two bundles of a kind turns a placement into
+//! one of the same cost.
+
+#![expect(clippy::indexing_slicing, reason = "bundles, kinds and rules are numbered densely")]
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::bundle::Bundle;
+use super::load::Load;
+use crate::solver::budget::Budget;
+use crate::solver::problem::{AllowedHosts, Level, PlacementProblem, Rule};
+
+/// What bundles of a kind have in common.
+#[derive(Clone, Debug)]
+pub(in crate::solver) struct BundleKind {
+    /// The bundles.
+    pub(in crate::solver) bundles: Vec<usize>,
+    /// The load of one bundle, by its position.
+    pub(in crate::solver) load: usize,
+    /// The number of servers of one bundle.
+    pub(in crate::solver) servers: u64,
+    /// The servers of one bundle that are on a host at present.
+    pub(in crate::solver) settled: u64,
+    /// Their present hosts, each with the number of them there.
+    pub(in crate::solver) homes: Vec<(usize, u64)>,
+    /// The rules that bind it, each with the part it is in, or `None` if every bundle of the kind is a
+    /// part by itself.
+    pub(in crate::solver) rules: Vec<(usize, Option<usize>)>,
+    /// Whether no two can be in one unit, by level.
+    apart: [bool; 3],
+    /// The relative size of its demand: large ones are placed first.
+    pub(in crate::solver) weight: u64,
+}
+
+impl BundleKind {
+    /// How many servers of one bundle are moved if it is placed on a host.
+    pub(in crate::solver) fn moves(&self, host: usize) -> u64 {
+        let stay = self.homes.iter().find(|(home, _)| *home == host).map_or(0, |(_, stay)| *stay);
+        self.settled - stay
+    }
+
+    /// Whether no two can be in one unit of a level.
+    pub(in crate::solver) fn is_apart(&self, level: Level) -> bool {
+        self.apart[level as usize]
+    }
+
+    /// The most bundles of the kind that rules allow on one host.
+    pub(in crate::solver) fn most_on_host(&self) -> usize {
+        if self.apart.contains(&true) { 1 } else { self.bundles.len() }
+    }
+}
+
+/// Sorts bundles into kinds, and tells each bundle its kind.
+///
+/// Two bundles are of one kind if they have the same load, the same allowed hosts, the same present
+/// hosts, and the same role in the same rules.
+pub(super) fn kinds(
+    problem: &PlacementProblem,
+    bundles: &mut [Bundle],
+    loads: &[Load],
+    budget: &mut Budget<'_>,
+) -> Vec<BundleKind> {
+    let most = most_by_class(loads);
+    let mut known = HashMap::new();
+    let mut kinds: Vec<BundleKind> = Vec::new();
+    for (nth, bundle) in bundles.iter_mut().enumerate() {
+        let hosts = match &bundle.allowed_hosts {
+            AllowedHosts::These(hosts) => hosts.len(),
+            AllowedHosts::Only(_) => 1,
+        };
+        if budget.is_spent_after(hosts + 8 * (bundle.servers.len() + bundle.rules.len())) {
+            break;
+        }
+        let roles = roles(problem, bundle);
+        let mut current_hosts = bundle.current_hosts.clone();
+        current_hosts.sort_unstable();
+        let key = (bundle.load, bundle.allowed_hosts.clone(), current_hosts, roles.clone());
+        bundle.kind = *known.entry(key).or_insert(kinds.len());
+        if bundle.kind == kinds.len() {
+            budget.is_spent_after(8 * bundle.servers.len() + most.len());
+            kinds.push(kind(problem, bundle, roles, (&loads[bundle.load].least, &most)));
+        }
+        kinds[bundle.kind].bundles.push(nth);
+    }
+    kinds
+}
+
+/// The rules that bind a bundle, each with the part it is in, or `None` if it is that part.
+fn roles(problem: &PlacementProblem, bundle: &Bundle) -> Vec<(usize, Option<usize>)> {
+    let own: HashSet<usize> = bundle.servers.iter().copied().collect();
+    let role = |(rule, part): &(usize, usize)| {
+        let is_whole = match &problem.rules[*rule] {
+            Rule::Apart(_, parts) => parts[*part].iter().all(|it| own.contains(it)),
+            Rule::Together(..) | Rule::Alone(..) => false,
+        };
+        (*rule, if is_whole { None } else { Some(*part) })
+    };
+    bundle.rules.iter().map(role).collect()
+}
+
+fn most_by_class(loads: &[Load]) -> Vec<u64> {
+    let classes = loads.iter().map(|load| load.least.len()).max().unwrap_or(0);
+    let most = |class: usize| loads.iter().map(|load| load.least[class]).max().unwrap_or(0).max(1);
+    (0..classes).map(most).collect()
+}
+
+/// The kind of a bundle, without any bundles so far.
+fn kind(
+    problem: &PlacementProblem,
+    first: &Bundle,
+    rules: Vec<(usize, Option<usize>)>,
+    (least, most): (&[u64], &[u64]),
+) -> BundleKind {
+    let mut apart = [false; 3];
+    for (rule, role) in &rules {
+        if let (Rule::Apart(level, _), None) = (&problem.rules[*rule], role) {
+            apart[*level as usize] = true;
+        }
+    }
+    let mut homes: BTreeMap<usize, u64> = BTreeMap::new();
+    for home in first.current_hosts.iter().flatten() {
+        *homes.entry(*home).or_insert(0) += 1;
+    }
+    let weight = least.iter().zip(most).map(|(it, most)| thousandths(*it, *most)).sum();
+    BundleKind {
+        load: first.load,
+        servers: u64::try_from(first.servers.len()).unwrap_or(u64::MAX),
+        settled: homes.values().sum(),
+        homes: homes.into_iter().collect(),
+        rules,
+        apart,
+        weight,
+        bundles: Vec::new(),
+    }
+}
+
+fn thousandths(part: u64, whole: u64) -> u64 {
+    u64::try_from(u128::from(part) * 1000 / u128::from(whole)).unwrap_or(u64::MAX)
+}
