@@ -41,77 +41,77 @@ history! {
     INITIAL = 0;
     /// Aggregates of a provider.
     AGGREGATES = 1;
-    /// Resource classes, custom ones too.
+    /// Resource classes, including custom ones.
     RESOURCE_CLASSES = 2;
-    /// Providers can be listed by aggregate: `member_of`.
+    /// Providers can be filtered by aggregate: `member_of`.
     MEMBER_OF = 3;
-    /// Providers can be listed by what they have room for: `resources`.
+    /// Providers can be filtered by free capacity: `resources`.
     RESOURCES_QUERY = 4;
     /// All inventories of a provider can be deleted at once.
     DELETE_ALL_INVENTORIES = 5;
     /// Traits, and traits of a provider.
     TRAITS = 6;
-    /// `PUT /resource_classes/{name}` ensures a class instead of renaming one.
+    /// `PUT /resource_classes/{name}` creates a missing class instead of renaming one.
     ENSURE_RESOURCE_CLASS = 7;
     /// `PUT /allocations/{consumer}` names the project and the user.
     PROJECT_AND_USER = 8;
-    /// `GET /usages` sums up a project.
+    /// `GET /usages` returns the sums of a project.
     USAGES = 9;
     /// `GET /allocation_candidates`.
     ALLOCATION_CANDIDATES = 10;
-    /// Providers link to their allocations.
+    /// Providers have a link to their allocations.
     ALLOCATIONS_LINK = 11;
-    /// Allocations are keyed by provider in requests as in answers, which name project and user.
+    /// Allocations are keyed by provider in requests too; responses include project and user.
     ALLOCATIONS_BY_PROVIDER = 12;
     /// `POST /allocations` for several consumers at once.
     POST_ALLOCATIONS = 13;
     /// Providers form trees: `parent_provider_uuid`, `root_provider_uuid`, `in_tree`.
     NESTED_PROVIDERS = 14;
-    /// Answers carry `Last-Modified` and `Cache-Control`.
+    /// Responses have `Last-Modified` and `Cache-Control` headers.
     CACHE_HEADERS = 15;
-    /// Candidates can be limited: `limit`.
+    /// The number of candidates can be limited: `limit`.
     LIMIT = 16;
-    /// Candidates can require traits, and summaries show traits.
+    /// Candidates can require traits, and summaries include traits.
     REQUIRED_TRAITS = 17;
-    /// Providers can be listed by trait: `required`.
+    /// Providers can be filtered by trait: `required`.
     PROVIDERS_REQUIRED = 18;
-    /// Aggregates are written under the provider's generation.
+    /// Writes of aggregates carry the provider's generation.
     AGGREGATES_GENERATION = 19;
-    /// `POST /resource_providers` answers with the provider.
+    /// `POST /resource_providers` returns the provider.
     CREATED_PROVIDER_SHOWN = 20;
-    /// Candidates can be chosen by aggregate: `member_of`.
+    /// Candidates can be filtered by aggregate: `member_of`.
     CANDIDATES_MEMBER_OF = 21;
     /// Traits can be forbidden: `!TRAIT`.
     FORBIDDEN_TRAITS = 22;
-    /// Errors carry a `code`.
+    /// Errors have a `code`.
     ERROR_CODES = 23;
     /// `member_of` can be repeated.
     REPEATED_MEMBER_OF = 24;
-    /// Candidates can be asked for in numbered groups: `resources1`, `group_policy`.
+    /// Candidates can be requested in numbered groups: `resources1`, `group_policy`.
     NUMBERED_GROUPS = 25;
-    /// An inventory may be reserved whole.
+    /// The whole of an inventory can be reserved.
     RESERVED_WHOLE = 26;
-    /// Summaries show all classes, not only those asked for.
+    /// Summaries include all resource classes, not only the requested ones.
     SUMMARIES_SHOW_ALL_CLASSES = 27;
-    /// Consumers have a generation, and allocations are written under it.
+    /// Consumers have a generation, and writes of allocations carry it.
     CONSUMER_GENERATION = 28;
     /// One candidate may use several providers of a tree.
     NESTED_CANDIDATES = 29;
     /// `POST /reshaper`.
     RESHAPER = 30;
-    /// Candidates can be confined to a tree: `in_tree`.
+    /// Candidates can be restricted to a tree: `in_tree`.
     CANDIDATES_IN_TREE = 31;
     /// Aggregates can be forbidden: `member_of=!...`.
     FORBIDDEN_AGGREGATES = 32;
-    /// Groups can be named, not only numbered.
+    /// Groups can have names as well as numbers.
     NAMED_GROUPS = 33;
     /// Candidates say which provider serves which group: `mappings`.
     MAPPINGS = 34;
-    /// The root of a candidate's tree can be chosen by trait: `root_required`.
+    /// Candidates can be filtered by traits of the root provider: `root_required`.
     ROOT_REQUIRED = 35;
-    /// Groups can be held together below one provider: `same_subtree`; groups without resources.
+    /// Groups can be required to share a subtree: `same_subtree`; groups may have no resources.
     SAME_SUBTREE = 36;
-    /// A provider can get another parent, or none.
+    /// The parent of a provider can be changed or removed.
     REPARENTING = 37;
     /// Consumers have a type, and usages are grouped by it.
     CONSUMER_TYPE = 38;
