@@ -10,6 +10,7 @@
 pub mod cli;
 pub mod config;
 pub mod descriptors;
+pub mod embedded_postgres;
 pub mod health;
 pub mod http;
 pub mod import;

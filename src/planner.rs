@@ -12,12 +12,12 @@
 //! [`rejection`].
 
 pub mod booking;
+mod broken_rules;
 mod candidates;
 pub(crate) mod change;
 mod compose;
 pub(crate) mod document;
 pub(crate) mod draft;
-mod drift;
 mod explanation;
 mod failure;
 pub mod flavor;

@@ -10,6 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 use crate::config::{Auth, Config, DatabaseOptions, GenerationStrategy};
+use crate::embedded_postgres::EmbeddedPostgres;
 use crate::http::cors::Cors;
 use crate::http::identity::{ByToken, Identity};
 use crate::http::listener::{Endpoint, Listener};
@@ -21,7 +22,6 @@ use crate::keystone::Keystone;
 use crate::policy::{Policy, Reload};
 use crate::search::Strategy;
 use crate::stop::{self, Stop};
-use crate::store::embedded::Embedded;
 use crate::store::planner::flavors::SetFlavors;
 use crate::store::{self, Store, primary};
 use crate::telemetry::Logs;
@@ -39,7 +39,7 @@ pub struct Failure(pub String);
 #[derive(Debug)]
 pub struct Database {
     hosts: Vec<PgConnectOptions>,
-    embedded: Option<Embedded>,
+    embedded: Option<EmbeddedPostgres>,
 }
 
 impl Database {
@@ -52,8 +52,9 @@ impl Database {
             return Ok(Self { hosts, embedded: None });
         }
         let directory = options.data_dir.clone().map_or_else(default_data_dir, Ok)?;
-        let embedded =
-            Embedded::start(&directory).await.map_err(|failure| Failure(failure.to_string()))?;
+        let embedded = EmbeddedPostgres::start(&directory)
+            .await
+            .map_err(|failure| Failure(failure.to_string()))?;
         Ok(Self { hosts: vec![embedded.options()], embedded: Some(embedded) })
     }
 

@@ -13,7 +13,6 @@ pub mod allocations;
 pub mod audit;
 pub mod change;
 mod claims;
-pub mod embedded;
 mod epoch;
 pub mod error;
 mod feed;
@@ -21,17 +20,17 @@ pub mod inventories;
 mod locks;
 mod owners;
 pub mod planner;
-mod plans;
 pub mod primary;
 pub mod providers;
 mod prune;
 pub mod reads;
 pub mod resource_classes;
-mod rows;
 pub mod schema;
 pub mod standard;
+mod statement_plans;
 pub mod traits;
-mod turns;
+mod world_rows;
+mod write_limits;
 mod writer;
 
 use std::sync::Arc;
@@ -49,8 +48,8 @@ use crate::world::World;
 use feed::Feed;
 use primary::Primary;
 use prune::Pruner;
-use turns::Turns;
-use writer::Writer;
+use write_limits::WriteLimits;
+use writer::ClaimWriter;
 
 /// How long a write waits for its outcome, whatever has become of the server.
 const WRITE_MAX: Duration = Duration::from_secs(10);
@@ -75,8 +74,8 @@ const SESSION: [(&str, &str); 8] = [
 pub struct Store {
     primary: Primary,
     feed: Feed,
-    writer: Writer,
-    turns: Turns,
+    writer: ClaimWriter,
+    write_limits: WriteLimits,
     /// Ends with the last clone.
     _pruner: Pruner,
     report_only: bool,
@@ -117,9 +116,9 @@ impl Store {
         let primary = Primary::start(hosts, connections, lease).await?;
         let feed = Feed::start(primary.clone()).await?;
         let pruner = Pruner::start(primary.clone(), pruning);
-        let writer = Writer::start(&primary, report_only, &feed.reloads());
-        let turns = Turns::new(connections);
-        Ok(Self { primary, feed, writer, turns, _pruner: pruner, report_only })
+        let writer = ClaimWriter::start(&primary, report_only, &feed.reloads());
+        let write_limits = WriteLimits::new(connections);
+        Ok(Self { primary, feed, writer, write_limits, _pruner: pruner, report_only })
     }
 
     /// Whether strangers in the units of exclusivity groups are logged and let be, not refused.
@@ -148,7 +147,7 @@ impl Store {
         &self.primary
     }
 
-    fn writer(&self) -> &Writer {
+    fn writer(&self) -> &ClaimWriter {
         &self.writer
     }
 }

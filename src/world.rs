@@ -6,7 +6,7 @@
 //! # Layout
 //!
 //! Every provider has a *slot*. A tree has a range of slots, each member before those below it, so
-//! that "is this an ancestor of that" is two comparisons ([`resident`]). Per resource class there
+//! that "is this an ancestor of that" is two comparisons ([`slot_data`]). Per resource class there
 //! is a [`column`](mod@column) of inventories, per trait and per aggregate a [`set`] of slots. Sharing
 //! providers are found through the [signature](sharing) of a tree. All of it stands in
 //! [pages](pages::Pages) that successive worlds have in common: applying a change copies only the
@@ -24,11 +24,11 @@ mod map;
 mod membership;
 mod pages;
 mod provider;
-mod relay;
-pub(crate) mod resident;
-mod rooms;
+mod relayout;
 pub(crate) mod set;
 pub(crate) mod sharing;
+mod slot_allocator;
+pub(crate) mod slot_data;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,10 +43,10 @@ use intern::Interned;
 use map::Map;
 use pages::Table;
 pub use provider::Provider;
-use resident::{Place, Pulse, Resident};
-use rooms::Rooms;
 use set::{Set, Words};
 use sharing::{Aggregate, Signature, SignatureId, Signatures};
+use slot_allocator::SlotAllocator;
+use slot_data::{Place, ProviderData, Version};
 
 /// The names of resource classes and traits.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -80,8 +80,8 @@ pub struct Changes {
 pub struct World {
     names: Arc<Names>,
     trees: Trees,
-    residents: Table<Option<Resident>, 64>,
-    pulses: Table<Pulse, 256>,
+    provider_data: Table<Option<ProviderData>, 64>,
+    versions: Table<Version, 256>,
     by_id: Map<ProviderId, u32>,
     by_uuid: Map<Uuid, u32>,
     /// Ascending by class.
@@ -89,7 +89,7 @@ pub struct World {
     traits: Map<TraitId, Set>,
     aggregates: Map<Uuid, Aggregate>,
     signatures: Signatures,
-    lists: Lists,
+    lists: SharedLists,
 }
 
 /// The catalogue with its names turned round.
@@ -105,7 +105,7 @@ struct Names {
 /// The forest.
 #[derive(Clone, Debug, Default)]
 struct Trees {
-    rooms: Rooms,
+    allocator: SlotAllocator,
     places: Table<Place, 256>,
     /// Slots of all providers.
     present: Set,
@@ -119,7 +119,7 @@ struct Trees {
 
 /// Lists that many providers have alike.
 #[derive(Clone, Debug, Default)]
-struct Lists {
+struct SharedLists {
     traits: Interned<TraitId>,
     aggregates: Interned<Uuid>,
     classes: Interned<ClassId>,
@@ -218,7 +218,7 @@ impl World {
 impl World {
     /// The provider in a slot.
     pub(crate) fn at(&self, slot: u32) -> Option<Provider<'_>> {
-        Some(Provider { world: self, slot, resident: self.residents.get(slot)?.as_ref()? })
+        Some(Provider { world: self, slot, data: self.provider_data.get(slot)?.as_ref()? })
     }
 
     /// The provider in a slot that is known to have one.

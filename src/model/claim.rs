@@ -97,11 +97,11 @@ pub fn reshape(
     claims: &[Claim],
 ) -> Result<(), Refusal> {
     for reshaping in reshapings {
-        let shelf = shelf(state, reshaping.provider)?;
-        if shelf.generation != reshaping.seen {
+        let provider = locked_provider(state, reshaping.provider)?;
+        if provider.generation != reshaping.seen {
             return Err(Refusal::ProviderGeneration {
                 provider: reshaping.provider,
-                actual: shelf.generation,
+                actual: provider.generation,
                 given: reshaping.seen,
             });
         }
@@ -109,12 +109,12 @@ pub fn reshape(
     check_generations(state, claims)?;
     check_providers(state, claims)?;
     for reshaping in reshapings.iter().filter(|reshaping| !reshaping.inventories.is_empty()) {
-        add_stocks(state, reshaping)?;
+        add_inventories(state, reshaping)?;
         advance(state, reshaping.provider);
     }
     replace(state, claims)?;
     for reshaping in reshapings {
-        drop_stocks(state, reshaping)?;
+        drop_inventories(state, reshaping)?;
         advance(state, reshaping.provider);
     }
     Ok(())
@@ -136,10 +136,10 @@ fn replace(state: &mut LockedState, claims: &[Claim]) -> Result<(), Refusal> {
     state.exclusivity.check(rows.iter().map(wish), &released)?;
 
     for (place, amount) in released {
-        state.stock(place).used -= amount;
+        state.inventory_mut(place).used -= amount;
     }
     for row in &rows {
-        state.stock(row.place).used += row.amount;
+        state.inventory_mut(row.place).used += row.amount;
     }
     advance_providers(state, claims, &rows);
     settle_consumers(state, claims, &rows);
@@ -147,12 +147,11 @@ fn replace(state: &mut LockedState, claims: &[Claim]) -> Result<(), Refusal> {
 }
 
 fn release(state: &mut LockedState, consumer: Uuid) -> Result<(), Refusal> {
-    let account = state.consumers.get_mut(&consumer);
-    let Some(gone) = account.and_then(|account| account.now.take()) else {
+    let Some(gone) = state.consumers.get_mut(&consumer).and_then(|it| it.now.take()) else {
         return Err(Refusal::NoAllocations(consumer.to_string()));
     };
     for (place, amount) in gone.holds {
-        state.stock(place).used -= amount;
+        state.inventory_mut(place).used -= amount;
     }
     Ok(())
 }
@@ -166,15 +165,14 @@ struct Row<'c> {
     amount: i64,
 }
 
-fn shelf(state: &LockedState, provider: Uuid) -> Result<LockedProvider, Refusal> {
+fn locked_provider(state: &LockedState, provider: Uuid) -> Result<LockedProvider, Refusal> {
     state.providers.get(&provider).copied().ok_or(Refusal::ProviderNotFound(provider))
 }
 
 fn check_generations(state: &LockedState, claims: &[Claim]) -> Result<(), Refusal> {
     for claim in claims {
         steps(1);
-        let account = state.consumers.get(&claim.consumer);
-        let actual = account.and_then(|account| account.now.as_ref()).map(|now| now.generation);
+        let actual = state.consumer(claim.consumer).map(|now| now.generation);
         if !claim.expected.met_by(actual) {
             let given = match claim.expected {
                 Expected::Is(generation) => Some(generation),
@@ -201,7 +199,7 @@ fn resolve<'c>(state: &LockedState, claims: &'c [Claim]) -> Result<Vec<Row<'c>>,
             steps(1);
             let class_id =
                 *state.classes.get(class).ok_or_else(|| Refusal::ClassNotFound(class.clone()))?;
-            let place = (shelf(state, *provider)?.id, class_id);
+            let place = (locked_provider(state, *provider)?.id, class_id);
             rows.push(Row { claim, provider: *provider, class, place, amount: *amount });
         }
     }
@@ -213,10 +211,7 @@ fn resolve<'c>(state: &LockedState, claims: &'c [Claim]) -> Result<Vec<Row<'c>>,
 fn held_by(state: &LockedState, claims: &[Claim]) -> BTreeMap<(ProviderId, ClassId), i64> {
     let mut held = BTreeMap::new();
     for claim in claims {
-        let account = state.consumers.get(&claim.consumer);
-        for (place, amount) in
-            account.and_then(|account| account.now.as_ref()).iter().flat_map(|now| &now.holds)
-        {
+        for (place, amount) in state.consumer(claim.consumer).iter().flat_map(|now| &now.holds) {
             *held.entry(*place).or_insert(0) += amount;
         }
     }
@@ -235,7 +230,7 @@ fn check_inventories(
     let providers: BTreeMap<ProviderId, Uuid> =
         rows.iter().map(|row| (row.place.0, row.provider)).collect();
     let has_any = |provider: ProviderId| {
-        let inventories = state.stocks_of(provider);
+        let inventories = state.inventories_of(provider);
         inventories.into_iter().any(|((_, class), _)| {
             steps(1);
             classes.contains(class)
@@ -267,17 +262,17 @@ fn check_rows(
     for row in rows {
         let provider = || row.provider.to_string();
         let class = || row.class.to_owned();
-        let Some(stock) = state.inventories.get(&row.place) else {
+        let Some(inventory) = state.inventories.get(&row.place) else {
             return Err(Refusal::InvalidInventory { provider: provider(), class: class() });
         };
-        if !stock.terms.allows_amount(row.amount) {
+        if !inventory.terms.allows_amount(row.amount) {
             return Err(Refusal::ConstraintsViolated { provider: provider(), class: class() });
         }
         let sum = asked.entry(row.place).or_insert(0);
         *sum = sum.saturating_add(row.amount);
         let freed = released.get(&row.place).copied().unwrap_or(0);
-        let used = (stock.used - freed).saturating_add(*sum);
-        if used > stock.terms.capacity() && used > stock.used {
+        let used = (inventory.used - freed).saturating_add(*sum);
+        if used > inventory.terms.capacity() && used > inventory.used {
             return Err(Refusal::CapacityExceeded { provider: provider(), class: class() });
         }
     }
@@ -286,7 +281,7 @@ fn check_rows(
 
 fn advance(state: &mut LockedState, provider: Uuid) {
     match state.providers.get_mut(&provider) {
-        Some(shelf) => shelf.generation += 1,
+        Some(provider) => provider.generation += 1,
         None => Bug::raise(format!("provider {provider} was judged and is not in the state")),
     }
 }
@@ -300,9 +295,9 @@ fn advance_providers(state: &mut LockedState, claims: &[Claim], rows: &[Row<'_>]
     if !given_up.is_empty() {
         // What is given up is known by key only.
         steps(state.providers.len());
-        for (uuid, shelf) in &mut state.providers {
-            if given_up.contains(&shelf.id) && !named.contains(uuid) {
-                shelf.generation += 1;
+        for (uuid, provider) in &mut state.providers {
+            if given_up.contains(&provider.id) && !named.contains(uuid) {
+                provider.generation += 1;
             }
         }
     }
@@ -316,7 +311,7 @@ fn given_up(state: &LockedState, claims: &[Claim]) -> impl Iterator<Item = (Prov
     claims
         .iter()
         .filter(|claim| claim.wants.is_empty())
-        .filter_map(|claim| state.consumers.get(&claim.consumer)?.now.as_ref())
+        .filter_map(|claim| state.consumer(claim.consumer))
         .flat_map(|now| now.holds.keys().copied())
         .inspect(|_| steps(1))
 }
@@ -325,15 +320,15 @@ fn given_up(state: &LockedState, claims: &[Claim]) -> impl Iterator<Item = (Prov
 fn settle_consumers(state: &mut LockedState, claims: &[Claim], rows: &[Row<'_>]) {
     let mut rows = rows.iter().peekable();
     for claim in claims {
-        let account = state.consumers.entry(claim.consumer).or_default();
+        let consumer = state.consumers.entry(claim.consumer).or_default();
         if claim.wants.is_empty() {
-            account.now = None;
+            consumer.now = None;
             continue;
         }
-        let old = account.now.take();
+        let old = consumer.now.take();
         let old_type = old.as_ref().and_then(|old| old.owner.consumer_type);
         let own_rows = std::iter::from_fn(|| rows.next_if(|row| std::ptr::eq(row.claim, claim)));
-        account.now = Some(Consumer {
+        consumer.now = Some(Consumer {
             owner: Owner { consumer_type: claim.owner.consumer_type.or(old_type), ..claim.owner },
             generation: old.map_or(0, |old| old.generation) + 1,
             holds: holdings(own_rows),
@@ -353,22 +348,22 @@ fn holdings<'r, 'c: 'r>(
     holds
 }
 
-fn add_stocks(state: &mut LockedState, reshaping: &Reshaping) -> Result<(), Refusal> {
-    let provider = shelf(state, reshaping.provider)?.id;
+fn add_inventories(state: &mut LockedState, reshaping: &Reshaping) -> Result<(), Refusal> {
+    let provider = locked_provider(state, reshaping.provider)?.id;
     for (class, terms) in &reshaping.inventories {
         steps(1);
         let id = *state.classes.get(class).ok_or_else(|| Refusal::ClassNotFound(class.clone()))?;
         state
             .inventories
             .entry((provider, id))
-            .and_modify(|stock| stock.terms = *terms)
+            .and_modify(|inventory| inventory.terms = *terms)
             .or_insert(InventoryUsage { terms: *terms, used_before: 0, used: 0 });
     }
     Ok(())
 }
 
-fn drop_stocks(state: &mut LockedState, reshaping: &Reshaping) -> Result<(), Refusal> {
-    let provider = shelf(state, reshaping.provider)?.id;
+fn drop_inventories(state: &mut LockedState, reshaping: &Reshaping) -> Result<(), Refusal> {
+    let provider = locked_provider(state, reshaping.provider)?.id;
     let stays: BTreeSet<ClassId> = reshaping
         .inventories
         .iter()
@@ -378,11 +373,11 @@ fn drop_stocks(state: &mut LockedState, reshaping: &Reshaping) -> Result<(), Ref
         })
         .collect();
     let goes: Vec<(ClassId, i64)> = state
-        .stocks_of(provider)
+        .inventories_of(provider)
         .into_iter()
         .inspect(|_| steps(1))
         .filter(|((_, class), _)| !stays.contains(class))
-        .map(|((_, class), stock)| (*class, stock.used))
+        .map(|((_, class), inventory)| (*class, inventory.used))
         .collect();
     if goes.iter().any(|(_, used)| *used > 0) {
         let names = state.class_names();

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::broken_rules::{FixedServers, without_broken};
 use super::candidates::{Options, WAYS_MAX, candidates, sizes};
-use super::drift::{FixedServers, without_broken};
 use super::failure::{Failure, in_time};
 use super::flavor::Size;
 use super::host_filter::{Demands, FilterContext, HostFilter, Reason};
@@ -47,7 +47,7 @@ pub(super) fn compose(
     around: &Surroundings,
     budget: &mut Budget<'_>,
 ) -> Result<Composed, Failure> {
-    let rules = stack.rules().map_err(|why| Failure::Senseless(stack.words(why)))?;
+    let rules = stack.rules().map_err(|why| Failure::InvalidGroups(stack.words(why)))?;
     let (groups, all_rules): (Vec<usize>, Vec<Rule>) = rules.into_iter().unzip();
     let world = freed(world, stack);
     let topology = Topology::of(&world, around.racks_by_names);

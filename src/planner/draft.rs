@@ -340,7 +340,7 @@ impl Draft {
     ) -> Result<Option<Answer>, Failure> {
         let topology = Topology::of(world, around.racks_by_names);
         if let Err(why) = self.complete(world, &topology) {
-            return Err(Failure::Senseless(self.stack.words(why)));
+            return Err(Failure::InvalidGroups(self.stack.words(why)));
         }
         if !self.is_open() {
             return Ok(None);

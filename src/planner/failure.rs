@@ -16,7 +16,7 @@ pub enum Failure {
     /// What cannot be: the program is at fault.
     Broken(String),
     /// What is asked makes no sense, whatever the hosts are.
-    Senseless(String),
+    InvalidGroups(String),
     /// Something is named that does not exist.
     Unknown(String),
 }

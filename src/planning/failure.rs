@@ -99,7 +99,7 @@ impl From<planner::Failure> for Failure {
             planner::Failure::NoPlaces(why) => Self::NoPlaces(why),
             planner::Failure::OutOfTime => Self::OutOfTime,
             planner::Failure::Broken(why) => Self::Bug(Bug::new(format!("the planner: {why}"))),
-            planner::Failure::Senseless(why)
+            planner::Failure::InvalidGroups(why)
             | planner::Failure::Unknown(why)
             | planner::Failure::TooLarge(why) => Self::Rejected(Rejection::Invalid(why)),
         }

@@ -59,7 +59,7 @@ impl Capacity {
         }
         for &slot in &self.slots {
             let rows = plan.contended.iter().map(|it| it.column.get(slot));
-            self.left.extend(rows.map(|row| row.map_or(0, |row| row.room())));
+            self.left.extend(rows.map(|row| row.map_or(0, |row| row.available())));
         }
         self.held.resize(self.slots.len(), false);
     }

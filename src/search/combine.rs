@@ -12,8 +12,8 @@ use super::random::Random;
 use super::shared::Shared;
 use super::steps::{BLOCK_STEPS, Progress, Steps};
 use crate::world::World;
-use crate::world::resident::NOWHERE;
 use crate::world::set::BLOCK;
+use crate::world::slot_data::NOWHERE;
 
 /// When every option was tried this often on average and nothing was found, each choice is looked
 /// at more closely.

@@ -175,7 +175,7 @@ impl Plan {
 
     /// Whether a provider has room for all parts together.
     pub(super) fn fits_alone(&self, slot: u32) -> bool {
-        let sums = |it: &Amount| it.column.get(slot).is_some_and(|row| it.units <= row.room());
+        let sums = |it: &Amount| it.column.get(slot).is_some_and(|row| it.units <= row.available());
         self.parts.iter().all(|part| part.fits(slot)) && self.contended.iter().all(sums)
     }
 

@@ -4,11 +4,11 @@ use uuid::Uuid;
 
 use super::Store;
 use super::change::{Change, Tx};
-use super::claims::{self, Moves, Needs};
+use super::claims::{self, GenerationSteps, Needs};
 use super::error::Result;
 use super::inventories;
-use super::owners::{Newcomers, Owners};
-use super::planner::Arrivals;
+use super::owners::{NewOwners, Owners};
+use super::planner::Handover;
 use super::writer::Job;
 use crate::model::claim::{Reshaping, reshape};
 use crate::model::{Expected, Refusal};
@@ -66,9 +66,9 @@ impl Change for Reshape {
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
-        let (mut owners, mut newcomers) = (Owners::default(), Newcomers::default());
+        let (mut owners, mut new_owners) = (Owners::default(), NewOwners::default());
         owners.look_up(tx.conn, self.claims.iter()).await?;
-        let claims = owners.resolve(&self.claims, &mut newcomers)?;
+        let claims = owners.resolve(&self.claims, &mut new_owners)?;
         let mut needs = Needs::default();
         needs.add_claims(&claims);
         for reshaping in &self.inventories {
@@ -76,11 +76,11 @@ impl Change for Reshape {
             needs.classes.extend(reshaping.inventories.iter().map(|(name, _)| name.as_str()));
         }
         let mut locked = claims::lock(tx, &needs).await?;
-        let mut arrivals = Arrivals::find(tx, &mut locked, &claims, &newcomers).await?;
-        let claims = arrivals.with_holds(&claims);
-        let before = Moves::before(&locked.state);
+        let mut handover = Handover::find(tx, &mut locked, &claims, &new_owners).await?;
+        let claims = handover.with_holds(&claims);
+        let before = GenerationSteps::before(&locked.state);
         reshape(&mut locked.state, &self.inventories, &claims)?;
-        arrivals.note(&claims);
+        handover.note(&claims);
 
         // The same three steps as the judge took: what is new, what is held, what goes.
         let mut stays = Vec::new();
@@ -97,12 +97,12 @@ impl Change for Reshape {
             inventories::write(tx, id, &wanted).await?;
             stays.push((id, wanted.iter().map(|(class, _)| *class).collect::<Vec<_>>()));
         }
-        newcomers.settle(tx.conn, &mut locked.state).await?;
+        new_owners.settle(tx.conn, &mut locked.state).await?;
         let moved = before.since(&locked.state);
         claims::write(tx, &locked, &moved).await?;
         for (provider, classes) in stays {
             inventories::remove_others(tx, provider, &classes).await?;
         }
-        arrivals.settle(tx, &locked).await
+        handover.settle(tx, &locked).await
     }
 }

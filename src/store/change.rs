@@ -115,7 +115,9 @@ impl Store {
         let work = tokio::spawn(async move {
             let deadline = Instant::now() + WRITE_MAX;
             let _turn = match change.row() {
-                Some(row) => Some(store.turns.row(row, deadline).await.map_err(Error::settled)?),
+                Some(row) => {
+                    Some(store.write_limits.row(row, deadline).await.map_err(Error::settled)?)
+                }
                 None => None,
             };
             let change = Arc::new(change);
@@ -148,7 +150,7 @@ impl Store {
         deadline: Instant,
     ) -> Result<C::Outcome> {
         let patience = if again { HELD_MAX } else { ACQUIRE_MAX };
-        let permits = self.turns.connection(again, patience).await?;
+        let permits = self.write_limits.connection(again, patience).await?;
         let term = self.primary().term()?;
         let acquired = term.during(async { Ok(term.pool().acquire().await?) });
         let mut conn = acquired.await.inspect_err(|_| self.primary().suspect())?;

@@ -3,14 +3,14 @@
 //! The order of locks is the same for every writer (see [`locks`](super::locks)), so
 //! claims queue behind each other and none is refused because another came at the same time.
 
-mod rows;
+mod write;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-pub(super) use rows::{Moves, write};
+pub(super) use write::{GenerationSteps, write};
 
 use super::audit;
 use super::change::Tx;
@@ -23,14 +23,14 @@ use crate::model::{ClassId, ConsumerId, Expected, Generation, Inventory, Provide
 /// What has been locked, as the judge sees it, with the keys that writing needs.
 pub(super) struct Locked {
     pub(super) state: LockedState,
-    consumers: BTreeMap<Uuid, ConsumerRow>,
-    /// Whether the planner has to do with it.
-    pub(super) concern: Concern,
+    rows: BTreeMap<Uuid, ConsumerRow>,
+    /// How the planner is involved.
+    pub(super) planner_role: PlannerRole,
 }
 
-/// What the planner may have to do with what is locked.
+/// How the planner is involved in what is locked.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Concern {
+pub(super) struct PlannerRole {
     /// Some of the consumers are placements of plans, or take one over.
     pub(super) planned: bool,
     /// Some providers of the cloud are kept for groups.
@@ -99,19 +99,19 @@ impl<'r> Needs<'r> {
 
 /// Locks everything that is needed and reads it.
 pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<Locked> {
-    let (mut consumers, expected) = insert_consumers(tx.conn, &needs.claiming).await?;
-    let mut accounts = lock_consumers(tx.conn, needs, expected, &mut consumers).await?;
-    if needs.claiming.keys().any(|uuid| !consumers.contains_key(uuid)) {
+    let (mut rows, expected) = insert_consumers(tx.conn, &needs.claiming).await?;
+    let mut consumers = lock_consumers(tx.conn, needs, expected, &mut rows).await?;
+    if needs.claiming.keys().any(|uuid| !rows.contains_key(uuid)) {
         return Err(Error::Again("a consumer went while it was being locked".to_owned()));
     }
-    let held = read_held(tx.conn, &mut accounts, &consumers).await?;
-    let named: Vec<Uuid> = accounts.keys().copied().collect();
+    let held = read_held(tx.conn, &mut consumers, &rows).await?;
+    let named: Vec<Uuid> = consumers.keys().copied().collect();
     let providers = lock_providers(tx.conn, needs, &held, &named).await?;
-    let mut state = LockedState { providers, consumers: accounts, ..LockedState::default() };
-    let concern = read_stocks(tx.conn, &mut state).await?;
+    let mut state = LockedState { providers, consumers, ..LockedState::default() };
+    let planner_role = read_inventories(tx.conn, &mut state).await?;
     read_classes(tx.conn, needs, &mut state.classes).await?;
     audit::check_held(&state)?;
-    Ok(Locked { state, consumers, concern })
+    Ok(Locked { state, rows, planner_role })
 }
 
 impl Locked {
@@ -144,12 +144,12 @@ impl Locked {
 
     /// Whether the provider is locked.
     pub(super) fn has(&self, provider: ProviderId) -> bool {
-        self.state.providers.values().any(|shelf| shelf.id == provider)
+        self.state.providers.values().any(|it| it.id == provider)
     }
 }
 
-/// Inserts those that do not exist, and tells which of them are instances that plans expect; whoever
-/// inserts the same one at the same time waits here.
+/// Inserts the consumers that do not exist, and returns them with those among them that plans expect as
+/// instances. A transaction that inserts the same consumer at the same time waits here.
 async fn insert_consumers(
     conn: &mut PgConnection,
     claiming: &BTreeMap<Uuid, Owner>,
@@ -190,22 +190,23 @@ async fn insert_consumers(
     Ok((inserted, expected))
 }
 
-/// Locks those that existed before, with the holds that those of them and of the `expected` who claim
-/// something take over, and opens an account for each; to insert is to lock.
+/// Locks the consumers that existed before, and returns the state of all. The holds that plans keep for
+/// them, or for the newly inserted `expected` ones, are locked as well if the consumers claim something:
+/// they are about to take these over. An inserted consumer is locked already.
 async fn lock_consumers(
     conn: &mut PgConnection,
     needs: &Needs<'_>,
     expected: Vec<Uuid>,
     rows: &mut BTreeMap<Uuid, ConsumerRow>,
 ) -> Result<BTreeMap<Uuid, ConsumerState>> {
-    let mut accounts: BTreeMap<Uuid, ConsumerState> =
+    let mut consumers: BTreeMap<Uuid, ConsumerState> =
         needs.consumers.iter().map(|uuid| (*uuid, ConsumerState::default())).collect();
     let is_old = |uuid: &&Uuid| !rows.contains_key(*uuid);
     let uuids: Vec<Uuid> = needs.consumers.iter().filter(is_old).copied().collect();
     let mut arriving = expected;
     arriving.extend(needs.arriving.iter().filter(is_old));
     if uuids.is_empty() && arriving.is_empty() {
-        return Ok(accounts);
+        return Ok(consumers);
     }
     let locked = sqlx::query!(
         "select id, uuid, generation, project_id, user_id, consumer_type_id from consumers
@@ -227,16 +228,16 @@ async fn lock_consumers(
             generation: row.generation,
             holds: BTreeMap::new(),
         };
-        let account = ConsumerState { before: Some(consumer.clone()), now: Some(consumer) };
-        accounts.insert(row.uuid, account);
+        let consumer = ConsumerState { before: Some(consumer.clone()), now: Some(consumer) };
+        consumers.insert(row.uuid, consumer);
     }
-    Ok(accounts)
+    Ok(consumers)
 }
 
 /// Fills in what the consumers hold; tells on which providers.
 async fn read_held(
     conn: &mut PgConnection,
-    accounts: &mut BTreeMap<Uuid, ConsumerState>,
+    consumers: &mut BTreeMap<Uuid, ConsumerState>,
     rows: &BTreeMap<Uuid, ConsumerRow>,
 ) -> Result<BTreeSet<i64>> {
     let uuid_of: HashMap<i64, Uuid> = rows
@@ -258,8 +259,8 @@ async fn read_held(
     .await?;
     for row in held {
         providers.insert(row.provider_id);
-        let account = uuid_of.get(&row.consumer_id).and_then(|uuid| accounts.get_mut(uuid));
-        let Some(ConsumerState { before: Some(before), now: Some(now) }) = account else {
+        let consumer = uuid_of.get(&row.consumer_id).and_then(|uuid| consumers.get_mut(uuid));
+        let Some(ConsumerState { before: Some(before), now: Some(now) }) = consumer else {
             continue;
         };
         let place = (ProviderId(row.provider_id), ClassId(row.class_id));
@@ -311,8 +312,8 @@ async fn lock_providers(
 
 /// Reads what the providers have, and the names of the classes of it; and, in the same statement,
 /// because it begins after everything is locked, whether the planner has to do with it.
-async fn read_stocks(conn: &mut PgConnection, state: &mut LockedState) -> Result<Concern> {
-    let ids: Vec<i64> = state.providers.values().map(|shelf| shelf.id.0).collect();
+async fn read_inventories(conn: &mut PgConnection, state: &mut LockedState) -> Result<PlannerRole> {
+    let ids: Vec<i64> = state.providers.values().map(|provider| provider.id.0).collect();
     let consumers: Vec<Uuid> = state.consumers.keys().copied().collect();
     let rows = sqlx::query!(
         r#"select provider_id, class_id, name, total, reserved, min_unit, max_unit, step_size,
@@ -326,9 +327,9 @@ async fn read_stocks(conn: &mut PgConnection, state: &mut LockedState) -> Result
     )
     .fetch_all(conn)
     .await?;
-    let mut concern = Concern::default();
+    let mut planner_role = PlannerRole::default();
     for row in rows {
-        concern = Concern { planned: row.planned, kept: row.kept };
+        planner_role = PlannerRole { planned: row.planned, kept: row.kept };
         state.classes.entry(row.name).or_insert(ClassId(row.class_id));
         let terms = Inventory {
             total: row.total,
@@ -343,7 +344,7 @@ async fn read_stocks(conn: &mut PgConnection, state: &mut LockedState) -> Result
             .inventories
             .insert(place, InventoryUsage { terms, used_before: row.used, used: row.used });
     }
-    Ok(concern)
+    Ok(planner_role)
 }
 
 /// Adds the classes that are named but not stocked, if they exist.

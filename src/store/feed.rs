@@ -1,10 +1,17 @@
-//! The change feed: keeps a replica's [`World`] as new as every request that asks for it.
+//! The change feed: brings a replica's [`World`] up to date for every request that asks for it.
 //!
 //! One task owns one connection. A request waits for a refresh that *starts after it arrived*; all
-//! that arrive while one is under way share the next. A refresh is one statement and so one
-//! snapshot: the snapshot's own identity, the log rows that were not visible in the snapshot of
-//! the refresh before, and the current rows of the providers they name. That is exact whatever the
-//! order of commits, and applying a row twice does no harm.
+//! requests that arrive while one is under way share the next. A refresh is one statement and so sees
+//! one snapshot. It returns that snapshot, the rows of `change_log` that were not visible in the
+//! snapshot of the refresh before, and the current rows of the providers that those log rows name.
+//!
+//! Comparing snapshots is exact in whatever order transactions commit; comparing numbers is not.
+//! Example: transaction 100 changes provider P and stays open; transaction 101 changes Q and commits. A
+//! refresh now sees 101 but not 100. It delivers Q and remembers the snapshot `100:102:100`: everything
+//! below 102 has ended, except 100. (A reader that remembered "seen up to 101" would miss P.) The next
+//! refresh asks for log rows of 100, which the snapshot lists as in progress, and of 102 and later. Once
+//! 100 has committed, P is delivered. Delivering a provider twice would do no harm, because rows are
+//! read whole and not applied as differences.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -20,9 +27,9 @@ use tokio::time::{Instant, timeout};
 
 use super::epoch;
 use super::error::{Error, Result};
-use super::plans::{self, Plans};
 use super::primary::{Primary, READ_MAX, Term};
-use super::rows::{self, Delta};
+use super::statement_plans::{self, StatementPlans};
+use super::world_rows::{self, Delta};
 use super::{FEED_WAIT_MAX, waiting};
 use crate::world::{Changes, World};
 
@@ -71,7 +78,7 @@ pub(super) struct Feed {
 impl Feed {
     /// Loads the world and starts keeping it current.
     pub(super) async fn start(primary: Primary) -> Result<Self> {
-        let plans = Plans::new();
+        let plans = StatementPlans::new();
         let reloads = Reloads::default();
         let mut reader = Reader {
             primary: primary.clone(),
@@ -125,7 +132,7 @@ struct Seen {
 struct Reader {
     primary: Primary,
     conn: Option<(PgConnection, Arc<Term>)>,
-    plans: Plans,
+    plans: StatementPlans,
     seen: Option<Seen>,
     reloads: Reloads,
 }
@@ -198,7 +205,7 @@ impl Reader {
     async fn refresh_on(&mut self, conn: &mut PgConnection, world: &ArcSwap<World>) -> Result<()> {
         self.plans.renew(conn).await?;
         if let Some(seen) = &self.seen {
-            match rows::delta(conn, &seen.snapshot).await? {
+            match world_rows::delta(conn, &seen.snapshot).await? {
                 Delta::Changes { identity, snapshot, changes, keys }
                     if identity.as_ref() == Some(&seen.identity) && keys <= RELOAD_ABOVE =>
                 {
@@ -218,7 +225,7 @@ impl Reader {
         self.reloads.0.fetch_add(1, Ordering::Relaxed);
         epoch::settle(conn).await?;
         let started = Instant::now();
-        let all = rows::all(conn).await?;
+        let all = world_rows::all(conn).await?;
         let loaded = off_thread(move || World::build(all.catalogue, all.providers)).await?;
         tracing::info!(providers = loaded.len(), elapsed = ?started.elapsed(), "loaded the world");
         world.store(Arc::new(loaded));
@@ -228,7 +235,7 @@ impl Reader {
 }
 
 async fn connect(primary: &Primary) -> Result<(PgConnection, Arc<Term>)> {
-    let settings = |options| waiting(plans::settings(options), FEED_WAIT_MAX);
+    let settings = |options| waiting(statement_plans::settings(options), FEED_WAIT_MAX);
     let (mut conn, term) = primary.connect(settings).await?;
     term.during(epoch::settle(&mut conn)).await?;
     Ok((conn, term))

@@ -1,19 +1,24 @@
 //! The order in which transactions take locks, and the locks that belong to no row.
 //!
 //! Every transaction takes its locks in this order and never goes back, so no two of them can wait
-//! for each other:
+//! for each other. Example: one batch of claims moves consumer A from provider P to Q, another moves
+//! consumer B from Q to P. Both lock their consumers first and then P and Q in the order of their keys, so
+//! the second waits at P before it holds Q, and the first can finish. Had each locked the provider that it
+//! takes from first, each would hold what the other waits for.
+//!
+//! The order:
 //!
 //! 1. the plan's row (`plans`)
 //! 2. stored groups (`planner_groups`), by id
-//! 3. the lock of trees ([`move_trees`], [`keep_trees`])
-//! 4. the lock of names ([`rename`])
+//! 3. the lock of trees ([`lock_trees_exclusive`], [`lock_trees_shared`])
+//! 4. the lock of names ([`lock_names`])
 //! 5. consumers: first those that are inserted, by UUID, then those that exist, by UUID; among them
 //!    the holds that arriving instances take over
 //! 6. providers, by key, in one statement: those that are named, those that the consumers draw upon,
 //!    and the roots of exclusive units that may become free
 //! 7. rows that are added to a locked provider (inventories, traits), and the shared key locks that
 //!    their foreign keys take on classes and traits
-//! 8. resource ids of placements ([`claim_keys`]), by hash
+//! 8. resource ids of placements ([`lock_resource_keys`]), by hash
 //! 9. consumer types, projects and users that are new, in one statement
 //! 10. placements, by id
 //! 11. what is deleted of a locked provider, and exclusive units, whose hosts are locked
@@ -39,10 +44,10 @@
 //! | `DeleteGroup` | one row of 2, its exclusive units |
 //! | `SetFlavors`, `UnsetFlavor` | flavors alone |
 //!
-//! Whoever finds out later that a lock of an earlier step is missing gives up with `Error::Again` and
-//! begins anew, knowing more. Reads, the change feed and the audit take no row locks.
+//! A transaction that finds out later that it needs a lock of an earlier step is rolled back with
+//! `Error::Again` and begins anew. Reads, the change feed and the audit take no row locks.
 //!
-//! Nobody waits long for one lock: sessions have a short lock time-out ([`WAIT_MAX`] and
+//! No transaction waits long for one lock: sessions have a short lock time-out ([`WAIT_MAX`] and
 //! [`WRITER_WAIT_MAX`]). After it the transaction is rolled back, its other locks are free again, and
 //! it is tried later, until [`HELD_MAX`] has passed.
 
@@ -63,13 +68,13 @@ pub(super) const HELD_MAX: Duration = Duration::from_secs(9);
 
 /// Providers move one at a time: two moves that each pass the check for loops could make one
 /// together, and a move must see every child there is.
-pub(super) async fn move_trees(conn: &mut PgConnection) -> Result<()> {
+pub(super) async fn lock_trees_exclusive(conn: &mut PgConnection) -> Result<()> {
     sqlx::query!("select pg_advisory_xact_lock(hashtext('berth.trees'))").execute(conn).await?;
     Ok(())
 }
 
 /// Keeps moves away while a child is created; children are created side by side.
-pub(super) async fn keep_trees(conn: &mut PgConnection) -> Result<()> {
+pub(super) async fn lock_trees_shared(conn: &mut PgConnection) -> Result<()> {
     sqlx::query!("select pg_advisory_xact_lock_shared(hashtext('berth.trees'))")
         .execute(conn)
         .await?;
@@ -78,14 +83,14 @@ pub(super) async fn keep_trees(conn: &mut PgConnection) -> Result<()> {
 
 /// Providers and classes get other names one at a time: two that swap their names would wait for
 /// each other at the unique key.
-pub(super) async fn rename(conn: &mut PgConnection) -> Result<()> {
+pub(super) async fn lock_names(conn: &mut PgConnection) -> Result<()> {
     sqlx::query!("select pg_advisory_xact_lock(hashtext('berth.names'))").execute(conn).await?;
     Ok(())
 }
 
 /// Bookings that write the same resource ids take turns: at the unique key they would wait for each
 /// other in the order of their servers.
-pub(super) async fn claim_keys(conn: &mut PgConnection, keys: &[&str]) -> Result<()> {
+pub(super) async fn lock_resource_keys(conn: &mut PgConnection, keys: &[&str]) -> Result<()> {
     if keys.is_empty() {
         return Ok(());
     }

@@ -112,15 +112,15 @@ impl Owners {
         names.insert(name, key);
     }
 
-    /// The claims with keys for names: those that are known, and provisional ones for newcomers.
+    /// The claims with keys for names: those that are known, and provisional ones for new owners.
     pub(super) fn resolve(
         &self,
         claims: &[ConsumerClaim],
-        newcomers: &mut Newcomers,
+        new_owners: &mut NewOwners,
     ) -> Result<Vec<Claim>> {
         let mut key = |kind, name: &str| match self.key(kind, name) {
             Some(key) => Ok(key),
-            None => newcomers.key(kind, name),
+            None => new_owners.key(kind, name),
         };
         let mut resolved = Vec::with_capacity(claims.len());
         for claim in claims {
@@ -141,7 +141,7 @@ impl Owners {
     }
 
     /// Remembers what has been committed.
-    pub(super) fn remember(&mut self, added: Added) {
+    pub(super) fn remember(&mut self, added: AddedOwners) {
         for (kind, name, key) in added.0 {
             self.insert(kind, name, key);
         }
@@ -150,15 +150,15 @@ impl Owners {
 
 /// Names that have got rows, with their keys; to be remembered once they are committed.
 #[derive(Debug, Default)]
-pub(super) struct Added(Vec<(Kind, String, i64)>);
+pub(super) struct AddedOwners(Vec<(Kind, String, i64)>);
 
 /// Names without a row, with their provisional keys.
 #[derive(Debug, Default)]
-pub(super) struct Newcomers {
+pub(super) struct NewOwners {
     keys: BTreeMap<(Kind, String), i64>,
 }
 
-impl Newcomers {
+impl NewOwners {
     fn key(&mut self, kind: Kind, name: &str) -> Result<i64> {
         let next = i64::try_from(self.keys.len()).map(|number| -1 - number);
         let next = next.map_err(|_| Error::bug("too many new owners in one batch"))?;
@@ -180,7 +180,7 @@ impl Newcomers {
         &self,
         conn: &mut PgConnection,
         state: &mut LockedState,
-    ) -> Result<Added> {
+    ) -> Result<AddedOwners> {
         let used: BTreeSet<i64> = owners(state).flat_map(keys).map(|key| *key).collect();
         let wanted: Vec<&(Kind, String)> =
             self.keys.iter().filter(|(_, key)| used.contains(*key)).map(|(name, _)| name).collect();
@@ -188,7 +188,7 @@ impl Newcomers {
             return Err(Error::bug("a claim was judged with an unknown owner"));
         }
         if wanted.is_empty() {
-            return Ok(Added::default());
+            return Ok(AddedOwners::default());
         }
         let added = insert(conn, &wanted).await?;
         let mut key_of: HashMap<i64, i64> = HashMap::new();
@@ -214,8 +214,8 @@ impl Newcomers {
 
 /// Who answers for the consumers that exist now.
 fn owners(state: &mut LockedState) -> impl Iterator<Item = &mut Owner> {
-    let accounts = state.consumers.values_mut();
-    accounts.filter_map(|account| account.now.as_mut()).map(|now| &mut now.owner)
+    let consumers = state.consumers.values_mut();
+    consumers.filter_map(|consumer| consumer.now.as_mut()).map(|now| &mut now.owner)
 }
 
 fn keys(owner: &mut Owner) -> impl IntoIterator<Item = &mut i64> {
@@ -223,7 +223,7 @@ fn keys(owner: &mut Owner) -> impl IntoIterator<Item = &mut i64> {
 }
 
 /// Adds rows, in an order that is the same for everybody; keys are not used up by those that exist.
-async fn insert(conn: &mut PgConnection, wanted: &[&(Kind, String)]) -> Result<Added> {
+async fn insert(conn: &mut PgConnection, wanted: &[&(Kind, String)]) -> Result<AddedOwners> {
     let of = |wanted_kind: Kind| -> Vec<&str> {
         let of_kind = wanted.iter().filter(|(kind, _)| *kind == wanted_kind);
         of_kind.map(|(_, name)| name.as_str()).collect()
@@ -254,7 +254,7 @@ async fn insert(conn: &mut PgConnection, wanted: &[&(Kind, String)]) -> Result<A
     )
     .fetch_all(conn)
     .await?;
-    let mut added = Added::default();
+    let mut added = AddedOwners::default();
     for row in rows {
         added.0.push((Kind::numbered(row.kind)?, row.name, row.id));
     }

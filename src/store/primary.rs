@@ -7,7 +7,7 @@
 
 mod identity;
 mod lease;
-mod look;
+mod probe;
 mod term;
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error::{Error, Result};
 use identity::Identity;
-pub use look::find;
+pub use probe::find;
 pub(super) use term::{ACQUIRE_MAX, Term};
 
 /// How long a read waits for its answer, whatever has become of the server.
@@ -42,10 +42,10 @@ struct Inner {
     connections: u32,
     lease: Option<Duration>,
     state: watch::Sender<State>,
-    /// Asks for a look at once.
-    look: Notify,
-    /// How many looks have ended.
-    looks: watch::Sender<u64>,
+    /// Asks for a probe of all hosts at once.
+    probe_now: Notify,
+    /// How many probes have ended.
+    probes: watch::Sender<u64>,
 }
 
 /// What is known of the primary.
@@ -65,8 +65,8 @@ impl Primary {
         lease: Option<Duration>,
     ) -> Result<Self> {
         let primary = Self(Arc::new(Inner::new(hosts, connections, lease)));
-        look::look(&primary.0, &mut look::Silence::default()).await?;
-        tokio::spawn(look::watch(Arc::downgrade(&primary.0)));
+        probe::probe(&primary.0, &mut probe::MissedProbes::default()).await?;
+        tokio::spawn(probe::watch(Arc::downgrade(&primary.0)));
         Ok(primary)
     }
 
@@ -106,24 +106,24 @@ impl Primary {
                 }
                 // It may have been replaced.
                 before = Some(term);
-                self.looked().await;
+                self.probe_all_hosts().await;
             }
         });
         let late = || Error::Unavailable(format!("no connection within {CONNECT_MAX:?}"));
         connected.await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Has all hosts looked at, and waits for that.
-    async fn looked(&self) {
-        let mut looks = self.0.looks.subscribe();
-        self.0.look.notify_one();
+    /// Has all hosts probed, and waits until they have been.
+    async fn probe_all_hosts(&self) {
+        let mut probes = self.0.probes.subscribe();
+        self.0.probe_now.notify_one();
         // The sender is in `self`.
-        drop(looks.changed().await);
+        drop(probes.changed().await);
     }
 
-    /// Has all hosts looked at soon.
+    /// Has all hosts probed soon.
     pub(super) fn suspect(&self) {
-        self.0.look.notify_one();
+        self.0.probe_now.notify_one();
     }
 
     /// Asks something on a connection of the pool; again if the connection was dead, or led to a
@@ -179,8 +179,8 @@ impl Primary {
 
 impl Inner {
     fn new(hosts: Vec<PgConnectOptions>, connections: u32, lease: Option<Duration>) -> Self {
-        let (state, looks) = (watch::Sender::new(State::default()), watch::Sender::new(0));
-        Self { hosts, connections, lease, state, look: Notify::new(), looks }
+        let (state, probes) = (watch::Sender::new(State::default()), watch::Sender::new(0));
+        Self { hosts, connections, lease, state, probe_now: Notify::new(), probes }
     }
 
     /// Takes a server for the primary, unless it is known that it is not; the term of the one before

@@ -138,7 +138,7 @@ impl Change for CreateProvider {
         let parent = match self.parent {
             Some(parent) if parent == self.uuid => return Err(Refusal::ParentIsSelf.into()),
             Some(parent) => {
-                locks::keep_trees(tx.conn).await?;
+                locks::lock_trees_shared(tx.conn).await?;
                 Some(find_parent(tx.conn, parent).await?)
             }
             None => None,
@@ -221,10 +221,10 @@ impl Change for UpdateProvider {
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<ProviderRecord> {
         let effect = self.effect(tx.conn).await?;
         if effect.moves {
-            locks::move_trees(tx.conn).await?;
+            locks::lock_trees_exclusive(tx.conn).await?;
         }
         if effect.renames {
-            locks::rename(tx.conn).await?;
+            locks::lock_names(tx.conn).await?;
         }
         if let Some(parent) = self.parent.filter(|_| effect.moves) {
             self.move_to(tx, parent).await?;

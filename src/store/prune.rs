@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 
 use super::error::{Error, Result};
 use super::primary::{Primary, Term};
-use super::{FEED_WAIT_MAX, plans, waiting};
+use super::{FEED_WAIT_MAX, statement_plans, waiting};
 
 /// How long one statement may take, whatever has become of the server. It is longer than the
 /// server's own bound.
@@ -124,7 +124,7 @@ impl Work {
 }
 
 fn settings(options: PgConnectOptions) -> PgConnectOptions {
-    waiting(plans::settings(options), FEED_WAIT_MAX).options(SETTINGS)
+    waiting(statement_plans::settings(options), FEED_WAIT_MAX).options(SETTINGS)
 }
 
 async fn bounded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {

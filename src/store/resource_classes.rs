@@ -118,7 +118,7 @@ impl Change for RenameClass {
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
-        locks::rename(tx.conn).await?;
+        locks::lock_names(tx.conn).await?;
         let class = lock(tx, &self.name).await?;
         if class.0 < CUSTOM_FROM {
             return Err(Refusal::ClassStandardUpdate(self.name.clone()).into());

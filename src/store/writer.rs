@@ -1,18 +1,23 @@
-//! The claim writer: one task per replica that takes whatever claims have queued up while its last
-//! batch was in flight, and makes them one transaction.
+//! The claim writer: one task per replica that takes all claims that have queued up while its last
+//! batch was in flight, and writes them in one transaction (group commit).
 //!
 //! There is no timer: an idle writer begins at once. Each claim is judged on its own, in the order
-//! of arrival, and answered when the transaction has committed; one claim's refusal does not touch
-//! its neighbours.
+//! of arrival, and answered when the transaction has committed; the refusal of one claim does not affect
+//! the others.
 //!
-//! A claim that needs a row which somebody else holds for long does not keep the others waiting: it
-//! is set aside (see [`aside`]), where a second task with a connection of its own writes it as soon
-//! as the row is free, or answers 503 when [`HELD_MAX`] has passed.
+//! Example: claim A arrives at an idle writer, which begins a transaction for A alone. B, C and D arrive
+//! before it has committed. They become the next transaction: their rows are locked together, then B
+//! takes the last VCPU of a host, C is refused because that host is full now, D succeeds elsewhere, and
+//! one commit makes B and D durable. All three are answered after it.
+//!
+//! A claim that needs a row which another transaction keeps locked does not hold up the others: it is
+//! deferred (see [`deferred`]). A second task with its own connection writes it as soon as the row is
+//! free, or answers 503 when [`HELD_MAX`] has passed.
 
-mod aside;
+mod batch_parts;
 mod batch_writer;
-mod held;
-mod parts;
+mod deferred;
+mod locked_rows;
 
 use std::time::Duration;
 
@@ -27,8 +32,8 @@ use super::error::{Error, Result};
 use super::feed::Reloads;
 use super::locks::HELD_MAX;
 use super::primary::Primary;
-use aside::{Lane, Lot};
 use batch_writer::{BatchWriter, Outcome};
+use deferred::{DeferredQueue, DeferredTask};
 
 /// Requests in one transaction.
 const BATCH_MAX: usize = 64;
@@ -87,18 +92,18 @@ impl Waiting {
 
 /// The way to the writer.
 #[derive(Clone, Debug)]
-pub(super) struct Writer {
+pub(super) struct ClaimWriter {
     jobs: mpsc::Sender<Waiting>,
 }
 
-impl Writer {
+impl ClaimWriter {
     /// Starts the tasks.
     pub(super) fn start(primary: &Primary, report_only: bool, reloads: &Reloads) -> Self {
         let (jobs, queue) = mpsc::channel(WAITING_MAX);
         let writer = || BatchWriter::new(primary.clone(), report_only, reloads.clone());
-        let (lot, lane) = Lot::new(writer());
-        tokio::spawn(lot.run());
-        tokio::spawn(run(writer(), queue, lane));
+        let (task, deferred) = DeferredTask::new(writer());
+        tokio::spawn(task.run());
+        tokio::spawn(run(writer(), queue, deferred));
         Self { jobs }
     }
 
@@ -129,11 +134,11 @@ fn end_late(waiting: &mut Vec<Waiting>) {
 }
 
 /// Writes what has queued up, batch after batch.
-async fn run(mut writer: BatchWriter, mut queue: mpsc::Receiver<Waiting>, mut lane: Lane) {
+async fn run(mut writer: BatchWriter, mut queue: mpsc::Receiver<Waiting>, deferred: DeferredQueue) {
     let mut waiting = Vec::with_capacity(BATCH_MAX);
     while queue.recv_many(&mut waiting, BATCH_MAX).await > 0 {
         end_late(&mut waiting);
-        let mut batch = lane.divert(&mut writer, std::mem::take(&mut waiting)).await;
+        let mut batch = deferred.defer_blocked(&mut writer, std::mem::take(&mut waiting)).await;
         // To ask what is held may have taken long.
         end_late(&mut batch);
         let jobs: Vec<&Job> = batch.iter().map(|it| &it.job).collect();
@@ -141,10 +146,10 @@ async fn run(mut writer: BatchWriter, mut queue: mpsc::Receiver<Waiting>, mut la
         let mut outcomes = written.outcomes.into_iter();
         for waiting in batch {
             match outcomes.next() {
-                Some(Outcome::Held { .. }) => lane.set_aside(waiting),
+                Some(Outcome::Blocked { .. }) => deferred.defer(waiting),
                 settled => waiting.end(Outcome::settled(settled)),
             }
         }
-        lane.learn(written.held);
+        deferred.note_locked(written.locked);
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::column::{Column, Row};
-use super::relay::{Member, Source};
-use super::resident::{Mover, Pulse, Resident};
+use super::column::{Column, InventoryEntry};
+use super::relayout::{Member, Source};
+use super::slot_data::{MovedProvider, ProviderData, Version};
 use super::{Changes, Names, World};
 use crate::model::provider::ProviderRow;
 use crate::model::{Bug, ClassId, ProviderId, TraitId};
@@ -117,17 +117,17 @@ impl Draft {
     /// Brings what is known of a provider itself up to date.
     fn update(&mut self, slot: u32, row: ProviderRow) {
         let row = sorted(row);
-        let pulse = Pulse { generation: row.generation, updated_at: row.updated_at };
-        if self.world.pulses.get(slot) != Some(&pulse) {
-            *self.world.pulses.get_mut(slot) = pulse;
+        let version = Version { generation: row.generation, updated_at: row.updated_at };
+        if self.world.versions.get(slot) != Some(&version) {
+            *self.world.versions.get_mut(slot) = version;
         }
-        let old = self.world.occupied(slot).resident.clone();
+        let old = self.world.occupied(slot).data.clone();
         let classes: Vec<ClassId> = row.inventories.iter().map(|it| it.class).collect();
         for &class in old.classes.iter().filter(|class| classes.binary_search(class).is_err()) {
             self.take_inventory(slot, class);
         }
         for inventory in &row.inventories {
-            let next = Row::from(*inventory);
+            let next = InventoryEntry::from(*inventory);
             if self.world.column(inventory.class).and_then(|it| it.get(slot)) != Some(next) {
                 self.column(inventory.class).set(slot, next);
             }
@@ -149,22 +149,22 @@ impl Draft {
             self.world.by_uuid.insert(next.uuid, slot);
         }
         self.give_back(&old);
-        *self.world.residents.get_mut(slot) = Some(next);
+        *self.world.provider_data.get_mut(slot) = Some(next);
     }
 
     /// A new provider, ready for a slot.
-    fn admit(&mut self, row: ProviderRow) -> Mover {
+    fn admit(&mut self, row: ProviderRow) -> MovedProvider {
         let row = sorted(row);
         let classes: Vec<ClassId> = row.inventories.iter().map(|it| it.class).collect();
-        Mover {
-            resident: self.intern(&row, &classes),
-            pulse: Pulse { generation: row.generation, updated_at: row.updated_at },
-            rows: row.inventories.iter().map(|it| (it.class, Row::from(*it))).collect(),
+        MovedProvider {
+            data: self.intern(&row, &classes),
+            version: Version { generation: row.generation, updated_at: row.updated_at },
+            rows: row.inventories.iter().map(|it| (it.class, InventoryEntry::from(*it))).collect(),
         }
     }
 
-    fn intern(&mut self, row: &ProviderRow, classes: &[ClassId]) -> Resident {
-        Resident {
+    fn intern(&mut self, row: &ProviderRow, classes: &[ClassId]) -> ProviderData {
+        ProviderData {
             id: row.id,
             uuid: row.uuid,
             name: row.name.as_str().into(),
@@ -175,14 +175,14 @@ impl Draft {
         }
     }
 
-    pub(super) fn give_back(&mut self, resident: &Resident) {
-        self.world.lists.traits.give_back(&resident.traits);
-        self.world.lists.aggregates.give_back(&resident.aggregates);
-        self.world.lists.classes.give_back(&resident.classes);
+    pub(super) fn give_back(&mut self, data: &ProviderData) {
+        self.world.lists.traits.give_back(&data.traits);
+        self.world.lists.aggregates.give_back(&data.aggregates);
+        self.world.lists.classes.give_back(&data.classes);
     }
 
     /// Takes an inventory that a provider is known to have out of its column.
-    pub(super) fn take_inventory(&mut self, slot: u32, class: ClassId) -> Row {
+    pub(super) fn take_inventory(&mut self, slot: u32, class: ClassId) -> InventoryEntry {
         let column = self.column(class);
         let row = column.remove(slot);
         if column.len() == 0 {

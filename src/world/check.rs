@@ -6,9 +6,9 @@ use std::hash::Hash;
 use uuid::Uuid;
 
 use super::intern::Interned;
-use super::resident::NOWHERE;
 use super::set::{BLOCK, Set};
 use super::sharing::SignatureId;
+use super::slot_data::NOWHERE;
 use super::{Provider, World};
 use crate::model::{ClassId, TraitId};
 
@@ -26,7 +26,7 @@ impl World {
             self.check_identity(provider)?;
             self.check_place(provider.slot())?;
         }
-        self.check_rooms()?;
+        self.check_allocator()?;
         self.check_columns(&providers)?;
         self.check_traits(&providers)?;
         self.check_aggregates(&providers)?;
@@ -37,7 +37,7 @@ impl World {
             &self.lists.aggregates,
             providers.iter().map(Provider::aggregates),
         )?;
-        let classes = providers.iter().map(|provider| &*provider.resident.classes);
+        let classes = providers.iter().map(|provider| &*provider.data.classes);
         check_lists("classes", &self.lists.classes, classes)
     }
 
@@ -75,28 +75,28 @@ impl World {
         })
     }
 
-    fn check_rooms(&self) -> Result<(), String> {
+    fn check_allocator(&self) -> Result<(), String> {
         let mut end = 0;
         let mut slots = 0;
         for root in self.trees.roots.iter() {
             let size = 1 << self.place(root).order;
-            expect(root >= end, || format!("the rooms at {root} and before overlap"))?;
-            let taken = (root..root + size).all(|slot| self.trees.rooms.is_taken(slot));
-            expect(taken, || format!("the room at {root} is not taken"))?;
+            expect(root >= end, || format!("the runs at {root} and before overlap"))?;
+            let taken = (root..root + size).all(|slot| self.trees.allocator.is_taken(slot));
+            expect(taken, || format!("the run at {root} is not taken"))?;
             end = root + size;
             slots += size as usize;
         }
         expect(self.trees.present.len() == self.len(), || "empty slots are marked".to_owned())?;
         let marked = self.trees.lone.len().max(self.trees.large.len()) <= self.trees.roots.len();
-        expect(marked && slots == self.trees.rooms.len(), || {
-            format!("{slots} slots are in rooms, {} are taken", self.trees.rooms.len())
+        expect(marked && slots == self.trees.allocator.len(), || {
+            format!("{slots} slots are in runs, {} are taken", self.trees.allocator.len())
         })
     }
 
     fn check_columns(&self, providers: &[Provider<'_>]) -> Result<(), String> {
         let mut rows: BTreeMap<ClassId, usize> = BTreeMap::new();
         for provider in providers {
-            for &class in provider.resident.classes.iter() {
+            for &class in provider.data.classes.iter() {
                 *rows.entry(class).or_default() += 1;
                 expect(provider.inventory(class).is_some(), || {
                     format!("provider {} lacks its inventory of {class:?}", provider.uuid())

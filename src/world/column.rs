@@ -14,7 +14,7 @@ const ROWS: usize = BLOCK as usize;
 
 /// One inventory.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Row {
+pub(crate) struct InventoryEntry {
     used: i64,
     terms: Terms,
 }
@@ -28,10 +28,10 @@ struct Terms {
     updated_at: i64,
 }
 
-impl Row {
+impl InventoryEntry {
     /// The most that all takers together, or one of them, could get here.
-    pub(crate) fn room(&self) -> i64 {
-        room(self.used, &self.terms)
+    pub(crate) fn available(&self) -> i64 {
+        available(self.used, &self.terms)
     }
 
     /// As the model has it.
@@ -45,14 +45,14 @@ impl Row {
     }
 }
 
-impl From<InventoryRow> for Row {
+impl From<InventoryRow> for InventoryEntry {
     fn from(row: InventoryRow) -> Self {
         let InventoryRow { terms: inventory, used, updated_at, .. } = row;
         Self { used, terms: Terms { inventory, capacity: inventory.capacity(), updated_at } }
     }
 }
 
-fn room(used: i64, terms: &Terms) -> i64 {
+fn available(used: i64, terms: &Terms) -> i64 {
     terms.capacity.saturating_sub(used).min(i64::from(terms.inventory.max_unit))
 }
 
@@ -69,7 +69,7 @@ struct Page {
     /// Of what is free in each slot.
     levels: [u8; ROWS],
     present: Words,
-    /// The greatest [`room`] of all.
+    /// The greatest [`available`] of all.
     most: i64,
     /// One for each bit of `present`, in order.
     used: Vec<i64>,
@@ -96,13 +96,13 @@ impl Page {
         self.present[at / 64] >> (at % 64) & 1 == 1
     }
 
-    fn rows(&self) -> impl Iterator<Item = Row> {
-        self.used.iter().zip(&*self.terms).map(|(&used, &terms)| Row { used, terms })
+    fn rows(&self) -> impl Iterator<Item = InventoryEntry> {
+        self.used.iter().zip(&*self.terms).map(|(&used, &terms)| InventoryEntry { used, terms })
     }
 
-    /// Zero if there are no rows, or none has room.
+    /// Zero if there are no rows, or none has anything available.
     fn find_most(&self) -> i64 {
-        self.rows().map(|row| row.room()).fold(0, i64::max)
+        self.rows().map(|row| row.available()).fold(0, i64::max)
     }
 
     /// Those of the slots given as bits of word number `word` in which a row passes.
@@ -146,14 +146,14 @@ impl Column {
     }
 
     /// The inventory in a slot.
-    pub(crate) fn get(&self, slot: u32) -> Option<Row> {
+    pub(crate) fn get(&self, slot: u32) -> Option<InventoryEntry> {
         let at = slot as usize % ROWS;
         let page = self.pages.get(slot as usize / ROWS)?;
         if !page.has(at) {
             return None;
         }
         let rank = page.rank(at);
-        Some(Row { used: page.used[rank], terms: page.terms[rank] })
+        Some(InventoryEntry { used: page.used[rank], terms: page.terms[rank] })
     }
 
     /// Whether an amount more fits into a slot, and is one that may be asked for.
@@ -181,7 +181,7 @@ impl Column {
 
     /// Likewise for a sum of amounts that fit each on its own.
     pub(crate) fn fitting_sum(&self, block: u32, words: Words, sum: i64) -> Words {
-        self.select(block, words, sum, |used, terms| sum <= room(used, terms))
+        self.select(block, words, sum, |used, terms| sum <= available(used, terms))
     }
 
     fn select(
@@ -199,14 +199,14 @@ impl Column {
     }
 
     /// Puts an inventory into a slot.
-    pub(super) fn set(&mut self, slot: u32, row: Row) {
+    pub(super) fn set(&mut self, slot: u32, row: InventoryEntry) {
         let at = slot as usize % ROWS;
         let page = self.pages.get_mut(slot as usize / ROWS);
         let rank = page.rank(at);
         let mut last = 0;
         page.levels[at] = row.level();
         if page.has(at) {
-            last = room(page.used[rank], &page.terms[rank]);
+            last = available(page.used[rank], &page.terms[rank]);
             page.used[rank] = row.used;
             if page.terms[rank] != row.terms {
                 Arc::make_mut(&mut page.terms)[rank] = row.terms;
@@ -217,15 +217,15 @@ impl Column {
             insert(Arc::make_mut(&mut page.terms), rank, row.terms);
             self.len += 1;
         }
-        if row.room() >= page.most {
-            page.most = row.room();
+        if row.available() >= page.most {
+            page.most = row.available();
         } else if last == page.most {
             page.most = page.find_most();
         }
     }
 
     /// Takes the inventory out of a slot.
-    pub(super) fn remove(&mut self, slot: u32) -> Option<Row> {
+    pub(super) fn remove(&mut self, slot: u32) -> Option<InventoryEntry> {
         let row = self.get(slot)?;
         let at = slot as usize % ROWS;
         let page = self.pages.get_mut(slot as usize / ROWS);
@@ -237,7 +237,7 @@ impl Column {
         self.len -= 1;
         if page.used.is_empty() {
             self.pages.remove(slot as usize / ROWS);
-        } else if row.room() == page.most {
+        } else if row.available() == page.most {
             page.most = page.find_most();
         }
         Some(row)
@@ -293,7 +293,7 @@ fn reach(eight: [u8; 8], level: u8) -> u64 {
 mod tests {
     use super::*;
 
-    fn row(total: i32, used: i64) -> Row {
+    fn row(total: i32, used: i64) -> InventoryEntry {
         InventoryRow {
             class: ClassId(0),
             terms: Inventory {
@@ -330,9 +330,9 @@ mod tests {
                     let has = |words: Words| words[at as usize / 64] >> (at % 64) & 1 == 1;
                     let slot = block * BLOCK + at;
                     assert_eq!(has(fitting), has(given) && column.fits(slot, amount), "{slot}");
-                    let room = column.get(slot).map_or(0, |row| row.room());
+                    let available = column.get(slot).map_or(0, |row| row.available());
                     assert!(has(column.reaching(block, given, amount)) || !has(fitting));
-                    assert_eq!(has(sums), has(given) && amount <= room, "{slot}");
+                    assert_eq!(has(sums), has(given) && amount <= available, "{slot}");
                 }
             }
         }
@@ -351,7 +351,8 @@ mod tests {
         assert_eq!(column.remove(4), None);
         assert_eq!(column.remove(700), Some(row(700, 0)));
         assert!(column.sound());
-        let kept: Vec<i64> = (0..1000).filter_map(|slot| Some(column.get(slot)?.room())).collect();
+        let kept: Vec<i64> =
+            (0..1000).filter_map(|slot| Some(column.get(slot)?.available())).collect();
         assert_eq!(kept, [3, 5, 5, 30]);
         assert_eq!(column.len(), 4);
     }

@@ -4,12 +4,12 @@
 
 use std::collections::HashMap;
 
-use super::resident::NOWHERE;
+use super::slot_data::NOWHERE;
 use crate::model::{Bug, ProviderId};
 
 /// One provider's position in its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct TreeNode {
     /// Which of the providers given.
     pub(super) member: usize,
     /// Position of its parent in the tree; [`NOWHERE`] for the root.
@@ -20,7 +20,7 @@ pub(super) struct Spot {
 
 /// The trees made of providers, given as key and key of the parent. Siblings keep their order. A
 /// provider whose parent is not given is a root; so is one of each circle.
-pub(super) fn arrange(providers: &[(ProviderId, Option<ProviderId>)]) -> Vec<Vec<Spot>> {
+pub(super) fn arrange(providers: &[(ProviderId, Option<ProviderId>)]) -> Vec<Vec<TreeNode>> {
     let positions: HashMap<ProviderId, usize> =
         providers.iter().enumerate().map(|(position, (id, _))| (*id, position)).collect();
     let mut children: Vec<(usize, usize)> = Vec::new();
@@ -43,8 +43,8 @@ pub(super) fn arrange(providers: &[(ProviderId, Option<ProviderId>)]) -> Vec<Vec
     trees
 }
 
-fn descend(root: usize, children: &[(usize, usize)], placed: &mut [bool]) -> Vec<Spot> {
-    let mut tree: Vec<Spot> = Vec::new();
+fn descend(root: usize, children: &[(usize, usize)], placed: &mut [bool]) -> Vec<TreeNode> {
+    let mut tree: Vec<TreeNode> = Vec::new();
     let mut ahead = vec![(root, NOWHERE)];
     while let Some((member, parent)) = ahead.pop() {
         if std::mem::replace(&mut placed[member], true) {
@@ -52,13 +52,13 @@ fn descend(root: usize, children: &[(usize, usize)], placed: &mut [bool]) -> Vec
         }
         let position = u32::try_from(tree.len())
             .unwrap_or_else(|_| Bug::raise("a tree has more members than there are slots"));
-        tree.push(Spot { member, parent, len: 1 });
+        tree.push(TreeNode { member, parent, len: 1 });
         let from = children.partition_point(|&(parent, _)| parent < member);
         let to = children.partition_point(|&(parent, _)| parent <= member);
         ahead.extend(children[from..to].iter().rev().map(|&(_, child)| (child, position)));
     }
     for position in (1..tree.len()).rev() {
-        let Spot { parent, len, .. } = tree[position];
+        let TreeNode { parent, len, .. } = tree[position];
         tree[parent as usize].len += len;
     }
     tree
@@ -73,8 +73,8 @@ mod tests {
             .iter()
             .map(|&(id, parent)| (ProviderId(id), (parent != 0).then_some(ProviderId(parent))))
             .collect();
-        let spot = |spot: Spot| (parents[spot.member].0, spot.parent, spot.len);
-        arrange(&providers).into_iter().map(|tree| tree.into_iter().map(spot).collect()).collect()
+        let node = |node: TreeNode| (parents[node.member].0, node.parent, node.len);
+        arrange(&providers).into_iter().map(|tree| tree.into_iter().map(node).collect()).collect()
     }
 
     #[test]

@@ -7,19 +7,19 @@ use uuid::Uuid;
 
 use super::World;
 use super::change::Draft;
-use super::resident::Resident;
 use super::set::Set;
 use super::sharing::Aggregate;
+use super::slot_data::ProviderData;
 use crate::model::Bug;
 
 impl Draft {
     /// Enters a provider's slot into the sets of its traits and aggregates.
-    pub(super) fn join(&mut self, slot: u32, resident: &Resident) {
-        for &id in resident.traits.iter() {
+    pub(super) fn join(&mut self, slot: u32, data: &ProviderData) {
+        for &id in data.traits.iter() {
             self.world.traits.get_or_insert_with(id, Set::default).insert(slot);
         }
-        let shares = self.shares(resident);
-        for &id in resident.aggregates.iter() {
+        let shares = self.shares(data);
+        for &id in data.aggregates.iter() {
             let aggregate = self.aggregate(id, shares);
             aggregate.members.insert(slot);
             if shares {
@@ -29,16 +29,16 @@ impl Draft {
     }
 
     /// Takes a provider's slot out of the sets of its traits and aggregates.
-    pub(super) fn leave(&mut self, slot: u32, resident: &Resident) {
-        for &id in resident.traits.iter() {
+    pub(super) fn leave(&mut self, slot: u32, data: &ProviderData) {
+        for &id in data.traits.iter() {
             let carriers = self.world.traits.get_or_insert_with(id, Set::default);
             carriers.remove(slot);
             if carriers.is_empty() {
                 self.emptied.traits.push(id);
             }
         }
-        let shares = self.shares(resident);
-        for &id in resident.aggregates.iter() {
+        let shares = self.shares(data);
+        for &id in data.aggregates.iter() {
             let aggregate = self.aggregate(id, shares);
             aggregate.members.remove(slot);
             if shares {
@@ -50,9 +50,9 @@ impl Draft {
         }
     }
 
-    fn shares(&self, resident: &Resident) -> bool {
+    fn shares(&self, data: &ProviderData) -> bool {
         let shares = self.world.names.shares;
-        shares.is_some_and(|id| resident.traits.binary_search(&id).is_ok())
+        shares.is_some_and(|id| data.traits.binary_search(&id).is_ok())
     }
 
     /// An aggregate for writing; `sharing`: its sharing members may change.

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::World;
-use super::resident::{NOWHERE, Pulse, Resident};
+use super::slot_data::{NOWHERE, ProviderData, Version};
 use crate::model::provider::{InventoryRow, ProviderRow};
 use crate::model::{Bug, ClassId, Generation, ProviderId, TraitId};
 
@@ -12,7 +12,7 @@ use crate::model::{Bug, ClassId, Generation, ProviderId, TraitId};
 pub struct Provider<'w> {
     pub(super) world: &'w World,
     pub(super) slot: u32,
-    pub(super) resident: &'w Resident,
+    pub(super) data: &'w ProviderData,
 }
 
 impl PartialEq for Provider<'_> {
@@ -27,32 +27,32 @@ impl Eq for Provider<'_> {}
 impl<'w> Provider<'w> {
     /// Internal key.
     pub fn id(&self) -> ProviderId {
-        self.resident.id
+        self.data.id
     }
 
     /// Public identity.
     pub fn uuid(&self) -> Uuid {
-        self.resident.uuid
+        self.data.uuid
     }
 
     /// Unique name.
     pub fn name(&self) -> &'w str {
-        &self.resident.name
+        &self.data.name
     }
 
     /// Counter of visible changes.
     pub fn generation(&self) -> Generation {
-        self.pulse().generation
+        self.version().generation
     }
 
     /// Last change, seconds since the Unix epoch.
     pub fn updated_at(&self) -> i64 {
-        self.pulse().updated_at
+        self.version().updated_at
     }
 
-    fn pulse(&self) -> Pulse {
-        let pulse = self.world.pulses.get(self.slot).copied();
-        pulse.unwrap_or_else(|| Bug::raise(format!("slot {} has no pulse", self.slot)))
+    fn version(&self) -> Version {
+        let version = self.world.versions.get(self.slot).copied();
+        version.unwrap_or_else(|| Bug::raise(format!("slot {} has no version", self.slot)))
     }
 
     /// The provider this one hangs below.
@@ -79,8 +79,8 @@ impl<'w> Provider<'w> {
 
     /// Inventories, ascending by class.
     pub fn inventories(&self) -> impl Iterator<Item = InventoryRow> + use<'w> {
-        let Self { world, slot, resident } = *self;
-        resident.classes.iter().map(move |&class| {
+        let Self { world, slot, data } = *self;
+        data.classes.iter().map(move |&class| {
             let row = world.column(class).and_then(|column| column.get(slot));
             let missing = || Bug::raise(format!("slot {slot} has no inventory of {class:?}"));
             row.unwrap_or_else(missing).inventory(class)
@@ -95,12 +95,12 @@ impl<'w> Provider<'w> {
     /// Traits, ascending by key (standard ones first). Providers with the same traits give the
     /// same slice.
     pub fn traits(&self) -> &'w [TraitId] {
-        &self.resident.traits
+        &self.data.traits
     }
 
     /// Aggregates as clients spelled them: one that was spelled in two ways is there twice.
     pub fn aggregates_as_spelled(&self) -> Vec<String> {
-        match &self.resident.spellings {
+        match &self.data.spellings {
             Some(spellings) => spellings.to_vec(),
             None => self.aggregates().iter().map(Uuid::to_string).collect(),
         }
@@ -108,7 +108,7 @@ impl<'w> Provider<'w> {
 
     /// Aggregates, ascending.
     pub fn aggregates(&self) -> &'w [Uuid] {
-        &self.resident.aggregates
+        &self.data.aggregates
     }
 
     /// All there is to know, as the world was told.
@@ -124,7 +124,7 @@ impl<'w> Provider<'w> {
             inventories: self.inventories().collect(),
             traits: self.traits().to_vec(),
             aggregates: self.aggregates().to_vec(),
-            spellings: self.resident.spellings().to_vec(),
+            spellings: self.data.spellings().to_vec(),
         }
     }
 

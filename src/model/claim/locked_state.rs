@@ -68,8 +68,8 @@ impl LockedState {
     /// An amount that is held where there is no inventory: consumer, provider and class. As long as
     /// there is one, nothing can be judged.
     pub fn held_from_nothing(&self) -> Option<(Uuid, ProviderId, ClassId)> {
-        self.consumers.iter().find_map(|(uuid, account)| {
-            let mut places = account.now.iter().flat_map(|now| now.holds.keys());
+        self.consumers.iter().find_map(|(uuid, consumer)| {
+            let mut places = consumer.now.iter().flat_map(|now| now.holds.keys());
             let missing = places.find(|place| !self.inventories.contains_key(place))?;
             Some((*uuid, missing.0, missing.1))
         })
@@ -80,23 +80,24 @@ impl LockedState {
     /// # Errors
     /// The judge has lost or made up an amount.
     pub fn balance(&self) -> Result<(), Bug> {
-        let changed = || self.consumers.values().filter(|account| account.before != account.now);
-        let now = changed().filter_map(|account| account.now.as_ref());
-        let before = changed().filter_map(|account| account.before.as_ref());
+        let changed = || self.consumers.values().filter(|consumer| consumer.before != consumer.now);
+        let now = changed().filter_map(|consumer| consumer.now.as_ref());
+        let before = changed().filter_map(|consumer| consumer.before.as_ref());
         let gains = now.flat_map(|now| now.holds.iter().map(|(place, amount)| (*place, *amount)));
         let losses = before.flat_map(|it| it.holds.iter().map(|(place, amount)| (*place, -amount)));
         let mut moves: Vec<((ProviderId, ClassId), i64)> = gains.chain(losses).collect();
         moves.sort_unstable_by_key(|(place, _)| *place);
         // Both are in the order of places, so one walk over both finds what belongs together.
         let mut moves = moves.into_iter().peekable();
-        for (place, stock) in &self.inventories {
+        for (place, inventory) in &self.inventories {
             while moves.next_if(|(earlier, _)| earlier < place).is_some() {}
             let mut gained = 0;
             while let Some((_, amount)) = moves.next_if(|(same, _)| same == place) {
                 gained += amount;
             }
-            if stock.used < 0 || stock.used - stock.used_before != gained {
-                let InventoryUsage { used_before, used, terms: Inventory { total, .. } } = stock;
+            if inventory.used < 0 || inventory.used - inventory.used_before != gained {
+                let InventoryUsage { used_before, used, terms: Inventory { total, .. } } =
+                    inventory;
                 return Err(Bug::new(format!(
                     "{place:?}: {used_before} of {total} were used, consumers gained {gained}, \
                      {used} are used"
@@ -106,13 +107,18 @@ impl LockedState {
         Ok(())
     }
 
+    /// A consumer as judged so far.
+    pub(super) fn consumer(&self, uuid: Uuid) -> Option<&Consumer> {
+        self.consumers.get(&uuid)?.now.as_ref()
+    }
+
     /// Names of the classes, for texts.
     pub(super) fn class_names(&self) -> HashMap<ClassId, &str> {
         self.classes.iter().map(|(name, id)| (*id, name.as_str())).collect()
     }
 
     /// All inventories of a provider.
-    pub(super) fn stocks_of(
+    pub(super) fn inventories_of(
         &self,
         provider: ProviderId,
     ) -> impl IntoIterator<Item = (&(ProviderId, ClassId), &InventoryUsage)> {
@@ -120,7 +126,7 @@ impl LockedState {
     }
 
     /// An inventory that a claim was found to draw upon.
-    pub(super) fn stock(&mut self, place: (ProviderId, ClassId)) -> &mut InventoryUsage {
+    pub(super) fn inventory_mut(&mut self, place: (ProviderId, ClassId)) -> &mut InventoryUsage {
         let missing = || Bug::raise(format!("{place:?} is drawn upon and has no inventory"));
         self.inventories.get_mut(&place).unwrap_or_else(missing)
     }

@@ -37,8 +37,8 @@ fn state(providers: usize, classes: usize) -> LockedState {
         let id = ProviderId(i64::try_from(nth).unwrap());
         state.providers.insert(uuid(nth), LockedProvider { id, generation: 0 });
         for nth in 0..classes {
-            let stock = InventoryUsage { terms: terms(100), used_before: 0, used: 0 };
-            state.inventories.insert((id, class(nth).1), stock);
+            let inventory = InventoryUsage { terms: terms(100), used_before: 0, used: 0 };
+            state.inventories.insert((id, class(nth).1), inventory);
         }
     }
     state
@@ -49,8 +49,8 @@ fn hold(state: &mut LockedState, consumer: Uuid, places: &[(usize, usize)]) {
     let mut holds = std::collections::BTreeMap::new();
     for (provider, nth) in places {
         let place = (ProviderId(i64::try_from(*provider).unwrap()), class(*nth).1);
-        let stock = state.inventories.get_mut(&place).unwrap();
-        (stock.used_before, stock.used) = (stock.used_before + 1, stock.used + 1);
+        let inventory = state.inventories.get_mut(&place).unwrap();
+        (inventory.used_before, inventory.used) = (inventory.used_before + 1, inventory.used + 1);
         holds.insert(place, 1);
     }
     let held = Consumer { owner: OWNER, generation: 1, holds };
@@ -101,9 +101,9 @@ fn judging_a_reshaping_takes_no_longer_than_its_body() {
         let mut state = state(parts, 1);
         state.classes.extend((1..=parts).map(class));
         let id = |nth: usize| ProviderId(i64::try_from(nth).unwrap());
-        let stock = InventoryUsage { terms: terms(100), used_before: 0, used: 0 };
+        let inventory = InventoryUsage { terms: terms(100), used_before: 0, used: 0 };
         state.inventories =
-            (0..parts).map(|nth| ((id(nth), class(parts - nth).1), stock)).collect();
+            (0..parts).map(|nth| ((id(nth), class(parts - nth).1), inventory)).collect();
         let claims = (0..parts).map(|nth| claim(nth, [(nth, parts - nth)].into_iter()));
         let claims = claims.collect();
         (state, Vec::new(), claims)
@@ -139,6 +139,6 @@ fn giving_up_takes_no_longer_than_what_is_given_up() {
     grows_evenly("consumers", 7000, of_consumers, |(state, request)| {
         let mut state = state.clone();
         judge(&mut state, request).unwrap();
-        assert!(state.providers.values().all(|shelf| shelf.generation == 1));
+        assert!(state.providers.values().all(|provider| provider.generation == 1));
     });
 }

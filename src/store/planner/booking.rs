@@ -8,21 +8,21 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use uuid::Uuid;
 
-use super::arrivals::exclusivity;
 use super::caps::{Caps, Growth};
+use super::exclusive_units;
+use super::handover::exclusivity;
 use super::placements;
 use super::projects::{Claimants, own};
-use super::units;
 use crate::model::claim::{Claim, LockedState, Request, judge};
 use crate::model::provider::SHARING_TRAIT;
 use crate::model::{Expected, ProviderId, Refusal};
 use crate::planner::booking::{BookingPlan, Hold, PlacementWrite, PlanWrite};
 use crate::store::allocations::ConsumerClaim;
 use crate::store::change::{Change, Tx};
-use crate::store::claims::{self, Locked, Moves, Needs};
+use crate::store::claims::{self, GenerationSteps, Locked, Needs};
 use crate::store::error::{Result, refuse_on};
 use crate::store::locks;
-use crate::store::owners::{Newcomers, Owners};
+use crate::store::owners::{NewOwners, Owners};
 
 /// The consumer type of what plans hold.
 pub const CONSUMER_TYPE: &str = "VALET_PLAN";
@@ -48,9 +48,9 @@ impl Change for Booking {
         if let PlanWrite::Delete(id, _) = &self.plan.plan {
             sqlx::query!("delete from plans where id = $1", id).execute(&mut *tx.conn).await?;
         }
-        units::take(tx, &self.plan.units).await?;
+        exclusive_units::take(tx, &self.plan.units).await?;
         let groups: Vec<Uuid> = self.plan.groups.iter().map(|(group, _)| *group).collect();
-        units::release(tx, &groups, &locked).await?;
+        exclusive_units::release(tx, &groups, &locked).await?;
         let (Some(caps), Some(project)) = (&self.caps, self.project()) else { return Ok(()) };
         let begin = self.plan.placements.iter().filter(|it| it.seen.is_none()).count();
         let growth = Growth {
@@ -158,17 +158,17 @@ impl Booking {
     /// Writes placements and what is held for them, as the judge allows it. Consumers and providers are
     /// locked first, as by every claim.
     async fn hold(&self, tx: &mut Tx<'_>, plan: Uuid) -> Result<Locked> {
-        let (mut owners, mut newcomers) = (Owners::default(), Newcomers::default());
+        let (mut owners, mut new_owners) = (Owners::default(), NewOwners::default());
         let wanted: Vec<ConsumerClaim> = self.plan.holds.iter().map(claim).collect();
         owners.look_up(tx.conn, wanted.iter()).await?;
-        let mut claims = owners.resolve(&wanted, &mut newcomers)?;
+        let mut claims = owners.resolve(&wanted, &mut new_owners)?;
         let (begin, change): (Vec<_>, Vec<_>) =
             self.plan.placements.iter().cloned().partition(|it| it.seen.is_none());
         let mut change: Vec<_> = awaited(&begin).chain(change).collect();
         let mut locked = self.lock(tx, &claims, &change).await?;
         placements::insert(tx, (plan, self.project()), &begin).await?;
-        if locked.concern.kept {
-            let claimants = Claimants::of(&claims, &newcomers);
+        if locked.planner_role.kept {
+            let claimants = Claimants::of(&claims, &new_owners);
             locked.state.exclusivity = exclusivity(tx, &locked.state, &claimants).await?;
         }
         if change.iter().any(|placement| has_gone(&locked.state, placement)) {
@@ -192,9 +192,9 @@ impl Booking {
         let given_up: HashSet<Uuid> = taken_over.iter().copied().collect();
         claims.retain(|claim| !given_up.contains(&claim.consumer));
         claims.extend(taken_over.into_iter().map(Claim::giving_up));
-        let before = Moves::before(&locked.state);
+        let before = GenerationSteps::before(&locked.state);
         judge(&mut locked.state, &Request::Replace(claims))?;
-        newcomers.settle(tx.conn, &mut locked.state).await?;
+        new_owners.settle(tx.conn, &mut locked.state).await?;
         let moved = before.since(&locked.state);
         claims::write(tx, &locked, &moved).await?;
         let deleted = matches!(self.plan.plan, PlanWrite::Delete(..)).then_some(plan);
@@ -228,7 +228,7 @@ impl Booking {
         }
         let locked = claims::lock(tx, &needs).await?;
         let keys = self.plan.placements.iter().filter_map(|it| it.resource_key.as_deref());
-        locks::claim_keys(tx.conn, &keys.collect::<Vec<_>>()).await?;
+        locks::lock_resource_keys(tx.conn, &keys.collect::<Vec<_>>()).await?;
         Ok(locked)
     }
 }
@@ -255,8 +255,8 @@ fn awaited(begin: &[PlacementWrite]) -> impl Iterator<Item = PlacementWrite> {
 /// Whether what was held for a placement has been taken away. It would come back without the unit
 /// that its group may have had to itself.
 fn has_gone(state: &LockedState, placement: &PlacementWrite) -> bool {
-    let account = state.consumers.get(&placement.id);
-    placement.held && account.is_some_and(|account| account.before.is_none())
+    let consumer = state.consumers.get(&placement.id);
+    placement.held && consumer.is_some_and(|consumer| consumer.before.is_none())
 }
 
 /// The instance that a placement is reserved for, if it is on the host already on which its capacity
@@ -269,14 +269,14 @@ fn arrived(
 ) -> Option<Uuid> {
     let instance = placement.ticket?;
     let is_on = |consumer: Uuid| -> BTreeSet<ProviderId> {
-        let account = state.consumers.get(&consumer);
-        let before = account.and_then(|account| account.before.as_ref());
+        let consumer = state.consumers.get(&consumer);
+        let before = consumer.and_then(|consumer| consumer.before.as_ref());
         let held = before.iter().flat_map(|it| it.holds.keys());
         held.filter_map(|(provider, _)| hosts.get(provider)).copied().collect()
     };
     let planned = claim.map(|claim| {
-        let shelves = claim.wants.iter().filter_map(|(uuid, ..)| state.providers.get(uuid));
-        shelves.filter_map(|shelf| hosts.get(&shelf.id)).copied().collect()
+        let providers = claim.wants.iter().filter_map(|(uuid, ..)| state.providers.get(uuid));
+        providers.filter_map(|provider| hosts.get(&provider.id)).copied().collect()
     });
     let planned: BTreeSet<ProviderId> = planned.unwrap_or_else(|| is_on(placement.id));
     (!planned.is_disjoint(&is_on(instance))).then_some(instance)
@@ -292,7 +292,7 @@ async fn hosts(
     if change.iter().all(|placement| placement.ticket.is_none()) {
         return Ok(HashMap::new());
     }
-    let providers: Vec<i64> = state.providers.values().map(|shelf| shelf.id.0).collect();
+    let providers: Vec<i64> = state.providers.values().map(|provider| provider.id.0).collect();
     let rows = sqlx::query!(
         "select id, root_id from providers p where id = any($1) and not exists (
              select from provider_traits pt join traits t on t.id = pt.trait_id

@@ -4,11 +4,11 @@
 use futures_util::FutureExt;
 use uuid::Uuid;
 
-use super::units;
+use super::exclusive_units;
 use crate::model::claim::{Claim, Request, judge};
 use crate::store::Store;
 use crate::store::change::{Change, Tx};
-use crate::store::claims::{self, Moves, Needs};
+use crate::store::claims::{self, GenerationSteps, Needs};
 use crate::store::error::{Error, Result};
 
 /// Holds that are ended at a time.
@@ -82,15 +82,15 @@ impl Change for ExpireHold {
         if due.is_none() {
             return Ok(false);
         }
-        let before = Moves::before(&locked.state);
+        let before = GenerationSteps::before(&locked.state);
         judge(&mut locked.state, &request)?;
         let moved = before.since(&locked.state);
         claims::write(tx, &locked, &moved).await?;
         sqlx::query!("update placements set expired_at = now() where id = $1", self.placement)
             .execute(&mut *tx.conn)
             .await?;
-        let groups = units::groups_of_consumers(tx, &[self.placement]).await?;
-        units::release(tx, &groups, &locked).await?;
+        let groups = exclusive_units::groups_of_consumers(tx, &[self.placement]).await?;
+        exclusive_units::release(tx, &groups, &locked).await?;
         Ok(true)
     }
 }

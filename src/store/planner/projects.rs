@@ -9,20 +9,20 @@ use crate::model::claim::{Claim, LockedState};
 use crate::planner::ids::same;
 use crate::store::change::Tx;
 use crate::store::error::Result;
-use crate::store::owners::Newcomers;
+use crate::store::owners::NewOwners;
 
 /// The names of projects by their keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Projects(HashMap<i64, String>);
 
 impl Projects {
-    /// Looks the names of these keys up: of provisional ones among the newcomers.
+    /// Looks the names of these keys up: of provisional ones among the new owners.
     pub(super) async fn named(
         tx: &mut Tx<'_>,
         keys: BTreeSet<i64>,
-        newcomers: &Newcomers,
+        new_owners: &NewOwners,
     ) -> Result<Self> {
-        let mut names = newcomers.projects();
+        let mut names = new_owners.projects();
         names.retain(|key, _| keys.contains(key));
         let stored: Vec<i64> = keys.into_iter().filter(|key| !names.contains_key(key)).collect();
         if !stored.is_empty() {
@@ -61,7 +61,7 @@ pub(super) async fn own(
     };
     let owners: Vec<(Uuid, i64)> = instances.into_iter().filter_map(owner).collect();
     let keys = owners.iter().map(|(_, key)| *key).collect();
-    let projects = Projects::named(tx, keys, &Newcomers::default()).await?;
+    let projects = Projects::named(tx, keys, &NewOwners::default()).await?;
     let own = owners.into_iter().filter(|(_, key)| projects.is(*key, project));
     Ok(own.map(|(instance, _)| instance).collect())
 }
@@ -72,20 +72,20 @@ pub(super) async fn own(
 pub(super) struct Claimants<'n> {
     projects: BTreeMap<Uuid, BTreeSet<i64>>,
     /// Those of the projects that have no row yet.
-    pub(super) newcomers: &'n Newcomers,
+    pub(super) new_owners: &'n NewOwners,
 }
 
 impl<'n> Claimants<'n> {
     /// Those of these claims.
     pub(super) fn of<'c>(
         claims: impl IntoIterator<Item = &'c Claim>,
-        newcomers: &'n Newcomers,
+        new_owners: &'n NewOwners,
     ) -> Self {
         let mut projects: BTreeMap<Uuid, BTreeSet<i64>> = BTreeMap::new();
         for claim in claims.into_iter().filter(|claim| !claim.wants.is_empty()) {
             projects.entry(claim.consumer).or_default().insert(claim.owner.project);
         }
-        Self { projects, newcomers }
+        Self { projects, new_owners }
     }
 
     /// The consumers.

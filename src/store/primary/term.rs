@@ -118,7 +118,7 @@ impl Term {
             return Err(Error::Again(LOST.to_owned()));
         }
         if settled.is_ok() {
-            self.hear();
+            self.note_answer();
         }
         settled
     }
@@ -140,12 +140,12 @@ impl Term {
     }
 
     /// Notes that the server has answered.
-    pub(super) fn hear(&self) {
+    pub(super) fn note_answer(&self) {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     /// For how long the server has not answered anything.
-    pub(super) fn silence(&self) -> Duration {
+    pub(super) fn since_answer(&self) -> Duration {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 

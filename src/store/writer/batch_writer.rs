@@ -12,24 +12,24 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::Job;
-use super::held::Held;
-use super::parts::Parts;
+use super::batch_parts::BatchParts;
+use super::locked_rows::LockedRows;
 use crate::model::Refusal;
 use crate::model::claim::{Request, judge};
 use crate::store::change::{ATTEMPTS_MAX, Change, Tx, pause, transact};
-use crate::store::claims::{self, Moves, Needs};
+use crate::store::claims::{self, GenerationSteps, Needs};
 use crate::store::error::{Error, Result};
 use crate::store::feed::Reloads;
-use crate::store::owners::{Added, Newcomers, Owners};
-use crate::store::planner::Arrivals;
-use crate::store::plans::{self, Plans};
+use crate::store::owners::{AddedOwners, NewOwners, Owners};
+use crate::store::planner::Handover;
 use crate::store::primary::{Primary, Term};
+use crate::store::statement_plans::{self, StatementPlans};
 use crate::store::{locks, waiting};
 
 /// How long one transaction may take before its jobs are answered. Shorter than a caller waits, so
 /// that jobs that come after it can be written in time.
 const ATTEMPT_MAX: Duration = Duration::from_secs(8);
-/// How long a look at which rows are held may take, with connecting.
+/// How long a look at which rows are locked may take, with connecting.
 const PROBE_MAX: Duration = Duration::from_secs(5);
 /// Transactions without an outcome, each with a connection, beside the one that is under way. With
 /// more, the writer would only add sessions to a server that does not answer.
@@ -43,17 +43,17 @@ pub(super) type Verdict = std::result::Result<(), Refusal>;
 pub(super) enum Outcome {
     /// It has been written, or never will be.
     Done(Result<()>),
-    /// It met a lock that somebody else holds, on a row that is known if it is `explained`. Nothing
+    /// It met a lock of another transaction, on a row that was found if `row_known`. Nothing
     /// of it has been written.
-    Held { explained: bool },
+    Blocked { row_known: bool },
 }
 
 impl Outcome {
-    /// The outcome of a job that is not held; to have none is a bug.
+    /// The outcome of a job that is not locked; to have none is a bug.
     pub(super) fn settled(outcome: Option<Self>) -> Result<()> {
         match outcome {
             Some(Self::Done(outcome)) => outcome,
-            Some(Self::Held { .. }) | None => Err(Error::bug("a claim has no verdict")),
+            Some(Self::Blocked { .. }) | None => Err(Error::bug("a claim has no verdict")),
         }
     }
 }
@@ -63,19 +63,19 @@ impl Outcome {
 pub(super) struct Written {
     /// Job by job.
     pub(super) outcomes: Vec<Outcome>,
-    /// Rows that were found to be held by others.
-    pub(super) held: Held,
+    /// Rows that were found to be locked by others.
+    pub(super) locked: LockedRows,
 }
 
 /// What one transaction is made of.
 struct Batch {
     requests: Vec<Request>,
-    newcomers: Newcomers,
+    new_owners: NewOwners,
 }
 
 impl Change for Batch {
     const NAME: &'static str = "claims";
-    type Outcome = (Vec<Verdict>, Added);
+    type Outcome = (Vec<Verdict>, AddedOwners);
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {
         let mut locked = claims::lock(tx, &Needs::of(&self.requests)).await?;
@@ -83,24 +83,24 @@ impl Change for Batch {
             Request::Replace(claims) => claims.as_slice(),
             Request::Release(_) => &[],
         });
-        let mut arrivals = Arrivals::find(tx, &mut locked, claims, &self.newcomers).await?;
-        let before = Moves::before(&locked.state);
+        let mut handover = Handover::find(tx, &mut locked, claims, &self.new_owners).await?;
+        let before = GenerationSteps::before(&locked.state);
         let judged = |request: &Request| match request {
-            Request::Replace(claims) if !arrivals.is_empty() => {
-                let with_holds = Request::Replace(arrivals.with_holds(claims));
+            Request::Replace(claims) if !handover.is_empty() => {
+                let with_holds = Request::Replace(handover.with_holds(claims));
                 let verdict = judge(&mut locked.state, &with_holds);
                 if verdict.is_ok() {
-                    arrivals.note(claims);
+                    handover.note(claims);
                 }
                 verdict
             }
             Request::Replace(_) | Request::Release(_) => judge(&mut locked.state, request),
         };
         let verdicts = self.requests.iter().map(judged).collect();
-        let added = self.newcomers.settle(tx.conn, &mut locked.state).await?;
+        let added = self.new_owners.settle(tx.conn, &mut locked.state).await?;
         let moved = before.since(&locked.state);
         claims::write(tx, &locked, &moved).await?;
-        arrivals.settle(tx, &locked).await?;
+        handover.settle(tx, &locked).await?;
         Ok((verdicts, added))
     }
 }
@@ -113,7 +113,7 @@ pub(super) struct BatchWriter {
     conn: Option<(PgConnection, Arc<Term>)>,
     /// Transactions that were given up, and go on until their outcome is known.
     unsettled: JoinSet<()>,
-    plans: Plans,
+    plans: StatementPlans,
     owners: Owners,
     reloads: Reloads,
     /// How many there were when the first of `owners` was remembered.
@@ -128,7 +128,7 @@ impl BatchWriter {
             report_only,
             conn: None,
             unsettled: JoinSet::new(),
-            plans: Plans::new(),
+            plans: StatementPlans::new(),
             owners: Owners::default(),
             reloads_before: reloads.count(),
             reloads,
@@ -143,18 +143,18 @@ impl BatchWriter {
     /// Writes the jobs together. When that fails for a reason that may be one job's alone, they are
     /// split; jobs that need a row which somebody else holds are not written.
     ///
-    /// Jobs of one consumer keep their order: one that comes after a held one is held as well.
+    /// Jobs of one consumer keep their order: one that comes after a locked one is locked as well.
     pub(super) async fn write(&mut self, jobs: &[&Job]) -> Written {
-        let mut parts = Parts::new(jobs);
+        let mut parts = BatchParts::new(jobs);
         while let Some(part) = parts.next() {
             let together: Vec<&Job> =
                 part.iter().filter_map(|nth| jobs.get(*nth)).copied().collect();
             match self.settle(&together).await {
                 Ok(verdicts) => parts.note(&part, verdicts),
-                Err(Error::Locked(why)) => match self.held(&together).await {
-                    Ok(held) => parts.set_aside(part, held, &why),
+                Err(Error::Locked(why)) => match self.locked(&together).await {
+                    Ok(locked) => parts.defer_blocked(part, locked, &why),
                     // Somebody has locked a table, so nothing can be written.
-                    Err(Error::Locked(_)) => parts.hold_all(part, true),
+                    Err(Error::Locked(_)) => parts.defer_all(part, true),
                     Err(error) => parts.fail(&part, &error.settled()),
                 },
                 Err(error) if error.is_ours() && part.len() > 1 => {
@@ -167,30 +167,38 @@ impl BatchWriter {
         parts.written()
     }
 
-    /// Which rows that the jobs need are held by others.
-    pub(super) async fn held(&mut self, jobs: &[&Job]) -> Result<Held> {
+    /// Which rows that the jobs need are locked by others.
+    pub(super) async fn locked(&mut self, jobs: &[&Job]) -> Result<LockedRows> {
         let probed = timeout(PROBE_MAX, self.try_held(jobs)).await;
         self.found(probed)
     }
 
-    async fn try_held(&mut self, jobs: &[&Job]) -> Result<Held> {
+    async fn try_held(&mut self, jobs: &[&Job]) -> Result<LockedRows> {
         let conn = self.conn().await?;
-        Held::find(conn, jobs).await
+        LockedRows::find(conn, jobs).await
     }
 
-    /// Adds to what is known to be held those consumers of the jobs that draw upon it.
-    pub(super) async fn find_drawing(&mut self, held: &mut Held, jobs: &[&Job]) -> Result<()> {
+    /// Adds to what is known to be locked those consumers of the jobs that draw upon it.
+    pub(super) async fn add_consumers_of_locked(
+        &mut self,
+        locked: &mut LockedRows,
+        jobs: &[&Job],
+    ) -> Result<()> {
         // Nobody draws upon nothing, and to ask may mean to connect.
-        if held.providers.is_empty() {
+        if locked.providers.is_empty() {
             return Ok(());
         }
-        let probed = timeout(PROBE_MAX, self.try_find_drawing(held, jobs)).await;
+        let probed = timeout(PROBE_MAX, self.try_add_consumers_of_locked(locked, jobs)).await;
         self.found(probed)
     }
 
-    async fn try_find_drawing(&mut self, held: &mut Held, jobs: &[&Job]) -> Result<()> {
+    async fn try_add_consumers_of_locked(
+        &mut self,
+        locked: &mut LockedRows,
+        jobs: &[&Job],
+    ) -> Result<()> {
         let conn = self.conn().await?;
-        held.find_drawing(conn, jobs).await
+        locked.add_consumers_of_locked(conn, jobs).await
     }
 
     /// What a probe has found. A connection on which one has failed is not used again.
@@ -271,15 +279,15 @@ impl BatchWriter {
             owners.look_up(conn, jobs.iter().flat_map(|job| job.claims())).await
         };
         term.during(prepared).await?;
-        let mut newcomers = Newcomers::default();
+        let mut new_owners = NewOwners::default();
         let mut requests = Vec::with_capacity(jobs.len());
         for job in jobs {
             requests.push(match job {
-                Job::Replace(claims) => Request::Replace(owners.resolve(claims, &mut newcomers)?),
+                Job::Replace(claims) => Request::Replace(owners.resolve(claims, &mut new_owners)?),
                 Job::Release(consumer) => Request::Release(*consumer),
             });
         }
-        Ok(Batch { requests, newcomers })
+        Ok(Batch { requests, new_owners })
     }
 
     async fn conn(&mut self) -> Result<&mut PgConnection> {
@@ -299,7 +307,7 @@ impl BatchWriter {
 }
 
 fn settings(options: PgConnectOptions) -> PgConnectOptions {
-    waiting(plans::settings(options), locks::WRITER_WAIT_MAX)
+    waiting(statement_plans::settings(options), locks::WRITER_WAIT_MAX)
 }
 
 fn panicked() -> Error {

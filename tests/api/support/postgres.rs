@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use berth::store::embedded::Embedded;
+use berth::embedded_postgres::EmbeddedPostgres;
 use berth::store::schema;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
@@ -35,11 +35,11 @@ static CLUSTER: LazyLock<PgConnectOptions> = LazyLock::new(|| {
 async fn private_cluster() -> PgConnectOptions {
     let target = env!("CARGO_TARGET_TMPDIR");
     let fast = ["fsync=off", "full_page_writes=off", "synchronous_commit=off"];
-    let mut cluster = Embedded::start_with(&Path::new(target).join("api"), &fast).await;
+    let mut cluster = EmbeddedPostgres::start_with(&Path::new(target).join("api"), &fast).await;
     if cluster.is_err() {
         // Root's checkout may stand where PostgreSQL's user cannot go.
         let elsewhere = format!("berth-tests{}", target.replace('/', "-"));
-        cluster = Embedded::start_with(&std::env::temp_dir().join(elsewhere), &fast).await;
+        cluster = EmbeddedPostgres::start_with(&std::env::temp_dir().join(elsewhere), &fast).await;
     }
     Box::leak(Box::new(cluster.unwrap())).options()
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::files::{Directory, cluster_version, socket_directory};
-use super::{Embedded, LOCK, LOG};
+use super::{EmbeddedPostgres, LOCK, LOG};
 
 /// A user that nothing of these tests belongs to.
 const SOMEBODY_ELSE: u32 = 54_321;
@@ -37,7 +37,7 @@ async fn a_link_in_the_place_of_the_lock_is_not_followed() {
         chown(&data, Some(user.uid), Some(user.gid)).unwrap();
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     }
-    let why = Embedded::start(&data).await.unwrap_err().to_string();
+    let why = EmbeddedPostgres::start(&data).await.unwrap_err().to_string();
     assert!(why.contains("berth.lock is a link"), "{why}");
     assert_eq!(text_of(&precious), "precious");
 }

@@ -1,5 +1,5 @@
-//! A batch of claims on its way, in parts that are written one after the other: split where a row is
-//! held or a job may be at fault, with the outcome of each job.
+//! A batch of claims that is written in parts, one after the other: it is split where a row is
+//! locked or a job may be at fault, with the outcome of each job.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -7,26 +7,26 @@ use uuid::Uuid;
 
 use super::Job;
 use super::batch_writer::{Outcome, Verdict, Written};
-use super::held::Held;
+use super::locked_rows::LockedRows;
 use crate::store::error::Error;
 
-/// How many lock time-outs without a row to blame one batch is split for; then what is left of it is
-/// set aside.
+/// How many lock time-outs at which no locked row is found one batch is split for; then the rest of it is
+/// deferred.
 const SPLITS_MAX: u32 = 8;
 
-/// A batch on its way, in parts that are written one after the other.
-pub(super) struct Parts<'j> {
+/// A batch that is written in parts, one after the other.
+pub(super) struct BatchParts<'j> {
     jobs: &'j [&'j Job],
     outcomes: Vec<Option<Outcome>>,
     /// The numbers of jobs that are still to be written, part by part.
     left: VecDeque<Vec<usize>>,
-    /// Consumers of jobs that are set aside.
+    /// Consumers of jobs that are deferred.
     waiting: HashSet<Uuid>,
-    held: Held,
+    locked: LockedRows,
     splits: u32,
 }
 
-impl<'j> Parts<'j> {
+impl<'j> BatchParts<'j> {
     pub(super) fn new(jobs: &'j [&'j Job]) -> Self {
         let all: Vec<usize> = (0..jobs.len()).collect();
         Self {
@@ -34,12 +34,12 @@ impl<'j> Parts<'j> {
             outcomes: jobs.iter().map(|_| None).collect(),
             left: VecDeque::from([all]),
             waiting: HashSet::new(),
-            held: Held::default(),
+            locked: LockedRows::default(),
             splits: 0,
         }
     }
 
-    /// The next part, without those that come after a held job of their consumer.
+    /// The next part, without jobs that come after a deferred job of their consumer.
     pub(super) fn next(&mut self) -> Option<Vec<usize>> {
         while let Some(mut part) = self.left.pop_front() {
             part.retain(|nth| !self.follows(*nth));
@@ -50,26 +50,26 @@ impl<'j> Parts<'j> {
         None
     }
 
-    /// Sets a job aside if it comes after a held one of its consumer.
+    /// Defers a job if it comes after a deferred one of its consumer.
     fn follows(&mut self, nth: usize) -> bool {
         let Some(job) = self.jobs.get(nth) else { return false };
         let follows = job.consumers().any(|consumer| self.waiting.contains(&consumer));
         if follows {
-            self.hold(nth, true);
+            self.block(nth, true);
         }
         follows
     }
 
-    fn hold(&mut self, nth: usize, explained: bool) {
+    fn block(&mut self, nth: usize, row_known: bool) {
         if let Some(job) = self.jobs.get(nth) {
             self.waiting.extend(job.consumers());
         }
-        self.end(nth, Outcome::Held { explained });
+        self.end(nth, Outcome::Blocked { row_known });
     }
 
-    pub(super) fn hold_all(&mut self, part: Vec<usize>, explained: bool) {
+    pub(super) fn defer_all(&mut self, part: Vec<usize>, row_known: bool) {
         for nth in part {
-            self.hold(nth, explained);
+            self.block(nth, row_known);
         }
     }
 
@@ -103,23 +103,23 @@ impl<'j> Parts<'j> {
         }
     }
 
-    /// A part has met a lock. Those of its jobs that need a held row are set aside; if there is none
-    /// to blame, the part is halved.
-    pub(super) fn set_aside(&mut self, part: Vec<usize>, held: Held, why: &str) {
-        let needs = |nth: &usize| self.jobs.get(*nth).is_some_and(|job| held.keeps(job));
+    /// A part has met a lock. Those of its jobs that need a locked row are deferred; if none
+    /// does, the part is halved.
+    pub(super) fn defer_blocked(&mut self, part: Vec<usize>, locked: LockedRows, why: &str) {
+        let needs = |nth: &usize| self.jobs.get(*nth).is_some_and(|job| locked.blocks(job));
         let (keep, mut free): (Vec<usize>, Vec<usize>) = part.into_iter().partition(needs);
-        tracing::debug!(why, held = keep.len(), free = free.len(), "claims have met a lock");
+        tracing::debug!(why, locked = keep.len(), free = free.len(), "claims have met a lock");
         for nth in &keep {
-            self.hold(*nth, true);
+            self.block(*nth, true);
         }
-        self.held.extend(held);
+        self.locked.extend(locked);
         if !keep.is_empty() {
             self.left.push_front(free);
             return;
         }
         self.splits += 1;
         if free.len() == 1 || self.splits > SPLITS_MAX {
-            return self.hold_all(free, false);
+            return self.defer_all(free, false);
         }
         let second = free.split_off(free.len() / 2);
         self.left.push_front(second);
@@ -136,7 +136,7 @@ impl<'j> Parts<'j> {
     pub(super) fn written(self) -> Written {
         let none = || Outcome::Done(Outcome::settled(None));
         let outcomes = self.outcomes.into_iter().map(|it| it.unwrap_or_else(none)).collect();
-        Written { outcomes, held: self.held }
+        Written { outcomes, locked: self.locked }
     }
 }
 
@@ -146,23 +146,27 @@ mod tests {
 
     use uuid::Uuid;
 
-    use super::{Job, Outcome, Parts, SPLITS_MAX};
+    use super::{BatchParts, Job, Outcome, SPLITS_MAX};
     use crate::model::Refusal;
     use crate::store::error::Error;
-    use crate::store::writer::held::Held;
+    use crate::store::writer::locked_rows::LockedRows;
 
     /// Writes parts as if these jobs met a lock, and those of them that are `known` could be blamed;
     /// how each job ended, and how many parts there were.
     fn write(jobs: &[Job], locked: &[usize], known: &[usize]) -> (String, usize) {
         let jobs: Vec<&Job> = jobs.iter().collect();
-        let (mut parts, mut count) = (Parts::new(&jobs), 0);
+        let (mut parts, mut count) = (BatchParts::new(&jobs), 0);
         while let Some(part) = parts.next() {
             count += 1;
             if part.iter().any(|nth| locked.contains(nth)) {
                 let known = part.iter().filter(|nth| known.contains(nth));
                 let consumers: HashSet<Uuid> =
                     known.flat_map(|nth| jobs[*nth].consumers()).collect();
-                parts.set_aside(part, Held { consumers, ..Held::default() }, "locked");
+                parts.defer_blocked(
+                    part,
+                    LockedRows { consumers, ..LockedRows::default() },
+                    "locked",
+                );
             } else {
                 let verdicts = vec![Ok(()); part.len()];
                 parts.note(&part, verdicts);
@@ -172,8 +176,8 @@ mod tests {
         let letters = outcomes.iter().map(|outcome| match outcome {
             Outcome::Done(Ok(())) => 'w',
             Outcome::Done(Err(_)) => 'e',
-            Outcome::Held { explained: true } => 'h',
-            Outcome::Held { explained: false } => '?',
+            Outcome::Blocked { row_known: true } => 'h',
+            Outcome::Blocked { row_known: false } => '?',
         });
         (letters.collect(), count)
     }
@@ -183,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_need_a_held_row_are_set_aside_and_the_others_written_together() {
+    fn jobs_that_need_a_locked_row_are_deferred_and_the_others_written_together() {
         assert_eq!(write(&jobs(6), &[1, 4], &[1, 4]), ("whwwhw".to_owned(), 2));
         assert_eq!(write(&jobs(1), &[0], &[0]), ("h".to_owned(), 1));
     }
@@ -204,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_does_not_pass_a_held_one_of_its_consumer() {
+    fn a_job_does_not_pass_a_deferred_one_of_its_consumer() {
         let mut jobs = jobs(4);
         jobs.push(jobs[1].clone());
         assert_eq!(write(&jobs, &[1], &[1]).0, "whwwh");
@@ -215,7 +219,7 @@ mod tests {
     fn parts_that_are_left_fail_with_one_that_finds_the_database_away() {
         let jobs = jobs(4);
         let jobs: Vec<&Job> = jobs.iter().collect();
-        let mut parts = Parts::new(&jobs);
+        let mut parts = BatchParts::new(&jobs);
         let part = parts.next().unwrap();
         parts.separate(part);
         let first = parts.next().unwrap();
@@ -234,7 +238,7 @@ mod tests {
     fn a_claim_without_a_verdict_is_not_acknowledged() {
         let jobs = jobs(2);
         let jobs: Vec<&Job> = jobs.iter().collect();
-        let mut parts = Parts::new(&jobs);
+        let mut parts = BatchParts::new(&jobs);
         let part = parts.next().unwrap();
         parts.note(&part, vec![Ok(())]);
         for outcome in parts.written().outcomes {

@@ -1,5 +1,6 @@
-//! The plans of the change feed and the claim writer, which run the same few statements for as long as
-//! the process lives: made once for all parameters, by looking keys up, and made anew now and then.
+//! Query plans of the change feed and the claim writer, which run the same few statements for as long as
+//! the process lives. PostgreSQL makes a generic plan of each, which looks keys up in indexes, and makes
+//! it again about once a second.
 
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use tokio::time::Instant;
 
 use super::error::Result;
 
-/// Plans made for each statement cost more than the statement, and joins other than look-ups never
-/// pay for so few keys.
+/// Planning for each execution costs more than the statement itself, and for so few keys only index
+/// look-ups pay.
 const SETTINGS: [(&str, &str); 4] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_hashjoin", "off"),
@@ -18,7 +19,7 @@ const SETTINGS: [(&str, &str); 4] = [
     ("enable_seqscan", "off"),
 ];
 
-/// How old plans get. One that was made while a table was small may read all of it.
+/// The greatest age of a plan. One that was made while a table was small may read the whole table.
 const AGE_MAX: Duration = Duration::from_secs(1);
 
 /// Sessions with these settings.
@@ -28,11 +29,11 @@ pub(super) fn settings(options: PgConnectOptions) -> PgConnectOptions {
 
 /// The age of a session's plans.
 #[derive(Debug)]
-pub(super) struct Plans {
+pub(super) struct StatementPlans {
     made: Instant,
 }
 
-impl Plans {
+impl StatementPlans {
     /// Of a session that begins.
     pub(super) fn new() -> Self {
         Self { made: Instant::now() }

@@ -1,4 +1,4 @@
-//! Laying out anew the trees that gain, lose or rearrange members: finding room for each, and
+//! Laying out anew the trees that gain, lose or rearrange members: finding slots for each, and
 //! bringing every member to its slot.
 
 #![expect(clippy::indexing_slicing, reason = "positions are those of the list they index")]
@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::Draft;
-use super::forest::{Spot, arrange};
-use super::resident::{Mover, NOWHERE, Place, Resident};
+use super::forest::{TreeNode, arrange};
 use super::set::{BLOCK, Set};
+use super::slot_data::{MovedProvider, NOWHERE, Place, ProviderData};
 use crate::model::{Bug, ProviderId};
 
 /// A member of the trees that are laid out anew.
@@ -21,7 +21,7 @@ pub(super) struct Member {
 /// Where it stands before.
 pub(super) enum Source {
     Slot(u32),
-    Outside(Box<Mover>),
+    Outside(Box<MovedProvider>),
 }
 
 impl Draft {
@@ -57,20 +57,20 @@ impl Draft {
         members.extend(newcomers);
         let links: Vec<_> = members.iter().map(|member| (member.id, member.parent)).collect();
         let trees = arrange(&links);
-        let rooms = self.assign_rooms(old_trees, &trees, &members);
+        let runs = self.assign_slots(old_trees, &trees, &members);
         for &slot in gone {
-            let Mover { resident, .. } = self.vacate(slot);
-            self.dismiss(&resident);
+            let MovedProvider { data, .. } = self.vacate(slot);
+            self.dismiss(&data);
         }
-        self.settle_all(&trees, &rooms, members);
+        self.settle_all(&trees, &runs, members);
     }
 
-    /// Finds room for each tree; its first slot and order. A tree whose root stays a root stays
+    /// Finds a run of slots for each tree; its first slot and order. A tree whose root stays a root stays
     /// where it is while it fits and is not far too small.
-    fn assign_rooms(
+    fn assign_slots(
         &mut self,
         mut old_trees: BTreeSet<u32>,
-        trees: &[Vec<Spot>],
+        trees: &[Vec<TreeNode>],
         members: &[Member],
     ) -> Vec<(u32, u32)> {
         let mut kept = vec![None; trees.len()];
@@ -82,49 +82,49 @@ impl Draft {
                 continue;
             }
             let order = if needed + 2 <= size { needed } else { size };
-            self.world.trees.rooms.halve(root, size, order);
+            self.world.trees.allocator.halve(root, size, order);
             *kept = Some((root, order));
         }
         for root in old_trees {
-            self.world.trees.rooms.give_back(root, self.world.place(root).order);
+            self.world.trees.allocator.give_back(root, self.world.place(root).order);
         }
-        let rooms = &mut self.world.trees.rooms;
+        let allocator = &mut self.world.trees.allocator;
         trees
             .iter()
             .zip(kept)
             .map(|(tree, kept)| {
                 kept.unwrap_or_else(|| {
                     let order = order(tree[0].len);
-                    (rooms.take(order), order)
+                    (allocator.take(order), order)
                 })
             })
             .collect()
     }
 
     /// Brings every member to its slot. All leave their old slots before any takes a new one.
-    fn settle_all(&mut self, trees: &[Vec<Spot>], rooms: &[(u32, u32)], members: Vec<Member>) {
-        let mut movers: Vec<Option<Box<Mover>>> = Vec::new();
+    fn settle_all(&mut self, trees: &[Vec<TreeNode>], runs: &[(u32, u32)], members: Vec<Member>) {
+        let mut moved_providers: Vec<Option<Box<MovedProvider>>> = Vec::new();
         let mut slots = vec![NOWHERE; members.len()];
-        for (tree, (first, _)) in trees.iter().zip(rooms) {
-            for (spot, slot) in tree.iter().zip(*first..) {
-                slots[spot.member] = slot;
+        for (tree, (first, _)) in trees.iter().zip(runs) {
+            for (node, slot) in tree.iter().zip(*first..) {
+                slots[node.member] = slot;
             }
         }
         for (member, &slot) in members.into_iter().zip(&slots) {
-            movers.push(match member.source {
+            moved_providers.push(match member.source {
                 Source::Slot(old) if old == slot => None,
                 Source::Slot(old) => Some(Box::new(self.vacate(old))),
-                Source::Outside(mover) => Some(mover),
+                Source::Outside(provider) => Some(provider),
             });
         }
-        for (tree, &(first, order)) in trees.iter().zip(rooms) {
-            for spot in tree {
-                let slot = slots[spot.member];
-                let parent = if spot.parent == NOWHERE { NOWHERE } else { first + spot.parent };
+        for (tree, &(first, order)) in trees.iter().zip(runs) {
+            for node in tree {
+                let slot = slots[node.member];
+                let parent = if node.parent == NOWHERE { NOWHERE } else { first + node.parent };
                 let order = if slot == first { order } else { 0 };
-                self.set_place(slot, Place { parent, root: first, len: spot.len, order });
-                if let Some(mover) = movers[spot.member].take() {
-                    self.settle(slot, *mover);
+                self.set_place(slot, Place { parent, root: first, len: node.len, order });
+                if let Some(provider) = moved_providers[node.member].take() {
+                    self.settle(slot, *provider);
                 }
             }
             self.stale.push(first);
@@ -156,37 +156,37 @@ impl Draft {
     }
 
     /// Takes a provider out of its slot.
-    fn vacate(&mut self, slot: u32) -> Mover {
-        let resident = self.world.residents.get_mut(slot).take();
-        let resident = resident.unwrap_or_else(|| Bug::raise(format!("nobody leaves slot {slot}")));
-        self.leave(slot, &resident);
+    fn vacate(&mut self, slot: u32) -> MovedProvider {
+        let data = self.world.provider_data.get_mut(slot).take();
+        let data = data.unwrap_or_else(|| Bug::raise(format!("nobody leaves slot {slot}")));
+        self.leave(slot, &data);
         let mut rows = Vec::new();
-        for &class in resident.classes.iter() {
+        for &class in data.classes.iter() {
             rows.push((class, self.take_inventory(slot, class)));
         }
         self.set_place(slot, Place::default());
-        let pulse = std::mem::take(self.world.pulses.get_mut(slot));
-        Mover { resident, pulse, rows }
+        let version = std::mem::take(self.world.versions.get_mut(slot));
+        MovedProvider { data, version, rows }
     }
 
     /// Puts a provider into an empty slot.
-    fn settle(&mut self, slot: u32, mover: Mover) {
-        let Mover { resident, pulse, rows } = mover;
-        self.join(slot, &resident);
+    fn settle(&mut self, slot: u32, provider: MovedProvider) {
+        let MovedProvider { data, version, rows } = provider;
+        self.join(slot, &data);
         for (class, row) in rows {
             self.column(class).set(slot, row);
         }
-        *self.world.pulses.get_mut(slot) = pulse;
-        self.world.by_id.insert(resident.id, slot);
-        self.world.by_uuid.insert(resident.uuid, slot);
-        *self.world.residents.get_mut(slot) = Some(resident);
+        *self.world.versions.get_mut(slot) = version;
+        self.world.by_id.insert(data.id, slot);
+        self.world.by_uuid.insert(data.uuid, slot);
+        *self.world.provider_data.get_mut(slot) = Some(data);
     }
 
     /// Forgets a provider that has left its slot for good.
-    fn dismiss(&mut self, resident: &Resident) {
-        self.world.by_id.remove(resident.id);
-        self.world.by_uuid.remove(resident.uuid);
-        self.give_back(resident);
+    fn dismiss(&mut self, data: &ProviderData) {
+        self.world.by_id.remove(data.id);
+        self.world.by_uuid.remove(data.uuid);
+        self.give_back(data);
     }
 
     fn root_of(&self, id: ProviderId) -> Option<u32> {
@@ -194,7 +194,7 @@ impl Draft {
     }
 }
 
-/// The order of the smallest room for a tree of this many members.
+/// The order of the smallest run of slots for a tree of this many members.
 fn order(len: u32) -> u32 {
     len.next_power_of_two().trailing_zeros()
 }

@@ -1,5 +1,6 @@
-//! Turns at the pool's connections: a row that a stranger holds keeps one connection busy, not one
-//! for each request that wants it, and writes never take the last connections from reads.
+//! Limits on writes at the connection pool. Changes of one row take turns, so that a row which another
+//! transaction has locked keeps one connection busy and not one for each request that wants it; and writes
+//! never take the last connections, which are for reads.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,7 +16,7 @@ type Rows = HashMap<Uuid, Weak<tokio::sync::Mutex<()>>>;
 
 /// Who may use connections of the pool for writing.
 #[derive(Clone, Debug)]
-pub(super) struct Turns {
+pub(super) struct WriteLimits {
     rows: Arc<Mutex<Rows>>,
     /// Writes at once: three quarters of the pool; the rest is for reads.
     writes: Arc<Semaphore>,
@@ -23,7 +24,7 @@ pub(super) struct Turns {
     retries: Arc<Semaphore>,
 }
 
-impl Turns {
+impl WriteLimits {
     /// For a pool of this size.
     pub(super) fn new(connections: u32) -> Self {
         let connections = usize::try_from(connections).unwrap_or(usize::MAX);
@@ -112,12 +113,12 @@ mod tests {
     use tokio::time::Instant;
     use uuid::Uuid;
 
-    use super::{Turns, lock};
+    use super::{WriteLimits, lock};
     use crate::store::Error;
 
     #[tokio::test]
     async fn a_row_has_one_turn_at_a_time_and_is_forgotten_afterwards() {
-        let (turns, row) = (Turns::new(4), Uuid::new_v4());
+        let (turns, row) = (WriteLimits::new(4), Uuid::new_v4());
         let deadline = Instant::now() + Duration::from_millis(20);
         let first = turns.row(row, deadline).await.unwrap();
         let late = turns.row(row, deadline).await;
@@ -130,7 +131,7 @@ mod tests {
 
     #[tokio::test]
     async fn writes_that_wait_for_locks_leave_connections_to_others() {
-        let (turns, patience) = (Turns::new(8), Duration::from_millis(20));
+        let (turns, patience) = (WriteLimits::new(8), Duration::from_millis(20));
         let mut held = Vec::new();
         for _ in 0..2 {
             held.push(turns.connection(true, patience).await.unwrap());

@@ -16,19 +16,23 @@ use crate::store::error::{Error, Result};
 ///
 /// # Errors
 /// Besides those of the database, a bug if what was judged does not add up.
-pub(in crate::store) async fn write(tx: &mut Tx<'_>, locked: &Locked, moved: &Moves) -> Result<()> {
+pub(in crate::store) async fn write(
+    tx: &mut Tx<'_>,
+    locked: &Locked,
+    moved: &GenerationSteps,
+) -> Result<()> {
     locked.state.balance()?;
     let mut rows = Rows::default();
-    for (uuid, account) in &locked.state.consumers {
-        if let Some(row) = locked.consumers.get(uuid) {
-            rows.add_account(row, account);
+    for (uuid, consumer) in &locked.state.consumers {
+        if let Some(row) = locked.rows.get(uuid) {
+            rows.add_consumer(row, consumer);
         }
     }
-    for ((provider, class), stock) in &locked.state.inventories {
-        if stock.used != stock.used_before {
-            rows.stock.0.push(provider.0);
-            rows.stock.1.push(class.0);
-            rows.stock.2.push(stock.used - stock.used_before);
+    for ((provider, class), inventory) in &locked.state.inventories {
+        if inventory.used != inventory.used_before {
+            rows.inventory.0.push(provider.0);
+            rows.inventory.1.push(class.0);
+            rows.inventory.2.push(inventory.used - inventory.used_before);
             tx.touch(*provider);
         }
     }
@@ -42,19 +46,19 @@ pub(in crate::store) async fn write(tx: &mut Tx<'_>, locked: &Locked, moved: &Mo
 
 /// By how much the generations of providers moved.
 #[derive(Debug, Default)]
-pub(in crate::store) struct Moves(BTreeMap<ProviderId, i64>);
+pub(in crate::store) struct GenerationSteps(BTreeMap<ProviderId, i64>);
 
-impl Moves {
+impl GenerationSteps {
     /// The generations as locked, to be compared with when all is judged.
     pub(in crate::store) fn before(state: &LockedState) -> Self {
-        Self(state.providers.values().map(|shelf| (shelf.id, shelf.generation)).collect())
+        Self(state.providers.values().map(|provider| (provider.id, provider.generation)).collect())
     }
 
-    /// What has moved since [`Moves::before`].
+    /// What has moved since [`GenerationSteps::before`].
     pub(in crate::store) fn since(mut self, state: &LockedState) -> Self {
-        for shelf in state.providers.values() {
-            if let Some(generation) = self.0.get_mut(&shelf.id) {
-                *generation = shelf.generation - *generation;
+        for provider in state.providers.values() {
+            if let Some(generation) = self.0.get_mut(&provider.id) {
+                *generation = provider.generation - *generation;
             }
         }
         self.0.retain(|_, steps| *steps != 0);
@@ -70,7 +74,7 @@ struct Rows {
     /// Allocations that begin or change.
     held: (Vec<i64>, Vec<i64>, Vec<i32>, Vec<i64>),
     /// Changes of `inventories.used`.
-    stock: (Vec<i64>, Vec<i32>, Vec<i64>),
+    inventory: (Vec<i64>, Vec<i32>, Vec<i64>),
     /// Steps of provider generations.
     provider: (Vec<i64>, Vec<i64>),
     /// Consumers that come into being or change: id and generation.
@@ -82,10 +86,10 @@ struct Rows {
 }
 
 impl Rows {
-    fn add_account(&mut self, row: &ConsumerRow, account: &ConsumerState) {
+    fn add_consumer(&mut self, row: &ConsumerRow, consumer: &ConsumerState) {
         let empty = BTreeMap::new();
-        let before = account.before.as_ref().map_or(&empty, |before| &before.holds);
-        let now = account.now.as_ref().map_or(&empty, |now| &now.holds);
+        let before = consumer.before.as_ref().map_or(&empty, |before| &before.holds);
+        let now = consumer.now.as_ref().map_or(&empty, |now| &now.holds);
         for (place, _) in before.iter().filter(|(place, _)| !now.contains_key(place)) {
             self.gone.0.push(row.id.0);
             self.gone.1.push(place.0.0);
@@ -93,18 +97,18 @@ impl Rows {
         }
         for (place, amount) in now {
             // A row is written anew even when the amount is the same: its time stamp moves.
-            if account.before != account.now {
+            if consumer.before != consumer.now {
                 self.held.0.push(row.id.0);
                 self.held.1.push(place.0.0);
                 self.held.2.push(place.1.0);
                 self.held.3.push(*amount);
             }
         }
-        let stored = row.inserted.as_ref().or(account.before.as_ref());
+        let stored = row.inserted.as_ref().or(consumer.before.as_ref());
         let is_stored = |now: &Consumer| {
             stored.is_some_and(|it| (it.generation, it.owner) == (now.generation, now.owner))
         };
-        match &account.now {
+        match &consumer.now {
             Some(now) if !is_stored(now) => {
                 self.consumer.0.push(row.id.0);
                 self.consumer.1.push(now.generation);
@@ -134,7 +138,7 @@ impl Rows {
                  select * from unnest($4::bigint[], $5::bigint[], $6::int[], $7::bigint[])
                  on conflict (consumer_id, provider_id, class_id)
                      do update set used = excluded.used, updated_at = now()
-             ), stock as (
+             ), inventory as (
                  update inventories i set used = i.used + s.delta
                  from unnest($8::bigint[], $9::int[], $10::bigint[]) as s (provider, class, delta)
                  where i.provider_id = s.provider and i.class_id = s.class returning 1
@@ -151,7 +155,7 @@ impl Rows {
              ), consumer_gone as (
                  delete from consumers where id = any($18) returning 1
              )
-             select (select count(*) from stock) as "stock!",
+             select (select count(*) from inventory) as "inventory!",
                     (select count(*) from provider) as "provider!",
                     (select count(*) from consumer) as "consumer!",
                     (select count(*) from consumer_gone) as "consumer_gone!""#,
@@ -162,9 +166,9 @@ impl Rows {
             &self.held.1,
             &self.held.2,
             &self.held.3,
-            &self.stock.0,
-            &self.stock.1,
-            &self.stock.2,
+            &self.inventory.0,
+            &self.inventory.1,
+            &self.inventory.2,
             &self.provider.0,
             &self.provider.1,
             &self.consumer.0,
@@ -177,7 +181,7 @@ impl Rows {
         .fetch_one(conn)
         .await?;
         let meant = [
-            (changed.stock, self.stock.0.len()),
+            (changed.inventory, self.inventory.0.len()),
             (changed.provider, self.provider.0.len()),
             (changed.consumer, self.consumer.0.len()),
             (changed.consumer_gone, self.consumer_gone.len()),

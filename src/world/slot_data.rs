@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::column::Row;
+use super::column::InventoryEntry;
 use crate::model::{ClassId, Generation, ProviderId, TraitId};
 
 /// Stands where there is no slot.
@@ -32,7 +32,7 @@ impl Default for Place {
 
 /// What seldom changes.
 #[derive(Clone, Debug)]
-pub(super) struct Resident {
+pub(super) struct ProviderData {
     pub(super) id: ProviderId,
     pub(super) uuid: Uuid,
     pub(super) name: Arc<str>,
@@ -46,7 +46,7 @@ pub(super) struct Resident {
     pub(super) classes: Arc<[ClassId]>,
 }
 
-impl Resident {
+impl ProviderData {
     /// All aggregates as clients spelled them; nothing if each is spelled in the usual way.
     pub(super) fn spellings(&self) -> &[String] {
         match &self.spellings {
@@ -58,15 +58,15 @@ impl Resident {
 
 /// What changes with every write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pulse {
+pub(super) struct Version {
     pub(super) generation: Generation,
     pub(super) updated_at: i64,
 }
 
 /// A provider on its way into a slot, or from one to another.
 #[derive(Debug)]
-pub(super) struct Mover {
-    pub(super) resident: Resident,
-    pub(super) pulse: Pulse,
-    pub(super) rows: Vec<(ClassId, Row)>,
+pub(super) struct MovedProvider {
+    pub(super) data: ProviderData,
+    pub(super) version: Version,
+    pub(super) rows: Vec<(ClassId, InventoryEntry)>,
 }

@@ -1,4 +1,4 @@
-//! Which rows that claims need are held by somebody else.
+//! Which rows that claims need are locked by somebody else.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,31 +11,31 @@ use crate::store::error::Result;
 
 /// Rows that others hold, and consumers that need one of them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Held {
-    /// Consumers that are held themselves, for whom a held placement is reserved, or who draw upon a
-    /// held provider.
+pub(super) struct LockedRows {
+    /// Consumers that are locked themselves, for whom a locked placement is reserved, or who draw upon a
+    /// locked provider.
     pub(super) consumers: HashSet<Uuid>,
-    /// Providers that are held.
+    /// Providers that are locked.
     pub(super) providers: HashSet<Uuid>,
 }
 
-impl Held {
+impl LockedRows {
     /// Asks for every row that the jobs need, without waiting for any.
     ///
-    /// A row may be held for a moment only. Whoever is set aside by that is written a moment later.
+    /// A row may be locked for a moment only. Whoever is deferred by that is written a moment later.
     pub(super) async fn find(conn: &mut PgConnection, jobs: &[&Job]) -> Result<Self> {
         let consumers: Vec<Uuid> = jobs.iter().flat_map(|job| job.consumers()).collect();
         let named: Vec<Uuid> = jobs.iter().flat_map(|job| job.providers()).collect();
-        let mut held = Self::default();
+        let mut locked = Self::default();
         // Two transactions, so that consumers are not kept while providers are asked for. Each is
         // rolled back, which gives its locks back without waiting for the disk.
         let mut tx = look(conn).await?;
-        held.find_consumers(&mut tx, &consumers).await?;
+        locked.find_consumers(&mut tx, &consumers).await?;
         tx.rollback().await?;
         let mut tx = look(conn).await?;
-        held.find_providers(&mut tx, &consumers, named).await?;
+        locked.find_providers(&mut tx, &consumers, named).await?;
         tx.rollback().await?;
-        Ok(held)
+        Ok(locked)
     }
 
     async fn find_consumers(&mut self, conn: &mut PgConnection, named: &[Uuid]) -> Result<()> {
@@ -86,7 +86,7 @@ impl Held {
             drawing.entry(row.provider).or_default().push(row.consumer);
         }
         wanted.extend(drawing.keys());
-        // Providers that do not exist are not held.
+        // Providers that do not exist are not locked.
         let exist = sqlx::query_scalar!("select uuid from providers where uuid = any($1)", &wanted)
             .fetch_all(&mut *conn)
             .await?;
@@ -105,7 +105,7 @@ impl Held {
     }
 
     /// Adds the consumers of the jobs that draw upon one of these providers.
-    pub(super) async fn find_drawing(
+    pub(super) async fn add_consumers_of_locked(
         &mut self,
         conn: &mut PgConnection,
         jobs: &[&Job],
@@ -132,18 +132,18 @@ impl Held {
         self
     }
 
-    /// Whether nothing is held.
+    /// Whether nothing is locked.
     pub(super) fn is_empty(&self) -> bool {
         self.consumers.is_empty() && self.providers.is_empty()
     }
 
-    /// Whether the job needs a held row.
-    pub(super) fn keeps(&self, job: &Job) -> bool {
+    /// Whether the job needs a locked row.
+    pub(super) fn blocks(&self, job: &Job) -> bool {
         job.consumers().any(|consumer| self.consumers.contains(&consumer))
             || job.providers().any(|provider| self.providers.contains(&provider))
     }
 
-    /// Adds what else is held.
+    /// Adds what else is locked.
     pub(super) fn extend(&mut self, other: Self) {
         self.consumers.extend(other.consumers);
         self.providers.extend(other.providers);

@@ -1,4 +1,4 @@
-//! Which slots are given out: rooms of a power of two of slots, aligned to their size, one per
+//! Which slots are given out: runs of a power of two of slots, aligned to their size, one per
 //! tree.
 
 #![expect(clippy::indexing_slicing, reason = "indices are remainders of the lengths, or orders")]
@@ -20,13 +20,13 @@ impl Default for Leaf {
 
 /// The slots taken, a bit each.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rooms {
+pub(super) struct SlotAllocator {
     taken: Pages<Leaf>,
-    /// Below the word with this number no room of the order is free.
+    /// Below the word with this number no run of the order is free.
     full_before: [usize; ORDERS],
 }
 
-/// The bits of a word at which a room of 2^order slots may begin, for orders below 6.
+/// The bits of a word at which a run of 2^order slots may begin, for orders below 6.
 fn starts(order: u32) -> u64 {
     [
         !0,
@@ -38,17 +38,17 @@ fn starts(order: u32) -> u64 {
     ][order as usize]
 }
 
-/// The bits of a room of 2^order slots, for orders below 6.
+/// The bits of a run of 2^order slots, for orders below 6.
 fn span(order: u32) -> u64 {
     (1 << (1 << order)) - 1
 }
 
-impl Rooms {
+impl SlotAllocator {
     fn word(&self, number: usize) -> u64 {
         self.taken.get(number / WORDS).map_or(0, |leaf| leaf.0[number % WORDS])
     }
 
-    /// Takes the first free room of 2^order slots and gives its first slot.
+    /// Takes the first free run of 2^order slots and gives its first slot.
     #[expect(clippy::cast_possible_truncation, reason = "memory ends before slots of 32 bits do")]
     pub(super) fn take(&mut self, order: u32) -> u32 {
         let words = 1_usize << order.saturating_sub(6);
@@ -76,7 +76,7 @@ impl Rooms {
         }
     }
 
-    /// Gives back the room of 2^order slots that begins at `first`.
+    /// Gives back the run of 2^order slots that begins at `first`.
     pub(super) fn give_back(&mut self, first: u32, order: u32) {
         self.mark(first, order, false);
         for full_before in &mut self.full_before {
@@ -84,7 +84,7 @@ impl Rooms {
         }
     }
 
-    /// Gives back all of a room but its first 2^kept slots.
+    /// Gives back all of a run but its first 2^kept slots.
     pub(super) fn halve(&mut self, first: u32, order: u32, kept: u32) {
         for order in kept..order {
             self.give_back(first + (1 << order), order);
@@ -119,11 +119,11 @@ impl Rooms {
 
 #[cfg(test)]
 mod tests {
-    use super::Rooms;
+    use super::SlotAllocator;
 
     #[test]
     fn rooms_are_aligned_and_never_overlap() {
-        let mut rooms = Rooms::default();
+        let mut slots = SlotAllocator::default();
         let mut held: Vec<(u32, u32)> = Vec::new();
         let mut seed = 1_u32;
         for _ in 0..3000 {
@@ -131,27 +131,27 @@ mod tests {
             let order = (seed >> 16) % 9;
             if seed >> 30 == 0 && !held.is_empty() {
                 let (first, order) = held.swap_remove((seed >> 8) as usize % held.len());
-                rooms.give_back(first, order);
+                slots.give_back(first, order);
             } else {
-                let first = rooms.take(order);
+                let first = slots.take(order);
                 assert_eq!(first % (1 << order), 0);
                 held.push((first, order));
             }
         }
         held.sort_unstable();
         assert!(held.windows(2).all(|pair| pair[0].0 + (1 << pair[0].1) <= pair[1].0));
-        assert_eq!(rooms.len(), held.iter().map(|(_, order)| 1 << order).sum::<usize>());
+        assert_eq!(slots.len(), held.iter().map(|(_, order)| 1 << order).sum::<usize>());
     }
 
     #[test]
     fn what_is_given_back_is_taken_again() {
-        let mut rooms = Rooms::default();
-        let large = rooms.take(8);
-        rooms.halve(large, 8, 2);
-        assert_eq!(rooms.len(), 4);
-        assert_eq!(rooms.take(2), 4);
-        assert_eq!(rooms.take(7), 128);
-        assert_eq!(rooms.take(0), 8);
-        assert!(rooms.is_taken(8) && !rooms.is_taken(9));
+        let mut slots = SlotAllocator::default();
+        let large = slots.take(8);
+        slots.halve(large, 8, 2);
+        assert_eq!(slots.len(), 4);
+        assert_eq!(slots.take(2), 4);
+        assert_eq!(slots.take(7), 128);
+        assert_eq!(slots.take(0), 8);
+        assert!(slots.is_taken(8) && !slots.is_taken(9));
     }
 }

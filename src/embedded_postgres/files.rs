@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use uuid::Uuid;
 
-use super::{Result, User, failure};
+use super::{Result, SystemUser, failure};
 
 /// The longest path of a socket's directory that systems take for a socket in it, in bytes.
 const SOCKET_DIR_LENGTH_MAX: usize = 80;
@@ -36,7 +36,7 @@ impl Directory {
     ///
     /// # Errors
     /// It cannot be made or opened, or it belongs to somebody else.
-    pub(super) fn open(path: &Path, user: Option<&User>) -> Result<Self> {
+    pub(super) fn open(path: &Path, user: Option<&SystemUser>) -> Result<Self> {
         let told = |error: io::Error| failure(format!("{}: {error}", path.display()));
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(told)?;
@@ -90,7 +90,7 @@ impl Directory {
 ///
 /// # Errors
 /// The file that tells it is no such file, or belongs to somebody else.
-pub(super) fn cluster_version(cluster: &Path, user: Option<&User>) -> Result<Option<u32>> {
+pub(super) fn cluster_version(cluster: &Path, user: Option<&SystemUser>) -> Result<Option<u32>> {
     let path = cluster.join("PG_VERSION");
     let told = |error: io::Error| failure(format!("{}: {error}", path.display()));
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -118,7 +118,7 @@ pub(super) fn cluster_version(cluster: &Path, user: Option<&User>) -> Result<Opt
 pub(super) fn socket_directory(
     data: &Path,
     temporary: &Path,
-    user: Option<&User>,
+    user: Option<&SystemUser>,
 ) -> Result<PathBuf> {
     if data.as_os_str().len() <= SOCKET_DIR_LENGTH_MAX {
         return Ok(data.to_owned());
@@ -146,7 +146,7 @@ fn short_enough(directory: PathBuf) -> Result<PathBuf> {
 }
 
 /// Makes a directory that only PostgreSQL's user enters, or finds it as it was made.
-fn private(path: &Path, user: Option<&User>) -> Result<()> {
+fn private(path: &Path, user: Option<&SystemUser>) -> Result<()> {
     let told = |error: io::Error| failure(format!("{}: {error}", path.display()));
     make(path).map_err(told)?;
     let handle = open_directory(path, OFlags::NOFOLLOW).map_err(told)?;
@@ -171,7 +171,7 @@ fn open_directory(path: &Path, flags: OFlags) -> io::Result<File> {
 }
 
 /// Gives a directory of ours to PostgreSQL's user.
-fn give(directory: &File, user: Option<&User>) -> io::Result<()> {
+fn give(directory: &File, user: Option<&SystemUser>) -> io::Result<()> {
     let Some(user) = user else { return Ok(()) };
     if !owners(Some(user)).contains(&directory.metadata()?.uid()) {
         return Err(io::Error::other("it belongs to somebody else already"));
@@ -180,7 +180,7 @@ fn give(directory: &File, user: Option<&User>) -> io::Result<()> {
 }
 
 /// Who may own what is opened: this process's user and PostgreSQL's.
-fn owners(user: Option<&User>) -> [u32; 2] {
+fn owners(user: Option<&SystemUser>) -> [u32; 2] {
     let own = rustix::process::geteuid().as_raw();
     [own, user.map_or(own, |user| user.uid)]
 }

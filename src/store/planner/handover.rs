@@ -8,48 +8,48 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use uuid::Uuid;
 
+use super::exclusive_units;
 use super::projects::{Claimants, Projects};
-use super::units;
 use crate::model::ProviderId;
 use crate::model::claim::{Claim, LockedState};
 use crate::model::exclusive::{Exclusivity, UnitHolder};
 use crate::store::change::Tx;
 use crate::store::claims::Locked;
 use crate::store::error::{Error, Result};
-use crate::store::owners::Newcomers;
+use crate::store::owners::NewOwners;
 
 /// Placements that are reserved for consumers: by the consumer and the key of the project that claims
 /// for it. A placement holds by its own id what the consumer takes over.
 #[derive(Clone, Debug, Default)]
-pub(in crate::store) struct Arrivals {
+pub(in crate::store) struct Handover {
     expected: BTreeMap<(Uuid, i64), Uuid>,
     /// Placements whose consumers have been allowed to claim.
     come: BTreeSet<Uuid>,
 }
 
-impl Arrivals {
+impl Handover {
     /// Looks up what the planner has to do with the claims, whose needs are locked. The holds have been
     /// locked with their instances.
     pub(in crate::store) async fn find<'c>(
         tx: &mut Tx<'_>,
         locked: &mut Locked,
         claims: impl IntoIterator<Item = &'c Claim>,
-        newcomers: &Newcomers,
+        new_owners: &NewOwners,
     ) -> Result<Self> {
-        if !locked.concern.planned && !locked.concern.kept {
+        if !locked.planner_role.planned && !locked.planner_role.kept {
             return Ok(Self::default());
         }
-        let claimants = Claimants::of(claims, newcomers);
-        let mut arrivals = Self::default();
-        if locked.concern.planned {
-            arrivals.expected = expected(tx, &claimants).await?;
-            let holds: Vec<Uuid> = arrivals.expected.values().copied().collect();
+        let claimants = Claimants::of(claims, new_owners);
+        let mut handover = Self::default();
+        if locked.planner_role.planned {
+            handover.expected = expected(tx, &claimants).await?;
+            let holds: Vec<Uuid> = handover.expected.values().copied().collect();
             locked.expect(tx, &holds).await?;
         }
-        if locked.concern.kept {
+        if locked.planner_role.kept {
             locked.state.exclusivity = exclusivity(tx, &locked.state, &claimants).await?;
         }
-        Ok(arrivals)
+        Ok(handover)
     }
 
     /// The claims, and with those of instances that arrive the end of what is held for them, so that
@@ -84,7 +84,7 @@ impl Arrivals {
         for ((consumer, _), why) in &exclusivity.reported {
             tracing::warn!(%consumer, "let in because --planner-exclusivity is report: {why}");
         }
-        if !locked.concern.planned {
+        if !locked.planner_role.planned {
             return Ok(());
         }
         let arrived: Vec<Uuid> = self.come.iter().copied().collect();
@@ -105,17 +105,17 @@ impl Arrivals {
             self.remark_on_strays(&locked.state);
         }
         let concerned: Vec<Uuid> = consumers.keys().copied().collect();
-        let groups = units::groups_of_consumers(tx, &concerned).await?;
-        units::release(tx, &groups, locked).await
+        let groups = exclusive_units::groups_of_consumers(tx, &concerned).await?;
+        exclusive_units::release(tx, &groups, locked).await
     }
 
     /// An instance that has come to another host than was planned is where it is; whoever looks for
     /// the reason finds this line.
     fn remark_on_strays(&self, state: &LockedState) {
         let places = |uuid: &Uuid, before: bool| -> BTreeSet<ProviderId> {
-            let account = state.consumers.get(uuid);
+            let consumer = state.consumers.get(uuid);
             let state =
-                account.and_then(|it| if before { it.before.as_ref() } else { it.now.as_ref() });
+                consumer.and_then(|it| if before { it.before.as_ref() } else { it.now.as_ref() });
             state.iter().flat_map(|it| it.holds.keys()).map(|(provider, _)| *provider).collect()
         };
         for ((instance, _), placement) in &self.expected {
@@ -142,7 +142,7 @@ async fn expected(
     .fetch_all(&mut *tx.conn)
     .await?;
     let keys: BTreeSet<i64> = rows.iter().flat_map(|row| claimants.projects(row.ticket)).collect();
-    let projects = Projects::named(tx, keys, claimants.newcomers).await?;
+    let projects = Projects::named(tx, keys, claimants.new_owners).await?;
     let mut expected = BTreeMap::new();
     for row in &rows {
         for key in claimants.projects(row.ticket) {
@@ -163,7 +163,7 @@ pub(super) async fn exclusivity(
     state: &LockedState,
     claimants: &Claimants<'_>,
 ) -> Result<Exclusivity> {
-    let providers: Vec<i64> = state.providers.values().map(|shelf| shelf.id.0).collect();
+    let providers: Vec<i64> = state.providers.values().map(|provider| provider.id.0).collect();
     let rows = sqlx::query!(
         "select p.id, e.unit, e.group_id, g.name
          from providers p join exclusive_units e on e.root_id = p.root_id
@@ -203,7 +203,7 @@ async fn groups_of(
     .await?;
     let keys: BTreeSet<i64> =
         rows.iter().flat_map(|row| claimants.projects(row.consumer)).collect();
-    let projects = Projects::named(tx, keys, claimants.newcomers).await?;
+    let projects = Projects::named(tx, keys, claimants.new_owners).await?;
     let mut groups_of: HashMap<Uuid, BTreeSet<Uuid>> = HashMap::new();
     for row in rows {
         if claimants.projects(row.consumer).all(|key| projects.is(key, &row.project)) {

@@ -42,7 +42,7 @@ const LOG: &str = "postgres.log";
 
 /// Starts the server in the background, passes the end of input on to it as a fast shutdown, and
 /// ends when it ends.
-const KEEPER: &str = "exec 3<&0; \"$@\" 3<&- </dev/null & server=$!; \
+const SUPERVISOR: &str = "exec 3<&0; \"$@\" 3<&- </dev/null & server=$!; \
     { cat <&3 >/dev/null; kill -INT $server 2>/dev/null; } & exec 3<&-; wait $server";
 
 /// Why the private PostgreSQL cannot run: a sentence for the operator.
@@ -58,35 +58,36 @@ fn failure(what: impl Into<String>) -> Failure {
 
 /// A running private PostgreSQL.
 #[derive(Debug)]
-pub struct Embedded {
+pub struct EmbeddedPostgres {
     options: PgConnectOptions,
     stop: watch::Sender<bool>,
-    keeper: JoinHandle<()>,
+    supervisor: JoinHandle<()>,
     /// Locked as long as this process uses the directory.
     _lock: File,
 }
 
-/// Where things are and who runs them.
+/// A PostgreSQL cluster: where its files and programs are, and the user who runs it.
 #[derive(Clone, Debug)]
-struct Site {
+struct Cluster {
     programs: PathBuf,
-    cluster: PathBuf,
+    /// The data directory of PostgreSQL.
+    directory: PathBuf,
     socket: PathBuf,
     data: Arc<Directory>,
     log: PathBuf,
     settings: Vec<String>,
-    user: Option<User>,
+    user: Option<SystemUser>,
 }
 
 /// An unprivileged user, for when Berth itself was started as root, whom PostgreSQL refuses.
 #[derive(Clone, Debug)]
-struct User {
+struct SystemUser {
     name: String,
     uid: u32,
     gid: u32,
 }
 
-impl Embedded {
+impl EmbeddedPostgres {
     /// Starts the server over the given directory, and makes cluster and database if there are
     /// none yet.
     ///
@@ -96,10 +97,10 @@ impl Embedded {
         Self::start_with(directory, &[]).await
     }
 
-    /// As [`Embedded::start`], with further settings of the server, as `name=value`.
+    /// As [`EmbeddedPostgres::start`], with further settings of the server, as `name=value`.
     ///
     /// # Errors
-    /// As [`Embedded::start`].
+    /// As [`EmbeddedPostgres::start`].
     pub async fn start_with(directory: &Path, settings: &[&str]) -> Result<Self> {
         let directory =
             &std::path::absolute(directory).map_err(|error| failure(error.to_string()))?;
@@ -108,11 +109,11 @@ impl Embedded {
         check_use(directory, user.as_ref()).await?;
         let lock = lock(&data, directory)?;
         let temporary = std::env::temp_dir();
-        let cluster = directory.join("postgres");
-        let version = files::cluster_version(&cluster, user.as_ref())?;
-        let site = Site {
-            programs: programs(&cluster, version).await?,
-            cluster,
+        let cluster_directory = directory.join("postgres");
+        let version = files::cluster_version(&cluster_directory, user.as_ref())?;
+        let cluster = Cluster {
+            programs: programs(&cluster_directory, version).await?,
+            directory: cluster_directory,
             socket: files::socket_directory(directory, &temporary, user.as_ref())?,
             data,
             log: directory.join(LOG),
@@ -120,23 +121,23 @@ impl Embedded {
             user,
         };
         if version.is_none() {
-            create_cluster(&site).await?;
+            create_cluster(&cluster).await?;
         }
-        stop_leftover(&site).await;
+        stop_leftover(&cluster).await;
 
         let options = PgConnectOptions::new_without_pgpass()
-            .socket(&site.socket)
+            .socket(&cluster.socket)
             .username(NAME)
             .database(NAME);
         let (stop, stopped) = watch::channel(false);
-        let child = spawn(&site)?;
-        let keeper = tokio::spawn(keep(site.clone(), child, stopped));
-        let embedded = Self { options, stop, keeper, _lock: lock };
+        let child = spawn(&cluster)?;
+        let supervisor = tokio::spawn(supervise(cluster.clone(), child, stopped));
+        let embedded = Self { options, stop, supervisor, _lock: lock };
         if let Err(why) = embedded.create_database().await {
             embedded.stop().await;
-            return Err(failure(format!("{}; its log is {}", why.0, site.log.display())));
+            return Err(failure(format!("{}; its log is {}", why.0, cluster.log.display())));
         }
-        tracing::info!(directory = %site.cluster.display(), "the private PostgreSQL is running");
+        tracing::info!(directory = %cluster.directory.display(), "the private PostgreSQL is running");
         Ok(embedded)
     }
 
@@ -148,7 +149,7 @@ impl Embedded {
     /// Stops the server and waits until it has stopped.
     pub async fn stop(self) {
         self.stop.send_replace(true);
-        if timeout(STOP_MAX, self.keeper).await.is_err() {
+        if timeout(STOP_MAX, self.supervisor).await.is_err() {
             tracing::error!("the private PostgreSQL did not stop within {STOP_MAX:?}");
         }
     }
@@ -159,7 +160,7 @@ impl Embedded {
         let mut conn = loop {
             match PgConnection::connect_with(&options).await {
                 Ok(conn) => break conn,
-                Err(error) if began.elapsed() > START_MAX || self.keeper.is_finished() => {
+                Err(error) if began.elapsed() > START_MAX || self.supervisor.is_finished() => {
                     return Err(failure(format!(
                         "the private PostgreSQL does not answer: {error}"
                     )));
@@ -183,16 +184,16 @@ impl Embedded {
 }
 
 /// Watches over the server until told to stop: starts it again when it dies.
-async fn keep(site: Site, mut child: Child, mut stopped: watch::Receiver<bool>) {
+async fn supervise(cluster: Cluster, mut child: Child, mut stopped: watch::Receiver<bool>) {
     loop {
         // Taken out because waiting for a child closes its input, which here means to stop it.
         let input = child.stdin.take();
         tokio::select! {
             status = child.wait() => {
-                tracing::error!(?status, log = %site.log.display(),
+                tracing::error!(?status, log = %cluster.log.display(),
                     "the private PostgreSQL has died; starting it again");
             }
-            () = told(&mut stopped) => {
+            () = wait_for_stop(&mut stopped) => {
                 drop(input);
                 if let Err(error) = child.wait().await {
                     tracing::error!(%error, "waiting for the private PostgreSQL failed");
@@ -205,7 +206,7 @@ async fn keep(site: Site, mut child: Child, mut stopped: watch::Receiver<bool>) 
             if *stopped.borrow() {
                 return;
             }
-            match spawn(&site) {
+            match spawn(&cluster) {
                 Ok(child) => break child,
                 Err(error) => tracing::error!(%error, "the private PostgreSQL does not start"),
             }
@@ -213,12 +214,12 @@ async fn keep(site: Site, mut child: Child, mut stopped: watch::Receiver<bool>) 
     }
 }
 
-/// Waits for the word to stop; that nobody is left to say it counts as well.
-async fn told(stopped: &mut watch::Receiver<bool>) {
+/// Waits until the server is to stop, which it also is when the [`EmbeddedPostgres`] has been dropped.
+async fn wait_for_stop(stopped: &mut watch::Receiver<bool>) {
     drop(stopped.wait_for(|stop| *stop).await);
 }
 
-impl Site {
+impl Cluster {
     /// A command run by whoever owns the cluster.
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
@@ -231,19 +232,20 @@ impl Site {
     }
 }
 
-fn spawn(site: &Site) -> Result<Child> {
-    let log = site.data.file(LOG)?;
+fn spawn(cluster: &Cluster) -> Result<Child> {
+    let log = cluster.data.file(LOG)?;
     let log_too = log.try_clone().map_err(|error| failure(error.to_string()))?;
-    site.command("sh")
-        .args(["-c", KEEPER, "sh"])
-        .arg(site.programs.join("postgres"))
+    cluster
+        .command("sh")
+        .args(["-c", SUPERVISOR, "sh"])
+        .arg(cluster.programs.join("postgres"))
         .arg("-D")
-        .arg(&site.cluster)
+        .arg(&cluster.directory)
         .arg("-k")
-        .arg(&site.socket)
+        .arg(&cluster.socket)
         .args(["-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"])
         .args(["-c", "logging_collector=off", "-c", "max_connections=200"])
-        .args(site.settings.iter().flat_map(|setting| ["-c", setting]))
+        .args(cluster.settings.iter().flat_map(|setting| ["-c", setting]))
         .stdin(Stdio::piped())
         .stdout(log)
         .stderr(log_too)
@@ -252,7 +254,7 @@ fn spawn(site: &Site) -> Result<Child> {
 }
 
 /// Whether the server's user can work in the directory.
-async fn check_use(directory: &Path, user: Option<&User>) -> Result<()> {
+async fn check_use(directory: &Path, user: Option<&SystemUser>) -> Result<()> {
     let told = |error: std::io::Error| failure(format!("{}: {error}", directory.display()));
     let Some(user) = user else { return Ok(()) };
     let can_enter = Command::new("test")
@@ -287,7 +289,7 @@ fn lock(data: &Directory, directory: &Path) -> Result<File> {
 }
 
 /// The user to run the server as: none if this process is not root.
-fn unprivileged() -> Result<Option<User>> {
+fn unprivileged() -> Result<Option<SystemUser>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }
@@ -300,11 +302,11 @@ fn unprivileged() -> Result<Option<User>> {
         .ok_or_else(|| failure("PostgreSQL cannot run as root, and there is no user postgres"))
 }
 
-fn user_in(passwd: &str, name: &str) -> Option<User> {
+fn user_in(passwd: &str, name: &str) -> Option<SystemUser> {
     let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;
     let mut fields = line.split(':').skip(2);
     let (uid, gid) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    Some(User { name: name.to_owned(), uid, gid })
+    Some(SystemUser { name: name.to_owned(), uid, gid })
 }
 
 /// Where the server programs are: those of the cluster's version if there is a cluster, the newest
@@ -384,15 +386,15 @@ async fn version_of(directory: &Path) -> Option<u32> {
 }
 
 /// Makes the cluster beside its place and moves it there when it is whole.
-async fn create_cluster(site: &Site) -> Result<()> {
-    let new = site.cluster.with_extension("new");
+async fn create_cluster(cluster: &Cluster) -> Result<()> {
+    let new = cluster.directory.with_extension("new");
     let told = |error: std::io::Error| failure(format!("{}: {error}", new.display()));
     if new.exists() {
         std::fs::remove_dir_all(&new).map_err(told)?;
     }
-    tracing::info!(directory = %site.cluster.display(), "making a PostgreSQL cluster");
-    let output = site
-        .command(site.programs.join("initdb"))
+    tracing::info!(directory = %cluster.directory.display(), "making a PostgreSQL cluster");
+    let output = cluster
+        .command(cluster.programs.join("initdb"))
         .arg("-D")
         .arg(&new)
         .args(["-U", NAME, "-A", "trust", "--encoding=UTF8", "--locale=C"])
@@ -403,19 +405,19 @@ async fn create_cluster(site: &Site) -> Result<()> {
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         return Err(failure(format!("initdb failed: {}", words.trim())));
     }
-    std::fs::rename(&new, &site.cluster).map_err(told)
+    std::fs::rename(&new, &cluster.directory).map_err(told)
 }
 
-/// Waits for a server that an earlier Berth left behind when it was killed: its keeper is stopping
+/// Waits for a server that an earlier Berth left behind when it was killed: its supervisor is stopping
 /// it. If it stays, it is told to stop.
-async fn stop_leftover(site: &Site) {
+async fn stop_leftover(cluster: &Cluster) {
     let began = Instant::now();
     let mut told = false;
     while began.elapsed() < STOP_MAX {
-        let status = site
-            .command(site.programs.join("pg_ctl"))
+        let status = cluster
+            .command(cluster.programs.join("pg_ctl"))
             .arg("-D")
-            .arg(&site.cluster)
+            .arg(&cluster.directory)
             .arg("status")
             .output()
             .await;
@@ -426,10 +428,10 @@ async fn stop_leftover(site: &Site) {
         if !told && began.elapsed() > Duration::from_secs(5) {
             told = true;
             tracing::warn!("stopping a PostgreSQL that was left running");
-            let stop = site
-                .command(site.programs.join("pg_ctl"))
+            let stop = cluster
+                .command(cluster.programs.join("pg_ctl"))
                 .arg("-D")
-                .arg(&site.cluster)
+                .arg(&cluster.directory)
                 .args(["-m", "fast", "-W", "stop"])
                 .output()
                 .await;

@@ -1,0 +1,280 @@
+//! Asks all hosts of the database URL what they are, to find out which of them is the primary.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::Inner;
+use super::identity::{Identity, identify};
+use crate::store::error::{Error, Result};
+use crate::store::session;
+
+/// How often all hosts are probed.
+const EVERY: Duration = Duration::from_secs(1);
+/// The shortest pause between two probes.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long one host has to answer.
+const PROBE_MAX: Duration = Duration::from_secs(1);
+/// How long a host has to answer that did not answer the probe before, if there are other hosts: one of
+/// them may be promoted, and a probe that waits for a silent host notices that late.
+const PROBE_SILENT_MAX: Duration = Duration::from_millis(300);
+/// A silent host gets the whole time in one of this many probes.
+const FULL_PROBE_EVERY: u32 = 6;
+/// How long the primary may be silent before its connections are given up. Shorter than the time
+/// after which PostgreSQL gives up the session of a client that is gone.
+const SILENT_MAX: Duration = Duration::from_secs(30);
+
+/// What a probe found out about a host.
+#[derive(Debug)]
+enum HostState {
+    /// It is this primary.
+    Primary(Identity),
+    /// It is a standby.
+    Standby,
+    /// It refuses connections, for this reason: it is starting, stopping, or has too many clients.
+    Refused(String),
+    /// It did not answer, as far as is known for this reason.
+    Silent(String),
+}
+
+/// The host that is the primary, of several.
+///
+/// # Errors
+/// None of them is; the error says what each of them answered.
+pub async fn find(hosts: &[PgConnectOptions]) -> Result<PgConnectOptions> {
+    let said = probe_all(hosts, None, &mut MissedProbes::default()).await;
+    let best = best(&said, None).and_then(|(host, _)| hosts.get(host));
+    best.cloned().ok_or_else(|| no_primary(hosts, &said))
+}
+
+/// Probes all hosts, and begins a term if another one is the primary now.
+pub(super) async fn probe(inner: &Arc<Inner>, missed_probes: &mut MissedProbes) -> Result<()> {
+    let known = inner.state.borrow().newest;
+    let said = probe_all(&inner.hosts, known, missed_probes).await;
+    let (newest, term) = {
+        let state = inner.state.borrow();
+        (state.newest, state.term.clone())
+    };
+    let present = term.as_ref().map(|term| (term.host, term.identity));
+    let Some((host, found)) = best(&said, present.or(newest.map(|it| (usize::MAX, it)))) else {
+        if let Some(term) = term {
+            match said.get(term.host) {
+                Some(HostState::Standby) => inner.lose(&term, "it is a standby now"),
+                Some(HostState::Refused(_)) => term.note_answer(),
+                Some(HostState::Primary(_) | HostState::Silent(_)) | None => {}
+            }
+            if term.since_answer() >= SILENT_MAX {
+                inner.lose(&term, &format!("no answer for {SILENT_MAX:?}"));
+            }
+        }
+        return Err(no_primary(&inner.hosts, &said));
+    };
+    // Of another cluster than the one before: all hosts lead there, or nowhere.
+    let alone = newest.is_some_and(|newest| newest.system != found.system);
+    inner.admit(found, host, alone).map(|term| term.note_answer())
+}
+
+/// The primary to be followed: of the known cluster if it has one, with the newest timeline, and on
+/// the host where it was before if there are several ways to it.
+fn best(said: &[HostState], known: Option<(usize, Identity)>) -> Option<(usize, Identity)> {
+    let primaries = said.iter().enumerate().filter_map(|(host, said)| match said {
+        HostState::Primary(identity) => Some((host, *identity)),
+        HostState::Standby | HostState::Refused(_) | HostState::Silent(_) => None,
+    });
+    primaries.max_by_key(|(host, identity)| {
+        let is_known = known.is_some_and(|(_, known)| known.system == identity.system);
+        let is_same = known.is_some_and(|(known, _)| known == *host);
+        (is_known, identity.timeline, is_same, std::cmp::Reverse(*host))
+    })
+}
+
+/// How many probes in a row each host has not answered.
+#[derive(Debug, Default)]
+pub(super) struct MissedProbes(Vec<u32>);
+
+impl MissedProbes {
+    /// How long a host has to answer, of so many hosts.
+    fn patience(&self, host: usize, hosts: usize) -> Duration {
+        let missed = self.0.get(host).copied().unwrap_or(0);
+        if hosts > 1 && !missed.is_multiple_of(FULL_PROBE_EVERY) {
+            PROBE_SILENT_MAX
+        } else {
+            PROBE_MAX
+        }
+    }
+
+    fn note(&mut self, said: &[HostState]) {
+        self.0.resize(said.len(), 0);
+        for (missed, said) in self.0.iter_mut().zip(said) {
+            *missed = if matches!(said, HostState::Silent(_)) { *missed + 1 } else { 0 };
+        }
+    }
+}
+
+async fn probe_all(
+    hosts: &[PgConnectOptions],
+    newest: Option<Identity>,
+    missed_probes: &mut MissedProbes,
+) -> Vec<HostState> {
+    let asked = hosts.iter().enumerate().map(|(number, host)| {
+        let patience = missed_probes.patience(number, hosts.len());
+        probe_host(host, patience)
+    });
+    let said = answers(asked, newest).await;
+    missed_probes.note(&said);
+    said
+}
+
+/// What all hosts answer. A host that has been promoted since the newest known primary is believed
+/// without waiting for the others: the old primary may be silent, and all requests wait.
+async fn answers<F: Future<Output = HostState>>(
+    hosts: impl Iterator<Item = F>,
+    newest: Option<Identity>,
+) -> Vec<HostState> {
+    let follows = |found: &Identity| {
+        newest.is_some_and(|it| it.system == found.system && it.timeline < found.timeline)
+    };
+    let numbered = hosts.enumerate().map(|(host, said)| async move { (host, said.await) });
+    let mut asked: FuturesUnordered<_> = numbered.collect();
+    let unheard = || HostState::Silent("its answer was not waited for".to_owned());
+    let mut all: Vec<_> = std::iter::repeat_with(unheard).take(asked.len()).collect();
+    while let Some((host, said)) = asked.next().await {
+        let is_promoted = matches!(&said, HostState::Primary(found) if follows(found));
+        if let Some(place) = all.get_mut(host) {
+            *place = said;
+        }
+        if is_promoted {
+            break;
+        }
+    }
+    all
+}
+
+/// Asks one host what it is, over a new connection.
+async fn probe_host(host: &PgConnectOptions, patience: Duration) -> HostState {
+    let said = timeout(patience, async {
+        let mut conn = match PgConnection::connect_with(&session(host.clone())).await {
+            Ok(conn) => conn,
+            Err(sqlx::Error::Database(error)) => return Ok(HostState::Refused(error.to_string())),
+            Err(error) => return Ok(HostState::Silent(error.to_string())),
+        };
+        let identity = identify(&mut conn).await?;
+        drop(conn.close().await);
+        Ok::<_, Error>(identity.map_or(HostState::Standby, HostState::Primary))
+    });
+    match said.await {
+        Ok(Ok(said)) => said,
+        Ok(Err(error)) => HostState::Silent(error.to_string()),
+        Err(_) => HostState::Silent(format!("no answer within {patience:?}")),
+    }
+}
+
+fn no_primary(hosts: &[PgConnectOptions], said: &[HostState]) -> Error {
+    let each = hosts.iter().zip(said).map(|(host, said)| {
+        let said = match said {
+            HostState::Primary(identity) => identity.to_string(),
+            HostState::Standby => "it is a standby".to_owned(),
+            HostState::Refused(why) | HostState::Silent(why) => why.clone(),
+        };
+        format!("{}:{}: {said}", host.get_host(), host.get_port())
+    });
+    Error::Unavailable(each.collect::<Vec<_>>().join("; "))
+}
+
+/// Probes every second, and when asked to, for as long as the store lives.
+pub(super) async fn watch(inner: Weak<Inner>) {
+    let mut began = Instant::now();
+    let mut missed_probes = MissedProbes::default();
+    loop {
+        let Some(inner) = inner.upgrade() else { return };
+        // A silent host has taken its time already.
+        let pause = EVERY.saturating_sub(began.elapsed());
+        drop(timeout(pause, inner.probe_now.notified()).await);
+        began = Instant::now();
+        if let Err(error) = probe(&inner, &mut missed_probes).await {
+            tracing::debug!(%error, "no primary was found");
+        }
+        inner.probes.send_modify(|missed| *missed += 1);
+        drop(inner);
+        sleep(PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Ready, pending, ready};
+
+    use futures_util::future::Either;
+
+    use super::{
+        FULL_PROBE_EVERY, HostState, Identity, MissedProbes, PROBE_MAX, PROBE_SILENT_MAX, answers,
+        best,
+    };
+
+    fn primary(system: i64, timeline: u32) -> HostState {
+        HostState::Primary(Identity { system, timeline })
+    }
+
+    fn nothing() -> HostState {
+        HostState::Silent(String::new())
+    }
+
+    fn host(said: &[HostState], known: Option<(usize, Identity)>) -> Option<usize> {
+        best(said, known).map(|(host, _)| host)
+    }
+
+    #[test]
+    fn the_newest_timeline_of_the_known_cluster_is_followed() {
+        let known = Some((0, Identity { system: 1, timeline: 3 }));
+        assert_eq!(host(&[primary(1, 3), primary(1, 4)], known), Some(1));
+        assert_eq!(host(&[primary(1, 3), HostState::Standby, nothing()], known), Some(0));
+        assert_eq!(host(&[primary(2, 9), primary(1, 3)], known), Some(1));
+        assert_eq!(host(&[primary(2, 9), nothing()], known), Some(0));
+        assert_eq!(host(&[HostState::Standby, nothing()], known), None);
+    }
+
+    #[test]
+    fn of_several_ways_to_one_server_the_present_one_is_kept() {
+        let identity = Identity { system: 1, timeline: 3 };
+        let said = [primary(1, 3), primary(1, 3)];
+        assert_eq!(host(&said, Some((1, identity))), Some(1));
+        assert_eq!(host(&said, None), Some(0));
+    }
+
+    /// A frozen primary says nothing for as long as it is waited for.
+    #[tokio::test]
+    async fn a_promoted_host_is_followed_while_another_one_is_silent() {
+        let newest = Identity { system: 1, timeline: 3 };
+        let silent = || Either::Left(pending::<HostState>());
+        let says = |said: HostState| -> Either<_, Ready<HostState>> { Either::Right(ready(said)) };
+        let hosts = [silent(), says(HostState::Standby), says(primary(1, 4))];
+        let said = answers(hosts.into_iter(), Some(newest)).await;
+        assert_eq!(host(&said, Some((0, newest))), Some(2));
+        // The others are heard to the end.
+        let hosts = [says(primary(2, 9)), says(HostState::Standby), says(primary(1, 3))];
+        let said = answers(hosts.into_iter(), Some(newest)).await;
+        assert_eq!(host(&said, Some((0, newest))), Some(2));
+    }
+
+    #[test]
+    fn a_silent_host_is_waited_for_less_but_not_always() {
+        let mut missed_probes = MissedProbes::default();
+        let patience =
+            |missed_probes: &MissedProbes| [0, 1].map(|host| missed_probes.patience(host, 2));
+        assert_eq!(patience(&missed_probes), [PROBE_MAX; 2]);
+        for _ in 1..FULL_PROBE_EVERY {
+            missed_probes.note(&[HostState::Standby, nothing()]);
+            assert_eq!(patience(&missed_probes), [PROBE_MAX, PROBE_SILENT_MAX]);
+            assert_eq!(missed_probes.patience(1, 1), PROBE_MAX, "there is nobody else");
+        }
+        missed_probes.note(&[HostState::Standby, nothing()]);
+        assert_eq!(patience(&missed_probes), [PROBE_MAX; 2]);
+        missed_probes.note(&[HostState::Standby, nothing()]);
+        missed_probes.note(&[HostState::Standby, primary(1, 3)]);
+        assert_eq!(patience(&missed_probes), [PROBE_MAX; 2]);
+    }
+}
