@@ -136,9 +136,9 @@ fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
         .map_err(|why| Failure(why.to_string()))?;
     let overrides = Overrides { database_url: options.database_url.clone() };
     let outcome = import::import(&sources, &overrides);
-    let remarks = outcome.as_ref().map_or_else(|remarks| remarks, |imported| &imported.remarks);
-    for remark in remarks {
-        say(std::io::stderr(), &format!("berth: {remark}"));
+    let diagnostics = outcome.as_ref().map_or_else(|it| it, |imported| &imported.diagnostics);
+    for diagnostic in diagnostics {
+        say(std::io::stderr(), &format!("berth: {diagnostic}"));
     }
     let Ok(imported) = outcome else {
         return Err(Failure("nothing was written because of the errors above".to_owned()));

@@ -1,96 +1,86 @@
-//! An import under way: what has been found so far, and what every option needs of it.
+//! A conversion in progress: its input, its output so far, and what every option needs.
 
-use super::location::Location;
-use super::remark::{Level, Remark};
+use super::diagnostic::{Diagnostic, Location, Severity};
 use super::settings::Settings;
 use super::sources::Sources;
-use super::table::{self, DEFAULT, KnownOption};
+use super::table::{self, KnownOption};
 use super::values::Value;
 
-/// What the operator adds to what the files say.
+/// What the operator adds to the files.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
-    /// Where Berth's own PostgreSQL is, instead of what `connection` says.
+    /// URL of Berth's PostgreSQL, instead of `connection`.
     pub database_url: Option<String>,
 }
 
-/// An option of Berth that is set.
+/// An option of Berth with its value.
 #[derive(Debug)]
-pub(super) struct Carried {
+pub(super) struct Converted {
     pub key: &'static str,
     pub value: Value,
-    /// Which option it was, and where it stood.
+    /// The option of the reference and where it is set, for a comment.
     pub origin: String,
 }
 
-/// What has been found so far.
-#[derive(Debug, Default)]
-pub(super) struct Outcome {
-    pub carried: Vec<Carried>,
-    pub remarks: Vec<Remark>,
-}
-
-/// An import under way.
+/// A conversion in progress.
 pub(super) struct Conversion<'a> {
     pub settings: &'a Settings,
     pub sources: &'a Sources,
     pub overrides: &'a Overrides,
-    pub outcome: Outcome,
+    pub converted: Vec<Converted>,
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Conversion<'_> {
-    /// A value that was given, if it can be read; if not, that is remarked.
-    pub(super) fn given(&mut self, known: &KnownOption) -> Option<(Value, Location)> {
-        match self.settings.value(known) {
-            Ok((Some(value), place)) if place != Location::Nowhere => Some((value, place)),
-            Ok(_) => None,
-            Err(remark) => {
-                self.outcome.remarks.push(remark);
+    /// The effective value, which may be the default. Reports an invalid one.
+    pub(super) fn value(&mut self, option: &KnownOption) -> Option<(Value, Location)> {
+        match self.settings.value(option) {
+            Ok((value, location)) => value.map(|value| (value, location)),
+            Err(diagnostic) => {
+                self.diagnostics.push(diagnostic);
                 None
             }
         }
     }
 
-    /// A text that was given and is not empty.
-    pub(super) fn text(&mut self, group: &str, name: &str) -> Option<(String, Location)> {
-        let known = table::find(group, name)?;
-        match self.given(known)? {
-            (Value::Text(text), place) if !text.is_empty() => Some((text, place)),
+    /// The value, if the option is set. Reports an invalid one.
+    pub(super) fn set_value(&mut self, option: &KnownOption) -> Option<(Value, Location)> {
+        self.value(option).filter(|(_, location)| *location != Location::Unset)
+    }
+
+    /// The value of a text option, if the option is set and not empty.
+    pub(super) fn text(&mut self, section: &str, name: &str) -> Option<(String, Location)> {
+        match self.set_value(table::find(section, name)?)? {
+            (Value::Text(text), location) if !text.is_empty() => Some((text, location)),
             _ => None,
         }
     }
 
     /// Sets an option of Berth.
-    pub(super) fn carry(
+    pub(super) fn convert(
         &mut self,
         key: &'static str,
         value: Value,
-        known: &KnownOption,
-        place: &Location,
+        option: &KnownOption,
+        location: &Location,
     ) {
-        let option = self.named(known);
-        let origin = match place {
-            Location::Nowhere => format!("{option}, its default"),
-            Location::Line(..) | Location::Variable(_) => format!("{option}, {place}"),
+        let name = self.settings.name(option);
+        let origin = match location {
+            Location::Unset => format!("{name}, its default"),
+            Location::Line(..) | Location::Variable(_) => format!("{name}, {location}"),
         };
-        self.outcome.carried.push(Carried { key, value, origin });
+        self.converted.push(Converted { key, value, origin });
     }
 
-    /// Says something about an option.
-    pub(super) fn say(
+    /// Reports something about an option.
+    pub(super) fn report(
         &mut self,
-        level: Level,
-        known: &KnownOption,
-        place: Location,
-        words: String,
+        severity: Severity,
+        option: &KnownOption,
+        location: &Location,
+        message: impl Into<String>,
     ) {
-        let option = self.named(known);
-        self.outcome.remarks.push(Remark { level, option, place, words });
-    }
-
-    fn named(&self, known: &KnownOption) -> String {
-        let group = self.settings.group(known);
-        let group = if group.is_empty() { DEFAULT } else { group };
-        format!("[{group}] {}", known.name)
+        let (option, location) = (self.settings.name(option), location.clone());
+        self.diagnostics.push(Diagnostic { severity, option, location, message: message.into() });
     }
 }

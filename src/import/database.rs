@@ -1,19 +1,26 @@
-//! `SQLAlchemy`'s URL of a PostgreSQL as Berth's.
+//! `[placement_database]`: `SQLAlchemy`'s URL as a URL of Berth, and the size of the pool.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use regex::{Captures, Regex};
 
-use super::conversion::{Carried, Conversion};
-use super::location::Location;
-use super::remark::Level;
+use super::conversion::{Conversion, Converted};
+use super::diagnostic::{Location, Severity};
 use super::table::{self, KnownOption};
 use super::values::Value;
 
-/// What may stand in any part of a URL as it is.
+/// The parts of a URL as `SQLAlchemy` splits it, still encoded. A password may contain anything but
+/// `@`, even characters that end it in other URLs. The host keeps the brackets of an IPv6 address.
+const URL: &str = r"(?sx) ^ (?<scheme>[^:]*) ://
+    (?: (?<user>[^:/]*) (?: : (?<password>[^@]*) )? @ )?
+    (?<host> \[ [^/?]* \] | [^:/?]* ) (?: : (?<port>[^/?]*) )?
+    (?: / (?<database>[^?]*) )? (?: \? (?<parameters>.*) )? $";
+
+/// The characters that any part of a URL may contain unencoded.
 const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// The same for parameters, in which paths are often.
+/// The same for parameters, which often contain paths.
 const ENCODED_IN_PARAMETERS: AsciiSet = ENCODED.remove(b'/');
 
-/// Parameters that Berth understands as PostgreSQL's own programs do.
+/// Parameters that have the same meaning for Berth and for libpq.
 const KEPT: [&str; 12] = [
     "application_name",
     "dbname",
@@ -28,8 +35,8 @@ const KEPT: [&str; 12] = [
     "sslrootcert",
     "user",
 ];
-/// Parameters of security, and those that say where to connect, that Berth does not know. All
-/// other names that begin with `ssl` belong to them.
+/// Parameters that Berth does not support, and that determine the server or the security of the
+/// connection, as do all other parameters whose names begin with `ssl`.
 const NOT_TO_DROP: [&str; 8] = [
     "channel_binding",
     "gssencmode",
@@ -40,221 +47,178 @@ const NOT_TO_DROP: [&str; 8] = [
     "service",
     "target_session_attrs",
 ];
-/// Parameters of encryption without which it is no weaker.
+/// Parameters of encryption that may be dropped without weakening it.
 const HARMLESS: [&str; 2] = ["sslcompression", "sslsni"];
 
-/// Why a URL does not become one of Berth's.
-#[derive(Debug, PartialEq, Eq)]
+/// Connections that `SQLAlchemy` keeps open, and how many more it opens when these are in use, by
+/// default.
+const SQLALCHEMY_POOL: (i64, i64) = (5, 50);
+/// Berth's default number of connections.
+const CONNECTIONS: i64 = 10;
+/// The largest number of connections that an import sets.
+const CONNECTIONS_MAX: i64 = 1000;
+
+/// Why a URL cannot be converted.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum Refusal {
-    /// It is of another database: its kind.
-    Foreign(String),
-    /// It cannot be read.
+    /// It names another database than PostgreSQL: its scheme.
+    #[error(
+        "Berth keeps its data in PostgreSQL and cannot use a database of {0}; create one and pass \
+         --database-url postgres://USER:PASSWORD@HOST/DATABASE. The data stays in the old database"
+    )]
+    OtherDatabase(String),
+    /// It cannot be parsed.
+    #[error("{0}; pass the URL of Berth's PostgreSQL with --database-url")]
     Malformed(&'static str),
-    /// It has a parameter that Berth does not know and must not drop.
+    /// It has a parameter that Berth does not support and must not drop.
+    #[error(
+        "Berth does not support its parameter {0}, and without it the connection would be another or \
+         less safe; remove the parameter if it is not needed, or pass --database-url"
+    )]
     Parameter(String),
 }
 
-/// A URL of Berth.
+const SEVERAL_HOSTS: Refusal = Refusal::Malformed("it names several hosts, but Berth uses one");
+
+/// A URL for Berth.
 #[derive(Debug, PartialEq, Eq)]
-struct Converted {
+struct Url {
     url: String,
-    /// Parameters that were dropped.
+    /// The names of parameters that were dropped.
     dropped: Vec<String>,
 }
 
-/// `connection` and `connection_parameters`, or what the operator says instead.
-pub(super) fn url(conversion: &mut Conversion<'_>, known: &KnownOption) {
-    let given = conversion.text(known.group, "connection");
-    let parameters = conversion.text(known.group, "connection_parameters");
+/// `connection` and `connection_parameters`, or `--database-url` instead.
+pub(super) fn url(conversion: &mut Conversion<'_>, option: &KnownOption) {
+    let given = conversion.text(option.section, "connection");
+    let parameters = conversion.text(option.section, "connection_parameters");
     if let Some(url) = conversion.overrides.database_url.clone() {
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
-            let words = "--database-url must be postgres://USER:PASSWORD@HOST/DATABASE";
-            return conversion.say(Level::Error, known, Location::Nowhere, words.to_owned());
+            let message = "--database-url must be postgres://USER:PASSWORD@HOST/DATABASE";
+            return conversion.report(Severity::Error, option, &Location::Unset, message);
         }
-        if let Some((old, place)) = given {
-            let words = format!(
-                "not carried over, --database-url was said: the data of {} stays where it is",
+        if let Some((old, location)) = given {
+            let message = format!(
+                "not converted, because --database-url replaces it: the data of {} stays there",
                 without_secrets(&old)
             );
-            conversion.say(Level::Warning, known, place, words);
+            conversion.report(Severity::Warning, option, &location, message);
         }
-        let origin = "said with --database-url".to_owned();
+        let origin = "--database-url".to_owned();
         let value = Value::Text(url);
-        return conversion.outcome.carried.push(Carried { key: "database-url", value, origin });
+        return conversion.converted.push(Converted { key: "database-url", value, origin });
     }
-    let Some((old, place)) = given else {
-        let words = "is not given, and the reference does not start without it; name the file that \
-                     has it, too, or say where Berth's PostgreSQL is with --database-url";
-        return conversion.say(Level::Error, known, Location::Nowhere, words.to_owned());
+    let Some((old, location)) = given else {
+        let message = "is not set, and the reference does not start without it; pass the file that \
+                       sets it as well, or the URL of Berth's PostgreSQL with --database-url";
+        return conversion.report(Severity::Error, option, &Location::Unset, message);
     };
     let parameters = parameters.map(|(parameters, _)| parameters).unwrap_or_default();
     match convert(&old, &parameters) {
-        Ok(converted) => {
-            for name in converted.dropped {
-                let words = format!("its parameter {name} is not carried over: Berth has none");
-                conversion.say(Level::Warning, known, place.clone(), words);
+        Ok(Url { url, dropped }) => {
+            for name in dropped {
+                let message = format!("its parameter {name} is not converted: Berth has none");
+                conversion.report(Severity::Warning, option, &location, message);
             }
-            let words = "the reference's tables are in this database, and Berth's have names of \
-                         theirs: make it a database of its own, write that one's name here, and \
-                         run `berth db migrate`";
-            conversion.say(Level::Warning, known, place.clone(), words.to_owned());
-            conversion.carry("database-url", Value::Text(converted.url), known, &place);
+            let message = "this database contains the reference's tables, and Berth's have the same \
+                           names: create another database, write its name here, and run `berth db \
+                           migrate`";
+            conversion.report(Severity::Warning, option, &location, message);
+            conversion.convert("database-url", Value::Text(url), option, &location);
         }
         Err(refusal) => {
-            let words = match refusal {
-                Refusal::Foreign(kind) => format!(
-                    "Berth keeps its data in PostgreSQL and cannot use a database of {kind}; make \
-                     it one, and say where with --database-url \
-                     postgres://USER:PASSWORD@HOST/DATABASE. The data of the old one stays there"
-                ),
-                Refusal::Malformed(why) => {
-                    format!("{why}; say where Berth's PostgreSQL is with --database-url")
-                }
-                Refusal::Parameter(name) => format!(
-                    "Berth does not know its parameter {name}, and without it the connection would \
-                     be another or less safe; take it out if it is not needed, or say \
-                     --database-url"
-                ),
-            };
-            conversion.say(Level::Error, known, place, words);
+            conversion.report(Severity::Error, option, &location, refusal.to_string());
         }
     }
 }
 
-/// Connections that `SQLAlchemy` keeps and, beyond them, opens when they are all in use; unless said.
-const POOL: (i64, i64) = (5, 50);
-/// Berth's default.
-const CONNECTIONS: i64 = 10;
-
-/// `max_pool_size` and `max_overflow`. Pools there grow beyond their size and Berth's does not, so
-/// a small size alone does not make it small.
-pub(super) fn pool(conversion: &mut Conversion<'_>, known: &KnownOption) {
-    let mut number = |name| {
-        let known = table::find(known.group, name)?;
-        match conversion.given(known)? {
-            (Value::Integer(number), place) => Some((number, place)),
-            _ => None,
-        }
+/// `max_pool_size` and `max_overflow`. The reference's pool grows beyond its size and Berth's does
+/// not, so a small size alone does not make Berth's pool small.
+pub(super) fn pool(conversion: &mut Conversion<'_>, option: &KnownOption) {
+    let mut number = |name| match conversion.set_value(table::find(option.section, name)?)? {
+        (Value::Integer(number), location) => Some((number, location)),
+        _ => None,
     };
     let (size, overflow) = (number("max_pool_size"), number("max_overflow"));
-    let Some((_, place)) = size.as_ref().or(overflow.as_ref()).cloned() else { return };
-    let size = size.map_or(POOL.0, |(size, _)| size);
-    let overflow = overflow.map_or(POOL.1, |(overflow, _)| overflow);
-    // Zero and below stand for no bound there.
-    let unbounded = size < 1 || overflow < 0;
-    let most = if unbounded { i64::MAX } else { size.saturating_add(overflow) };
-    let connections = size.max(CONNECTIONS).min(most).min(1000);
+    let Some((_, location)) = size.as_ref().or(overflow.as_ref()).cloned() else { return };
+    let size = size.map_or(SQLALCHEMY_POOL.0, |(size, _)| size);
+    let overflow = overflow.map_or(SQLALCHEMY_POOL.1, |(overflow, _)| overflow);
+    // For the reference, a size of zero or less and a negative overflow mean no limit.
+    let is_unlimited = size < 1 || overflow < 0;
+    let limit = if is_unlimited { i64::MAX } else { size.saturating_add(overflow) };
+    let connections = size.max(CONNECTIONS).min(limit).min(CONNECTIONS_MAX);
     if connections != CONNECTIONS || size == CONNECTIONS {
-        conversion.carry("database-connections", Value::Integer(connections), known, &place);
+        let connections = Value::Integer(connections);
+        conversion.convert("database-connections", connections, option, &location);
     }
 }
 
-/// A URL's kind, host and database.
+fn parse(url: &str) -> Option<Captures<'_>> {
+    Regex::new(URL).ok()?.captures(url)
+}
+
+/// A part of a URL, unless it is missing or empty.
+fn part<'a>(parts: &Captures<'a>, name: &str) -> Option<&'a str> {
+    parts.name(name).map(|part| part.as_str()).filter(|part| !part.is_empty())
+}
+
+/// The scheme, host and database of a URL.
 fn without_secrets(url: &str) -> String {
-    match Parts::read(url) {
-        Some(parts) => {
-            let database = parts.database.unwrap_or_default();
-            format!("{}://{}/{database}", parts.kind, parts.host.unwrap_or_default())
-        }
-        None => "the former database".to_owned(),
-    }
+    let Some(parts) = parse(url) else { return "the former database".to_owned() };
+    let [scheme, host, database] =
+        ["scheme", "host", "database"].map(|name| part(&parts, name).unwrap_or_default());
+    format!("{scheme}://{host}/{database}")
 }
 
-/// The parts of a URL as `SQLAlchemy` splits it, still encoded.
-struct Parts<'a> {
-    kind: &'a str,
-    user: Option<&'a str>,
-    password: Option<&'a str>,
-    /// With brackets, if it is an address of IPv6.
-    host: Option<&'a str>,
-    port: Option<&'a str>,
-    database: Option<&'a str>,
-    parameters: &'a str,
-}
-
-impl<'a> Parts<'a> {
-    /// A password may hold anything but `@`, also what would end other URLs.
-    fn read(url: &'a str) -> Option<Self> {
-        let (kind, rest) = url.split_once("://")?;
-        let (user, password, rest) = credentials(rest);
-        let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
-        let (address, database) = match rest.split_once('/') {
-            Some((address, database)) => (address, Some(database)),
-            None => (rest, None),
-        };
-        let (host, port) = match address.rfind(']') {
-            Some(end) => address.split_at_checked(end + 1)?,
-            None => address.split_at_checked(address.find(':').unwrap_or(address.len()))?,
-        };
-        let port = port.strip_prefix(':').filter(|port| !port.is_empty());
-        let host = Some(host).filter(|host| !host.is_empty());
-        Some(Self { kind, user, password, host, port, database, parameters })
+fn convert(url: &str, more: &str) -> Result<Url, Refusal> {
+    let malformed = Refusal::Malformed("it is not a URL that SQLAlchemy can read");
+    let parts = parse(url).ok_or(malformed)?;
+    let part = |name| part(&parts, name);
+    let scheme = part("scheme").unwrap_or_default();
+    if !["postgresql", "postgres"].contains(&scheme.split('+').next().unwrap_or_default()) {
+        return Err(Refusal::OtherDatabase(scheme.to_owned()));
     }
-}
-
-fn credentials(rest: &str) -> (Option<&str>, Option<&str>, &str) {
-    let end = rest.find([':', '/']).unwrap_or(rest.len());
-    let (head, tail) = rest.split_at_checked(end).unwrap_or((rest, ""));
-    let secret = tail.strip_prefix(':').and_then(|tail| tail.split_once('@'));
-    if let Some((password, rest)) = secret {
-        return (Some(head), Some(password), rest);
+    let host = part("host").unwrap_or_default();
+    if host.contains(',') {
+        return Err(SEVERAL_HOSTS);
     }
-    match head.rfind('@').and_then(|at| rest.split_at_checked(at)) {
-        Some((user, rest)) => (Some(user), None, rest.strip_prefix('@').unwrap_or(rest)),
-        None => (None, None, rest),
-    }
-}
-
-fn convert(url: &str, more: &str) -> Result<Converted, Refusal> {
-    let malformed = Refusal::Malformed("it is not a URL such as SQLAlchemy reads");
-    let parts = Parts::read(url).ok_or(malformed)?;
-    let family = parts.kind.split('+').next().unwrap_or_default();
-    if !["postgresql", "postgres"].contains(&family) {
-        return Err(Refusal::Foreign(parts.kind.to_owned()));
-    }
-    if parts.host.is_some_and(|host| host.contains(',')) {
-        return Err(Refusal::Malformed("it names several hosts, and Berth connects to one"));
-    }
-    if !parts.host.is_none_or(is_host) {
-        return Err(Refusal::Malformed("its host is none (an @ in a password is written %40)"));
+    if !is_host(host) {
+        return Err(Refusal::Malformed("its host is invalid (write @ in a password as %40)"));
     }
     let mut url = String::from("postgres://");
-    if let Some(user) = parts.user {
-        url += &encoded(user)?;
-        if let Some(password) = parts.password {
-            url.extend([":", &encoded(password)?]);
+    if let Some(user) = parts.name("user") {
+        url += &encoded(user.as_str())?;
+        if let Some(password) = parts.name("password") {
+            url.extend([":", &encoded(password.as_str())?]);
         }
         url.push('@');
     }
-    url += parts.host.unwrap_or_default();
-    if let Some(port) = parts.port {
-        let port: u16 = port.parse().map_err(|_| Refusal::Malformed("its port is no number"))?;
-        url.extend([":", &port.to_string()]);
+    url += host;
+    if let Some(port) = part("port") {
+        let number = port.parse::<u16>();
+        let number = number.map_err(|_| Refusal::Malformed("its port is not a number"))?;
+        url.extend([":", &number.to_string()]);
     }
-    url.extend(["/", &encoded(parts.database.unwrap_or_default())?]);
-    let (parameters, dropped) = parameters(parts.parameters, more)?;
-    if !parameters.is_empty() {
-        let pairs = parameters.iter().map(|(name, value)| {
-            format!("{name}={}", utf8_percent_encode(value, &ENCODED_IN_PARAMETERS))
-        });
-        url.extend(["?", &pairs.collect::<Vec<_>>().join("&")]);
+    url.extend(["/", &encoded(part("database").unwrap_or_default())?]);
+    let (parameters, dropped) = parameters(part("parameters").unwrap_or_default(), more)?;
+    for (nth, (name, value)) in parameters.iter().enumerate() {
+        let value = utf8_percent_encode(value, &ENCODED_IN_PARAMETERS).to_string();
+        url.extend([if nth == 0 { "?" } else { "&" }, name, "=", &value]);
     }
-    Ok(Converted { url, dropped })
+    Ok(Url { url, dropped })
 }
 
-/// Whether every reader of URLs takes it for the same host.
+/// Whether every parser of URLs takes this for the same host.
 fn is_host(host: &str) -> bool {
-    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    address.map_or_else(
-        || host.chars().all(allowed),
-        |address| address.chars().all(|c| c == ':' || c == '%' || allowed(c)),
-    )
+    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => address.chars().all(|c| c == ':' || c == '%' || allowed(c)),
+        None => host.chars().all(allowed),
+    }
 }
 
 fn encoded(part: &str) -> Result<String, Refusal> {
-    let decoded = decoded(part)?;
-    Ok(utf8_percent_encode(&decoded, &ENCODED).to_string())
+    Ok(utf8_percent_encode(&decoded(part)?, &ENCODED).to_string())
 }
 
 fn decoded(part: &str) -> Result<String, Refusal> {
@@ -264,40 +228,33 @@ fn decoded(part: &str) -> Result<String, Refusal> {
 
 type Parameters = (Vec<(String, String)>, Vec<String>);
 
-/// Those that are kept, and the names of those that are dropped.
+/// The parameters that are kept, and the names of those that are dropped.
 fn parameters(own: &str, more: &str) -> Result<Parameters, Refusal> {
     let mut kept: Vec<(String, String)> = Vec::new();
     let mut dropped = Vec::new();
     for pair in own.split('&').chain(more.split('&')) {
         let (name, value) = pair.split_once('=').unwrap_or_default();
         let (name, value) = (decoded(&name.replace('+', " "))?, decoded(&value.replace('+', " "))?);
+        let is_in = |names: &[&str]| names.contains(&name.as_str());
         if value.is_empty() {
             continue;
         }
-        if KEPT.contains(&name.as_str()) {
-            let hosts =
-                name == "host" && (value.contains(',') || kept.iter().any(|it| it.0 == name));
-            if hosts {
-                return Err(Refusal::Malformed(
-                    "it names several hosts, and Berth connects to one",
-                ));
+        if is_in(&KEPT) {
+            let is_second = kept.iter().any(|(other, _)| *other == name);
+            if name == "host" && (is_second || value.contains(',')) {
+                return Err(SEVERAL_HOSTS);
             }
             kept.push((name, value));
-        } else if HARMLESS.contains(&name.as_str()) {
-            dropped.push(name);
-        } else if name.starts_with("ssl") || NOT_TO_DROP.contains(&name.as_str()) {
+        } else if is_in(&NOT_TO_DROP) || name.starts_with("ssl") && !is_in(&HARMLESS) {
             return Err(Refusal::Parameter(name));
         } else {
             dropped.push(name);
         }
     }
-    // PostgreSQL's own programs check the certificate in this case, sqlx only when told to.
+    // libpq then verifies the certificate, sqlx only if it is told to.
     if kept.iter().any(|(name, _)| name == "sslrootcert") {
-        for (name, value) in &mut kept {
-            if name == "sslmode" && value == "require" {
-                "verify-ca".clone_into(value);
-            }
-        }
+        let modes = kept.iter_mut().filter(|(name, value)| name == "sslmode" && value == "require");
+        modes.for_each(|(_, value)| "verify-ca".clone_into(value));
     }
     Ok((kept, dropped))
 }
@@ -357,7 +314,7 @@ mod tests {
     fn others_are_refused() {
         for kind in ["mysql+pymysql", "sqlite", "mysql"] {
             let url = format!("{kind}://u:p@h/d");
-            assert_eq!(convert(&url, ""), Err(Refusal::Foreign(kind.to_owned())));
+            assert_eq!(convert(&url, ""), Err(Refusal::OtherDatabase(kind.to_owned())));
         }
         for url in [
             "h/d",

@@ -1,10 +1,10 @@
 //! The lines of a configuration file, as oslo.config reads them.
 
-/// One value given to one name.
+/// An assignment of a value to an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Assignment {
-    /// The section, in lower case but for `DEFAULT`.
-    pub group: String,
+    /// The section, in lower case except for `DEFAULT`.
+    pub section: String,
     /// The name as written.
     pub name: String,
     /// The value without outer quotes, with its continuation lines.
@@ -19,10 +19,10 @@ pub(super) struct Malformed {
     /// The line, from 1.
     pub line: usize,
     /// What is wrong with it.
-    pub words: &'static str,
+    pub message: &'static str,
 }
 
-/// Python's notion of white space has four control characters more than Rust's.
+/// Python counts four control characters more than Rust as white space.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
@@ -32,44 +32,44 @@ pub(super) fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
-/// A section's name as it is looked up.
-pub(super) fn normalized(group: &str) -> String {
-    if group == "DEFAULT" { group.to_owned() } else { group.to_lowercase() }
+/// The name of a section as it is looked up.
+pub(super) fn normalized(section: &str) -> String {
+    if section == "DEFAULT" { section.to_owned() } else { section.to_lowercase() }
 }
 
 /// Reads a file.
 ///
 /// # Errors
-/// The first line that oslo.config would not read either.
+/// The first line that oslo.config refuses, too.
 pub(super) fn parse(text: &str) -> Result<Vec<Assignment>, Malformed> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut parsed: Vec<Assignment> = Vec::new();
-    let mut group: Option<String> = None;
-    // Whether the next line may go on with the last assignment.
+    let mut section: Option<String> = None;
+    // Whether the next line may continue the last assignment.
     let mut open = false;
     for (nth, line) in text.split('\n').enumerate() {
-        let at = |words| Malformed { line: nth + 1, words };
+        let at = |message| Malformed { line: nth + 1, message };
         let line = line.trim_end_matches(is_space);
         if line.is_empty() {
             open = false;
         } else if line.starts_with([' ', '\t']) {
             let last = parsed.last_mut().filter(|_| open);
-            let last = last.ok_or_else(|| at("a continuation line continues nothing"))?;
+            let last = last.ok_or_else(|| at("the continuation line continues nothing"))?;
             last.value.push('\n');
             last.value.push_str(line.trim_start_matches(is_space));
         } else if let Some(rest) = line.strip_prefix('[') {
-            let name = rest.strip_suffix(']').ok_or_else(|| at("a section must end with ]"))?;
+            let name = rest.strip_suffix(']').ok_or_else(|| at("the section must end with ]"))?;
             if name.is_empty() {
-                return Err(at("a section has no name"));
+                return Err(at("the section has no name"));
             }
-            group = Some(normalized(name));
+            section = Some(normalized(name));
             open = false;
         } else if line.starts_with(['#', ';']) {
             open = false;
         } else {
             let (name, value) = assignment(line).map_err(at)?;
-            let group = group.clone().ok_or_else(|| at("an option stands before any section"))?;
-            parsed.push(Assignment { group, name, value, line: nth + 1 });
+            let section = section.clone().ok_or_else(|| at("the option is in no section"))?;
+            parsed.push(Assignment { section, name, value, line: nth + 1 });
             open = true;
         }
     }
@@ -77,10 +77,10 @@ pub(super) fn parse(text: &str) -> Result<Vec<Assignment>, Malformed> {
 }
 
 fn assignment(line: &str) -> Result<(String, String), &'static str> {
-    let (name, value) = line.split_once(['=', ':']).ok_or("there is no = and no : in this line")?;
+    let (name, value) = line.split_once(['=', ':']).ok_or("the line has neither = nor :")?;
     let (name, value) = (strip(name), strip(value));
     if name.is_empty() {
-        return Err("an option has no name");
+        return Err("the option has no name");
     }
     Ok((name.to_owned(), unquoted(value).to_owned()))
 }
@@ -101,7 +101,7 @@ mod tests {
 
     fn values(text: &str) -> Vec<(String, String, String, usize)> {
         let parsed = parse(text).unwrap();
-        parsed.into_iter().map(|one| (one.group, one.name, one.value, one.line)).collect()
+        parsed.into_iter().map(|one| (one.section, one.name, one.value, one.line)).collect()
     }
 
     fn value(line: &str) -> String {
@@ -133,29 +133,29 @@ mod tests {
         assert_eq!(value("k =\n # no comment"), "\n# no comment");
         for text in ["[a]\nk = a\n\n b", "[a]\n b", "[a]\nk = a\n# c\n b", " k = a"] {
             assert_eq!(
-                parse(text).unwrap_err().words,
-                "a continuation line continues nothing",
+                parse(text).unwrap_err().message,
+                "the continuation line continues nothing",
                 "{text}"
             );
         }
     }
 
     #[test]
-    fn sections_are_lower_case_but_for_the_default_one() {
+    fn sections_are_lower_case_except_for_the_default_one() {
         let read = values("[DEFAULT]\na=1\n[Default]\nb=2\n[API]\r\nc=3\rd=4");
-        let groups: Vec<&str> = read.iter().map(|one| one.0.as_str()).collect();
-        assert_eq!(groups, ["DEFAULT", "default", "api", "api"]);
+        let sections: Vec<&str> = read.iter().map(|one| one.0.as_str()).collect();
+        assert_eq!(sections, ["DEFAULT", "default", "api", "api"]);
         assert_eq!(read[3].3, 7);
     }
 
     #[test]
     fn what_oslo_refuses_is_refused() {
-        let words = |text: &str| (parse(text).unwrap_err().line, parse(text).unwrap_err().words);
-        assert_eq!(words("a = 1"), (1, "an option stands before any section"));
-        assert_eq!(words("[a]\n\nword"), (3, "there is no = and no : in this line"));
-        assert_eq!(words("[a]\n= 1"), (2, "an option has no name"));
-        assert_eq!(words("[a"), (1, "a section must end with ]"));
-        assert_eq!(words("[a] # b"), (1, "a section must end with ]"));
-        assert_eq!(words("[]"), (1, "a section has no name"));
+        let fault = |text: &str| (parse(text).unwrap_err().line, parse(text).unwrap_err().message);
+        assert_eq!(fault("a = 1"), (1, "the option is in no section"));
+        assert_eq!(fault("[a]\n\nword"), (3, "the line has neither = nor :"));
+        assert_eq!(fault("[a]\n= 1"), (2, "the option has no name"));
+        assert_eq!(fault("[a"), (1, "the section must end with ]"));
+        assert_eq!(fault("[a] # b"), (1, "the section must end with ]"));
+        assert_eq!(fault("[]"), (1, "the section has no name"));
     }
 }

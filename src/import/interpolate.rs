@@ -1,7 +1,7 @@
 //! `$name`, `${name}` and `$group.name` in values, as oslo.config replaces them.
 
-/// Replaces references by what `look_up` says. `$$` and `\$` are a dollar sign, and so is one that
-/// no name follows.
+/// Replaces references by what `look_up` returns. `$$` and `\$` stand for a dollar sign; a dollar
+/// sign without a name stands for itself.
 ///
 /// # Errors
 /// The first error of `look_up`.

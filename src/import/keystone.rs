@@ -1,15 +1,14 @@
-//! Who callers are, and as whom Berth asks Keystone about them.
+//! How callers are authenticated, and the credentials with which Berth asks Keystone about them.
 
 use super::conversion::Conversion;
-use super::location::Location;
-use super::remark::Level;
+use super::diagnostic::{Location, Severity};
 use super::table::{self, KEYSTONE, KnownOption};
 use super::values::Value;
 
-/// Options that only an application credential has.
+/// Options that only an application credential needs.
 const OF_APPLICATIONS: [&str; 3] =
     ["application_credential_id", "application_credential_name", "application_credential_secret"];
-/// Options that an application credential has no use for: it has its own scope.
+/// Options that an application credential makes superfluous: it has a scope and a secret.
 const OF_PASSWORDS: [&str; 9] = [
     "password",
     "project_name",
@@ -22,27 +21,25 @@ const OF_PASSWORDS: [&str; 9] = [
     "domain_name",
 ];
 
-/// Which of Keystone's options are of use.
+/// The kind of credentials, which determines the options that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Credentials {
-    /// None: callers are believed.
+    /// None: callers are not authenticated.
     Noauth,
-    /// Those of a user with a password.
+    /// A user with a password.
     Password,
-    /// Those of an application credential; whether it is named by its id.
+    /// An application credential, identified by its id or by its name.
     Application { by_id: bool },
 }
 
 impl Credentials {
-    /// What `auth_strategy` and `auth_type` say, as far as they can be read.
+    /// The kind that `auth_strategy` and `auth_type` say; invalid values count as the default.
     pub(super) fn read(conversion: &mut Conversion<'_>) -> Self {
-        let value = |group, name| {
-            let known = table::find(group, name)?;
-            match conversion.settings.value(known).ok()?.0? {
+        let value =
+            |section, name| match conversion.settings.value(table::find(section, name)?).ok()?.0? {
                 Value::Text(text) => Some(text),
                 Value::Boolean(_) | Value::Integer(_) | Value::List(_) => None,
-            }
-        };
+            };
         if value("api", "auth_strategy").as_deref() == Some("noauth2") {
             return Self::Noauth;
         }
@@ -55,99 +52,93 @@ impl Credentials {
         }
     }
 
-    /// Whether an option is of use; if it is given and not, that is remarked.
-    pub(super) fn wanted(self, conversion: &mut Conversion<'_>, known: &KnownOption) -> bool {
+    /// Whether these credentials use an option. Reports one that is set and not used.
+    pub(super) fn use_option(self, conversion: &mut Conversion<'_>, option: &KnownOption) -> bool {
         let why = match self {
-            Self::Noauth => "callers are not asked for tokens (auth_strategy = noauth2)",
-            Self::Password if OF_APPLICATIONS.contains(&known.name) => {
-                "a user with a password has none"
+            Self::Noauth => "callers need no token (auth_strategy = noauth2)",
+            Self::Password if OF_APPLICATIONS.contains(&option.name) => {
+                "it is not for a user with a password"
             }
-            Self::Application { .. } if OF_PASSWORDS.contains(&known.name) => {
+            Self::Application { .. } if OF_PASSWORDS.contains(&option.name) => {
                 "an application credential has its own scope and secret"
             }
-            Self::Application { by_id: true } if known.name == "application_credential_name" => {
-                "the id is enough"
+            Self::Application { by_id: true } if option.name == "application_credential_name" => {
+                "the id is sufficient"
             }
             Self::Password | Self::Application { .. } => return true,
         };
-        if let Some(place) = conversion.settings.place(known) {
-            conversion.say(Level::Note, known, place, format!("not carried over: {why}"));
+        let location = conversion.settings.location(option);
+        if location != Location::Unset {
+            let message = format!("not converted: {why}");
+            conversion.report(Severity::Note, option, &location, message);
         }
         false
     }
 }
 
-/// Always written: the reference's default is not Berth's.
-pub(super) fn strategy(conversion: &mut Conversion<'_>, known: &KnownOption) {
-    let (value, place) = match conversion.settings.value(known) {
-        Ok((Some(value), place)) => (value, place),
-        Ok((None, _)) => return,
-        Err(remark) => return conversion.outcome.remarks.push(remark),
-    };
+/// `auth_strategy`; always written, because the reference's default is not Berth's.
+pub(super) fn strategy(conversion: &mut Conversion<'_>, option: &KnownOption) {
+    let Some((value, location)) = conversion.value(option) else { return };
     if value == Value::Text("noauth2".to_owned()) {
-        let words = "every caller is believed; Berth serves so on loopback addresses only, unless \
-                     allow-noauth is true because something in front keeps strangers out";
-        conversion.say(Level::Warning, known, place.clone(), words.to_owned());
+        let message = "every caller is believed; with noauth2, Berth listens only on loopback \
+                       addresses, unless you set allow-noauth because something in front of Berth \
+                       keeps strangers out";
+        conversion.report(Severity::Warning, option, &location, message);
     }
-    conversion.carry("auth", value, known, &place);
+    conversion.convert("auth", value, option, &location);
 }
 
-/// The kind of credentials. What goes with it and is missing is remarked here as well.
-pub(super) fn auth_type(conversion: &mut Conversion<'_>, known: &KnownOption) {
-    let Some((kind, place)) = conversion.text(KEYSTONE, "auth_type") else {
-        let words = "is not given, and without it tokens cannot be validated; say auth_type = \
-                     password with auth_url, username, password, their domains and project";
-        return conversion.say(Level::Error, known, Location::Nowhere, words.to_owned());
+/// `auth_type`. Reports options that the type requires and that are not set.
+pub(super) fn auth_type(conversion: &mut Conversion<'_>, option: &KnownOption) {
+    let Some((kind, location)) = conversion.text(KEYSTONE, "auth_type") else {
+        let message = "is not set, and Berth cannot validate tokens without it; set auth_type = \
+                       password with auth_url, username, password, their domains and the project";
+        return conversion.report(Severity::Error, option, &Location::Unset, message);
     };
-    let secrets: &[&str] = match kind.as_str() {
+    let required: &[&str] = match kind.as_str() {
         "password" | "v3password" => &["auth_url", "password"],
         "v3applicationcredential" => &["auth_url", "application_credential_secret"],
         _ => {
-            let words = "Berth can show Keystone a password, v3password or \
-                         v3applicationcredential; make one of those for its user and say so here";
-            return conversion.say(Level::Error, known, place, words.to_owned());
+            let message = "Berth supports password, v3password and v3applicationcredential; create \
+                           credentials of one of these types for its user";
+            return conversion.report(Severity::Error, option, &location, message);
         }
     };
-    for name in secrets {
-        let missing = table::find(KEYSTONE, name).filter(|known| {
-            let given = conversion.settings.value(known);
-            matches!(&given, Ok((None, _)))
-                || given.is_ok_and(|(value, _)| value == Some(Value::Text(String::new())))
-        });
-        if let Some(missing) = missing {
-            let words = "is not given, and Berth cannot ask Keystone without it; name the file \
-                         that has it, too";
-            conversion.say(Level::Error, missing, Location::Nowhere, words.to_owned());
+    for required in required.iter().filter_map(|name| table::find(KEYSTONE, name)) {
+        let value = conversion.settings.value(required).map(|(value, _)| value);
+        if matches!(value, Ok(None)) || value == Ok(Some(Value::Text(String::new()))) {
+            let message = "is not set, and Berth cannot use Keystone without it; pass the file that \
+                           sets it as well";
+            conversion.report(Severity::Error, required, &Location::Unset, message);
         }
     }
-    conversion.carry("keystone-auth-type", Value::Text(kind), known, &place);
+    conversion.convert("keystone-auth-type", Value::Text(kind), option, &location);
 }
 
-/// A domain for the user and the project that have none; keystoneauth's `password` alone has it.
-pub(super) fn default_domain(conversion: &mut Conversion<'_>, known: &KnownOption) {
-    let Some((domain, place)) = conversion.text(KEYSTONE, known.name) else { return };
+/// `default_domain_name` or `default_domain_id`: the domain of the user and of the project, unless
+/// they have one. Only keystoneauth's `password` reads it.
+pub(super) fn default_domain(conversion: &mut Conversion<'_>, option: &KnownOption) {
+    let Some((domain, location)) = conversion.text(KEYSTONE, option.name) else { return };
     let kind = conversion.text(KEYSTONE, "auth_type").map(|(kind, _)| kind);
     if kind.as_deref() != Some("password") {
-        let words = "not carried over: it is for auth_type = password alone".to_owned();
-        return conversion.say(Level::Note, known, place, words);
+        let message = "not converted: only auth_type = password reads it";
+        return conversion.report(Severity::Note, option, &location, message);
     }
-    let of_name = known.name.ends_with("name");
-    let (user, project) = if of_name {
-        ("keystone-user-domain-name", "keystone-project-domain-name")
-    } else {
-        ("keystone-user-domain-id", "keystone-project-domain-id")
+    let keys = match option.name {
+        "default_domain_name" => ["keystone-user-domain-name", "keystone-project-domain-name"],
+        _ => ["keystone-user-domain-id", "keystone-project-domain-id"],
     };
-    for key in [user, project] {
-        if !conversion.outcome.carried.iter().any(|carried| carried.key == key) {
-            conversion.carry(key, Value::Text(domain.clone()), known, &place);
+    for key in keys {
+        if conversion.converted.iter().all(|converted| converted.key != key) {
+            conversion.convert(key, Value::Text(domain.clone()), option, &location);
         }
     }
 }
 
-/// A negative time is no cache there, zero is here.
-pub(super) fn cache_time(conversion: &mut Conversion<'_>, known: &KnownOption) {
-    if let Some((Value::Integer(seconds), place)) = conversion.given(known) {
-        let seconds = seconds.clamp(0, u32::MAX.into());
-        conversion.carry("keystone-token-cache-time", Value::Integer(seconds), known, &place);
+/// `token_cache_time`. A negative time disables the reference's cache, zero disables Berth's.
+pub(super) fn cache_time(conversion: &mut Conversion<'_>, option: &KnownOption) {
+    if let Some((Value::Integer(seconds), location)) = conversion.set_value(option) {
+        let seconds = Value::Integer(seconds.clamp(0, u32::MAX.into()));
+        conversion.convert("keystone-token-cache-time", seconds, option, &location);
     }
 }

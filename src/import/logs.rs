@@ -1,11 +1,11 @@
-//! What is logged, and in which form.
+//! The level, the targets and the format of the log.
 
 use super::conversion::Conversion;
-use super::remark::Level;
+use super::diagnostic::Severity;
 use super::table::{self, DEFAULT, KnownOption};
 use super::values::Value;
 
-/// Modules of the reference, and what does their work in Berth.
+/// Modules of the reference, and the log targets in Berth that correspond to them.
 const MODULES: [(&str, &str); 6] = [
     ("placement", "berth"),
     ("keystonemiddleware", "berth::keystone"),
@@ -16,42 +16,40 @@ const MODULES: [(&str, &str); 6] = [
 ];
 
 /// `debug` and `default_log_levels`.
-pub(super) fn filter(conversion: &mut Conversion<'_>, known: &KnownOption) {
-    let debug = conversion.given(known);
-    let levels = table::find(DEFAULT, "default_log_levels")
-        .and_then(|known| conversion.given(known).map(|(value, place)| (known, value, place)));
-    let mut directives: Vec<String> = Vec::new();
-    if let Some((known, Value::List(pairs), place)) = &levels {
-        directives = pairs.iter().filter_map(|pair| directive(pair)).collect();
-        if directives.len() < pairs.len() {
-            let words = "only the levels of what Berth has too are carried over: placement, \
-                         keystonemiddleware, oslo_policy, sqlalchemy";
-            conversion.say(Level::Note, known, place.clone(), words.to_owned());
+pub(super) fn filter(conversion: &mut Conversion<'_>, debug: &KnownOption) {
+    let mut origin = None;
+    let mut filter = vec!["info".to_owned()];
+    if let Some(levels) = table::find(DEFAULT, "default_log_levels")
+        && let Some((Value::List(pairs), location)) = conversion.set_value(levels)
+    {
+        filter.extend(pairs.iter().filter_map(|pair| directive(pair)));
+        if filter.len() <= pairs.len() {
+            let message = "converted only the levels of modules that have an equivalent: placement, \
+                           keystonemiddleware, oslo_policy, sqlalchemy";
+            conversion.report(Severity::Note, levels, &location, message);
         }
+        origin = Some((levels, location)).filter(|_| filter.len() > 1);
     }
-    let level = match &debug {
-        Some((Value::Boolean(true), _)) => "debug",
-        _ => "info",
-    };
-    let text = [vec![level.to_owned()], directives].concat().join(",");
-    match (debug, levels) {
-        (Some((_, place)), _) => conversion.carry("log", Value::Text(text), known, &place),
-        (None, Some((known, _, place))) if text.contains(',') => {
-            conversion.carry("log", Value::Text(text), known, &place);
+    if let Some((Value::Boolean(is_debug), location)) = conversion.set_value(debug) {
+        if is_debug && let Some(level) = filter.first_mut() {
+            "debug".clone_into(level);
         }
-        _ => {}
+        return conversion.convert("log", Value::Text(filter.join(",")), debug, &location);
+    }
+    if let Some((levels, location)) = origin {
+        conversion.convert("log", Value::Text(filter.join(",")), levels, &location);
     }
 }
 
 /// `use_json`.
-pub(super) fn format(conversion: &mut Conversion<'_>, known: &KnownOption) {
-    if let Some((Value::Boolean(json), place)) = conversion.given(known) {
+pub(super) fn format(conversion: &mut Conversion<'_>, option: &KnownOption) {
+    if let Some((Value::Boolean(json), location)) = conversion.set_value(option) {
         let format = if json { "json" } else { "human" };
-        conversion.carry("log-format", Value::Text(format.to_owned()), known, &place);
+        conversion.convert("log-format", Value::Text(format.to_owned()), option, &location);
     }
 }
 
-/// `module=LEVEL` as a directive, if Berth has the like.
+/// The directive for `module=LEVEL`, if Berth has an equivalent of the module.
 fn directive(pair: &str) -> Option<String> {
     let (module, level) = pair.split_once('=')?;
     let (_, target) = MODULES.iter().find(|(name, _)| *name == module)?;
@@ -71,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_of_what_berth_has_are_kept() {
+    fn levels_of_modules_with_an_equivalent_are_kept() {
         assert_eq!(directive("placement=DEBUG").as_deref(), Some("berth=debug"));
         assert_eq!(directive("sqlalchemy=30").as_deref(), Some("sqlx=warn"));
         assert_eq!(directive("amqp=WARN"), None);

@@ -1,25 +1,25 @@
-//! Writes the file, which holds secrets.
+//! Writes the configuration file, which contains secrets.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Writes a file that only its owner can read. With `force` it takes the place of one that is
-/// there, whole.
+/// Writes a file that only its owner can read. With `force`, it replaces an existing file
+/// atomically.
 ///
 /// # Errors
-/// There is a file already and no force, or it cannot be written.
+/// The file exists and `force` is not set, or it cannot be written.
 pub fn write(path: &Path, text: &str, force: bool) -> Result<(), String> {
     if !force {
         return create(path, text).map_err(|why| {
             if why.kind() == std::io::ErrorKind::AlreadyExists {
-                "there is such a file; --force writes over it".to_owned()
+                "the file exists; pass --force to overwrite it".to_owned()
             } else {
                 why.to_string()
             }
         });
     }
-    let mut name = path.file_name().ok_or("this is no name of a file")?.to_owned();
+    let mut name = path.file_name().ok_or("this is not the name of a file")?.to_owned();
     name.push(format!(".{}", std::process::id()));
     let new = path.with_file_name(name);
     create(&new, text).and_then(|()| std::fs::rename(&new, path)).map_err(|why| {

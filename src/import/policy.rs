@@ -1,69 +1,65 @@
-//! Where the rules stand, found as oslo.config finds files.
+//! `[oslo_policy]`: the files with policy rules, found as oslo.config finds files.
 
 use std::path::{Path, PathBuf};
 
 use super::conversion::Conversion;
-use super::location::Location;
-use super::remark::Level;
+use super::diagnostic::{Location, Severity};
 use super::table::KnownOption;
 use super::values::Value;
 
-/// `policy_file`: given, or by its default name beside the files.
-pub(super) fn file(conversion: &mut Conversion<'_>, known: &KnownOption) {
-    let (name, place) = match conversion.settings.value(known) {
-        Ok((Some(Value::Text(name)), place)) if !name.is_empty() => (name, place),
-        Ok(_) => return,
-        Err(remark) => return conversion.outcome.remarks.push(remark),
-    };
-    if let Some(path) = path(conversion, known, &name, &place) {
-        conversion.carry("policy-file", Value::Text(path), known, &place);
+/// `policy_file`; its default is a file beside the configuration files.
+pub(super) fn file(conversion: &mut Conversion<'_>, option: &KnownOption) {
+    if let Some((Value::Text(name), location)) = conversion.value(option)
+        && !name.is_empty()
+        && let Some(path) = path(conversion, option, &name, &location)
+    {
+        conversion.convert("policy-file", Value::Text(path), option, &location);
     }
 }
 
-/// `policy_dirs`: given, or by their default name beside the files.
-pub(super) fn directories(conversion: &mut Conversion<'_>, known: &KnownOption) {
-    let (names, place) = match conversion.settings.value(known) {
-        Ok((Some(Value::List(names)), place)) => (names, place),
-        Ok(_) => return,
-        Err(remark) => return conversion.outcome.remarks.push(remark),
-    };
-    if matches!(place, Location::Variable(_)) {
-        let words = "not carried over: the reference takes each letter of it for a directory; \
-                     write policy_dirs into a file";
-        return conversion.say(Level::Warning, known, place, words.to_owned());
+/// `policy_dirs`; its default is a directory beside the configuration files.
+pub(super) fn directories(conversion: &mut Conversion<'_>, option: &KnownOption) {
+    let Some((Value::List(names), location)) = conversion.value(option) else { return };
+    if matches!(location, Location::Variable(_)) {
+        let message = "not converted: the reference takes each letter of it for a directory; set \
+                       policy_dirs in a file";
+        return conversion.report(Severity::Warning, option, &location, message);
     }
     let mut paths = Vec::new();
     for name in names {
-        let Some(path) = path(conversion, known, &name, &place) else { continue };
+        let Some(path) = path(conversion, option, &name, &location) else { continue };
         if path.contains(',') {
-            let words = "Berth cannot read a directory with a comma in its name; rename it";
-            return conversion.say(Level::Error, known, place, words.to_owned());
+            let message = "Berth cannot read a directory with a comma in its name; rename it";
+            return conversion.report(Severity::Error, option, &location, message);
         }
         paths.push(path);
     }
     if !paths.is_empty() {
-        conversion.carry("policy-dirs", Value::List(paths), known, &place);
+        conversion.convert("policy-dirs", Value::List(paths), option, &location);
     }
 }
 
-/// Where the reference finds it. If it was asked for and is not there, where it would be looked for
-/// first: Berth then says that it is missing, where the reference goes on with its default rules.
+/// The path at which the reference finds a file or directory; none for a default that does not
+/// exist.
+///
+/// If one that is set does not exist, this is the first path at which the reference looks: Berth then
+/// fails to start, while the reference uses its default rules.
 fn path(
     conversion: &mut Conversion<'_>,
-    known: &KnownOption,
+    option: &KnownOption,
     name: &str,
-    place: &Location,
+    location: &Location,
 ) -> Option<String> {
     let folders = conversion.sources.folders.clone();
     let mut candidates = folders.iter().map(|folder| folder.join(name));
     let found: Option<PathBuf> = candidates.clone().find(|path| (conversion.sources.exists)(path));
-    if found.is_none() && *place == Location::Nowhere {
-        return None;
-    }
     if found.is_none() {
-        let words = "is not where the reference looks for it from here; it then goes on with its \
-                     default rules, and Berth does not: bring it, or remove the line";
-        conversion.say(Level::Warning, known, place.clone(), words.to_owned());
+        if *location == Location::Unset {
+            return None;
+        }
+        let message = "does not exist where the reference looks for it; the reference then uses \
+                       its default rules, but Berth does not start: create it, or remove the line";
+        conversion.report(Severity::Warning, option, location, message);
     }
     let path = found.or_else(|| candidates.next()).unwrap_or_else(|| Path::new(name).to_owned());
     Some(path.to_string_lossy().into_owned())

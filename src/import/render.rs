@@ -1,84 +1,72 @@
-//! What was found, as a file of TOML.
+//! The converted options as a TOML file.
 
 use std::fmt::Write as _;
 
-use super::conversion::Outcome;
+use super::conversion::Converted;
+use super::diagnostic::Diagnostic;
 use super::sources::Sources;
 use super::values::Value;
 
-/// How long lines of comments get.
+/// The maximum width of comments.
 const WIDTH: usize = 98;
 
 /// Berth's configuration file.
-pub(super) fn toml(sources: &Sources, outcome: &Outcome) -> String {
+pub(super) fn toml(
+    sources: &Sources,
+    converted: &[Converted],
+    diagnostics: &[Diagnostic],
+) -> String {
     let mut text = String::new();
     let files: Vec<&str> = sources.files.iter().map(|(name, _)| name.as_str()).collect();
-    comment(&mut text, &format!("Made by `berth config import` of: {}", files.join(", ")));
-    comment(&mut text, "It holds secrets: let only Berth's user read it.");
+    comment(&mut text, &format!("Converted by `berth config import` from: {}", files.join(", ")));
+    comment(&mut text, "Contains secrets: only Berth's user should be able to read this file.");
     text.push_str("#\n");
     comment(
         &mut text,
-        "Where to listen does not stand in placement.conf: it is the web server's business there. \
-         Unless it is said here, Berth listens on:",
+        "placement.conf does not contain the address to listen on, because it belongs to the web \
+         server. By default, Berth listens on:",
     );
     text.push_str("# listen = \"127.0.0.1:8778\"\n");
-    for carried in &outcome.carried {
+    for Converted { key, value, origin } in converted {
         text.push('\n');
-        comment(&mut text, &carried.origin);
-        let _ = writeln!(text, "{} = {}", carried.key, literal(&carried.value));
+        comment(&mut text, origin);
+        let _ = writeln!(text, "{key} = {}", literal(value));
     }
-    if !outcome.remarks.is_empty() {
+    if !diagnostics.is_empty() {
         text.push('\n');
-        comment(&mut text, "To look at:");
-        for remark in &outcome.remarks {
+        comment(&mut text, "Please check:");
+        for diagnostic in diagnostics {
             text.push_str("#\n");
-            comment(&mut text, &remark.sentence());
+            comment(&mut text, &diagnostic.sentence());
         }
     }
     text
 }
 
-/// A value as `berth serve` reads it: lists have commas.
+/// A value as `berth serve` reads it: a list is a text with commas.
 fn literal(value: &Value) -> String {
-    match value {
-        Value::Text(text) => quoted(text),
-        Value::Boolean(yes) => yes.to_string(),
-        Value::Integer(number) => number.to_string(),
-        Value::List(items) => quoted(&items.join(",")),
-    }
+    let value = match value {
+        Value::Text(text) => toml::Value::from(text.as_str()),
+        Value::Boolean(yes) => toml::Value::from(*yes),
+        Value::Integer(number) => toml::Value::from(*number),
+        Value::List(items) => toml::Value::from(items.join(",")),
+    };
+    value.to_string()
 }
 
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            c if c.is_control() => {
-                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted + "\""
-}
-
-/// Words behind `# `. Anything but printable characters of names becomes a question mark, so that
-/// no name can end the comment.
+/// A comment, wrapped. Control characters become question marks, so that no file name can end the
+/// comment.
 fn comment(text: &mut String, words: &str) {
     let mut line = String::from("#");
     for word in words.split_whitespace() {
         if line.len() + 1 + word.len() > WIDTH && line.len() > 1 {
-            text.push_str(&line);
-            text.push('\n');
+            text.extend([&line, "\n"]);
             line = String::from("#");
         }
         line.push(' ');
         line.extend(word.chars().map(|c| if c.is_control() { '?' } else { c }));
     }
-    text.push_str(&line);
-    text.push('\n');
+    text.extend([&line, "\n"]);
 }
 
 #[cfg(test)]
@@ -88,7 +76,8 @@ mod tests {
     #[test]
     fn texts_are_read_back_as_they_were() {
         for text in ["", "a\"b\\c", "line\nline\ttab", "\u{7f}\u{0}\u{85}é$", "'"] {
-            let table: toml::Table = format!("k = {}", quoted(text)).parse().unwrap();
+            let value = literal(&Value::Text(text.to_owned()));
+            let table: toml::Table = format!("k = {value}").parse().unwrap();
             assert_eq!(table["k"].as_str(), Some(text));
         }
     }

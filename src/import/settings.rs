@@ -1,177 +1,188 @@
-//! Which value holds for an option: the environment's, then the last file's, as in oslo.config.
+//! The effective value of each option: from the environment, or else from the last file that sets
+//! it, as in oslo.config.
 
 use std::collections::BTreeMap;
 
+use super::diagnostic::{Diagnostic, Location, Severity};
 use super::ini::{self, Assignment, normalized};
 use super::interpolate::substitute;
-use super::location::Location;
-use super::remark::{Level, Remark};
 use super::sources::Sources;
-use super::table::{self, DEFAULT, KEYSTONE, Kind, KnownOption, Preset};
+use super::table::{self, DEFAULT, KEYSTONE, Kind, KnownOption};
 use super::values::{self, Value};
 
-/// How many options may refer to each other in a row.
+/// The maximum length of a chain of options that refer to each other.
 const REFERENCES_MAX: usize = 50;
 
-/// What was given for an option, unread.
-struct Given {
-    /// One text; for [`Kind::Many`] as many as were given.
+/// The option whose default depends on where the reference is installed.
+const INSTALLATION: &str = "pybasedir";
+
+/// The unparsed value of an option.
+struct Raw {
+    /// One text; for [`Kind::Many`], one for each time the option is set.
     texts: Vec<String>,
-    place: Location,
+    location: Location,
 }
 
-/// Everything that files and environment say.
+/// The contents of all files and of the environment.
 #[derive(Debug)]
 pub(super) struct Settings {
-    /// Each file's name and lines, in the order given.
+    /// Name and lines of each file; a later file overrides an earlier one.
     files: Vec<(String, Vec<Assignment>)>,
     environment: BTreeMap<String, String>,
-    /// The section of Keystone's credentials.
-    section: String,
+    /// The section with the credentials for Keystone.
+    auth_section: String,
 }
 
 impl Settings {
-    /// Reads all files.
-    pub(super) fn read(sources: &Sources) -> Result<Self, Remark> {
+    /// Parses all files.
+    ///
+    /// # Errors
+    /// A line cannot be parsed, or `auth_section` has no valid value.
+    pub(super) fn read(sources: &Sources) -> Result<Self, Diagnostic> {
         let mut files = Vec::new();
         for (name, text) in &sources.files {
-            let parsed = ini::parse(text).map_err(|malformed| Remark {
-                level: Level::Error,
+            let parsed = ini::parse(text).map_err(|malformed| Diagnostic {
+                severity: Severity::Error,
                 option: String::new(),
-                place: Location::Line(name.clone(), malformed.line),
-                words: malformed.words.to_owned(),
+                location: Location::Line(name.clone(), malformed.line),
+                message: malformed.message.to_owned(),
             })?;
             files.push((name.clone(), parsed));
         }
         let environment = sources.environment.clone();
-        let mut settings = Self { files, environment, section: KEYSTONE.to_owned() };
-        if let Some(option) = table::find(KEYSTONE, "auth_section") {
-            let (section, _) = settings.value(option)?;
-            if let Some(Value::Text(section)) =
-                section.filter(|it| *it != Value::Text(String::new()))
-            {
-                settings.section = section;
-            }
+        let mut settings = Self { files, environment, auth_section: KEYSTONE.to_owned() };
+        if let Some(option) = table::find(KEYSTONE, "auth_section")
+            && let (Some(Value::Text(section)), _) = settings.value(option)?
+            && !section.is_empty()
+        {
+            settings.auth_section = section;
         }
         Ok(settings)
     }
 
-    /// The section of Keystone's credentials, when it is another than usual.
-    pub(super) fn other_section(&self) -> Option<&str> {
-        Some(self.section.as_str()).filter(|section| *section != KEYSTONE)
+    /// The section with the credentials for Keystone, if it is not the usual one.
+    pub(super) fn other_auth_section(&self) -> Option<&str> {
+        Some(self.auth_section.as_str()).filter(|section| *section != KEYSTONE)
     }
 
-    /// The section an option is looked for in.
-    pub(super) fn group<'a>(&'a self, known: &'a KnownOption) -> &'a str {
-        if known.movable { &self.section } else { known.group }
+    /// The section in which an option is looked up.
+    pub(super) fn section<'a>(&'a self, option: &'a KnownOption) -> &'a str {
+        if option.movable { &self.auth_section } else { option.section }
     }
 
-    /// Every line of every file.
-    pub(super) fn lines(&self) -> impl Iterator<Item = (Location, &Assignment)> {
+    /// The option as `[section] name`.
+    pub(super) fn name(&self, option: &KnownOption) -> String {
+        format!("[{}] {}", self.section(option), option.name)
+    }
+
+    /// Every assignment in every file.
+    pub(super) fn assignments(&self) -> impl Iterator<Item = (Location, &Assignment)> {
         self.files.iter().flat_map(|(file, lines)| {
-            lines.iter().map(move |one| (Location::Line(file.clone(), one.line), one))
+            lines.iter().map(|line| (Location::Line(file.clone(), line.line), line))
         })
     }
 
-    /// Where an option is given, if it is.
-    pub(super) fn place(&self, known: &KnownOption) -> Option<Location> {
-        self.given(known).map(|given| given.place)
+    /// Where an option is set.
+    pub(super) fn location(&self, option: &KnownOption) -> Location {
+        self.raw(option).map_or(Location::Unset, |raw| raw.location)
     }
 
-    /// The value that holds for an option and where it stands; the default stands nowhere.
+    /// The effective value of an option, which may be its default, and where it is set.
     ///
     /// # Errors
-    /// It is not of the option's kind, or refers to what is not there.
-    pub(super) fn value(&self, known: &KnownOption) -> Result<(Option<Value>, Location), Remark> {
-        let place = self.place(known).unwrap_or(Location::Nowhere);
-        let value = self.resolved(known, 0).map_err(|words| Remark {
-            level: Level::Error,
-            option: format!("[{}] {}", self.group(known), known.name),
-            place: place.clone(),
-            words,
-        })?;
-        Ok((value, place))
+    /// The value is not of the option's type, or refers to an unknown option.
+    pub(super) fn value(
+        &self,
+        option: &KnownOption,
+    ) -> Result<(Option<Value>, Location), Diagnostic> {
+        let location = self.location(option);
+        match self.resolve(option, 0) {
+            Ok(value) => Ok((value, location)),
+            Err(message) => {
+                let severity = Severity::Error;
+                Err(Diagnostic { severity, option: self.name(option), location, message })
+            }
+        }
     }
 
-    fn resolved(&self, known: &KnownOption, depth: usize) -> Result<Option<Value>, String> {
+    /// The effective value, with references to other options replaced.
+    fn resolve(&self, option: &KnownOption, depth: usize) -> Result<Option<Value>, String> {
         if depth > REFERENCES_MAX {
             return Err("it refers to itself".to_owned());
         }
-        let texts = match (self.given(known), known.preset) {
-            (Some(given), _) => given.texts,
-            (None, Preset::Text(text)) => vec![text.to_owned()],
-            (None, Preset::None) => return Ok(None),
-            (None, Preset::Installed) => {
+        let texts = match (self.raw(option), option.default) {
+            (Some(raw), _) => raw.texts,
+            (None, Some(default)) => vec![default.to_owned()],
+            (None, None) if option.name == INSTALLATION => {
                 return Err(format!(
-                    "it refers to {}, which depends on where the reference is installed; write \
-                     out the value",
-                    known.name
+                    "it refers to {INSTALLATION}, which depends on where the reference is \
+                     installed; write out the value"
                 ));
             }
+            (None, None) => return Ok(None),
         };
-        let group = self.group(known).to_owned();
-        let mut read = Vec::new();
+        let section = self.section(option);
+        let mut values = Vec::new();
         for text in texts {
-            let text = substitute(&text, |name| self.referred(&group, name, depth))?;
-            read.extend(values::read(known.kind, &text)?);
+            let text = substitute(&text, |name| self.reference(section, name, depth))?;
+            values.extend(values::read(option.kind, &text)?);
         }
-        if known.kind != Kind::Many {
-            return Ok(read.pop());
+        if option.kind != Kind::Many {
+            return Ok(values.pop());
         }
-        let each = read.into_iter().map(Value::in_list);
-        Ok(Some(Value::List(each.flatten().collect())))
+        Ok(Some(Value::List(values.into_iter().flat_map(Value::in_list).collect())))
     }
 
-    /// What a reference to `name` in a value of section `group` stands for.
-    fn referred(&self, group: &str, name: &str, depth: usize) -> Result<String, String> {
+    /// The text that replaces a reference to `name` in a value of `section`.
+    fn reference(&self, section: &str, name: &str, depth: usize) -> Result<String, String> {
         let option = match name.split_once('.') {
             Some((DEFAULT, _)) => None,
-            Some((group, name)) => self.find(group, name),
-            None => self.find(group, name).or_else(|| self.find(DEFAULT, name)),
+            Some((section, name)) => self.find(section, name),
+            None => self.find(section, name).or_else(|| self.find(DEFAULT, name)),
         };
-        // The name is not repeated: a secret with a dollar sign in it looks like a reference.
+        // The message does not repeat the name: a secret with a dollar sign looks like a reference.
         let option = option.ok_or(
-            "it refers with $ to an option that is not there; a dollar sign of the value itself is \
-             written $$",
+            "it refers with $ to an unknown option; write $$ for a dollar sign in the value",
         )?;
-        let value = self.resolved(option, depth + 1)?;
+        let value = self.resolve(option, depth + 1)?;
         Ok(value.map(|value| value.in_python()).unwrap_or_default())
     }
 
-    fn find(&self, group: &str, name: &str) -> Option<&'static KnownOption> {
-        let movable = || {
-            table::all().find(|known| known.movable && known.name == name && group == self.section)
+    fn find(&self, section: &str, name: &str) -> Option<&'static KnownOption> {
+        let moved = || {
+            let is_moved = |it: &&KnownOption| it.movable && it.name == name;
+            table::all().find(is_moved).filter(|_| section == self.auth_section)
         };
-        table::find(group, name).or_else(movable).filter(|known| known.is_read())
+        table::find(section, name).or_else(moved).filter(|option| option.is_read())
     }
 
-    fn given(&self, known: &KnownOption) -> Option<Given> {
-        let group = self.group(known);
-        let variable = format!("OS_{}__{}", group.to_uppercase(), known.name.to_uppercase());
+    fn raw(&self, option: &KnownOption) -> Option<Raw> {
+        let section = self.section(option);
+        let variable = format!("OS_{}__{}", section.to_uppercase(), option.name.to_uppercase());
         if let Some(text) = self.environment.get(&variable) {
-            return Some(Given { texts: vec![text.clone()], place: Location::Variable(variable) });
+            let location = Location::Variable(variable);
+            return Some(Raw { texts: vec![text.clone()], location });
         }
-        let group = normalized(group);
-        let mut names = vec![(group.as_str(), known.name)];
-        // Former names within the option's own section move along with it.
-        names.extend(known.also.iter().map(|(former, name)| {
-            (if *former == known.group { group.as_str() } else { *former }, *name)
+        let section = normalized(section);
+        let mut names = vec![(section.as_str(), option.name)];
+        // Deprecated names in the option's own section move along with the option.
+        names.extend(option.deprecated().map(|(deprecated, name)| {
+            (if deprecated == option.section { &section } else { deprecated }, name)
         }));
-        let mut found: Option<Given> = None;
+        let mut found: Option<Raw> = None;
         for (file, lines) in self.files.iter().rev() {
-            for (group, name) in &names {
-                let here: Vec<&Assignment> =
-                    lines.iter().filter(|one| one.group == *group && one.name == *name).collect();
+            for (section, name) in &names {
+                let is_named = |it: &&Assignment| it.section == *section && it.name == *name;
+                let here: Vec<&Assignment> = lines.iter().filter(is_named).collect();
                 let Some(last) = here.last() else { continue };
-                let place = Location::Line(file.clone(), last.line);
-                if known.kind != Kind::Many {
-                    return Some(Given { texts: vec![last.value.clone()], place });
+                let location = Location::Line(file.clone(), last.line);
+                if option.kind != Kind::Many {
+                    return Some(Raw { texts: vec![last.value.clone()], location });
                 }
-                let mut texts: Vec<String> = here.iter().map(|one| one.value.clone()).collect();
-                let later = found.take();
-                let place = later.as_ref().map_or(place, |later| later.place.clone());
-                texts.extend(later.into_iter().flat_map(|later| later.texts));
-                found = Some(Given { texts, place });
+                let mut texts: Vec<String> = here.iter().map(|it| it.value.clone()).collect();
+                let mut raw = found.take().unwrap_or(Raw { texts: Vec::new(), location });
+                texts.append(&mut raw.texts);
+                found = Some(Raw { texts, location: raw.location });
             }
         }
         found

@@ -1,50 +1,45 @@
-//! Reads the files, and finds them where the reference does. Nothing else here looks at files.
+//! Finds and reads the files, as the reference does.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-/// The variable that names the folder of `placement.conf`.
+/// The environment variable with the directory of `placement.conf`.
 const FOLDER: &str = "OS_PLACEMENT_CONFIG_DIR";
 
-/// What there is to import.
+/// The input of an import.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    /// Name and text of each file; what stands in a later one wins.
+    /// Name and text of each file; a later file overrides an earlier one.
     pub files: Vec<(String, String)>,
-    /// Variables of the environment; `OS_GROUP__OPTION` wins over the files.
+    /// Environment variables; `OS_GROUP__OPTION` overrides the files.
     pub environment: BTreeMap<String, String>,
-    /// Folders in which files that options name are looked for, in this order.
+    /// Directories in which the reference looks for files that options name, in this order.
     pub folders: Vec<PathBuf>,
-    /// Whether a file or folder is there.
+    /// Whether a file or directory exists.
     pub exists: fn(&Path) -> bool,
 }
 
 /// A file that cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", path.display())]
 pub struct Unreadable {
     path: PathBuf,
     why: String,
 }
 
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.why)
-    }
-}
-
 impl Unreadable {
-    fn new(path: &Path, why: impl fmt::Display) -> Self {
+    fn new(path: &Path, why: impl Display) -> Self {
         Self { path: path.to_owned(), why: why.to_string() }
     }
 }
 
 impl Sources {
-    /// Reads the files, then all `*.conf` of the folders by name. If neither are named, what the
-    /// reference reads without arguments.
+    /// Reads the files, then the `*.conf` files of the directories by name. Without any, reads what
+    /// the reference reads without arguments.
     ///
     /// # Errors
-    /// A file or folder is not there or cannot be read, or there is none.
+    /// A file or directory does not exist or cannot be read, or the directories have no file.
     pub fn read(files: &[PathBuf], folders: &[PathBuf]) -> Result<Self, Unreadable> {
         let environment: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -57,7 +52,7 @@ impl Sources {
                 usual.iter().map(|one| one.join("placement.conf.d")).find(|it| it.exists()),
             );
         }
-        // As in the reference: folders first, the last file's folder before that of the first.
+        // As in the reference: the directories first, then those of the files, the last file first.
         let beside = paths.iter().rev().map(|path| match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
@@ -72,20 +67,18 @@ impl Sources {
         }
         if paths.is_empty() {
             let folder = folders.first().map_or(Path::new("."), PathBuf::as_path);
-            return Err(Unreadable::new(folder, "there is no file *.conf in it"));
+            return Err(Unreadable::new(folder, "contains no *.conf file"));
         }
-        let files = paths
-            .into_iter()
-            .map(|path| match std::fs::read_to_string(&path) {
-                Ok(text) => Ok((path.display().to_string(), text)),
-                Err(why) => Err(Unreadable::new(&path, why)),
-            })
-            .collect::<Result<_, _>>()?;
+        let mut files = Vec::new();
+        for path in paths {
+            let text = std::fs::read_to_string(&path).map_err(|why| Unreadable::new(&path, why))?;
+            files.push((path.display().to_string(), text));
+        }
         Ok(Self { files, environment, folders: looked_in, exists: Path::exists })
     }
 }
 
-/// Where services of OpenStack look for files that are not named.
+/// The directories in which OpenStack's services look for files.
 fn usual_folders(environment: &BTreeMap<String, String>) -> Vec<PathBuf> {
     let variable = |name: &str| environment.get(name).map(PathBuf::from);
     let mut folders = Vec::new();
@@ -108,21 +101,20 @@ fn usual_file(
     }
     let found = usual.iter().map(|folder| folder.join("placement.conf")).find(|path| path.exists());
     found.ok_or_else(|| {
-        let why = "not there, nor where else the reference looks for it; name the file";
+        let why = "does not exist, nor in the other default directories; name the file";
         Unreadable::new(Path::new("/etc/placement/placement.conf"), why)
     })
 }
 
-/// The files of a folder that are read, by name. Those that begin with a dot are not.
+/// The configuration files of a directory, by name, without hidden ones.
 fn configurations(folder: &Path) -> Result<Vec<PathBuf>, Unreadable> {
     let told = |why: std::io::Error| Unreadable::new(folder, why);
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(told)? {
-        let entry = entry.map_err(told)?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
+        let path = entry.map_err(told)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.ends_with(".conf") && !name.starts_with('.') {
-            paths.push(entry.path());
+            paths.push(path);
         }
     }
     paths.sort();

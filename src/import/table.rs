@@ -1,24 +1,22 @@
-//! Every option of the reference, once, and what becomes of it. The manual's table
-//! (docs/import.md) is written from here.
+//! Every option of the reference, once, and what the import does with it. The manual's table
+//! (docs/import.md) is generated from this one.
 
-mod keystone;
 mod option;
-mod others;
-mod service;
+mod options;
 
 use std::fmt::Write as _;
 
-pub use self::option::{DEFAULT, Fate, KEYSTONE, KnownOption, Preset};
+pub use self::option::{DEFAULT, KEYSTONE, KnownOption, Mapping};
 pub use super::values::Kind;
 
 /// All options, in the order in which Berth's are written.
-pub fn all() -> impl Iterator<Item = &'static KnownOption> {
-    service::OPTIONS.iter().chain(keystone::OPTIONS).chain(others::OPTIONS)
+pub fn all() -> std::slice::Iter<'static, KnownOption> {
+    options::OPTIONS.iter()
 }
 
-/// The option of this section and name, if there is one. A former name does not count.
-pub fn find(group: &str, name: &str) -> Option<&'static KnownOption> {
-    all().find(|known| known.group == group && known.name == name)
+/// The option with this section and name. Deprecated names do not count.
+pub fn find(section: &str, name: &str) -> Option<&'static KnownOption> {
+    all().find(|known| known.section == section && known.name == name)
 }
 
 /// The options as a table in Markdown.
@@ -26,31 +24,27 @@ pub fn markdown() -> String {
     let mut text = String::from("| option of placement | in Berth |\n|---|---|\n");
     for known in all() {
         let name = if known.name == "*" { "everything" } else { known.name };
-        let mut option = format!("`[{}]` `{name}`", known.group);
-        for (group, name) in known.also {
+        let mut option = format!("`[{}]` `{name}`", known.section);
+        for (section, name) in known.deprecated() {
             option.push_str(", also ");
-            if *group != known.group {
-                let _ = write!(option, "`[{group}]` ");
+            if section != known.section {
+                let _ = write!(option, "`[{section}]` ");
             }
             let _ = write!(option, "`{name}`");
         }
-        let fate = match known.fate {
-            Fate::Key(key) | Fate::Bounded(key, ..) => format!("`{key}`"),
-            Fate::Made(key, how) => format!("`{key}`: {how}"),
-            Fate::Needless(why) => format!("not needed: {why}"),
-            Fate::Lost(why) => format!("**lost**: {why}"),
-            Fate::Refused(why) => match known.kind {
-                Kind::Choice(allowed) => {
-                    format!("**refused** unless it is {}: {why}", allowed.join(" or "))
-                }
-                Kind::Boolean => format!("**refused** when true: {why}"),
-                Kind::Text | Kind::Integer | Kind::List | Kind::Many => {
-                    format!("**refused**: {why}")
-                }
-            },
-            Fate::Former(why) => format!("placement does not read it any more; {why}"),
+        let mapping = match (known.mapping, known.kind) {
+            (Mapping::Copied(key) | Mapping::Limited(key, ..), _) => format!("`{key}`"),
+            (Mapping::Derived(key, how), _) => format!("`{key}`: {how}"),
+            (Mapping::Unneeded(why), _) => format!("not needed: {why}"),
+            (Mapping::Lost(why), _) => format!("**lost**: {why}"),
+            (Mapping::Refused(why), Kind::Choice(allowed)) => {
+                format!("**refused** unless it is {}: {why}", allowed.join(" or "))
+            }
+            (Mapping::Refused(why), Kind::Boolean) => format!("**refused** when true: {why}"),
+            (Mapping::Refused(why), _) => format!("**refused**: {why}"),
+            (Mapping::Obsolete(why), _) => format!("placement ignores it; {why}"),
         };
-        let _ = writeln!(text, "| {option} | {} |", fate.replace('|', "\\|"));
+        let _ = writeln!(text, "| {option} | {} |", mapping.replace('|', "\\|"));
     }
     text
 }
@@ -65,9 +59,9 @@ mod tests {
     fn every_option_stands_there_once() {
         let mut seen = BTreeSet::new();
         for known in all() {
-            assert!(seen.insert((known.group, known.name)), "{} {}", known.group, known.name);
-            for also in known.also {
-                assert!(seen.insert(*also), "{also:?}");
+            assert!(seen.insert((known.section, known.name)), "{} {}", known.section, known.name);
+            for deprecated in known.deprecated() {
+                assert!(seen.insert(deprecated), "{deprecated:?}");
             }
         }
     }
@@ -75,9 +69,9 @@ mod tests {
     #[test]
     fn defaults_are_of_their_kind() {
         for known in all() {
-            let Preset::Text(text) = known.preset else { continue };
+            let Some(text) = known.default else { continue };
             let read = super::super::values::read(known.kind, text);
-            assert!(matches!(read, Ok(Some(_))), "{} {}", known.group, known.name);
+            assert!(matches!(read, Ok(Some(_))), "{} {}", known.section, known.name);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Texts as values, as the types of oslo.config read them.
+//! Texts as typed values, read as oslo.config reads them.
 
 use std::fmt::Write as _;
 
 use super::ini::strip;
 
-/// What a value must be.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Any text.
@@ -13,11 +13,11 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// true, on, yes, 1 or false, off, no, 0.
     Boolean,
-    /// A whole number.
+    /// An integer.
     Integer,
-    /// Texts with commas between them.
+    /// Texts, separated by commas.
     List,
-    /// A text for each time the option is given.
+    /// A list with a text for each time the option is set.
     Many,
 }
 
@@ -39,7 +39,7 @@ impl Value {
         }
     }
 
-    /// The value as Python writes it into a text that refers to it.
+    /// The value as Python formats it into a text that refers to it.
     pub(super) fn in_python(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -59,9 +59,7 @@ fn quoted(text: &str) -> String {
     let mut quoted = String::from(quote);
     for c in text.chars() {
         match c {
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
+            '\\' | '\n' | '\r' | '\t' => quoted.extend(c.escape_default()),
             c if c == quote => quoted.extend(['\\', c]),
             c if c != ' ' && (c.is_control() || c.is_whitespace()) => {
                 let code = u32::from(c);
@@ -75,10 +73,10 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Reads a value; nothing if it is a number without digits, which counts as not given.
+/// Reads a value. A number without digits counts as unset.
 ///
 /// # Errors
-/// What it should have been. The value itself is not repeated: it may be a secret.
+/// What the value must be. Does not repeat the value, which may be a secret.
 pub(super) fn read(kind: Kind, text: &str) -> Result<Option<Value>, String> {
     let value = match kind {
         Kind::Text => Value::Text(text.to_owned()),
@@ -86,7 +84,7 @@ pub(super) fn read(kind: Kind, text: &str) -> Result<Option<Value>, String> {
         Kind::Choice(choices) => return Err(format!("must be one of {}", choices.join(", "))),
         Kind::Boolean => Value::Boolean(boolean(text).ok_or("must be true or false")?),
         Kind::Integer if strip(text).is_empty() => return Ok(None),
-        Kind::Integer => Value::Integer(integer(text).ok_or("must be a whole number")?),
+        Kind::Integer => Value::Integer(integer(text).ok_or("must be an integer")?),
         Kind::List => Value::List(list(text)),
         Kind::Many => Value::List(vec![text.to_owned()]),
     };
@@ -101,7 +99,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// A number as Python's `int` reads it: single underscores may stand between digits.
+/// A number as Python's `int` reads it, with single underscores between digits.
 fn integer(text: &str) -> Option<i64> {
     let text = strip(text);
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);

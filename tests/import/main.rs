@@ -158,7 +158,7 @@ fn what_is_unsafe_to_drop_is_refused() {
     let said = refusal(&imported("[api]\nauth_strategy = noauth3", &[]));
     assert!(said.contains("keystone, noauth2"), "{said}");
     let said = refusal(&imported(&format!("{NOAUTH}s3cret"), &[]));
-    assert!(said.contains("placement.conf:3: there is no ="), "{said}");
+    assert!(said.contains("placement.conf:3: the line has neither ="), "{said}");
     assert!(!said.contains("s3cret"), "{said}");
     refusal(&import(&["nowhere.conf"], &[]));
     let own = ["noauth/placement.conf", "--database-url", "mysql://u:s3cret@h/d"];

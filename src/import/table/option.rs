@@ -1,102 +1,107 @@
-//! What there is to say of an option of the reference.
+//! What the table says about an option of the reference, and the notation of the table.
 
 pub(super) use crate::import::values::Kind;
 
-/// The section of an option that stands in none.
+/// The section of general options.
 pub const DEFAULT: &str = "DEFAULT";
 /// The section of Keystone's options.
 pub const KEYSTONE: &str = "keystone_authtoken";
 
-/// What becomes of an option.
+/// What the import does with an option. The second text of a variant is for the manual and for
+/// messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// Berth's option of this name has its value.
-    Key(&'static str),
-    /// The same for a number, which Berth bounds: the smallest and the largest.
-    Bounded(&'static str, i64, i64),
-    /// Berth's option of this name is made of it, in this way.
-    Made(&'static str, &'static str),
-    /// Nothing is lost without it, because.
-    Needless(&'static str),
-    /// Something is lost, because.
+pub enum Mapping {
+    /// Copies the value to Berth's option of this name.
+    Copied(&'static str),
+    /// Copies a number to Berth's option of this name, which has a minimum and a maximum.
+    Limited(&'static str, i64, i64),
+    /// Derives the value of Berth's option of this name, in this way.
+    Derived(&'static str, &'static str),
+    /// Leaves the option out with a note: Berth does not need it, for this reason.
+    Unneeded(&'static str),
+    /// Leaves the option out with a warning: Berth has no equivalent, for this reason.
     Lost(&'static str),
-    /// Refused, because; unless it has its default or, if it is a choice, one of those values.
+    /// Refuses to import the option, for this reason, unless it has its default or, if it is a
+    /// choice, one of the values that the table lists.
     Refused(&'static str),
-    /// The reference does not read it any more; what to know.
-    Former(&'static str),
-}
-
-/// What the reference takes when the option is not given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preset {
-    /// Nothing.
-    None,
-    /// This, read like a value from a file.
-    Text(&'static str),
-    /// Something that depends on where the reference is installed.
-    Installed,
+    /// Leaves the option out with a note: the reference ignores it, too. Says what to use.
+    Obsolete(&'static str),
 }
 
 /// An option of the reference.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownOption {
     /// Its section.
-    pub group: &'static str,
-    /// Its name; `*` stands for all of the section.
+    pub section: &'static str,
+    /// Its name; `*` stands for all options of the section.
     pub name: &'static str,
-    /// Former sections and names under which it is read too, in the order of precedence.
-    pub also: &'static [(&'static str, &'static str)],
-    /// What its value must be.
+    /// Deprecated names that are read as well, in order of precedence; one from another section is
+    /// written `SECTION.name`.
+    pub deprecated: &'static [&'static str],
+    /// The type of its value.
     pub kind: Kind,
-    /// Its default.
-    pub preset: Preset,
-    /// Whether it stands where `auth_section` says.
+    /// Its default, in the notation of a file.
+    pub default: Option<&'static str>,
+    /// Whether `auth_section` moves the option to another section.
     pub movable: bool,
-    /// What becomes of it.
-    pub fate: Fate,
-}
-
-pub(super) const fn known(
-    group: &'static str,
-    name: &'static str,
-    kind: Kind,
-    fate: Fate,
-) -> KnownOption {
-    let preset = Preset::None;
-    KnownOption { group, name, also: &[], kind, preset, movable: false, fate }
+    /// What the import does with it.
+    pub mapping: Mapping,
 }
 
 impl KnownOption {
-    pub(super) const fn preset(mut self, text: &'static str) -> Self {
-        self.preset = Preset::Text(text);
-        self
+    /// Section and name of each deprecated name.
+    pub fn deprecated(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.deprecated.iter().map(|name| name.split_once('.').unwrap_or((self.section, name)))
     }
 
-    pub(super) const fn installed(mut self) -> Self {
-        self.preset = Preset::Installed;
-        self
-    }
-
-    pub(super) const fn also(mut self, names: &'static [(&'static str, &'static str)]) -> Self {
-        self.also = names;
-        self
-    }
-
-    pub(super) const fn movable(mut self) -> Self {
-        self.movable = true;
-        self
-    }
-
-    /// Berth's option that it becomes.
+    /// The option of Berth that gets the value.
     pub fn key(&self) -> Option<&'static str> {
-        match self.fate {
-            Fate::Key(key) | Fate::Bounded(key, ..) | Fate::Made(key, _) => Some(key),
-            Fate::Needless(_) | Fate::Lost(_) | Fate::Refused(_) | Fate::Former(_) => None,
+        match self.mapping {
+            Mapping::Copied(key) | Mapping::Limited(key, ..) | Mapping::Derived(key, _) => {
+                Some(key)
+            }
+            Mapping::Unneeded(_)
+            | Mapping::Lost(_)
+            | Mapping::Refused(_)
+            | Mapping::Obsolete(_) => None,
         }
     }
 
-    /// Whether the reference reads it.
+    /// Whether the reference reads the option.
     pub fn is_read(&self) -> bool {
-        !matches!(self.fate, Fate::Former(_))
+        !matches!(self.mapping, Mapping::Obsolete(_))
     }
 }
+
+/// A slice of [`KnownOption`]s. The name of a section is followed by its options:
+///
+/// ```text
+/// [section]
+/// "name" | "deprecated name": Kind, default "text" => Mapping;
+/// movable "name": Kind => Mapping;
+/// ```
+macro_rules! options {
+    ($(
+        [$section:expr]
+        $(
+            $($movable:ident)? $name:literal $(| $deprecated:literal)*:
+            $kind:expr $(, default $default:expr)? => $mapping:expr;
+        )*
+    )*) => {
+        &[$($(KnownOption {
+            section: $section,
+            name: $name,
+            deprecated: &[$($deprecated),*],
+            kind: $kind,
+            default: options!(@default $($default)?),
+            movable: options!(@movable $($movable)?),
+            mapping: $mapping,
+        }),*),*]
+    };
+    (@default) => { None };
+    (@default $default:expr) => { Some($default) };
+    (@movable) => { false };
+    (@movable movable) => { true };
+}
+
+pub(super) use options;
