@@ -7,6 +7,7 @@
 
 mod access;
 mod cache;
+mod client;
 mod credentials;
 mod error;
 mod options;
@@ -14,7 +15,6 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod token;
-mod turns;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub use self::error::Unavailable;
 pub use self::options::{AuthOptions, Connection, Options};
 use self::session::Session;
 pub use self::token::Token;
-use self::turns::{Turns, Waiting};
+use crate::turns::{Turns, Waiting};
 
 /// Questions asked at the same time for callers who are known: those whose token was valid when
 /// last asked about, and those a service vouches for. Further ones wait.
@@ -66,8 +66,8 @@ impl Keystone {
         Ok(Self {
             session: Session::new(options)?,
             cache: Cache::new(),
-            known: Turns::new(KNOWN_MAX, KNOWN_WAITING),
-            unknown: Turns::new(UNKNOWN_MAX, UNKNOWN_WAITING),
+            known: Turns::bounded(KNOWN_MAX, KNOWN_MAX, KNOWN_WAITING),
+            unknown: Turns::bounded(UNKNOWN_MAX, UNKNOWN_MAX, UNKNOWN_WAITING),
             timeout,
             cache_time,
         })
@@ -116,7 +116,9 @@ impl Keystone {
         question: impl Future<Output = Result<T, Unavailable>>,
     ) -> Result<T, Unavailable> {
         let in_turn = async {
-            let _turn = turns.take(from).await.map_err(|full| Unavailable(full.to_string()))?;
+            let crowded = "too many requests wait for a question to it already";
+            let turn = turns.turn(client::client(from)).await;
+            let _turn = turn.map_err(|_| Unavailable(crowded.to_owned()))?;
             question.await
         };
         timeout(self.timeout, in_turn)

@@ -1,23 +1,23 @@
-//! Turns at work that takes long, shared fairly among projects: whatever one project asks for, the
-//! others come to their turns.
+//! Turns at work that takes long, shared fairly among those who ask for it: projects at plans and
+//! searches, client addresses at Keystone. However much one of them asks for, the others get turns.
 //!
-//! A turn that is free goes to the project that holds the fewest, and among those to the one that has
-//! waited longest for one. A project holds a bounded number at once, and a bounded number of its
-//! requests wait. Who stops waiting, or is dropped with its turn, leaves nothing behind.
+//! A free turn goes to the asker that holds the fewest turns, and among those to the one that has waited
+//! longest for one. An asker holds a bounded number of turns at once, and a bounded number of its requests
+//! wait. A request that is dropped, waiting or with its turn, leaves nothing behind.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
 use crate::policy::Caller;
 
-/// Requests of one project that may wait at once.
-const WAITING_MAX: usize = 1024;
+/// How many requests may wait for a turn at plans or searches.
+const WAITING_MAX: Waiting = Waiting { of_one: 1024, of_all: usize::MAX };
 
-/// Who asks for a turn: a project, or a user without one. Two that are confused share their turns.
+/// Who asks for a turn, by its hash: two askers with one hash would share their turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Asker(u64);
 
@@ -32,17 +32,31 @@ impl Asker {
 
     /// The project with an id.
     pub fn named(project: &str) -> Self {
+        Self::hashed(project)
+    }
+
+    /// Anything else that tells askers apart.
+    pub fn hashed(asker: impl Hash) -> Self {
         static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        Self(SEED.hash_one(project))
+        Self(SEED.hash_one(asker))
     }
 }
 
-/// Too many requests of the project wait already.
+/// How many requests may wait for a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    /// Requests of one asker.
+    pub of_one: usize,
+    /// Requests of all askers.
+    pub of_all: usize,
+}
+
+/// Too many requests of the asker, or of all, wait already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many requests of this project wait for their turns")]
 pub struct Crowded;
 
-/// So many turns at a time. Clones share them.
+/// A number of turns that can be held at once. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Turns(Arc<Shared>);
 
@@ -50,7 +64,7 @@ pub struct Turns(Arc<Shared>);
 struct Shared {
     at_once: usize,
     of_each: usize,
-    waiting_max: usize,
+    waiting_max: Waiting,
     line: Mutex<Line>,
 }
 
@@ -59,7 +73,7 @@ struct Shared {
 struct Line {
     held: HashMap<Asker, usize>,
     all_held: usize,
-    /// The project that has waited longest since its last turn comes first.
+    /// The asker that has waited longest since its last turn comes first.
     waiting: VecDeque<(Asker, VecDeque<oneshot::Sender<Turn>>)>,
 }
 
@@ -71,16 +85,20 @@ pub struct Turn {
 }
 
 impl Turns {
-    /// So many turns at once, of which one project has so many at the most.
+    /// `at_once` turns, of which one asker holds at most `of_each`.
     pub fn new(at_once: usize, of_each: usize) -> Self {
-        let line = Mutex::default();
-        Self(Arc::new(Shared { at_once, of_each, waiting_max: WAITING_MAX, line }))
+        Self::bounded(at_once, of_each, WAITING_MAX)
+    }
+
+    /// The same, with a bound on the requests that wait.
+    pub fn bounded(at_once: usize, of_each: usize, waiting_max: Waiting) -> Self {
+        Self(Arc::new(Shared { at_once, of_each, waiting_max, line: Mutex::default() }))
     }
 
     /// Waits for a turn.
     ///
     /// # Errors
-    /// Too many requests of the project wait already.
+    /// Too many requests wait already.
     pub async fn turn(&self, asker: Asker) -> Result<Turn, Crowded> {
         let waits = {
             let mut line = self.line();
@@ -140,20 +158,32 @@ impl Turns {
 }
 
 impl Line {
-    fn wait(&mut self, asker: Asker, most: usize) -> Result<oneshot::Receiver<Turn>, Crowded> {
-        let at = self.waiting.iter().position(|(known, _)| *known == asker);
-        let at = at.unwrap_or_else(|| {
-            self.waiting.push_back((asker, VecDeque::new()));
-            self.waiting.len() - 1
-        });
-        let (_, senders) = self.waiting.get_mut(at).ok_or(Crowded)?;
-        senders.retain(|sender| !sender.is_closed());
-        if senders.len() >= most {
-            return Err(Crowded);
+    fn wait(&mut self, asker: Asker, most: Waiting) -> Result<oneshot::Receiver<Turn>, Crowded> {
+        if self.is_full(asker, most) {
+            self.forget_those_who_left();
+            if self.is_full(asker, most) {
+                return Err(Crowded);
+            }
         }
         let (sender, receiver) = oneshot::channel();
-        senders.push_back(sender);
+        match self.waiting.iter_mut().find(|(known, _)| *known == asker) {
+            Some((_, senders)) => senders.push_back(sender),
+            None => self.waiting.push_back((asker, VecDeque::from([sender]))),
+        }
         Ok(receiver)
+    }
+
+    fn is_full(&self, asker: Asker, most: Waiting) -> bool {
+        let own = self.waiting.iter().find(|(known, _)| *known == asker);
+        own.is_some_and(|(_, senders)| senders.len() >= most.of_one)
+            || self.waiting.iter().map(|(_, senders)| senders.len()).sum::<usize>() >= most.of_all
+    }
+
+    fn forget_those_who_left(&mut self) {
+        self.waiting.retain_mut(|(_, senders)| {
+            senders.retain(|sender| !sender.is_closed());
+            !senders.is_empty()
+        });
     }
 
     fn let_go(&mut self, asker: Asker) {
@@ -164,15 +194,10 @@ impl Line {
         }
     }
 
-    /// Who is to have the next turn: a project that has fewer than it may have, and one of its
-    /// requests that still waits. The project goes to the end of the line.
+    /// The request that gets the next turn, and its asker, which holds fewer turns than it may. The
+    /// asker goes to the end of the line.
     fn next(&mut self, of_each: usize) -> Option<(Asker, oneshot::Sender<Turn>)> {
-        for (_, senders) in &mut self.waiting {
-            while senders.front().is_some_and(oneshot::Sender::is_closed) {
-                senders.pop_front();
-            }
-        }
-        self.waiting.retain(|(_, senders)| !senders.is_empty());
+        self.forget_those_who_left();
         let held = |asker: &Asker| self.held.get(asker).copied().unwrap_or(0);
         let open = self.waiting.iter().enumerate();
         let open = open.map(|(at, (asker, _))| (held(asker), at));
@@ -297,12 +322,12 @@ mod tests {
     fn a_bounded_number_of_a_project_waits() {
         let turns = Turns::new(1, 1);
         let _held = now(&turns, "a").unwrap();
-        let waiting: Vec<Waiting> = (0..WAITING_MAX).map(|_| asks(&turns, "a")).collect();
+        let waiting: Vec<Waiting> = (0..WAITING_MAX.of_one).map(|_| asks(&turns, "a")).collect();
         let (again, asker) = (turns.clone(), Asker::named("a"));
         let mut more: Waiting = Box::pin(async move { again.turn(asker).await });
         assert_eq!(poll(&mut more).unwrap().unwrap_err(), Crowded);
         let other = asks(&turns, "b");
-        assert_eq!(turns.waiting(), WAITING_MAX + 1);
+        assert_eq!(turns.waiting(), WAITING_MAX.of_one + 1);
         drop((waiting, other));
         assert_eq!(turns.waiting(), 0);
     }

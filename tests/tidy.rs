@@ -64,7 +64,7 @@ const LAYERS: [Layer; 11] = [
     Layer { folder: "policy", may_use: &["policy"], never: &["sqlx", "axum", "hyper"] },
     Layer {
         folder: "keystone",
-        may_use: &["policy", "keystone"],
+        may_use: &["policy", "turns", "keystone"],
         never: &["sqlx", "axum", "hyper"],
     },
     Layer {
