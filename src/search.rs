@@ -1,107 +1,98 @@
 //! Allocation candidates: the combinations of providers that satisfy a request. A pure function of a
 //! world and a request, computed lazily.
 //!
-//! In steps: [`plan`] resolves names and divides the request into parts, each supplied by one
-//! provider; [`anchors`] walks over the trees that may supply it; [`combine`] goes through the choices
-//! at one of them, with [`capacity`] to see whether they fit together; [`shared`] adds, once, the
-//! candidates made of sharing providers alone; [`engine`] takes turns among trees as the strategy
-//! says, or draws them in a [`shuffled_order`], and stops at the bounds; [`candidate`] holds the
-//! present candidate. Modules import each other in this direction only.
+//! | module | does |
+//! |---|---|
+//! | [`query`] | resolves the request's names, and divides it into parts, each supplied by one provider |
+//! | [`part`] | finds the providers that can supply a part |
+//! | [`anchors`] | walks over the trees that may have candidates |
+//! | [`combine`] | goes through the combinations of one tree; [`capacity`] checks that they fit together |
+//! | [`shared`] | finds, once, the candidates that consist of sharing providers alone |
+//! | [`engine`] | visits anchors in the order of the strategy, or in a [`shuffled_order`], until the limit |
+//! | [`candidate`] | holds the current candidate |
 //!
-//! Work is proportional to the candidates asked for: a tree is looked at when its turn comes, and
-//! nothing is kept of a candidate once the next one is asked for.
+//! Modules import each other in one direction, from the bottom of this table to its top.
+//!
+//! *Example.* `resources=VCPU:2,DISK_GB:10&resources_NET=NIC:1` has three parts: the classes of the
+//! unsuffixed group, which two providers may supply, and the group `_NET`. An anchor is a tree in which
+//! each part has an option: say `VCPU` at two NUMA nodes, `DISK_GB` at the root or at a disk pool that
+//! the tree shares, `NIC` at one card. Its combinations are the 2 * 2 * 1 candidates.
+//!
+//! The work is proportional to the candidates that are asked for: a tree is examined when its turn comes,
+//! and nothing is kept of a candidate once the next one is asked for.
 
 mod anchors;
 mod candidate;
 mod capacity;
 mod combine;
 mod engine;
+pub mod funnel;
 pub mod listing;
 mod matching;
 mod part;
-mod plan;
+mod query;
 mod random;
 pub mod request;
 mod shared;
 mod shuffled_order;
 mod steps;
-pub mod why;
 
 use std::sync::Arc;
 
 use engine::Engine;
-use plan::Plan;
-use steps::Progress;
+use query::Query;
+
+pub use steps::Next;
 
 pub use request::{Group, Policy, Request, Strategy, Unknown};
 
 use crate::model::ClassId;
 use crate::world::{Provider, World};
 
-/// A search under way: an iterator of candidates over one world.
+/// A search in progress: an iterator over candidates in one world.
 #[derive(Debug)]
 pub struct Search {
     world: Arc<World>,
-    plan: Plan,
+    query: Query,
     engine: Engine,
 }
 
-/// What [`Search::next_candidate`] came to.
-#[derive(Debug)]
-pub enum Next<'s> {
-    /// A candidate that was not given before.
-    Found(Candidate<'s>),
-    /// Nothing yet, after about a millisecond: ask again, or give up.
-    Paused,
-    /// There are no more, or the request's bounds are reached.
-    Exhausted,
-}
-
-/// What [`Search::survey`] came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Surveyed {
-    /// It is not done: ask again, or give up.
-    Paused,
-    /// Summaries may be read.
-    Done,
-}
-
-/// One way to satisfy the whole request. Borrowed from the search until the next one is asked for.
+/// One way to satisfy the whole request, borrowed from the search until the next one is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'s> {
     search: &'s Search,
 }
 
-/// Starts a search. Names are resolved in the order in which the reference resolves them, so that
-/// an unknown name is told exactly when it is told there.
+/// Starts a search. Names are resolved in the order in which the reference resolves them, so that the
+/// same requests fail because of an unknown name.
 ///
 /// # Errors
-/// An unknown class or trait.
+/// The request names an unknown class or trait.
 pub fn find(world: Arc<World>, request: &Request) -> Result<Search, Unknown> {
-    let plan = engine::plan(&world, request)?;
-    Ok(Search { world, plan, engine: Engine::default() })
+    let query = engine::resolve(&world, request)?;
+    Ok(Search { world, query, engine: Engine::default() })
 }
 
 impl Search {
     /// The next distinct candidate, until the request's bounds are reached.
-    pub fn next_candidate(&mut self) -> Next<'_> {
-        match self.engine.advance(&self.world, &self.plan) {
-            Progress::Found => Next::Found(Candidate { search: self }),
-            Progress::Paused => Next::Paused,
-            Progress::Exhausted => Next::Exhausted,
+    pub fn next_candidate(&mut self) -> Next<Candidate<'_>> {
+        match self.engine.advance(&self.world, &self.query) {
+            Next::Found(()) => Next::Found(Candidate { search: self }),
+            Next::Paused => Next::Paused,
+            Next::Exhausted => Next::Exhausted,
         }
     }
 
-    /// Providers that belong into the summaries of the candidates given so far: all members of
-    /// every tree that supplies something, each before those below it; only the suppliers
-    /// themselves if candidates may not use several providers of a tree.
+    /// The providers in the summaries of the candidates given so far: all members of every tree that
+    /// supplies something, parents first. If a candidate may use only one provider of each tree: only the
+    /// suppliers themselves.
     pub fn summarised(&self) -> impl Iterator<Item = Provider<'_>> {
         self.summarised_after(None)
     }
 
-    /// Those of [`Search::summarised`] that come after the one in a slot.
+    /// The providers of [`Search::summarised`] after the one with this slot.
     pub(crate) fn summarised_after(&self, last: Option<u32>) -> impl Iterator<Item = Provider<'_>> {
-        let nested = self.plan.nested;
+        let nested = self.query.nested;
         let (first, begun) = match last {
             None => (0, 0),
             Some(last) if nested => (self.world.place(last).root, last + 1),
@@ -113,28 +104,27 @@ impl Search {
         })
     }
 
-    /// To be called after the last candidate and before [`Search::summarised`], until it is done. With a limit, and where a candidate may use one provider of a
-    /// tree only, others of the same trees may belong into the summaries.
-    pub(crate) fn survey(&mut self) -> Surveyed {
-        match self.engine.survey(&self.world, &mut self.plan) {
-            Progress::Paused => Surveyed::Paused,
-            Progress::Found | Progress::Exhausted => Surveyed::Done,
-        }
+    /// Completes the summaries after the last candidate, before [`Search::summarised`] is read. Returns
+    /// whether it is done; if not, call it again.
+    ///
+    /// If a candidate may use only one provider of each tree, a request with a limit also gets summaries
+    /// of other providers in the same trees: those that further candidates would have used.
+    pub(crate) fn survey(&mut self) -> bool {
+        self.engine.survey(&self.world, &mut self.query) != Next::Paused
     }
 
-    /// How much has been done so far, in steps of a few nanoseconds: a measure of the work that is the
-    /// same on every machine.
+    /// The work done so far, in steps of a few nanoseconds: the same on every machine.
     pub fn steps(&self) -> u64 {
         self.engine.steps()
     }
 
-    /// Of how many parts, each from one provider, a candidate consists.
+    /// The number of parts of a candidate, each supplied by one provider.
     pub fn parts(&self) -> usize {
-        self.plan.parts.len()
+        self.query.parts.len()
     }
 
-    /// Leaves the tree that the last candidate was found in: the next one is of another. For searches
-    /// in the order of trees.
+    /// Skips the remaining candidates of the last candidate's tree. Only for searches that visit one tree
+    /// after the other.
     pub fn skip_tree(&mut self) {
         self.engine.skip_tree();
     }
@@ -146,7 +136,7 @@ impl Search {
 }
 
 impl<'s> Candidate<'s> {
-    /// What would be allocated where: each provider once, with its amounts ascending by class.
+    /// The allocations: each provider once, with its amounts ascending by class.
     pub fn allocations(
         &self,
     ) -> impl Iterator<Item = (Provider<'s>, &'s [(ClassId, i64)])> + use<'s> {
@@ -160,15 +150,15 @@ impl<'s> Candidate<'s> {
         })
     }
 
-    /// Which providers serve each group, by suffix, in the order of the request's groups.
+    /// For each group, in the request's order: its suffix and the providers that serve it.
     pub fn mappings(
         &self,
     ) -> impl Iterator<Item = (&'s str, impl Iterator<Item = Provider<'s>> + use<'s>)> + use<'s>
     {
-        let Search { world, plan, engine } = self.search;
+        let Search { world, query, engine } = self.search;
         let found = &engine.found;
         let mut from = 0;
-        plan.groups.iter().zip(&found.mapped_ends).map(move |(group, &end)| {
+        query.groups.iter().zip(&found.mapped_ends).map(move |(group, &end)| {
             let slots = found.mapped.get(from..end).unwrap_or_default();
             from = end;
             (group.suffix.as_str(), slots.iter().filter_map(|&slot| world.at(slot)))

@@ -1,9 +1,13 @@
-//! Which trees come into question, found block by block with word operations and no further than
-//! needed.
+//! Anchors: where candidates may be. They are found block by block (256 slots) with word operations, and no
+//! further than needed.
+//!
+//! A tree is an anchor if every part that no sharing provider can supply has an option in the tree, and at
+//! least one part has. A provider that is alone in its tree, and uses nothing that is shared, is a solo
+//! anchor: word operations alone decide whether it is a candidate.
 
 use super::part::{Amount, Look, Masks, Part, and, and_not, or, pop, range};
-use super::plan::Plan;
-use super::steps::{BLOCK_STEPS, Steps};
+use super::query::Query;
+use super::steps::{BLOCK_STEPS, Next, Steps};
 use crate::world::World;
 use crate::world::set::{BLOCK, Words};
 use crate::world::sharing::SignatureId;
@@ -11,7 +15,7 @@ use crate::world::sharing::SignatureId;
 /// Where candidates may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
-    /// This provider alone, a tree by itself: exactly one candidate.
+    /// A provider that is a tree by itself, and is exactly one candidate.
     Solo(u32),
     /// The tree with this root.
     Tree(u32),
@@ -29,22 +33,13 @@ pub(super) struct AnchorBlock {
     pub(super) trees: Words,
 }
 
-/// The next anchor in the order of a search.
-pub(super) enum NextAnchor {
-    Anchor(Anchor),
-    Paused,
-    End,
-}
-
-/// The outcome of going on.
-pub(super) enum NextAnchors {
+/// Anchors that are found together.
+pub(super) enum AnchorGroup {
     One(Anchor),
     Block(AnchorBlock),
-    Paused,
-    End,
 }
 
-/// A walk over all of them.
+/// A walk over all anchors.
 #[derive(Debug, Default)]
 pub(super) struct Anchors {
     stage: Stage,
@@ -60,7 +55,7 @@ enum Stage {
     Signatures,
     /// There is only this tree.
     Only(u32),
-    /// Blocks, from the one with this slot on.
+    /// Blocks, from the block of this slot on.
     Blocks(u32),
     /// Trees larger than a block, from this slot on.
     Large(u32),
@@ -68,26 +63,26 @@ enum Stage {
 }
 
 impl AnchorBlock {
-    /// How many anchors there are.
+    /// The number of anchors.
     pub(super) fn len(&self) -> usize {
         let words = self.trees.iter().chain(&self.solo);
         words.map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Takes an anchor out, by its number.
+    /// Removes the nth anchor.
     pub(super) fn take(&mut self, nth: usize) -> Option<Anchor> {
         let mut rest = *self;
-        let place = std::iter::from_fn(|| rest.pop()).nth(nth)?;
-        let (words, slot) = match place {
+        let anchor = std::iter::from_fn(|| rest.pop()).nth(nth)?;
+        let (words, slot) = match anchor {
             Anchor::Tree(slot) => (&mut self.trees, slot),
             Anchor::Solo(slot) => (&mut self.solo, slot),
             Anchor::Shared(_) => return None,
         };
         *words = and_not(*words, range(self.block, slot, slot + 1));
-        Some(place)
+        Some(anchor)
     }
 
-    /// Takes the first anchor out.
+    /// Removes the first anchor.
     pub(super) fn pop(&mut self) -> Option<Anchor> {
         let tree = pop(&mut self.trees, self.block).map(Anchor::Tree);
         tree.or_else(|| pop(&mut self.solo, self.block).map(Anchor::Solo))
@@ -95,60 +90,63 @@ impl AnchorBlock {
 }
 
 impl Anchors {
-    /// The next anchor or block. If `masks` look quickly, so does this, and there may be solo anchors
-    /// that do not fit.
+    /// The next anchor or block. If `masks` compare capacity approximately ([`Look::Quick`]), some solo
+    /// anchors do not fit.
     pub(super) fn next(
         &mut self,
         world: &World,
-        plan: &Plan,
+        query: &Query,
         masks: &mut Masks,
         steps: &mut Steps,
-    ) -> NextAnchors {
+    ) -> Next<AnchorGroup> {
         loop {
             match self.stage {
-                Stage::Start => self.start(world, plan),
+                Stage::Start => self.start(world, query),
                 Stage::Signatures => match self.signatures.pop() {
-                    Some(signature) => return NextAnchors::One(Anchor::Shared(signature)),
-                    None => self.stage = self.first_of_trees(plan),
+                    Some(signature) => {
+                        return Next::Found(AnchorGroup::One(Anchor::Shared(signature)));
+                    }
+                    None => self.stage = self.first_of_trees(query),
                 },
                 Stage::Only(root) => {
                     self.stage = Stage::End;
-                    if plan.anchor.admits(root) {
-                        return NextAnchors::One(Anchor::Tree(root));
+                    if query.anchor.admits(root) {
+                        return Next::Found(AnchorGroup::One(Anchor::Tree(root)));
                     }
                 }
                 Stage::Blocks(from) => match world.roots().next(from) {
-                    Some(_) if !steps.take(BLOCK_STEPS * (1 + plan.parts.len())) => {
-                        return NextAnchors::Paused;
+                    Some(_) if !steps.take(BLOCK_STEPS * (1 + query.parts.len())) => {
+                        return Next::Paused;
                     }
                     Some(root) => {
                         let block = root / BLOCK;
                         self.stage = Stage::Blocks((block + 1) * BLOCK);
-                        return NextAnchors::Block(self.block(world, plan, masks, block));
+                        let block = self.block(world, query, masks, block);
+                        return Next::Found(AnchorGroup::Block(block));
                     }
                     None => self.stage = Stage::Large(0),
                 },
                 Stage::Large(from) => match world.large().next(from) {
                     Some(root) => {
                         self.stage = Stage::Large(root + 1);
-                        if plan.anchor.admits(root) {
-                            return NextAnchors::One(Anchor::Tree(root));
+                        if query.anchor.admits(root) {
+                            return Next::Found(AnchorGroup::One(Anchor::Tree(root)));
                         }
                     }
                     None => self.stage = Stage::End,
                 },
-                Stage::End => return NextAnchors::End,
+                Stage::End => return Next::Exhausted,
             }
         }
     }
 
-    fn start(&mut self, world: &World, plan: &Plan) {
-        if plan.hopeless {
+    fn start(&mut self, world: &World, query: &Query) {
+        if query.hopeless {
             self.stage = Stage::End;
             return;
         }
-        let sharable = |part: &Part| plan.sharing.iter().any(|slot| part.may_share(world, slot));
-        self.sharable = plan.parts.iter().map(sharable).collect();
+        let sharable = |part: &Part| query.sharing.iter().any(|slot| part.may_share(world, slot));
+        self.sharable = query.parts.iter().map(sharable).collect();
         if self.sharable.iter().all(|&sharable| sharable) {
             self.signatures = world.signatures().map(|(id, _)| id).collect();
             self.signatures.sort_unstable_by(|left, right| right.cmp(left));
@@ -156,28 +154,29 @@ impl Anchors {
         self.stage = Stage::Signatures;
     }
 
-    /// A part that is confined to a tree and that nobody shares confines the whole search.
-    fn first_of_trees(&self, plan: &Plan) -> Stage {
-        let mut parts = plan.parts.iter().zip(&self.sharable);
+    /// A part that is restricted to a tree, and that no sharing provider can supply, restricts the search
+    /// to this tree.
+    fn first_of_trees(&self, query: &Query) -> Stage {
+        let mut parts = query.parts.iter().zip(&self.sharable);
         let only = parts.find_map(|(part, sharable)| part.tree.filter(|_| !sharable));
         only.map_or(Stage::Blocks(0), |(root, _)| Stage::Only(root))
     }
 
-    fn block(&self, world: &World, plan: &Plan, masks: &mut Masks, block: u32) -> AnchorBlock {
-        let roots = plan.anchor.words(block, world.roots().words(block));
+    fn block(&self, world: &World, query: &Query, masks: &mut Masks, block: u32) -> AnchorBlock {
+        let roots = query.anchor.words(block, world.roots().words(block));
         let lone = and(roots, world.lone().words(block));
-        let mut apart = and_not(lone, plan.sharing.words(block));
+        let mut apart = and_not(lone, query.sharing.words(block));
         if self.sharable.contains(&true) {
             apart = and_not(apart, world.anchored().words(block));
         }
         let mut found = AnchorBlock { block, ..AnchorBlock::default() };
-        if !plan.keeps_apart() {
-            found.solo = solo(plan, block, apart, masks.look());
+        if !query.keeps_apart() {
+            found.solo = solo(query, block, apart, masks.look());
         }
         let mut rest = and_not(and_not(roots, apart), world.large().words(block));
         if rest != [0; 4] {
-            let own = masks.of(&plan.parts, block);
-            // Trees of one at a time.
+            let own = masks.of(&query.parts, block);
+            // First all trees of one provider, then the others one by one.
             let needed = own.iter().zip(&self.sharable).filter(|(_, sharable)| !**sharable);
             let all = needed.fold(lone, |words, (own, _)| and(words, *own));
             let any = own.iter().fold([0; 4], |words, own| or(words, *own));
@@ -193,7 +192,8 @@ impl Anchors {
         found
     }
 
-    /// Whether each part nobody shares has somebody in the tree who may supply it.
+    /// Whether the tree has an option for each part that no sharing provider can supply, and for one part
+    /// at least.
     fn may_serve(&self, own: &[Words], tree: Words) -> bool {
         let has = |words: &Words| and(*words, tree) != [0; 4];
         let mut parts = own.iter().zip(&self.sharable);
@@ -201,18 +201,18 @@ impl Anchors {
     }
 }
 
-/// Which of these providers, alone in their trees and with nothing shared, are candidates.
-fn solo(plan: &Plan, block: u32, mut words: Words, look: Look) -> Words {
-    for clause in &plan.together {
+/// The providers among these, each alone in its tree, that are candidates by themselves.
+fn solo(query: &Query, block: u32, mut words: Words, look: Look) -> Words {
+    for clause in &query.together {
         let reached = clause.iter().fold([0; 4], |words, set| or(words, set.words(block)));
         words = and(words, reached);
     }
-    for part in &plan.parts {
+    for part in &query.parts {
         words = part.spanning.words(block, words);
         words = part.anchor.words(block, words);
         words = part.words(block, words, look);
     }
-    for Amount { units, column, .. } in &plan.contended {
+    for Amount { units, column, .. } in &query.contended {
         words = match look {
             Look::Close => column.fitting_sum(block, words, *units),
             Look::Quick => column.reaching(block, words, *units),

@@ -1,55 +1,54 @@
-//! The candidate at hand, in buffers that serve all candidates of a search one after the other,
-//! and which providers belong into the summaries.
+//! The current candidate, in buffers that all candidates of a search reuse, and the providers that belong
+//! into the summaries.
 
 #![expect(clippy::indexing_slicing, reason = "positions are those of the lists they were made for")]
 
 use super::part::Amount;
-use super::plan::Plan;
+use super::query::Query;
 use crate::model::ClassId;
 use crate::world::World;
 use crate::world::set::Set;
 
-/// The candidate.
+/// The current candidate.
 #[derive(Debug, Default)]
 pub(super) struct CandidateBuffer {
-    /// Slot of each provider used, and where its amounts end.
+    /// The slot of each provider, and the end of its amounts in `amounts`.
     pub(super) providers: Vec<(u32, usize)>,
-    /// Amounts, those of a provider together, ascending by class.
+    /// The amounts, provider by provider, ascending by class.
     pub(super) amounts: Vec<(ClassId, i64)>,
-    /// Slots of the providers of each group, group by group.
+    /// The slots of the providers of each group, group by group.
     pub(super) mapped: Vec<u32>,
-    /// Where those of each group end.
+    /// The end of each group in `mapped`.
     pub(super) mapped_ends: Vec<usize>,
-    /// Whether the candidate is a single provider, so that the next such one differs only in that.
+    /// Whether the candidate is a single provider. The next such candidate differs only in its slot.
     solo: bool,
     takings: Vec<(u32, ClassId, i64)>,
-    /// The slots that summaries are to be told of, a bit each: roots, or providers.
+    /// The slots in the summaries, a bit each: roots of trees, or providers.
     involved: Vec<u64>,
-    /// When only providers in some trees are still looked for: their roots, and how many
-    /// providers there may be.
+    /// During a survey: the roots of its trees, and how many providers may still be added.
     surveyed: Option<(Set, usize)>,
 }
 
-/// What a survey is about.
+/// The scope of a survey.
 pub(super) struct Survey {
-    /// Roots of the trees of which a candidate was given.
+    /// The roots of the trees with a candidate.
     pub(super) kept: Set,
-    /// Members of those trees that are not involved yet and may come to be.
+    /// The members of these trees that are not in the summaries yet and may be added.
     pub(super) pending: Vec<u32>,
 }
 
 impl CandidateBuffer {
-    /// Makes a candidate of a provider that is alone in its tree and supplies all.
-    pub(super) fn solo(&mut self, plan: &Plan, slot: u32) {
+    /// Makes a candidate of one provider that is alone in its tree and supplies everything.
+    pub(super) fn solo(&mut self, query: &Query, slot: u32) {
         if !self.solo {
             self.takings.clear();
             self.mapped.clear();
             self.mapped_ends.clear();
-            for group in &plan.groups {
+            for group in &query.groups {
                 self.mapped.push(slot);
                 self.mapped_ends.push(self.mapped.len());
                 for Amount { class, units, .. } in
-                    plan.parts[group.parts.clone()].iter().flat_map(|part| &part.amounts)
+                    query.parts[group.parts.clone()].iter().flat_map(|part| &part.amounts)
                 {
                     self.takings.push((slot, *class, *units));
                 }
@@ -66,20 +65,20 @@ impl CandidateBuffer {
         }
     }
 
-    /// Makes a candidate of the slots chosen for each part.
-    pub(super) fn combined(&mut self, world: &World, plan: &Plan, picks: &[u32]) {
+    /// Makes a candidate of the slot chosen for each part.
+    pub(super) fn combined(&mut self, world: &World, query: &Query, picks: &[u32]) {
         self.solo = false;
         self.takings.clear();
         self.mapped.clear();
         self.mapped_ends.clear();
-        for group in &plan.groups {
+        for group in &query.groups {
             let from = self.mapped.len();
             for position in group.parts.clone() {
                 let slot = picks[position];
                 if !self.mapped[from..].contains(&slot) {
                     self.mapped.push(slot);
                 }
-                for Amount { class, units, .. } in &plan.parts[position].amounts {
+                for Amount { class, units, .. } in &query.parts[position].amounts {
                     self.takings.push((slot, *class, *units));
                 }
             }
@@ -90,11 +89,11 @@ impl CandidateBuffer {
         for at in 0..self.providers.len() {
             let slot = self.providers[at].0;
             let root = world.place(slot).root;
-            self.involve(root, if plan.nested { root } else { slot });
+            self.involve(root, if query.nested { root } else { slot });
         }
     }
 
-    /// Sums up `takings` by provider and class.
+    /// Sums `takings` by provider and class.
     fn merge(&mut self) {
         self.takings.sort_unstable();
         self.providers.clear();
@@ -115,22 +114,22 @@ impl CandidateBuffer {
         }
     }
 
-    /// From now on nobody is involved but in the trees of those involved so far.
-    pub(super) fn begin_survey(&mut self, world: &World, plan: &Plan) -> Survey {
+    /// Begins the survey: from now on, summaries grow only within the trees that they contain.
+    pub(super) fn begin_survey(&mut self, world: &World, query: &Query) -> Survey {
         let mut kept = Set::default();
         for slot in self.involved(0) {
             kept.insert(world.place(slot).root);
         }
         let members = kept.iter().flat_map(|root| root..root + world.place(root).len);
         let pending = members.filter(|&slot| {
-            !self.is_involved(slot) && plan.parts.iter().any(|part| part.fits(slot))
+            !self.is_involved(slot) && query.parts.iter().any(|part| part.fits(slot))
         });
         let pending: Vec<u32> = pending.collect();
         self.surveyed = Some((kept.clone(), pending.len()));
         Survey { kept, pending }
     }
 
-    /// Whether anybody may still come to be involved.
+    /// Whether a provider may still be added to the summaries.
     pub(super) fn is_surveying(&self) -> bool {
         self.surveyed.as_ref().is_some_and(|(_, pending)| *pending > 0)
     }
@@ -156,8 +155,8 @@ impl CandidateBuffer {
         self.involved[word] |= 1 << (slot % 64);
     }
 
-    /// The slots involved in the candidates so far, from one on: roots of trees, or when a
-    /// candidate may not use several providers of a tree, providers.
+    /// The slots in the summaries so far, from one slot on: roots of trees; or providers, if a candidate may
+    /// use only one provider of each tree.
     pub(super) fn involved(&self, from: u32) -> impl Iterator<Item = u32> {
         let skipped = from / 64;
         let words = self.involved.iter().skip(skipped as usize);

@@ -1,13 +1,14 @@
-//! One choice per part at one anchor: an iterator over all that go together.
+//! The combinations of one anchor: an iterator over all ways to choose one option for each part so that
+//! the options go together.
 //!
-//! Choices are made in depth, the part with the fewest options first, and a choice that can no
-//! longer lead anywhere is taken back at once. Nothing is kept but the choices themselves.
+//! A depth-first search with backtracking: the part with the fewest options is decided first, and a choice
+//! that cannot lead to a combination is undone at once. Only the current choices are kept.
 
 #![expect(clippy::indexing_slicing, reason = "depths and positions are those of the lists indexed")]
 
 use super::capacity::{Capacity, Choice, PartOptions};
 use super::part::{Masks, pop, range};
-use super::plan::Plan;
+use super::query::Query;
 use super::random::Random;
 use super::shared::Shared;
 use super::steps::{BLOCK_STEPS, Progress, Steps};
@@ -15,58 +16,59 @@ use crate::world::World;
 use crate::world::set::BLOCK;
 use crate::world::slot_data::NOWHERE;
 
-/// When every option was tried this often on average and nothing was found, each choice is looked
-/// at more closely.
+/// After this many fruitless tries per option, every further choice is checked by a matching
+/// ([`Capacity::may_serve`]), which costs more and detects more dead ends.
 const FRUITLESS_MAX: usize = 8;
-/// There are at least as many tries.
+/// The minimum number of tries before that.
 const TRIES_MIN: usize = 512;
 
-/// A part with its options.
+/// A level of the search: a part and its options.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     part: usize,
-    /// Its options are these of `choices`.
+    /// The options are `choices[from..to]`.
     from: usize,
     to: usize,
     /// The option to try next.
     next: usize,
-    /// What the choices at this level and below could meet and whether one of them is bound.
+    /// The clauses of required traits that options at this level and below could meet, and whether one of
+    /// these options is bound to the anchor.
     reach: (u64, bool),
-    /// What the choices above and at this level meet and whether one of them is bound.
+    /// The clauses that the choices above and at this level meet, and whether one of them is bound.
     have: (u64, bool),
 }
 
-/// The iterator. It is opened for an anchor, advanced, and opened again for another.
+/// The iterator. It is opened for an anchor, advanced, and opened again for the next anchor.
 #[derive(Debug, Default)]
 pub(super) struct Combination {
     anchor: u32,
     choices: Vec<Choice>,
-    /// One per part, in the order in which choices are made.
+    /// One for each part, in the order in which the parts are decided.
     levels: Vec<Level>,
     depth: usize,
     /// The slot chosen for each part, by position of the part; [`NOWHERE`]: none yet.
     picks: Vec<u32>,
     capacity: Capacity,
-    /// Tries since something was found.
+    /// The tries since the last combination.
     fruitless: usize,
 }
 
-/// What [`Combination::open`] needs beside the anchor.
+/// What [`Combination::open`] needs besides the anchor.
 pub(super) struct Sources<'a> {
     pub(super) world: &'a World,
-    pub(super) plan: &'a Plan,
+    pub(super) query: &'a Query,
     pub(super) masks: &'a Masks,
     pub(super) shared: &'a mut Shared,
     pub(super) random: Option<&'a mut Random>,
 }
 
 impl Combination {
-    /// The slot chosen for each part, after [`Progress::Found`].
+    /// The slot chosen for each part, once a combination was found.
     pub(super) fn picks(&self) -> &[u32] {
         &self.picks
     }
 
-    /// Collects the options for each part at an anchor; whether every part has any.
+    /// Collects the options of each part at an anchor. Returns whether there may be a combination.
     pub(super) fn open(
         &mut self,
         anchor: u32,
@@ -74,27 +76,27 @@ impl Combination {
         steps: &mut Steps,
     ) -> bool {
         self.clear(anchor);
-        let Sources { world, plan, masks, shared, .. } = sources;
+        let Sources { world, query, masks, shared, .. } = sources;
         let end = anchor + world.place(anchor).len;
         let signature = world.signature_of(anchor);
-        for (position, part) in plan.parts.iter().enumerate() {
+        for (position, part) in query.parts.iter().enumerate() {
             let from = self.choices.len();
             if part.anchor.admits(anchor) {
                 let spanned = part.spanning.admits(anchor);
                 for block in anchor / BLOCK..end.div_ceil(BLOCK) {
                     let tree = range(block, anchor, end);
-                    let mut words = masks.within(&plan.parts, position, block, tree);
+                    let mut words = masks.within(&query.parts, position, block, tree);
                     steps.take(BLOCK_STEPS);
                     while let Some(slot) = pop(&mut words, block) {
                         if spanned || part.spanning.admits(slot) {
                             let bound =
-                                !plan.sharing.contains(slot) || !part.may_share(world, slot);
+                                !query.sharing.contains(slot) || !part.may_share(world, slot);
                             self.choices.push(Choice { slot, site: 0, bound, meets: 0 });
                         }
                     }
                 }
                 if let Some(signature) = signature {
-                    let foreign = shared.options(world, plan, signature)[position].iter().copied();
+                    let foreign = shared.options(world, query, signature)[position].iter().copied();
                     let foreign = foreign.filter(|slot| !(anchor..end).contains(slot));
                     let choice = |slot| Choice { slot, site: 0, bound: false, meets: 0 };
                     self.choices.extend(foreign.map(choice));
@@ -109,7 +111,7 @@ impl Combination {
             && self.prepare(sources, true)
     }
 
-    /// Collects the options for each part among given sharing providers.
+    /// The same for the sharing providers of a signature.
     pub(super) fn open_shared(&mut self, options: &[Vec<u32>], sources: &mut Sources<'_>) -> bool {
         self.clear(NOWHERE);
         for (position, slots) in options.iter().enumerate() {
@@ -140,26 +142,27 @@ impl Combination {
         &self.choices[level.from..level.to]
     }
 
-    /// Whether this is a tree's own combination: at least one choice must be bound then.
+    /// Whether the anchor is a tree. One choice must then be bound to it: combinations of sharing providers
+    /// alone are found once, by [`Shared`].
     fn own(&self) -> bool {
         self.anchor != NOWHERE
     }
 
     /// Orders the levels and computes what can be reached from each.
     fn prepare(&mut self, sources: &mut Sources<'_>, own: bool) -> bool {
-        let Sources { plan, random, .. } = sources;
+        let Sources { query, random, .. } = sources;
         self.picks.clear();
-        self.picks.resize(plan.parts.len(), NOWHERE);
+        self.picks.resize(query.parts.len(), NOWHERE);
         self.levels.sort_unstable_by_key(|level| (level.to - level.from, level.part));
-        self.capacity.survey(plan, &mut self.choices);
+        self.capacity.survey(query, &mut self.choices);
         if self.capacity.matters() {
             let Self { capacity, levels, choices, .. } = self;
-            let parts = parts(plan, levels, choices);
-            if !capacity.has_total(plan, &parts) || !capacity.may_serve(plan, parts) {
+            let parts = parts(query, levels, choices);
+            if !capacity.has_total(query, &parts) || !capacity.may_serve(query, parts) {
                 return false;
             }
         }
-        let clauses = &plan.together[..plan.together.len().min(64)];
+        let clauses = &query.together[..query.together.len().min(64)];
         let mut reach = (0, false);
         for level in self.levels.iter_mut().rev() {
             let choices = &mut self.choices[level.from..level.to];
@@ -167,7 +170,7 @@ impl Combination {
                 random.shuffle(choices);
             }
             for choice in choices {
-                if plan.parts[level.part].spread {
+                if query.parts[level.part].spread {
                     for (nth, clause) in clauses.iter().enumerate() {
                         let meets = clause.iter().any(|set| set.contains(choice.slot));
                         choice.meets |= u64::from(meets) << nth;
@@ -180,13 +183,13 @@ impl Combination {
         reach.0 == all(clauses.len()) && (reach.1 || !own)
     }
 
-    /// Goes on to the next combination.
-    pub(super) fn advance(&mut self, world: &World, plan: &Plan, steps: &mut Steps) -> Progress {
-        if self.depth == self.levels.len() && !self.step_back(plan) {
+    /// Finds the next combination.
+    pub(super) fn advance(&mut self, world: &World, query: &Query, steps: &mut Steps) -> Progress {
+        if self.depth == self.levels.len() && !self.step_back(query) {
             return Progress::Exhausted;
         }
-        // Looking for the top of a subtree may mean looking at all choices.
-        let effort = if plan.subtrees.is_empty() { 1 } else { 1 + self.choices.len() / 8 };
+        // The check of `same_subtree` may examine all choices.
+        let effort = if query.subtrees.is_empty() { 1 } else { 1 + self.choices.len() / 8 };
         loop {
             if !steps.take(effort) {
                 return Progress::Paused;
@@ -194,7 +197,7 @@ impl Combination {
             let level = &mut self.levels[self.depth];
             if level.next == level.to {
                 level.next = level.from;
-                if !self.step_back(plan) {
+                if !self.step_back(query) {
                     return Progress::Exhausted;
                 }
                 continue;
@@ -202,84 +205,85 @@ impl Combination {
             let choice = self.choices[level.next];
             level.next += 1;
             self.fruitless += 1;
-            if self.place(world, plan, choice) {
+            if self.place(world, query, choice) {
                 self.depth += 1;
                 if self.depth == self.levels.len() {
                     self.fruitless = 0;
-                    return Progress::Found;
+                    return Progress::Found(());
                 }
                 if self.capacity.matters()
                     && self.fruitless > TRIES_MIN.max(self.choices.len() * FRUITLESS_MAX)
                 {
                     steps.take(self.choices.len());
                     let Self { capacity, levels, choices, depth, .. } = self;
-                    if !capacity.may_serve(plan, parts(plan, &levels[*depth..], choices)) {
-                        self.step_back(plan);
+                    if !capacity.may_serve(query, parts(query, &levels[*depth..], choices)) {
+                        self.step_back(query);
                     }
                 }
             }
         }
     }
 
-    /// Takes back the last choice; whether there was one.
-    fn step_back(&mut self, plan: &Plan) -> bool {
+    /// Undoes the last choice. Returns whether there was one.
+    fn step_back(&mut self, query: &Query) -> bool {
         let Some(depth) = self.depth.checked_sub(1) else { return false };
         self.depth = depth;
         let level = self.levels[depth];
-        self.capacity.release(plan, &plan.parts[level.part], self.choices[level.next - 1].site);
+        self.capacity.release(query, &query.parts[level.part], self.choices[level.next - 1].site);
         self.picks[level.part] = NOWHERE;
         true
     }
 
-    /// Makes a choice at the present depth, if it can go with those above.
-    fn place(&mut self, world: &World, plan: &Plan, choice: Choice) -> bool {
+    /// Makes a choice at the current depth, if it goes together with the choices above.
+    fn place(&mut self, world: &World, query: &Query, choice: Choice) -> bool {
         let depth = self.depth;
         let position = self.levels[depth].part;
-        let part = &plan.parts[position];
+        let part = &query.parts[position];
         let above = if depth == 0 { (0, false) } else { self.levels[depth - 1].have };
         let have = (above.0 | choice.meets, above.1 | choice.bound);
         let below = self.levels.get(depth + 1).map_or((0, false), |level| level.reach);
         if have.0 | below.0 != self.levels[0].reach.0 || self.own() && !(have.1 | below.1) {
             return false;
         }
-        if !plan.nested && !part.amounts.is_empty() && self.beside(world, plan, choice.slot) {
+        if !query.nested && !part.amounts.is_empty() && self.beside(world, query, choice.slot) {
             return false;
         }
-        if !self.capacity.take(plan, part, choice.site) {
+        if !self.capacity.take(query, part, choice.site) {
             return false;
         }
         self.levels[depth].have = have;
         self.picks[position] = choice.slot;
-        let fine = self.below_one_of_them(world, plan, part.group)
-            && (depth + 1 < self.levels.len() || self.meets_the_rest(plan));
+        let fine = self.below_one_of_them(world, query, part.group)
+            && (depth + 1 < self.levels.len() || self.meets_the_rest(query));
         if !fine {
             self.picks[position] = NOWHERE;
-            self.capacity.release(plan, part, choice.site);
+            self.capacity.release(query, part, choice.site);
         }
         fine
     }
 
-    /// Whether resources come from another provider of the same tree.
-    fn beside(&self, world: &World, plan: &Plan, slot: u32) -> bool {
+    /// Whether another provider of the same tree supplies resources already.
+    fn beside(&self, world: &World, query: &Query, slot: u32) -> bool {
         let root = world.place(slot).root;
         self.levels[..self.depth].iter().any(|level| {
             let other = self.picks[level.part];
             other != slot
-                && !plan.parts[level.part].amounts.is_empty()
+                && !query.parts[level.part].amounts.is_empty()
                 && world.place(other).root == root
         })
     }
 
-    /// Whether, in each `same_subtree` set with this group, one of the providers chosen or still
-    /// to be chosen has all of those chosen below it.
-    fn below_one_of_them(&self, world: &World, plan: &Plan, group: usize) -> bool {
-        let mut sets = plan.subtrees.iter().filter(|set| set.contains(&group));
+    /// Whether each `same_subtree` set with this group can still be satisfied: one of the providers that are
+    /// chosen, or can still be chosen, is an ancestor of all chosen ones.
+    fn below_one_of_them(&self, world: &World, query: &Query, group: usize) -> bool {
+        let mut sets = query.subtrees.iter().filter(|set| set.contains(&group));
         sets.all(|set| {
-            let parts = || set.iter().flat_map(|&group| plan.groups[group].parts.clone());
+            let parts = || set.iter().flat_map(|&group| query.groups[group].parts.clone());
             let chosen = || parts().map(|part| self.picks[part]).filter(|&pick| pick != NOWHERE);
             let (Some(first), Some(last)) = (chosen().min(), chosen().max()) else { return true };
             let spans = |slot: u32| slot <= first && last < slot + world.place(slot).len;
-            // Of the providers chosen only the first one can be above the others.
+            // Slots are in the order of the tree, so only the first chosen provider can be an ancestor of
+            // the others.
             spans(first)
                 || self.levels[self.depth + 1..].iter().any(|level| {
                     parts().any(|part| part == level.part)
@@ -288,28 +292,28 @@ impl Combination {
         })
     }
 
-    /// Whether the clauses of required traits beyond the first 64 are met.
-    fn meets_the_rest(&self, plan: &Plan) -> bool {
-        plan.together.iter().skip(64).all(|clause| {
-            let parts = plan.parts.iter().zip(&self.picks).filter(|(part, _)| part.spread);
+    /// Whether the clauses of required traits beyond the first 64, which have no bit, are met.
+    fn meets_the_rest(&self, query: &Query) -> bool {
+        query.together.iter().skip(64).all(|clause| {
+            let parts = query.parts.iter().zip(&self.picks).filter(|(part, _)| part.spread);
             parts.into_iter().any(|(_, &slot)| clause.iter().any(|set| set.contains(slot)))
         })
     }
 }
 
-/// The parts of some levels.
+/// The parts of some levels, with their options.
 fn parts<'a>(
-    plan: &'a Plan,
+    query: &'a Query,
     levels: &'a [Level],
     choices: &'a [Choice],
 ) -> impl Iterator<Item = PartOptions<'a>> + Clone {
     levels.iter().map(|level| PartOptions {
-        part: &plan.parts[level.part],
+        part: &query.parts[level.part],
         options: &choices[level.from..level.to],
     })
 }
 
-/// That many bits.
+/// A word with one bit for each clause.
 fn all(clauses: usize) -> u64 {
     match clauses {
         64.. => !0,

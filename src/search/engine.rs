@@ -1,46 +1,47 @@
-//! The search under way: anchors in the order of the strategy, combinations within them, bounds.
+//! The search: visits anchors in the order of the strategy and goes through the combinations of each,
+//! until the limit.
 
 use std::collections::VecDeque;
 
-use super::anchors::{Anchor, AnchorBlock, Anchors, NextAnchor, NextAnchors};
+use super::anchors::{Anchor, AnchorBlock, AnchorGroup, Anchors};
 use super::candidate::{CandidateBuffer, Survey};
 use super::combine::{Combination, Sources};
 use super::part::Masks;
-use super::plan::Plan;
+use super::query::Query;
 use super::request::{Request, Strategy, Unknown};
 use super::shared::Shared;
 use super::shuffled_order::ShuffledOrder;
-use super::steps::{ANCHOR_STEPS, Progress, STEPS, Steps};
+use super::steps::{ANCHOR_STEPS, Next, Progress, STEPS, Steps};
 use crate::world::World;
 use crate::world::sharing::SignatureId;
 
-/// What beginning with a signature costs, in steps.
+/// The steps that beginning with a signature costs.
 const SIGNATURE_STEPS: usize = 64;
 
-/// Trees open at the same time at the most, when candidates are taken from many in turn.
+/// The maximum number of trees from which candidates are taken in turn.
 const OPEN_MAX: usize = 16_384;
-/// As many when there is no bound that would make the order matter.
+/// The same for a search without a limit, where the order does not decide which candidates are given.
 const OPEN_UNBOUNDED: usize = 1024;
 
-/// A tree that paused this often without finding anything waits until all others are done.
+/// After this many pauses without a candidate, a tree waits until all others are done.
 const PATIENCE: usize = 8;
-/// As many may wait.
+/// The maximum number of trees that wait.
 const WAITING_MAX: usize = 64;
 
 /// Resolves the names of a request and divides it into parts.
 ///
 /// # Errors
-/// A name that nothing has, unless the groups before it already make the answer empty.
-pub(super) fn plan(world: &World, request: &Request) -> Result<Plan, Unknown> {
-    Plan::new(world, request, &is_void)
+/// The request names an unknown class or trait, and the groups before it do not make the answer empty.
+pub(super) fn resolve(world: &World, request: &Request) -> Result<Query, Unknown> {
+    Query::new(world, request, &is_void)
 }
 
-/// Whether a plan has no candidate. Gives up when it is hard to tell, and then says no.
-fn is_void(world: &World, plan: &Plan) -> bool {
+/// Whether a query is proven to have no candidate, within a limited amount of work.
+fn is_void(world: &World, query: &Query) -> bool {
     const PAUSES_MAX: usize = 100;
     let mut engine = Engine::default();
     (0..PAUSES_MAX)
-        .map(|_| engine.advance(world, plan))
+        .map(|_| engine.advance(world, query))
         .find(|progress| !matches!(progress, Progress::Paused))
         .is_some_and(|progress| matches!(progress, Progress::Exhausted))
 }
@@ -49,9 +50,9 @@ fn is_void(world: &World, plan: &Plan) -> bool {
 #[derive(Debug)]
 struct Open {
     combination: Combination,
-    /// Where the combination is of sharing providers alone.
+    /// The signature, if the anchor consists of sharing providers alone.
     signature: Option<SignatureId>,
-    /// Pauses since it last found something.
+    /// The pauses since the last candidate.
     pauses: usize,
 }
 
@@ -60,12 +61,12 @@ struct Open {
 pub(super) struct Engine {
     pub(super) found: CandidateBuffer,
     given: usize,
-    /// Steps of all calls so far.
+    /// The steps of all calls so far.
     steps: u64,
     anchors: Anchors,
-    /// What is left of the block at hand.
+    /// The rest of the current block.
     block: AnchorBlock,
-    /// Of a search in random order, the anchors not yet drawn.
+    /// In a search in random order: the anchors that are not yet drawn.
     order: Option<ShuffledOrder>,
     masks: Masks,
     shared: Shared,
@@ -75,76 +76,75 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// Goes on to the next candidate, which is in `found` then.
-    pub(super) fn advance(&mut self, world: &World, plan: &Plan) -> Progress {
-        if plan.bound.is_some_and(|bound| self.given >= bound) {
+    /// Finds the next candidate, and puts it into `found`.
+    pub(super) fn advance(&mut self, world: &World, query: &Query) -> Progress {
+        if query.bound.is_some_and(|bound| self.given >= bound) {
             return Progress::Exhausted;
         }
-        self.go_on(world, plan)
+        self.go_on(world, query)
     }
 
-    fn go_on(&mut self, world: &World, plan: &Plan) -> Progress {
+    fn go_on(&mut self, world: &World, query: &Query) -> Progress {
         let mut steps = Steps::new();
-        let width = width(plan);
+        let width = width(query);
         let progress = loop {
             if !steps.take(ANCHOR_STEPS) {
                 break Progress::Paused;
             }
             if self.open.len() < width {
-                match self.next_place(world, plan, &mut steps) {
-                    NextAnchor::Anchor(place) => match self.enter(place, world, plan, &mut steps) {
+                match self.next_anchor(world, query, &mut steps) {
+                    Next::Found(anchor) => match self.enter(anchor, world, query, &mut steps) {
                         Progress::Exhausted => continue,
-                        progress @ (Progress::Found | Progress::Paused) => break progress,
+                        progress @ (Progress::Found(()) | Progress::Paused) => break progress,
                     },
-                    NextAnchor::Paused => break Progress::Paused,
-                    NextAnchor::End if self.open.is_empty() && self.waiting.is_empty() => {
+                    Next::Paused => break Progress::Paused,
+                    Next::Exhausted if self.open.is_empty() && self.waiting.is_empty() => {
                         break Progress::Exhausted;
                     }
-                    NextAnchor::End => {}
+                    Next::Exhausted => {}
                 }
             }
             let Some(open) = self.open.pop_front().or_else(|| self.waiting.pop_front()) else {
                 continue;
             };
-            match self.work(open, world, plan, &mut steps) {
+            match self.work(open, world, query, &mut steps) {
                 Progress::Exhausted => {}
-                progress @ (Progress::Found | Progress::Paused) => break progress,
+                progress @ (Progress::Found(()) | Progress::Paused) => break progress,
             }
         };
-        self.given += usize::from(progress == Progress::Found);
+        self.given += usize::from(progress == Progress::Found(()));
         self.steps += steps.taken();
         progress
     }
 
-    /// Closes the anchor of the last candidate, if it was the only one open: there is nothing to be
-    /// found there any more.
+    /// Closes the anchor of the last candidate, the only open one.
     pub(super) fn skip_tree(&mut self) {
         debug_assert!(self.open.len() <= 1, "trees take turns");
         self.spare.extend(self.open.pop_back().map(|open| open.combination));
     }
 
-    /// Goes on after the limit, for the summaries alone: where a candidate may use one provider of a tree
-    /// only, they are to tell of all providers that supply any candidate in a tree of those given.
-    /// Pauses as a search does; otherwise it is done.
-    pub(super) fn survey(&mut self, world: &World, plan: &mut Plan) -> Progress {
-        if plan.nested || !plan.limited || plan.bound.is_none_or(|bound| self.given < bound) {
+    /// Continues after the limit, for the summaries alone. If a candidate may use only one provider of each
+    /// tree, summaries contain every provider that supplies any candidate in the trees of the given ones.
+    /// Returns `Paused` if it is not done.
+    pub(super) fn survey(&mut self, world: &World, query: &mut Query) -> Progress {
+        if query.nested || !query.limited || query.bound.is_none_or(|bound| self.given < bound) {
             return Progress::Exhausted;
         }
-        if !plan.surveying {
-            plan.surveying = true;
-            let Survey { kept, pending } = self.found.begin_survey(world, plan);
-            if !pending.iter().any(|slot| plan.sharing.contains(*slot)) {
-                // Other trees have no part in this.
-                plan.anchor.all.push(vec![kept]);
+        if !query.surveying {
+            query.surveying = true;
+            let Survey { kept, pending } = self.found.begin_survey(world, query);
+            if !pending.iter().any(|slot| query.sharing.contains(*slot)) {
+                // No sharing provider is missing, so other trees do not matter.
+                query.anchor.all.push(vec![kept]);
             }
         }
         let enough = self.steps + STEPS as u64;
-        while self.found.is_surveying() && plan.most.is_none_or(|most| self.given < most) {
+        while self.found.is_surveying() && query.most.is_none_or(|most| self.given < most) {
             if self.steps >= enough {
                 return Progress::Paused;
             }
-            match self.go_on(world, plan) {
-                Progress::Found => {}
+            match self.go_on(world, query) {
+                Progress::Found(()) => {}
                 Progress::Paused => return Progress::Paused,
                 Progress::Exhausted => break,
             }
@@ -152,39 +152,45 @@ impl Engine {
         Progress::Exhausted
     }
 
-    /// Steps taken so far.
+    /// The steps taken so far.
     pub(super) fn steps(&self) -> u64 {
         self.steps
     }
 
     /// The next anchor in the order of the search.
-    fn next_place(&mut self, world: &World, plan: &Plan, steps: &mut Steps) -> NextAnchor {
-        if let Some(seed) = plan.seed {
+    fn next_anchor(&mut self, world: &World, query: &Query, steps: &mut Steps) -> Next<Anchor> {
+        if let Some(seed) = query.seed {
             let order = self.order.get_or_insert_with(|| ShuffledOrder::new(seed));
-            return order.draw(&mut self.anchors, world, plan, steps);
+            return order.draw(&mut self.anchors, world, query, steps);
         }
         loop {
-            if let Some(place) = self.block.pop() {
-                return NextAnchor::Anchor(place);
+            if let Some(anchor) = self.block.pop() {
+                return Next::Found(anchor);
             }
-            match self.anchors.next(world, plan, &mut self.masks, steps) {
-                NextAnchors::One(place) => return NextAnchor::Anchor(place),
-                NextAnchors::Block(block) => self.block = block,
-                NextAnchors::Paused => return NextAnchor::Paused,
-                NextAnchors::End => return NextAnchor::End,
+            match self.anchors.next(world, query, &mut self.masks, steps) {
+                Next::Found(AnchorGroup::One(anchor)) => return Next::Found(anchor),
+                Next::Found(AnchorGroup::Block(block)) => self.block = block,
+                Next::Paused => return Next::Paused,
+                Next::Exhausted => return Next::Exhausted,
             }
         }
     }
 
     /// Takes the first candidate of an anchor and keeps the anchor open for the others.
-    fn enter(&mut self, place: Anchor, world: &World, plan: &Plan, steps: &mut Steps) -> Progress {
+    fn enter(
+        &mut self,
+        anchor: Anchor,
+        world: &World,
+        query: &Query,
+        steps: &mut Steps,
+    ) -> Progress {
         let Self { masks, shared, order, .. } = self;
         let random = order.as_mut().map(ShuffledOrder::random);
-        let mut sources = Sources { world, plan, masks, shared, random };
-        let (root, signature) = match place {
+        let mut sources = Sources { world, query, masks, shared, random };
+        let (root, signature) = match anchor {
             Anchor::Solo(slot) => {
-                self.found.solo(plan, slot);
-                return Progress::Found;
+                self.found.solo(query, slot);
+                return Progress::Found(());
             }
             Anchor::Tree(root) => (root, None),
             Anchor::Shared(signature) => (0, Some(signature)),
@@ -194,12 +200,12 @@ impl Engine {
             None => combination.open(root, &mut sources, steps),
             Some(signature) => {
                 steps.take(SIGNATURE_STEPS);
-                let options = sources.shared.open(world, plan, signature);
+                let options = sources.shared.open(world, query, signature);
                 options.is_some_and(|options| combination.open_shared(&options, &mut sources))
             }
         };
         if viable {
-            self.work(Open { combination, signature, pauses: 0 }, world, plan, steps)
+            self.work(Open { combination, signature, pauses: 0 }, world, query, steps)
         } else {
             self.spare.push(combination);
             Progress::Exhausted
@@ -207,19 +213,25 @@ impl Engine {
     }
 
     /// Takes the next candidate of an open anchor.
-    fn work(&mut self, mut open: Open, world: &World, plan: &Plan, steps: &mut Steps) -> Progress {
+    fn work(
+        &mut self,
+        mut open: Open,
+        world: &World,
+        query: &Query,
+        steps: &mut Steps,
+    ) -> Progress {
         loop {
-            let progress = open.combination.advance(world, plan, steps);
+            let progress = open.combination.advance(world, query, steps);
             match progress {
-                Progress::Found => {
+                Progress::Found(()) => {
                     let picks = open.combination.picks();
                     let first = open.signature.is_none_or(|signature| {
-                        self.shared.is_first(world, plan, signature, picks)
+                        self.shared.is_first(world, query, signature, picks)
                     });
                     if !first {
                         continue;
                     }
-                    self.found.combined(world, plan, picks);
+                    self.found.combined(world, query, picks);
                     open.pauses = 0;
                     self.open.push_back(open);
                 }
@@ -238,12 +250,12 @@ impl Engine {
     }
 }
 
-/// How many anchors are open at the same time.
-fn width(plan: &Plan) -> usize {
-    if plan.surveying {
+/// The number of anchors that are open at the same time.
+fn width(query: &Query) -> usize {
+    if query.surveying {
         return 1;
     }
-    match (plan.seed, plan.strategy, plan.bound) {
+    match (query.seed, query.strategy, query.bound) {
         (None, Strategy::DepthFirst, _) | (None, Strategy::BreadthFirst, None) => 1,
         (Some(_), _, None) => OPEN_UNBOUNDED,
         (_, _, Some(bound)) => bound.clamp(1, OPEN_MAX),

@@ -1,41 +1,41 @@
-//! Listing providers by filters (`GET /resource_providers`).
+//! Lists of providers by filters (`GET /resource_providers`).
 
 use uuid::Uuid;
 
 use super::part::{self, Amount, Look, Part, pop, range};
-use super::plan::unknown_traits;
+use super::query::{check_traits, tree_of};
 use super::request::Unknown;
 use crate::world::set::BLOCK;
 use crate::world::{Provider, World};
 
-/// All given filters must be met.
+/// The filters of a list. A provider must pass all that are given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
-    /// Exactly this name.
+    /// The provider has exactly this name.
     pub name: Option<String>,
-    /// Exactly this provider.
+    /// The provider has this UUID.
     pub uuid: Option<Uuid>,
-    /// In the same tree as this provider.
+    /// The provider is in the same tree as this one.
     pub in_tree: Option<Uuid>,
-    /// In any aggregate of each clause, itself.
+    /// The provider itself is in at least one aggregate of each clause.
     pub member_of: Vec<Vec<Uuid>>,
-    /// In none of these aggregates, itself.
+    /// The provider itself is in none of these aggregates.
     pub not_member_of: Vec<Uuid>,
-    /// Any trait of each clause.
+    /// The provider has at least one trait of each clause.
     pub required: Vec<Vec<String>>,
-    /// None of these traits.
+    /// The provider has none of these traits.
     pub forbidden: Vec<String>,
-    /// Room for each amount on its own.
+    /// The provider has the capacity for each amount by itself.
     pub resources: Vec<(String, i64)>,
 }
 
 /// The providers that pass, ascending by key.
 ///
-/// Filters are looked at in the reference's order: a tree that does not exist, required traits
-/// nobody has and aggregates nobody is in make the list empty before later names are resolved.
+/// Filters are evaluated in the reference's order: a tree that does not exist, required traits that no
+/// provider has, and aggregates without members make the list empty before later names are resolved.
 ///
 /// # Errors
-/// An unknown class or trait.
+/// The filter names an unknown class or trait.
 pub fn list<'w>(world: &'w World, filter: &Filter) -> Result<Vec<Provider<'w>>, Unknown> {
     let Some(part) = resolve(world, filter)? else { return Ok(Vec::new()) };
     let (from, to) = match filter.uuid.map(|uuid| world.provider(uuid)) {
@@ -56,20 +56,19 @@ pub fn list<'w>(world: &'w World, filter: &Filter) -> Result<Vec<Provider<'w>>, 
     Ok(found)
 }
 
-/// The filters as conditions on a provider; `None`: nothing can pass.
+/// The filters as conditions on a provider; `None` if no provider can pass.
 fn resolve(world: &World, filter: &Filter) -> Result<Option<Part>, Unknown> {
     let mut part = Part::default();
     if let Some(uuid) = filter.in_tree {
         let Some(provider) = world.provider(uuid) else { return Ok(None) };
-        let root = provider.root().slot();
-        part.tree = Some((root, root + world.place(root).len));
+        part.tree = Some(tree_of(world, provider));
     }
-    known(world, filter.required.iter().flatten())?;
+    check_traits(world, filter.required.iter().flatten()).map_err(Unknown::Traits)?;
     part.filter.all = filter.required.iter().map(|any| part::carriers(world, any)).collect();
     if !part.filter.admits_somebody() {
         return Ok(None);
     }
-    known(world, filter.forbidden.iter())?;
+    check_traits(world, filter.forbidden.iter()).map_err(Unknown::Traits)?;
     let member_of = part::SetFilter {
         all: filter.member_of.iter().map(|any| part::members(world, any)).collect(),
         none: Vec::new(),
@@ -85,9 +84,4 @@ fn resolve(world: &World, filter: &Filter) -> Result<Option<Part>, Unknown> {
         part.amounts.push(Amount::new(world, class, *amount));
     }
     Ok(Some(part))
-}
-
-fn known<'a>(world: &World, names: impl Iterator<Item = &'a String>) -> Result<(), Unknown> {
-    let unknown = unknown_traits(world, names);
-    if unknown.is_empty() { Ok(()) } else { Err(Unknown::Traits(unknown)) }
 }

@@ -1,48 +1,48 @@
-//! Whether takers and sites can be brought together at all.
+//! Bipartite matching of parts to providers, by augmenting paths.
 
 #![expect(clippy::indexing_slicing, reason = "takers and sites are positions in the lists given")]
 
-/// Sites and takers looked at for one question, at the most: a few milliseconds.
+/// The maximum work for one question, in sites and takers examined: a few milliseconds.
 const WORK_MAX: usize = 1_000_000;
 
-/// Takers, and the sites that each may have. It is cleared and filled again for each question, so
-/// that questions need no memory of their own.
+/// Takers (parts), and the sites (providers) that each can use. It is cleared and filled again for each
+/// question, to reuse its memory.
 #[derive(Debug, Default)]
 pub(super) struct Matching {
-    /// The sites of all takers, one taker's after the other's.
+    /// The sites of all takers, taker by taker.
     sites: Vec<usize>,
-    /// Where those of each taker begin and end.
+    /// The range of each taker in `sites`.
     takers: Vec<(usize, usize)>,
-    /// How many more each site can serve.
+    /// How many more takers each site can serve.
     seats: Vec<usize>,
-    /// Which site serves each taker.
+    /// The site that serves each taker.
     given: Vec<Option<usize>>,
     tried: Vec<bool>,
-    /// What has been looked at for this question.
+    /// The work for this question so far.
     work: usize,
 }
 
 impl Matching {
-    /// Forgets all takers.
+    /// Removes all takers.
     pub(super) fn clear(&mut self) {
         self.sites.clear();
         self.takers.clear();
     }
 
-    /// Adds a taker, by the sites it may have.
+    /// Adds a taker with the sites that it can use.
     pub(super) fn add(&mut self, sites: impl Iterator<Item = usize>) {
         let from = self.sites.len();
         self.sites.extend(sites);
         self.takers.push((from, self.sites.len()));
     }
 
-    /// Whether every taker can have one of its sites, of which each serves only so many. Where that
-    /// would take too long to say, perhaps they can.
+    /// Whether every taker can get one of its sites, if each site serves as many takers as it has seats.
+    /// Also true if the answer would take too long.
     pub(super) fn all_served(&mut self, seats: impl Iterator<Item = usize>) -> bool {
         self.takers.sort_unstable_by_key(|(from, to)| to - from);
         let mut takers = self.takers.iter().enumerate();
         if takers.all(|(nth, (from, to))| to - from > nth) {
-            // However the others choose, each finds a site that nobody has.
+            // The nth taker has more than n sites, so one of them is free whatever the others took.
             return true;
         }
         self.seats.clear();
@@ -59,7 +59,7 @@ impl Matching {
         all || self.work >= WORK_MAX
     }
 
-    /// Finds a site for a taker, moving others to other sites of theirs if need be.
+    /// Finds a site for a taker. Other takers may have to move to other sites of theirs.
     fn serve(&mut self, taker: usize) -> bool {
         let (from, to) = self.takers[taker];
         for at in from..to {

@@ -1,5 +1,5 @@
-//! A *part* of a request is what a single provider supplies: a suffixed group as a whole, or one
-//! class of the unsuffixed group. Here stands which providers may supply it.
+//! A *part* of a request is what one provider supplies: a suffixed group as a whole, or one resource class
+//! of the unsuffixed group. This module finds the providers that can supply a part.
 
 #![expect(clippy::indexing_slicing, reason = "indices are below the length of the arrays")]
 
@@ -10,12 +10,12 @@ use crate::world::World;
 use crate::world::column::Column;
 use crate::world::set::{BLOCK, Set, Words};
 
-/// Conditions on the sets a provider belongs to.
+/// Conditions on the sets (traits, aggregates) that a provider belongs to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SetFilter {
-    /// It belongs to at least one of each.
+    /// For each list: the provider belongs to at least one of its sets.
     pub(super) all: Vec<Vec<Set>>,
-    /// It belongs to none.
+    /// The provider belongs to none of these sets.
     pub(super) none: Vec<Set>,
 }
 
@@ -26,7 +26,7 @@ impl SetFilter {
             && !self.none.iter().any(|set| set.contains(slot))
     }
 
-    /// Which of the slots of a block, given as `words`, pass.
+    /// The slots among `words`, which are of one block, that pass.
     pub(super) fn words(&self, block: u32, mut words: Words) -> Words {
         for any in &self.all {
             if words == [0; 4] {
@@ -44,7 +44,7 @@ impl SetFilter {
         words
     }
 
-    /// Whether anybody at all belongs to one of each.
+    /// Whether any provider passes.
     pub(super) fn admits_somebody(&self) -> bool {
         let Some(first) = self.all.first() else { return true };
         first.iter().any(|set| self.admits_any(set))
@@ -56,14 +56,14 @@ impl SetFilter {
     }
 }
 
-/// An amount of a class.
+/// An amount of a resource class.
 #[derive(Clone, Debug)]
 pub(super) struct Amount {
     pub(super) class: ClassId,
     pub(super) units: i64,
     /// The inventories of the class.
     pub(super) column: Column,
-    /// Which of the plan's contended classes it is, if other parts ask for it, too.
+    /// The position among the query's contended classes, if other parts request the class, too.
     pub(super) contended: Option<usize>,
 }
 
@@ -74,37 +74,37 @@ impl Amount {
     }
 }
 
-/// How to look for room.
+/// How to compare free capacity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Look {
-    /// At every inventory.
+    /// Exactly: by each inventory.
     #[default]
     Close,
-    /// At how much is free, roughly: some are taken for fitting that do not fit.
+    /// By a rounded-up free amount: some providers pass that do not fit.
     Quick,
 }
 
-/// A part.
+/// A part of a request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Part {
-    /// Position of its group in the request.
+    /// The position of its group in the request.
     pub(super) group: usize,
-    /// Whether it is a class of the unsuffixed group.
+    /// Whether it is one class of the unsuffixed group.
     pub(super) spread: bool,
-    /// What is to be supplied; nothing, for a group without resources.
+    /// The amounts to supply; empty for a group without resources.
     pub(super) amounts: Vec<Amount>,
     /// Conditions on the provider itself.
     pub(super) filter: SetFilter,
-    /// Conditions on the provider or the anchor: an aggregate of the root spans the tree.
+    /// Conditions that the provider or the anchor meets: an aggregate of the root covers the tree.
     pub(super) spanning: SetFilter,
     /// Conditions on the anchor.
     pub(super) anchor: SetFilter,
-    /// First slot and end of the tree it is confined to.
+    /// The first slot and the end of the tree that it is restricted to.
     pub(super) tree: Option<(u32, u32)>,
 }
 
 impl Part {
-    /// Which of the slots of a block, given as `words`, may supply the part, not regarding
+    /// The slots among `words`, which are of one block, that can supply the part, apart from the conditions
     /// [`spanning`](Self::spanning) and [`anchor`](Self::anchor).
     pub(super) fn words(&self, block: u32, mut words: Words, look: Look) -> Words {
         if words == [0; 4] {
@@ -126,16 +126,16 @@ impl Part {
         words
     }
 
-    /// Whether each amount fits on its own.
+    /// Whether each amount fits by itself.
     pub(super) fn fits(&self, slot: u32) -> bool {
         self.amounts.iter().all(|it| it.column.fits(slot, it.units))
     }
 
-    /// Whether a sharing provider may supply the part to every tree that can use it.
+    /// Whether a sharing provider can supply the part to every tree that shares with it.
     pub(super) fn may_share(&self, world: &World, slot: u32) -> bool {
         let confined = match self.tree {
-            // Resources are not to come from another tree. A suffixed group says with `in_tree`
-            // where its provider lives, not which trees it may serve.
+            // With `in_tree`, the unsuffixed group takes nothing from other trees. A suffixed group
+            // restricts where its provider is, not which tree that provider serves.
             Some((from, to)) => !self.spread && (from..to).contains(&slot),
             None => true,
         };
@@ -147,7 +147,7 @@ impl Part {
     }
 }
 
-/// For each part, the slots of one block that may supply it, as [`Part::words`] has it.
+/// For each part, the slots of one block that can supply it ([`Part::words`]).
 #[derive(Debug, Default)]
 pub(super) struct Masks {
     look: Look,
@@ -160,12 +160,12 @@ impl Masks {
         Self { look, ..Self::default() }
     }
 
-    /// How it looks for room.
+    /// How it compares free capacity.
     pub(super) fn look(&self) -> Look {
         self.look
     }
 
-    /// Those of a block, kept until another block is asked for.
+    /// The slots of a block for each part, cached until another block is asked for.
     pub(super) fn of(&mut self, parts: &[Part], block: u32) -> &[Words] {
         if self.block != Some(block) {
             self.words.clear();
@@ -175,7 +175,7 @@ impl Masks {
         &self.words
     }
 
-    /// Those of one part within some slots of a block; what is kept is made use of.
+    /// The slots among `slots`, which are of one block, that can supply one part; uses the cache.
     pub(super) fn within(&self, parts: &[Part], part: usize, block: u32, slots: Words) -> Words {
         if self.block == Some(block) {
             and(self.words[part], slots)
@@ -185,13 +185,13 @@ impl Masks {
     }
 }
 
-/// The sets of the providers that carry each trait; unknown ones are left out.
+/// For each trait, the set of the providers that have it; unknown traits are left out.
 pub(super) fn carriers(world: &World, names: &[String]) -> Vec<Set> {
     let ids = names.iter().filter_map(|name| world.trait_id(name));
     ids.map(|id| world.carriers(id)).collect()
 }
 
-/// The sets of the providers in each aggregate.
+/// For each aggregate, the set of the providers in it.
 pub(super) fn members(world: &World, aggregates: &[Uuid]) -> Vec<Set> {
     aggregates.iter().map(|&aggregate| world.members(aggregate)).collect()
 }
@@ -221,7 +221,7 @@ pub(super) fn range(block: u32, from: u32, to: u32) -> Words {
     })
 }
 
-/// Takes the first slot out of what is left of a block.
+/// Removes the first slot from the words of a block.
 pub(super) fn pop(words: &mut Words, block: u32) -> Option<u32> {
     for (word, first) in words.iter_mut().zip((block * BLOCK..).step_by(64)) {
         if *word != 0 {

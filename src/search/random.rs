@@ -1,4 +1,4 @@
-//! Random numbers from a seed: the same seed gives the same answer over the same world.
+//! Pseudo-random numbers: the same seed gives the same answer in the same world.
 
 /// A sequence of numbers (splitmix64).
 #[derive(Clone, Debug)]
@@ -17,13 +17,13 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// A number below `end`, all equally likely but for one in 2^64 / end.
+    /// A number below `end`. All are equally likely, up to a bias of `end` / 2^64.
     pub(super) fn below(&mut self, end: usize) -> usize {
         let product = u128::from(self.next()) * end as u128;
         usize::try_from(product >> 64).unwrap_or_default()
     }
 
-    /// Brings the items into a random order.
+    /// Shuffles the items.
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));

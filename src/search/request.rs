@@ -1,64 +1,64 @@
-//! What is asked for: typed, and free of API versions.
+//! A request for candidates: typed, and independent of microversions.
 
 use uuid::Uuid;
 
 /// A whole request for allocation candidates.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
-    /// Groups in the order in which the query first names them. The one with the empty suffix may
-    /// be spread over providers; each other one is served by a single provider.
+    /// The groups, in the order in which the query string first names them. Several providers may serve the
+    /// group with the empty suffix; one provider serves each other group.
     pub groups: Vec<Group>,
-    /// Whether suffixed groups may share a provider.
+    /// Whether suffixed groups may use the same provider.
     pub policy: Policy,
-    /// Each set of suffixes whose providers lie below one of themselves.
+    /// Sets of suffixes: one of the providers of these groups is an ancestor of all others.
     pub same_subtree: Vec<Vec<String>>,
-    /// Traits the anchor's root has.
+    /// Traits that the root of the tree has.
     pub root_required: Vec<String>,
-    /// Traits the anchor's root has not.
+    /// Traits that the root of the tree does not have.
     pub root_forbidden: Vec<String>,
-    /// Candidates to return at the most, chosen from all there are.
+    /// The maximum number of candidates to return.
     pub limit: Option<usize>,
-    /// Candidates to generate at the most (`max_allocation_candidates`). Those that `nested`
+    /// The maximum number of candidates to generate (`max_allocation_candidates`). Candidates that `nested`
     /// excludes are never generated.
     pub max_candidates: Option<usize>,
-    /// In which order candidates are generated, unless the order is random.
+    /// The order in which candidates are generated, unless it is random.
     pub strategy: Strategy,
-    /// Seed of a random order, and with a bound of a random choice: trees are drawn one after the
-    /// other, each as likely as any other, and then take turns; in a tree the options of each
-    /// group are tried in random order. So no host is preferred, however many candidates it has.
-    /// All trees that may come into question are marked, at a few bits each, before the first is drawn.
+    /// The seed of a random order and, with a limit, of a random selection. Trees are drawn one after the
+    /// other, all equally likely, and then take turns; within a tree, the options of each group are tried
+    /// in random order. No host is preferred, however many candidates it has. All possible trees are marked
+    /// before the first is drawn, a few bits each.
     pub random_seed: Option<u64>,
-    /// Whether one candidate may use several providers of a tree (microversion 1.29). When not,
-    /// summaries name only the providers used.
+    /// Whether one candidate may use several providers of a tree (microversion 1.29). If not, summaries
+    /// contain only the providers used.
     pub nested: bool,
 }
 
-/// One request group.
+/// A request group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
-    /// What follows `resources`, `required`, ... in the query; empty for the unsuffixed group.
+    /// What follows `resources`, `required`, ... in the query string; empty for the unsuffixed group.
     pub suffix: String,
-    /// Amounts by class name, each class once, in the query's order.
+    /// Amounts by class name, each class once, in the order of the query string.
     pub resources: Vec<(String, i64)>,
-    /// Every clause is met by any one of its traits.
+    /// Clauses of traits: the group has at least one trait of each clause.
     pub required: Vec<Vec<String>>,
-    /// Traits no provider used may have.
+    /// Traits that no provider of the group may have.
     pub forbidden: Vec<String>,
-    /// Every clause is met by any one of its aggregates.
+    /// Clauses of aggregates: the provider is in at least one aggregate of each clause.
     pub member_of: Vec<Vec<Uuid>>,
-    /// Aggregates no provider used may be in.
+    /// Aggregates that no provider of the group may be in.
     pub not_member_of: Vec<Uuid>,
-    /// A provider whose tree the group is confined to.
+    /// A provider whose tree the group is restricted to.
     pub in_tree: Option<Uuid>,
 }
 
 /// `group_policy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Suffixed groups may meet on a provider.
+    /// Suffixed groups may use the same provider.
     #[default]
     None,
-    /// They may not.
+    /// Suffixed groups must use different providers.
     Isolate,
 }
 
@@ -72,7 +72,7 @@ pub enum Strategy {
     BreadthFirst,
 }
 
-/// A name in the request that nothing in the catalogue has.
+/// A name in the request that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unknown {
     /// A resource class.

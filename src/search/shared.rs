@@ -1,24 +1,31 @@
-//! Candidates made of sharing providers alone.
+//! Candidates that consist of sharing providers alone.
 //!
-//! Such a candidate can be had at every anchor all its providers serve, and is to be told once.
-//! So trees leave it out, and it is looked for among the providers of each signature (see
-//! [`crate::world::sharing`]) instead: the first signature that has them all tells it.
+//! Every tree that shares with all of its providers could give such a candidate, but it must be given only
+//! once. So trees leave it out. Instead, the search goes through the *signatures* (see
+//! [`crate::world::sharing`]): the sets of aggregates by which trees use sharing providers. All trees with
+//! one signature can use the same sharing providers, and there are far fewer signatures than trees. The
+//! first signature that contains all providers of a candidate gives it.
+//!
+//! *Example.* A disk pool shares by the aggregates A and B, an address pool by A. 500 hosts are in A only
+//! (signature {A}), 500 in A and B (signature {A, B}). A request for disk and an address has one candidate
+//! without any host: both pools. It is found with {A}. With {A, B} it is found again, and dropped, because
+//! {A} comes first and contains both pools.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::plan::Plan;
+use super::query::Query;
 use crate::world::World;
 use crate::world::set::Set;
 use crate::world::sharing::SignatureId;
 
-/// Signatures remembered at the most; what is forgotten is found out again.
+/// The maximum number of cached signatures.
 const REMEMBERED_MAX: usize = 4096;
 
-/// For each part, the sharing providers that may supply it.
+/// For each part, the sharing providers that can supply it.
 pub(super) type Options = Arc<[Vec<u32>]>;
 
-/// What was found out about signatures.
+/// A cache of what is known of signatures.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     options: HashMap<SignatureId, Options>,
@@ -26,51 +33,51 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// For each part, the sharing providers that trees with this signature can use.
+    /// For each part, the sharing providers that can supply it to trees with this signature.
     pub(super) fn options(
         &mut self,
         world: &World,
-        plan: &Plan,
+        query: &Query,
         signature: SignatureId,
     ) -> &Options {
         if self.options.len() >= REMEMBERED_MAX {
             self.options.clear();
         }
-        self.options.entry(signature).or_insert_with(|| find_options(world, plan, signature))
+        self.options.entry(signature).or_insert_with(|| find_options(world, query, signature))
     }
 
-    /// Whether any tree with this signature may be an anchor.
-    fn is_viable(&mut self, world: &World, plan: &Plan, signature: SignatureId) -> bool {
+    /// Whether the root of any tree with this signature meets the conditions on anchors.
+    fn is_viable(&mut self, world: &World, query: &Query, signature: SignatureId) -> bool {
         if self.viable.len() >= REMEMBERED_MAX {
             self.viable.clear();
         }
         *self.viable.entry(signature).or_insert_with(|| {
             world.signature(signature).is_some_and(|signature| {
                 signature.roots.iter().any(|root| {
-                    plan.anchor.admits(root)
-                        && plan.parts.iter().all(|part| part.anchor.admits(root))
+                    query.anchor.admits(root)
+                        && query.parts.iter().all(|part| part.anchor.admits(root))
                 })
             })
         })
     }
 
-    /// The options to combine for this signature, if it has any anchor.
+    /// The options of a signature, if each part has one and a tree with this signature can be an anchor.
     pub(super) fn open(
         &mut self,
         world: &World,
-        plan: &Plan,
+        query: &Query,
         signature: SignatureId,
     ) -> Option<Options> {
-        let options = Arc::clone(self.options(world, plan, signature));
+        let options = Arc::clone(self.options(world, query, signature));
         let all = options.iter().all(|slots| !slots.is_empty());
-        (all && self.is_viable(world, plan, signature)).then_some(options)
+        (all && self.is_viable(world, query, signature)).then_some(options)
     }
 
-    /// Whether no signature before this one has all these sharing providers.
+    /// Whether no earlier signature gives the candidate with these sharing providers.
     pub(super) fn is_first(
         &mut self,
         world: &World,
-        plan: &Plan,
+        query: &Query,
         signature: SignatureId,
         picks: &[u32],
     ) -> bool {
@@ -86,18 +93,18 @@ impl Shared {
                 world
                     .signature(other)
                     .is_some_and(|it| picks.iter().all(|&slot| serves(slot, &it.aggregates)))
-                    && self.is_viable(world, plan, other)
+                    && self.is_viable(world, query, other)
             })
         })
     }
 }
 
-fn find_options(world: &World, plan: &Plan, signature: SignatureId) -> Options {
+fn find_options(world: &World, query: &Query, signature: SignatureId) -> Options {
     let Some(signature) = world.signature(signature) else { return Arc::default() };
     let aggregates = signature.aggregates.iter().filter_map(|&id| world.aggregate(id));
     let sharing: Set = aggregates.flat_map(|aggregate| aggregate.sharing.iter()).collect();
     let may_share = |part: &super::part::Part| {
         sharing.iter().filter(|&slot| part.may_share(world, slot)).collect()
     };
-    plan.parts.iter().map(may_share).collect()
+    query.parts.iter().map(may_share).collect()
 }

@@ -1,19 +1,19 @@
-//! Drawing anchors at random: all that may be candidates are collected as words of bits first, and
-//! looked at closely when drawn.
+//! Anchors in random order: all that may have candidates are collected first, a few bits each, and checked
+//! exactly when they are drawn.
 
 #![expect(clippy::indexing_slicing, reason = "counts are kept for each batch of blocks")]
 
-use super::anchors::{Anchor, AnchorBlock, Anchors, NextAnchor, NextAnchors};
+use super::anchors::{Anchor, AnchorBlock, AnchorGroup, Anchors};
 use super::part::{Look, Masks};
-use super::plan::Plan;
+use super::query::Query;
 use super::random::Random;
-use super::steps::{ANCHOR_STEPS, Steps};
+use super::steps::{ANCHOR_STEPS, Next, Steps};
 use crate::world::World;
 
-/// Lots that are counted together.
+/// The number of blocks that are counted together.
 const BATCH: usize = 64;
 
-/// What is still to be drawn.
+/// The anchors that are not yet drawn.
 #[derive(Debug)]
 pub(super) struct ShuffledOrder {
     random: Random,
@@ -21,7 +21,7 @@ pub(super) struct ShuffledOrder {
     complete: bool,
     anchors: Vec<Anchor>,
     blocks: Vec<AnchorBlock>,
-    /// Anchors left in each batch of blocks.
+    /// The anchors left in each batch of blocks.
     left: Vec<usize>,
 }
 
@@ -41,35 +41,35 @@ impl ShuffledOrder {
         &mut self.random
     }
 
-    /// Draws an anchor, each with the same chance.
+    /// Draws an anchor; all are equally likely.
     pub(super) fn draw(
         &mut self,
         anchors: &mut Anchors,
         world: &World,
-        plan: &Plan,
+        query: &Query,
         steps: &mut Steps,
-    ) -> NextAnchor {
+    ) -> Next<Anchor> {
         while !self.complete {
-            match anchors.next(world, plan, &mut self.masks, steps) {
-                NextAnchors::One(place) => self.anchors.push(place),
-                NextAnchors::Block(block) => self.put(block),
-                NextAnchors::Paused => return NextAnchor::Paused,
-                NextAnchors::End => self.complete = true,
+            match anchors.next(world, query, &mut self.masks, steps) {
+                Next::Found(AnchorGroup::One(anchor)) => self.anchors.push(anchor),
+                Next::Found(AnchorGroup::Block(block)) => self.put(block),
+                Next::Paused => return Next::Paused,
+                Next::Exhausted => self.complete = true,
             }
         }
         loop {
             let all = self.anchors.len() + self.left.iter().sum::<usize>();
             if all == 0 {
-                return NextAnchor::End;
+                return Next::Exhausted;
             }
             if !steps.take(ANCHOR_STEPS) {
-                return NextAnchor::Paused;
+                return Next::Paused;
             }
             let nth = self.random.below(all);
             match self.take(nth) {
-                Some(Anchor::Solo(slot)) if !plan.fits_alone(slot) => {}
-                Some(place) => return NextAnchor::Anchor(place),
-                None => return NextAnchor::End,
+                Some(Anchor::Solo(slot)) if !query.fits_alone(slot) => {}
+                Some(anchor) => return Next::Found(anchor),
+                None => return Next::Exhausted,
             }
         }
     }

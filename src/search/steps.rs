@@ -1,26 +1,29 @@
 //! Work is counted in steps of a few nanoseconds, so that a search pauses after the same work on every
 //! machine.
 
-/// Steps per call: about a millisecond at the most.
+/// The maximum number of steps of one call: about a millisecond.
 pub(super) const STEPS: usize = 50_000;
 
-/// What looking at one anchor costs, in steps.
+/// The steps that examining one anchor costs.
 pub(super) const ANCHOR_STEPS: usize = 16;
-/// What combining sets for one part in one block costs, in steps.
+/// The steps that combining the sets of one part in one block costs.
 pub(super) const BLOCK_STEPS: usize = 16;
 
-/// How far a call got.
+/// What a call found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    /// There is a candidate.
-    Found,
-    /// The steps of the call are used up.
+pub enum Next<T> {
+    /// The next item, which was not given before.
+    Found(T),
+    /// Nothing so far: the steps of the call, about a millisecond, are used up. Call again, or give up.
     Paused,
-    /// There is nothing more.
+    /// There are no more items.
     Exhausted,
 }
 
-/// Steps left in a call.
+/// How far a call got, where what it found is kept elsewhere.
+pub(super) type Progress = Next<()>;
+
+/// The steps left in a call.
 #[derive(Debug)]
 pub(super) struct Steps(usize);
 
@@ -30,14 +33,14 @@ impl Steps {
         Self(STEPS)
     }
 
-    /// Uses up some; whether any were left.
+    /// Uses up some steps. Returns whether any were left.
     pub(super) fn take(&mut self, steps: usize) -> bool {
         let left = self.0 > 0;
         self.0 = self.0.saturating_sub(steps);
         left
     }
 
-    /// How many steps the call has used up.
+    /// The steps that the call has used up.
     pub(super) fn taken(&self) -> u64 {
         (STEPS - self.0) as u64
     }

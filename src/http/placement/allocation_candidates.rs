@@ -97,7 +97,8 @@ async fn begun(
         Stopped::Paused => pace.clone().go_on(writing).await.map_err(failed)?,
     };
     if !goes_on && writing.candidates() == 0 && tracing::enabled!(tracing::Level::DEBUG) {
-        let why = pace.aside(move || search::why::why(&world, &request)).await.map_err(failed)?;
+        let why =
+            pace.aside(move || search::funnel::funnel(&world, &request)).await.map_err(failed)?;
         tracing::debug!("no allocation candidates: {why}");
     }
     Ok((writing, goes_on))

@@ -13,7 +13,7 @@ use crate::http::placement::microversion::{
     SUMMARIES_SHOW_ALL_CLASSES,
 };
 use crate::model::ClassId;
-use crate::search::{Candidate, Next, Request, Search, Surveyed};
+use crate::search::{Candidate, Next, Request, Search};
 use crate::world::{Provider, World};
 
 /// So much is looked at without a pause, in steps of the search and inventories for summaries: a few
@@ -136,7 +136,7 @@ impl Writing {
                 return Stopped::Paused;
             }
             if self.stage == Stage::Survey {
-                if self.search.survey() == Surveyed::Paused {
+                if !self.search.survey() {
                     return Stopped::Paused;
                 }
                 self.text.push("],\"provider_summaries\":{");

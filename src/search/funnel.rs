@@ -1,5 +1,8 @@
-//! Why nothing fits: the request asked again and again, each time with one more of its conditions,
-//! and how many possibilities were left each time.
+//! Why a request has no candidate: a funnel. The search is repeated, each time with one more of the
+//! request's conditions, and counts the possibilities that are left.
+//!
+//! *Example.* `VCPU left 40, required left 3, member_of left 0`: three providers have the capacity and the
+//! traits, and none of them is in the aggregates.
 
 use std::fmt;
 
@@ -8,45 +11,45 @@ use super::request::{Group, Policy, Request};
 use super::steps::Progress;
 use crate::world::World;
 
-/// Counting ends here: what matters is how few are left.
+/// The highest count: only small numbers matter.
 const COUNTED_MAX: usize = 1000;
-/// Counting for one condition ends after about as many milliseconds, too.
+/// The maximum time for one condition, in pauses of about a millisecond.
 const PAUSES_MAX: usize = 20;
-/// And counting for all of them; conditions after that count as if they left something.
+/// The maximum time for all conditions; later ones count as if they left one possibility.
 const PAUSES_OF_ALL_MAX: usize = 400;
 
-/// Possibilities left, condition by condition.
+/// The possibilities left, condition by condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Funnel {
     /// Each group by itself.
     pub groups: Vec<GroupFunnel>,
-    /// All groups together, if each by itself has any; candidates are counted.
+    /// All groups together, if each by itself has a possibility; counts candidates.
     pub together: Vec<Step>,
 }
 
-/// Possibilities left for one group.
+/// The possibilities left for one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupFunnel {
     /// The group's suffix.
     pub suffix: String,
-    /// Its conditions, in the order in which they were added. Of a suffixed group providers are
-    /// counted, of the unsuffixed one the ways to spread it over providers.
+    /// Its conditions, in the order in which they were added. Counts providers for a suffixed group, and
+    /// combinations of providers for the unsuffixed one.
     pub steps: Vec<Step>,
 }
 
-/// A condition and what it left.
+/// A condition, and the possibilities it left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What was added.
+    /// The condition that was added.
     pub condition: Condition,
-    /// Possibilities left; 1000 is as many or more.
+    /// The possibilities left; 1000 stands for 1000 or more.
     pub left: usize,
 }
 
 /// A condition of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// Room for the amount of a class.
+    /// Capacity for the amount of a class.
     Class(String),
     /// `member_of`.
     MemberOf,
@@ -60,18 +63,18 @@ pub enum Condition {
     InTree,
     /// `root_required`.
     RootRequired,
-    /// All groups at one anchor, and room for all amounts together.
+    /// All groups at one anchor, and capacity for all amounts together.
     Merge,
     /// `group_policy=isolate`.
     Isolate,
     /// `same_subtree`.
     SameSubtree,
-    /// Not two providers of a tree (before microversion 1.29).
+    /// At most one provider of each tree (before microversion 1.29).
     OnePerTree,
 }
 
-/// Finds out what the conditions of a request leave, one after the other.
-pub fn why(world: &World, request: &Request) -> Funnel {
+/// Counts what the conditions of a request leave, one after the other.
+pub fn funnel(world: &World, request: &Request) -> Funnel {
     let mut pauses = PAUSES_OF_ALL_MAX;
     let groups = request.groups.iter().map(|group| of_group(world, request, group, &mut pauses));
     let groups: Vec<GroupFunnel> = groups.collect();
@@ -81,7 +84,7 @@ pub fn why(world: &World, request: &Request) -> Funnel {
 }
 
 impl Funnel {
-    /// The condition that left nothing, with the suffix of its group unless it is one of all.
+    /// The first condition that left nothing, with the suffix of its group unless it concerns all groups.
     pub fn culprit(&self) -> Option<(Option<&str>, &Condition)> {
         let groups = self
             .groups
@@ -149,20 +152,20 @@ fn of_all(world: &World, request: &Request, pauses: &mut usize) -> Vec<Step> {
     steps
 }
 
-/// How many candidates there are, as far as it is counted.
+/// The number of candidates, as far as they are counted.
 fn count(world: &World, request: &Request, pauses: &mut usize) -> usize {
     let request = Request { limit: Some(COUNTED_MAX), ..request.clone() };
-    let Ok(plan) = engine::plan(world, &request) else { return 0 };
+    let Ok(query) = engine::resolve(world, &request) else { return 0 };
     let mut engine = Engine::default();
     let most = PAUSES_MAX.min(*pauses);
     let mut found = 0;
     let mut used = 0;
     loop {
-        match engine.advance(world, &plan) {
-            Progress::Found => found += 1,
+        match engine.advance(world, &query) {
+            Progress::Found(()) => found += 1,
             Progress::Paused if used < most => used += 1,
             Progress::Exhausted => break,
-            // It is not known that nothing is left once there is no time for any of it.
+            // Without any time left, it is not known that there is no possibility.
             Progress::Paused => {
                 found = found.max(usize::from(most == 0));
                 break;
@@ -198,7 +201,7 @@ impl fmt::Display for Step {
 }
 
 impl fmt::Display for Funnel {
-    /// One line, for a log.
+    /// One line for the log.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list =
             |steps: &[Step]| steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

@@ -1,6 +1,6 @@
 //! The condition that leaves nothing is named.
 
-use berth::search::why::{Condition, why};
+use berth::search::funnel::{Condition, funnel};
 
 use crate::cloud::{Cloud, request};
 
@@ -13,7 +13,7 @@ fn cloud() -> Cloud {
 }
 
 fn culprit(query: &str) -> Option<(Option<String>, Condition)> {
-    let funnel = why(&cloud().world(), &request(query));
+    let funnel = funnel(&cloud().world(), &request(query));
     funnel.culprit().map(|(suffix, condition)| (suffix.map(str::to_owned), condition.clone()))
 }
 
@@ -51,7 +51,8 @@ fn every_condition_can_be_the_one() {
 
 #[test]
 fn the_numbers_are_those_left() {
-    let funnel = why(&cloud().world(), &request("resources1=VCPU:1&required1=HW_X&member_of1=B"));
+    let funnel =
+        funnel(&cloud().world(), &request("resources1=VCPU:1&required1=HW_X&member_of1=B"));
     assert_eq!(
         funnel.to_string(),
         "group '1': VCPU left 2, member_of left 1, required left 0; together: "

@@ -1,67 +1,67 @@
-//! From names to sets: a request made ready for searching one world.
+//! A request resolved against one world: names become ids and sets, groups become parts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::part::{Amount, Part, SetFilter, carriers, members};
 use super::request::{Group, Policy, Request, Strategy, Unknown};
 use crate::model::ClassId;
-use crate::world::World;
 use crate::world::set::Set;
+use crate::world::{Provider, World};
 
-/// Whether a plan has no candidate, which takes a search to know.
-pub(super) type IsVoid<'v> = &'v dyn Fn(&World, &Plan) -> bool;
+/// Whether a query is proven to have no candidate, which takes a search.
+pub(super) type IsVoid<'v> = &'v dyn Fn(&World, &Query) -> bool;
 
-/// A request group, as far as a found candidate needs it.
+/// A request group, as far as candidates refer to it.
 #[derive(Clone, Debug)]
-pub(super) struct PlannedGroup {
+pub(super) struct ResolvedGroup {
     pub(super) suffix: String,
-    /// Positions of its parts.
+    /// The positions of its parts.
     pub(super) parts: std::ops::Range<usize>,
 }
 
 /// What to search for.
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one thing that a request asks for")]
-pub(super) struct Plan {
-    pub(super) groups: Vec<PlannedGroup>,
+#[expect(clippy::struct_excessive_bools, reason = "each is one property of the request")]
+pub(super) struct Query {
+    pub(super) groups: Vec<ResolvedGroup>,
     pub(super) parts: Vec<Part>,
     /// Conditions on the anchor for the whole request (`root_required`).
     pub(super) anchor: SetFilter,
-    /// Required traits of the unsuffixed group: met by its providers together.
+    /// The required traits of the unsuffixed group, which its providers have together.
     pub(super) together: Vec<Vec<Set>>,
-    /// The classes that several parts ask for, each with the sum of all amounts.
+    /// The classes that several parts request, each with the sum of the amounts.
     pub(super) contended: Vec<Amount>,
-    /// Whether suffixed groups may not meet on a provider.
+    /// Whether two suffixed groups must not use one provider.
     pub(super) isolate: bool,
-    /// Groups, by position, whose providers lie below one of themselves.
+    /// The sets of `same_subtree`: groups, by position.
     pub(super) subtrees: Vec<Vec<usize>>,
     /// Whether one candidate may use several providers of a tree.
     pub(super) nested: bool,
-    /// Candidates to give at the most.
+    /// The maximum number of candidates to give.
     pub(super) bound: Option<usize>,
-    /// Candidates to generate at the most, whatever the limit of the request.
+    /// The operator's maximum number of candidates to generate, whatever the request's limit.
     pub(super) most: Option<usize>,
-    /// Whether the bound is the limit of the request, and not that of the operator.
+    /// Whether the bound is the request's limit, and not the operator's.
     pub(super) limited: bool,
-    /// Whether only summaries are worked for: see `Engine::survey`.
+    /// Whether the search continues for the summaries alone; see `Engine::survey`.
     pub(super) surveying: bool,
     pub(super) strategy: Strategy,
     pub(super) seed: Option<u64>,
     /// The slots of all sharing providers.
     pub(super) sharing: Set,
-    /// Whether it is clear already that nothing can be found.
+    /// Whether it is known already that there is no candidate.
     pub(super) hopeless: bool,
 }
 
-impl Plan {
-    /// Resolves the names of a request, in the reference's order: an unknown name is told unless
-    /// something before it makes the answer empty.
+impl Query {
+    /// Resolves the names of a request in the reference's order: an unknown name is an error, unless what
+    /// comes before it makes the answer empty.
     pub(super) fn new(
         world: &World,
         request: &Request,
         is_void: IsVoid<'_>,
     ) -> Result<Self, Unknown> {
-        let mut plan = Self {
+        let mut query = Self {
             isolate: request.policy == Policy::Isolate,
             nested: request.nested,
             bound: request.limit.into_iter().chain(request.max_candidates).min(),
@@ -75,12 +75,12 @@ impl Plan {
             hopeless: request.groups.is_empty(),
             ..Self::default()
         };
-        plan.anchor_traits(world, request)?;
+        query.anchor_traits(world, request)?;
         for group in &request.groups {
-            if let Err(unknown) = plan.add(world, group) {
-                if plan.finds_nothing(world, is_void) {
-                    plan.hopeless = true;
-                    return Ok(plan);
+            if let Err(unknown) = query.add(world, group) {
+                if query.finds_nothing(world, is_void) {
+                    query.hopeless = true;
+                    return Ok(query);
                 }
                 return Err(unknown);
             }
@@ -89,17 +89,14 @@ impl Plan {
         let positions: HashMap<&String, usize> = suffixes.collect();
         let position = |suffix: &String| positions.get(suffix).copied();
         let subtrees = request.same_subtree.iter();
-        plan.subtrees = subtrees.map(|set| set.iter().filter_map(position).collect()).collect();
-        plan.mark_contended();
-        Ok(plan)
+        query.subtrees = subtrees.map(|set| set.iter().filter_map(position).collect()).collect();
+        query.mark_contended();
+        Ok(query)
     }
 
     fn anchor_traits(&mut self, world: &World, request: &Request) -> Result<(), Unknown> {
         let names = request.root_required.iter().chain(&request.root_forbidden);
-        let unknown = unknown_traits(world, names);
-        if !unknown.is_empty() {
-            return Err(Unknown::RootTraits(unknown));
-        }
+        check_traits(world, names).map_err(Unknown::RootTraits)?;
         let carriers = |name: &String| world.trait_id(name).map(|id| world.carriers(id));
         let required = request.root_required.iter().filter_map(carriers);
         self.anchor.all = required.map(|carriers| vec![carriers]).collect();
@@ -107,8 +104,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Adds a group. On an error the groups before it are all there is, and `hopeless` tells
-    /// whether this one would have found nothing before the unknown name came up.
+    /// Adds a group. On an error, the query has the groups before it, and `hopeless` says whether this
+    /// group is known to find nothing even without the unknown name.
     fn add(&mut self, world: &World, group: &Group) -> Result<(), Unknown> {
         let mut amounts = Vec::new();
         for (name, amount) in &group.resources {
@@ -120,20 +117,16 @@ impl Plan {
             none: Vec::new(),
         };
         let names = group.required.iter().flatten().chain(&group.forbidden);
-        let unknown = unknown_traits(world, names);
-        if !unknown.is_empty() {
+        check_traits(world, names).map_err(|unknown| {
             self.hopeless |= !member_of.admits_somebody();
-            return Err(Unknown::Traits(unknown));
-        }
+            Unknown::Traits(unknown)
+        })?;
         let tree = group.in_tree.map(|uuid| world.provider(uuid));
         self.hopeless |= matches!(tree, Some(None));
-        let tree = tree.flatten().map(|provider| {
-            let root = provider.root().slot();
-            (root, root + world.place(root).len)
-        });
+        let tree = tree.flatten().map(|provider| tree_of(world, provider));
         let suffixed = !group.suffix.is_empty();
         let without = amounts.is_empty();
-        // Without resources only a positive condition makes a provider match.
+        // A group without resources matches only by a positive condition.
         let positive = !group.required.is_empty() || !group.member_of.is_empty();
         self.hopeless |= without && !(suffixed && positive);
         let part = Part {
@@ -153,7 +146,7 @@ impl Plan {
             }
         }
         let parts = first..self.parts.len();
-        self.groups.push(PlannedGroup { suffix: group.suffix.clone(), parts });
+        self.groups.push(ResolvedGroup { suffix: group.suffix.clone(), parts });
         Ok(())
     }
 
@@ -173,18 +166,18 @@ impl Plan {
         self.contended = totals.into_values().map(|(_, total)| total).collect();
     }
 
-    /// Whether a provider has room for all parts together.
+    /// Whether a provider has enough capacity for all parts together.
     pub(super) fn fits_alone(&self, slot: u32) -> bool {
         let sums = |it: &Amount| it.column.get(slot).is_some_and(|row| it.units <= row.available());
         self.parts.iter().all(|part| part.fits(slot)) && self.contended.iter().all(sums)
     }
 
-    /// Whether several suffixed groups are to be kept apart.
+    /// Whether there are several suffixed groups that must use different providers.
     pub(super) fn keeps_apart(&self) -> bool {
         self.isolate && self.parts.iter().filter(|part| !part.spread).count() > 1
     }
 
-    /// Whether the groups added so far, each looked at by itself, already make the answer empty.
+    /// Whether one of the groups added so far, by itself, makes the answer empty.
     fn finds_nothing(&self, world: &World, is_void: IsVoid<'_>) -> bool {
         let filtered = !self.anchor.all.is_empty() || !self.anchor.none.is_empty();
         self.hopeless
@@ -192,7 +185,7 @@ impl Plan {
             || (0..self.groups.len()).any(|group| is_void(world, &self.alone(group)))
     }
 
-    /// The plan for one group by itself.
+    /// The query for one group by itself.
     fn alone(&self, group: usize) -> Self {
         let spread = |part: &Part| part.spread;
         let mut parts: Vec<Part> =
@@ -202,7 +195,7 @@ impl Plan {
         }
         let together = parts.iter().any(spread).then(|| self.together.clone());
         Self {
-            groups: vec![PlannedGroup { suffix: String::new(), parts: 0..parts.len() }],
+            groups: vec![ResolvedGroup { suffix: String::new(), parts: 0..parts.len() }],
             parts,
             anchor: self.anchor.clone(),
             together: together.unwrap_or_default(),
@@ -233,14 +226,21 @@ fn spread_part(world: &World, group: &Group, part: Part, member_of: SetFilter) -
     }
 }
 
-/// The names among these that no trait has, ascending.
-pub(super) fn unknown_traits<'a>(
+/// Looks for names that no trait has.
+///
+/// # Errors
+/// These names, ascending, each once.
+pub(super) fn check_traits<'a>(
     world: &World,
     names: impl Iterator<Item = &'a String>,
-) -> Vec<String> {
-    let mut unknown: Vec<String> =
-        names.filter(|name| world.trait_id(name).is_none()).cloned().collect();
-    unknown.sort_unstable();
-    unknown.dedup();
-    unknown
+) -> Result<(), Vec<String>> {
+    let unknown = names.filter(|name| world.trait_id(name).is_none());
+    let unknown: BTreeSet<&String> = unknown.collect();
+    if unknown.is_empty() { Ok(()) } else { Err(unknown.into_iter().cloned().collect()) }
+}
+
+/// The first slot and the end of a provider's tree.
+pub(super) fn tree_of(world: &World, provider: Provider<'_>) -> (u32, u32) {
+    let root = provider.root().slot();
+    (root, root + world.place(root).len)
 }
