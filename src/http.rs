@@ -15,6 +15,7 @@ mod access_log;
 mod activity;
 pub mod admin;
 mod admission;
+mod api;
 pub mod app;
 mod around;
 pub mod backend;
@@ -22,14 +23,12 @@ mod connections;
 pub mod cors;
 mod external_url;
 pub mod identity;
-mod intake;
 mod leftover;
 pub mod listener;
 mod middleware;
 mod observed;
 mod paced;
 mod panics;
-mod path;
 mod placement;
 mod planner;
 pub mod proxy;
@@ -45,8 +44,10 @@ mod well_formed;
 use std::sync::Arc;
 
 use axum::extract::Request;
+use axum::http::{Extensions, StatusCode};
 use axum::response::Response;
 
+use crate::model::Bug;
 pub use app::{App, Options};
 pub use backend::Backend;
 use listener::Peer;
@@ -61,6 +62,20 @@ pub enum Api {
     Planner,
 }
 
+/// Writes an error that is found before an API is asked: from its status, what is wrong, and the id of
+/// the request, to a media type and a body.
+type WriteError = fn(StatusCode, &str, &str) -> (&'static str, String);
+
+impl Api {
+    /// How the API writes errors.
+    fn write_error(self) -> WriteError {
+        match self {
+            Self::Placement => placement::write_error,
+            Self::Planner => planner::write_error,
+        }
+    }
+}
+
 /// The connection that a request comes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
@@ -70,6 +85,12 @@ pub struct Connection {
     pub peer: Peer,
     /// Whether it is encrypted.
     pub secure: bool,
+}
+
+/// The connection that a request came by.
+fn connection(extensions: &Extensions) -> Connection {
+    let connection = extensions.get::<Connection>().copied();
+    connection.unwrap_or_else(|| Bug::raise("a request has no connection".to_owned()))
 }
 
 /// Answers a request: the whole service, as the server and the tests use it.

@@ -7,11 +7,10 @@ use axum::extract::Request;
 use axum::http::Method;
 use axum::response::Response;
 
-use super::Connection;
 use super::around::Then;
+use super::connection;
 use super::middleware::{GlobalRequestId, request_id};
 use super::proxy::{ForwardedFrom, Remote, Trusted};
-use crate::model::Bug;
 
 /// What an API found out about a request. It is an extension of the answer.
 #[derive(Clone, Debug, Default)]
@@ -31,10 +30,7 @@ pub(super) struct Findings {
 /// It is a layer of its own because the line tells what only the APIs find out, and who asked.
 pub(super) fn log(trusted: &Trusted, request: &mut Request) -> Then {
     let started = Instant::now();
-    let connection = request.extensions().get::<Connection>().copied();
-    let connection =
-        connection.unwrap_or_else(|| Bug::raise("a request has no connection".to_owned()));
-    let approach = ForwardedFrom::of(connection, request.headers(), trusted);
+    let approach = ForwardedFrom::of(connection(request.extensions()), request.headers(), trusted);
     let line = Line::of(&approach, request);
     request.extensions_mut().insert(approach.remote);
     if approach.is_remarkable() {

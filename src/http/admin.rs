@@ -18,11 +18,11 @@ use tokio::sync::watch;
 use super::activity::Phase;
 use super::backend::Backend;
 use super::connections::Connections;
-use super::leftover;
 use super::listener::Listener;
 use super::seldom::Seldom;
 use super::server::{Bounds, Door, Stage};
 use super::serving::{Service, Serving};
+use super::{WriteError, leftover};
 use crate::model::bug;
 
 /// Connections open at once.
@@ -168,6 +168,10 @@ impl Service for Answering {
         let desk = Arc::clone(&self.0);
         let (parts, _) = request.into_parts();
         async move { desk.answer(parts.method, parts.uri.path()).await }
+    }
+
+    fn write_error(&self) -> WriteError {
+        |_, detail, _| ("text/plain; charset=utf-8", format!("{detail}\n"))
     }
 
     fn leftover(&self) -> leftover::Bounds {

@@ -9,8 +9,10 @@ use tower::{ServiceExt, service_fn};
 
 use super::app::{App, Options};
 use super::middleware::{self, HttpService};
+use super::placement::{self, Placement};
+use super::planner::{self, Planner};
 use super::proxy::Trusted;
-use super::{Api, Connection, placement, planner};
+use super::{Api, Connection, api};
 
 /// The application, or what is answered as long as there is none.
 #[derive(Debug)]
@@ -26,6 +28,7 @@ pub struct Backend {
 struct Opened {
     app: Arc<App>,
     placement: HttpService,
+    planner: HttpService,
 }
 
 impl Backend {
@@ -77,7 +80,7 @@ impl Backend {
 
 impl Opened {
     fn new(app: Arc<App>) -> Self {
-        Self { placement: placement::service(&app), app }
+        Self { placement: placement::service(&app), planner: planner::service(&app), app }
     }
 }
 
@@ -89,11 +92,9 @@ async fn ask(
 ) -> Result<Response, Infallible> {
     match (opened.get(), api) {
         (Some(opened), Api::Placement) => opened.placement.clone().oneshot(request).await,
-        (Some(opened), Api::Planner) => {
-            Ok(Box::pin(planner::answer(Arc::clone(&opened.app), request)).await)
-        }
-        (None, Api::Placement) => Ok(placement::refuse(&request, WHY)),
-        (None, Api::Planner) => Ok(planner::refuse(WHY)),
+        (Some(opened), Api::Planner) => opened.planner.clone().oneshot(request).await,
+        (None, Api::Placement) => Ok(api::refuse::<Placement>(&request, WHY)),
+        (None, Api::Planner) => Ok(api::refuse::<Planner>(&request, WHY)),
     }
 }
 

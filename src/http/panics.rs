@@ -1,11 +1,9 @@
 //! Panics: each ends one request and nothing else. It is counted, and its words go to the log.
 
 use std::any::Any;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
-use futures_util::FutureExt;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::app::App;
@@ -19,14 +17,6 @@ pub(super) fn catch<P: IntoResponse + 'static>(
     CatchPanicLayer::custom(move |panic: Box<dyn Any + Send>| {
         app.count_panic();
         problem(cause(panic.as_ref())).into_response()
-    })
-}
-
-/// Runs a piece of work; if it panics, counts that and says with which words.
-pub(super) async fn guard<T>(app: &App, work: impl Future<Output = T>) -> Result<T, String> {
-    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
-        app.count_panic();
-        cause(panic.as_ref())
     })
 }
 

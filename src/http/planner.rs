@@ -1,146 +1,141 @@
 //! The planner's API: places for many servers at once, groups of them, and what state all is in.
 //!
 //! [`routes`] is the API as a table; one file per resource says what may be asked and what is shown.
-//! Callers are known before their path is looked at, so strangers learn nothing. What a client
-//! accepts and how it calls its body does not matter: bodies are read as JSON ([`schema`]), and so
-//! are all answers written but that to strangers ([`problem`]).
+//! What a client accepts and how it calls its body does not matter: bodies are read as JSON
+//! ([`schema`]), and so are all answers written but that to strangers ([`problem`]).
 //!
 //! Handlers check keys and values, call [`crate::planning`], and show what came of it ([`views`]). What
 //! went wrong there becomes an answer in one function of [`problem`].
 
-mod call;
+mod extract;
 mod groups;
 mod placements;
 mod plans;
 mod problem;
-mod reply;
 mod routes;
 mod schema;
 mod status;
 mod versions;
 mod views;
 
-use std::sync::Arc;
+use std::ops::RangeFull;
+use std::sync::{Arc, OnceLock};
 
-use axum::body::Body;
 use axum::extract::Request;
-use axum::http::Method;
 use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, Method, StatusCode};
 use axum::response::Response;
+use serde_json::Value;
 
-use self::call::Call;
+use self::extract::Query;
 use self::problem::Problem;
-use self::reply::Reply;
-use self::routes::{Access, Route, TABLE};
-use super::access_log::Findings;
+use super::api::routes::{Row, methods};
+use super::api::{self, Context, Dialect, context, query};
 use super::app::App;
-use super::external_url::ExternalUrl;
 use super::identity::Caller;
-use super::path::Captured;
-use super::{intake, panics, path};
-use crate::policy::{Rule, planning};
-use crate::turns::Asker;
+use super::middleware::HttpService;
+use crate::model::Refusal;
+use crate::policy::Rule;
 
-/// Answers a request, whatever it is.
-pub(super) async fn answer(app: Arc<App>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let mut caller = Arc::default();
-    let work = async { serve(&app, &parts, body, &mut caller).await.map(Reply::render) };
-    let outcome = panics::guard(&app, work).await;
-    let outcome = outcome.unwrap_or_else(|panic| Err(Problem::internal(panic)));
-    let cause = outcome.as_ref().err().and_then(|problem| problem.cause.clone());
-    let mut response = outcome.unwrap_or_else(Problem::render);
-    response.extensions_mut().insert(Findings {
-        version: None,
-        user: caller.user.clone(),
-        project: caller.project.clone(),
-        cause,
-    });
-    response
+/// The API as a service.
+pub(super) fn service(app: &Arc<App>) -> HttpService {
+    api::service(app, routes::root(), routes::table())
 }
 
-/// Answers a request that cannot be looked at: 503.
-pub(super) fn refuse(why: &str) -> Response {
-    Problem::not_now(why).render()
+/// Writes an error that is found before the API is asked.
+pub(super) fn write_error(status: StatusCode, detail: &str, _: &str) -> (&'static str, String) {
+    ("application/json", Problem::new(status, detail).body().to_string())
 }
 
-/// Asks who asks, then for what, then the handler.
-async fn serve(
-    app: &Arc<App>,
-    parts: &Parts,
-    body: Body,
-    caller: &mut Arc<Caller>,
-) -> Result<Reply, Problem> {
-    intake::check_uri(&parts.uri, &app.options)?;
-    // A slash at the end says nothing, neither to routes nor to access rules.
-    let path = parts.uri.path();
-    let path = path.strip_suffix('/').unwrap_or(path);
-    let is_root = path.is_empty();
-    if !is_root {
-        let known = app.identity.caller(parts, path).await?;
-        *caller = app.identity.planning(known, parts);
-    }
-    let _permit = if is_root { None } else { Some(intake::begin(app)?) };
-    let (route, captured) = find(path)?;
-    let mut call = Call {
-        app: Arc::clone(app),
-        caller: Arc::clone(caller),
-        sees_all: app.policy.check(caller, of_all_projects(&parts.method), None).is_ok(),
-        captured,
-        query: call::query(parts.uri.query().unwrap_or_default())?,
-        body: schema::Object::new(),
-        site: ExternalUrl::of(parts, ""),
-    };
-    if route.access == Access::Project {
-        call.need_project()?;
-    }
-    let Some(row) = route.rows.iter().find(|row| row.method == parts.method) else {
-        return without_row(route, &parts.method, call).await;
-    };
-    if !row.rules.is_empty() {
-        call.permit(row.rules)?;
-    }
-    if row.takes_body {
-        // Bodies that arrive slowly take a bounded share of `--max-requests` for each project.
-        let asker = Asker::of(caller);
-        let _arriving = app.arriving.turn_now(asker).ok_or_else(Problem::too_many_bodies)?;
-        call.body = schema::read(&intake::read(body, &app.options).await?)?;
-    }
-    // Whoever sends a body slowly keeps no place meanwhile.
-    let project = if row.plans { call.project().to_owned() } else { String::new() };
-    let _place = if row.plans { Some(app.admissions.enter(&project).await?) } else { None };
-    (row.handler)(call).await
-}
+/// The ways of the planner's API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Planner;
 
-/// The route of a path, and the values of its variable parts.
-fn find(path: &str) -> Result<(&'static Route, Captured), Problem> {
-    let parts = path::parts(path).map_err(Problem::bad_request)?;
-    let table: &'static [Route] = &TABLE;
-    let found = table.iter().find_map(|route| Some((route, path::capture(route.path, &parts)?)));
-    found.ok_or_else(|| Problem::not_found(""))
-}
+/// There is one version.
+pub(super) struct OneVersion;
 
-/// The rule by which a caller sees what belongs to other projects: to read it, or to change it.
-fn of_all_projects(method: &Method) -> Rule {
-    if [Method::GET, Method::HEAD, Method::OPTIONS].contains(method) {
-        planning::ALL_PROJECTS_READ
-    } else {
-        planning::ALL_PROJECTS_WRITE
+impl From<RangeFull> for OneVersion {
+    fn from(_: RangeFull) -> Self {
+        Self
     }
 }
 
-/// `OPTIONS`, which every path has, and methods that it does not have.
-async fn without_row(route: &Route, method: &Method, call: Call) -> Result<Reply, Problem> {
-    // Who may do nothing here learns nothing of it.
-    let rules = || route.rows.iter().flat_map(|row| row.rules);
-    if rules().next().is_some() {
-        call.permit(rules())?;
+impl Dialect for Planner {
+    type Versions = OneVersion;
+    type Facts = OnceLock<Query>;
+    type Code = Box<[Value]>;
+
+    const IGNORES_LAST_SLASH: bool = true;
+
+    fn facts(_: &HeaderMap) -> OnceLock<Query> {
+        OnceLock::new()
     }
-    if method != Method::OPTIONS {
-        return Err(Problem::method_not_allowed(method, route.allow()));
+
+    fn caller(app: &App, caller: Arc<Caller>, request: &Parts) -> Arc<Caller> {
+        app.identity.planning(caller, request)
     }
-    if let Some(exists) = &route.exists {
-        exists(call).await?;
+
+    fn understand(context: &Context<Self>, request: &Request) -> Result<(), Problem> {
+        let pairs = query::pairs(request.uri().query().unwrap_or_default(), &['&']);
+        let pairs =
+            pairs.map_err(|why| Problem::bad_request(format!("Invalid query string: {why}")))?;
+        context.facts.get_or_init(|| Query::of(pairs));
+        Ok(())
     }
-    Ok(Reply::no_content().allow(route.allow()))
+
+    /// The row of the method, for who asks for a project and is permitted to have it. All others are
+    /// told that authentication is needed, and nothing more: who may do nothing at a path does not
+    /// learn either which methods it has.
+    fn choose<'r>(
+        rows: &'r [Row<Self>],
+        app: &App,
+        request: &Request,
+    ) -> Result<&'r Row<Self>, Problem> {
+        let caller = context::<Self>(request.extensions())?.caller();
+        if caller.is_some_and(|caller| project(caller).is_empty()) {
+            return Err(Problem::unauthorized());
+        }
+        let row = rows.iter().find(|row| row.method == *request.method());
+        let asked = row.map_or(rows, std::slice::from_ref);
+        let rules: Vec<Rule> = asked.iter().flat_map(|row| row.rules.iter().copied()).collect();
+        if !rules.is_empty() {
+            permit(app, caller.ok_or_else(Problem::unauthorized)?, &rules)?;
+        }
+        row.ok_or_else(|| {
+            let detail = format!("The {} method is not allowed.", request.method());
+            Problem::method_not_allowed(detail, allowed(rows))
+        })
+    }
+
+    fn status(_: &Refusal) -> StatusCode {
+        StatusCode::CONFLICT
+    }
+
+    fn render(problem: Problem, _: &Context<Self>) -> Response {
+        problem.render()
+    }
+}
+
+/// The project that a caller asks for; empty if it asks for none.
+fn project(caller: &Caller) -> &str {
+    caller.project.as_deref().unwrap_or_default()
+}
+
+/// Turns away whom none of the rules lets pass. What a caller may do is judged by its own project;
+/// whether it sees those of others is one rule for all of it.
+fn permit(app: &App, caller: &Caller, rules: &[Rule]) -> Result<(), Problem> {
+    let may = rules.iter().any(|rule| app.policy.check(caller, *rule, None).is_ok());
+    if may { Ok(()) } else { Err(Problem::unauthorized()) }
+}
+
+/// The methods of a path as `Allow` lists them.
+fn allowed(rows: &[Row<Planner>]) -> String {
+    let others = methods(rows).into_iter().filter(|method| *method != Method::OPTIONS.as_str());
+    others.collect::<Vec<_>>().join(",")
+}
+
+/// Who asks, below `/v1`.
+fn caller(extensions: &Extensions) -> Result<&Arc<Caller>, Problem> {
+    let missing = || Problem::internal("no layer has found out who asks");
+    context::<Planner>(extensions)?.caller().ok_or_else(missing)
 }

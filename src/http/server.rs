@@ -22,7 +22,7 @@ use super::listener::{Accepted, Listener, Peer};
 use super::seldom::Seldom;
 use super::serving::{Service, Serving};
 use super::tls::Tls;
-use super::{Api, Backend, Connection, leftover};
+use super::{Api, Backend, Connection, WriteError, leftover};
 
 /// How long the listeners rest when the system is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -132,6 +132,10 @@ struct Answering {
 impl Service for Answering {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
         self.backend.answer(self.connection, request)
+    }
+
+    fn write_error(&self) -> WriteError {
+        self.connection.api.write_error()
     }
 
     fn leftover(&self) -> leftover::Bounds {

@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_io_timeout::TimeoutStream;
 
+use super::WriteError;
 use super::activity::{Phase, UntilSent};
 use super::connections::Place;
 use super::leftover;
@@ -37,6 +38,9 @@ const CLOSING_MAX: Duration = Duration::from_secs(1);
 pub(super) trait Service: Clone + Send + 'static {
     /// Answers a request.
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static;
+
+    /// How errors are written that are found before a request can be read.
+    fn write_error(&self) -> WriteError;
 
     /// How much of a body is read that the answer did not need.
     fn leftover(&self) -> leftover::Bounds;
@@ -101,6 +105,7 @@ impl<V: Service> Serving<V> {
     async fn keep<S: Socket>(self, stream: S) {
         let Self { service, bounds, place, mut stage } = self;
         let activity = Arc::clone(&place.activity);
+        let write_error = service.write_error();
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let until_sent = UntilSent::begin(&activity);
             let answer = answer(service.clone(), request.map(Body::new));
@@ -115,7 +120,7 @@ impl<V: Service> Serving<V> {
         });
         let activity = &place.activity;
         let stream = Observed::new(stream, Arc::clone(activity));
-        let stream = Explained::new(patient(stream, bounds), Arc::clone(activity));
+        let stream = Explained::new(patient(stream, bounds), Arc::clone(activity), write_error);
         let served = http1::Builder::new()
             // The phases of the connection have their times here, which tell idle ones apart.
             .header_read_timeout(None)

@@ -1,40 +1,33 @@
-//! Words for requests that cannot be read as HTTP at all.
+//! Answers to requests that cannot be read as HTTP at all.
 //!
-//! hyper refuses those by itself, before any handler, with a status and no body. A client deserves
-//! to be told what is wrong in the shape of every other error, so the connection's output is
-//! watched for such an answer and it is written with a body instead. An answer of ours is never
-//! taken for one: all our errors have bodies.
+//! hyper refuses those by itself, before any handler, with a status and no body, and has no place to
+//! say more. A client deserves to be told what is wrong in the shape of every other error, so the
+//! connection's output is watched for such an answer, and an answer with a body is written instead. An
+//! answer of ours is never taken for one: all our errors have bodies.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use axum::http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use uuid::Uuid;
 
+use super::WriteError;
 use super::activity::Activity;
 
 /// Statuses that hyper answers with by itself, and what we have to say to them.
-const REFUSALS: [(&[u8], u16, &str, &str); 3] = [
+const REFUSALS: [(StatusCode, &str); 3] = [
     (
-        b"HTTP/1.1 400 Bad Request\r\n",
-        400,
-        "Bad Request",
+        StatusCode::BAD_REQUEST,
         "The request cannot be read: its first line, a header or the framing of its body is \
          malformed. Among other rules, the content-length header must be an integer and must not \
          stand beside transfer-encoding.",
     ),
+    (StatusCode::URI_TOO_LONG, "The path and query of the request are too long."),
     (
-        b"HTTP/1.1 414 URI Too Long\r\n",
-        414,
-        "URI Too Long",
-        "The path and query of the request are too long.",
-    ),
-    (
-        b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
-        431,
-        "Request Header Fields Too Large",
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         "The headers of the request are too many or too long.",
     ),
 ];
@@ -46,32 +39,33 @@ const EMPTY: &[u8] = b"\r\ncontent-length: 0\r\n";
 pub(super) struct Explained<S> {
     stream: S,
     activity: Arc<Activity>,
+    write_error: WriteError,
     /// What is written in the place of a bare refusal, and how much of it has been.
     words: Option<(Vec<u8>, usize)>,
 }
 
 impl<S> Explained<S> {
-    pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
-        Self { stream, activity, words: None }
+    pub(super) fn new(stream: S, activity: Arc<Activity>, write_error: WriteError) -> Self {
+        Self { stream, activity, write_error, words: None }
     }
 }
 
 /// The answer to give instead, if these bytes are a bare refusal.
-fn instead(answer: &[u8]) -> Option<Vec<u8>> {
-    let (_, status, title, detail) = REFUSALS.iter().find(|(head, ..)| answer.starts_with(head))?;
+fn instead(answer: &[u8], write_error: WriteError) -> Option<Vec<u8>> {
+    let status_line = |status: StatusCode| format!("HTTP/1.1 {status}\r\n");
+    let mut refusals = REFUSALS.iter();
+    let (status, detail) =
+        refusals.find(|(status, _)| answer.starts_with(status_line(*status).as_bytes()))?;
     if !answer.ends_with(b"\r\n\r\n") || !answer.windows(EMPTY.len()).any(|part| part == EMPTY) {
         return None;
     }
-    let id = Uuid::new_v4();
-    let body = format!(
-        "{{\"errors\": [{{\"status\": {status}, \"title\": \"{title}\", \"detail\": \"{detail}\", \
-         \"request_id\": \"req-{id}\"}}]}}"
-    );
-    let length = body.len();
+    let id = format!("req-{}", Uuid::new_v4());
+    let (content_type, body) = write_error(*status, detail, &id);
     let answer = format!(
-        "HTTP/1.1 {status} {title}\r\nconnection: close\r\ncontent-type: application/json\r\n\
-         content-length: {length}\r\nx-openstack-request-id: req-{id}\r\n\
-         x-content-type-options: nosniff\r\n\r\n{body}"
+        "{}connection: close\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n\
+         x-openstack-request-id: {id}\r\nx-content-type-options: nosniff\r\n\r\n{body}",
+        status_line(*status),
+        body.len()
     );
     Some(answer.into_bytes())
 }
@@ -102,7 +96,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Explained<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if let Some(words) = instead(bytes) {
+        if let Some(words) = instead(bytes, self.write_error) {
             self.words = Some((words, 0));
             self.activity.linger();
             return Poll::Ready(Ok(bytes.len()));

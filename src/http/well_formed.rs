@@ -3,9 +3,9 @@
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
 
 use super::around::Before;
+use super::connection;
 use super::middleware::request_id;
 
 /// Refuses requests that HTTP/1.1 does not allow.
@@ -54,14 +54,9 @@ fn is_host(host: &HeaderValue) -> bool {
 
 fn refuse(request: &Request, fault: &str) -> Response {
     let status = StatusCode::BAD_REQUEST;
-    let error = json!({
-        "status": status.as_u16(),
-        "title": "Bad Request",
-        "detail": fault,
-        "request_id": request_id(request.extensions()),
-    });
-    let json = [(header::CONTENT_TYPE, "application/json")];
-    (status, json, json!({"errors": [error]}).to_string()).into_response()
+    let write_error = connection(request.extensions()).api.write_error();
+    let (media_type, body) = write_error(status, fault, request_id(request.extensions()));
+    (status, [(header::CONTENT_TYPE, media_type)], body).into_response()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 
 use super::{Caller, Stranger};
-use crate::http::path;
+use crate::http::api::path;
 use crate::http::proxy::Remote;
 use crate::keystone::{AuthOptions, Keystone, Token, Unavailable};
 

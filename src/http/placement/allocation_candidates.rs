@@ -20,7 +20,7 @@ use self::response::{Shape, Stopped, Writing};
 use self::stream::{Failure, PART, Pace, parts};
 use super::microversion::{LATEST, Microversion};
 use super::problem::Problem;
-use super::reply::Reply;
+use crate::http::api::reply::Reply;
 use crate::model::Refusal;
 use crate::model::exclusive::EXCLUSIVE_TRAIT;
 use crate::search::{self, Request, Unknown};
@@ -55,7 +55,7 @@ pub(super) async fn list(
     }
     let reply = match seat {
         Some(seat) if goes_on => Reply::body(Body::from_stream(parts(writing, pace, seat))),
-        _ => Reply::bytes(writing.take(0)),
+        _ => Reply::body(writing.take(0).into()),
     };
     Ok(reply.modified(app.now()))
 }
@@ -65,7 +65,7 @@ async fn seat_of(app: &App, turns_of: Asker) -> Result<Turn, Problem> {
     let seat = app.streams.turn(turns_of);
     match tokio::time::timeout(app.options.stream_wait, seat).await {
         Ok(seat) => seat.map_err(|crowded| failed(crowded.into())),
-        Err(_) => Err(Problem::overloaded(
+        Err(_) => Err(Problem::not_now(
             "too many large answers are being sent; ask again, or for fewer with limit",
         )),
     }
@@ -148,7 +148,7 @@ pub fn write_candidates(
 
 fn failed(failure: Failure) -> Problem {
     match failure {
-        Failure::Fruitless(_) | Failure::Crowded(_) => Problem::overloaded(failure.to_string()),
+        Failure::Fruitless(_) | Failure::Crowded(_) => Problem::not_now(failure.to_string()),
         // It goes on here, where panics are caught.
         Failure::Panic(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),

@@ -16,8 +16,8 @@ use super::body::Ordered;
 use super::extract::{ConsumerPath, ProviderPath};
 use super::microversion::ALLOCATIONS_BY_PROVIDER;
 use super::problem::{Code, Problem};
-use super::reply::Reply;
 use super::spelling::{any_uuid, dashed_uuid};
+use crate::http::api::reply::Reply;
 use crate::model::Refusal;
 use crate::store::Error;
 

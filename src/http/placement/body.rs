@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::problem::Problem;
 use super::schema::Schema;
+use crate::http::api::json::has_nul;
 use crate::http::python::repr;
 
 /// The body of a request.
@@ -37,17 +38,6 @@ pub(super) fn check(value: &Value, schema: &Schema) -> Result<(), Problem> {
 
 fn not_valid(why: &str) -> Problem {
     Problem::bad_request(format!("JSON does not validate: {why}"))
-}
-
-fn has_nul(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.contains('\0'),
-        Value::Array(items) => items.iter().any(has_nul),
-        Value::Object(members) => {
-            members.iter().any(|(name, member)| name.contains('\0') || has_nul(member))
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
-    }
 }
 
 /// A whole number. Clients may write `8.0`, which is 8.

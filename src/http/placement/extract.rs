@@ -1,10 +1,9 @@
-//! What handlers take out of a request, beside axum's own extractors: the version, the provider that
-//! the path names, the query, the body, and where the client found us.
+//! What handlers take out of a request, beside axum's own extractors: the version, the caller, the
+//! parts of the path, the query and the body.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use uuid::Uuid;
 
@@ -13,11 +12,11 @@ use super::microversion::Microversion;
 use super::problem::Problem;
 use super::query::Query;
 use super::spelling::dashed_uuid;
-use super::{Prefix, context};
+use super::{asked, caller};
+use crate::http::api::extract::path_parts;
+use crate::http::api::intake;
 use crate::http::app::App;
-use crate::http::external_url::ExternalUrl;
 use crate::http::identity::Caller;
-use crate::http::intake;
 use crate::model::Generation;
 use crate::world::{Provider, World};
 
@@ -25,7 +24,7 @@ impl<S: Sync> FromRequestParts<S> for Microversion {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        context(&parts.extensions)?.asked()
+        asked(&parts.extensions)
     }
 }
 
@@ -37,7 +36,7 @@ impl<S: Sync> FromRequestParts<S> for AskedBy {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        context(&parts.extensions)?.caller().cloned().map(Self)
+        caller(&parts.extensions).cloned().map(Self)
     }
 }
 
@@ -46,15 +45,6 @@ impl<S: Sync> FromRequestParts<S> for Query {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
         Self::parse(parts.uri.query().unwrap_or_default())
-    }
-}
-
-impl<S: Sync> FromRequestParts<S> for ExternalUrl {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
-        let prefix = parts.extensions.get::<Prefix>().map_or("", |prefix| prefix.0.as_str());
-        Ok(Self::of(parts, prefix))
     }
 }
 
@@ -67,27 +57,8 @@ impl FromRequest<Arc<App>> for Body {
     }
 }
 
-/// Makes extractors of one part of the path each, as the client wrote it but for its escapes. axum's
-/// own has refusals that are not the API's.
-macro_rules! parts {
-    ($($(#[doc = $doc:literal])+ $extractor:ident = $name:literal;)+) => {
-        $(
-            $(#[doc = $doc])+
-            #[derive(Clone, Debug, PartialEq, Eq)]
-            pub(super) struct $extractor(pub(super) String);
-
-            impl<S: Send + Sync> FromRequestParts<S> for $extractor {
-                type Rejection = Problem;
-
-                async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-                    part(parts, state, $name).await.map(Self)
-                }
-            }
-        )+
-    };
-}
-
-parts! {
+path_parts! {
+    Problem;
     /// The provider that the path names.
     ProviderPath = "uuid";
     /// The resource class of an inventory.
@@ -96,14 +67,6 @@ parts! {
     NamePath = "name";
     /// The consumer that the path names.
     ConsumerPath = "consumer";
-}
-
-async fn part<S: Send + Sync>(parts: &mut Parts, state: &S, name: &str) -> Result<String, Problem> {
-    let all = RawPathParams::from_request_parts(parts, state).await;
-    let all = all.map_err(|error| Problem::bad_request(format!("Invalid path: {error}")))?;
-    let part = all.iter().find(|(known, _)| *known == name);
-    let missing = || Problem::internal(format!("the route has no part {name}"));
-    part.map(|(_, value)| value.to_owned()).ok_or_else(missing)
 }
 
 impl ProviderPath {

@@ -15,9 +15,9 @@ use super::extract::{ClassPath, ProviderPath, Target};
 use super::microversion::{Ladder, Microversion, RESERVED_WHOLE};
 use super::names::NAME;
 use super::problem::{Code, Problem};
-use super::reply::Reply;
 use super::resource_providers;
 use super::schema::{Schema, Shape, integer, map, number, object, string};
+use crate::http::api::reply::Reply;
 use crate::model::effort::steps;
 use crate::model::inventory::Inventory;
 use crate::model::provider::InventoryRow;
@@ -165,7 +165,7 @@ pub(super) async fn create(
     let location =
         site.location(&format!("{}/inventories/{class}", resource_providers::path(uuid)));
     let reply = one(&inventory, generation).modified(app.now());
-    Ok(reply.status(StatusCode::CREATED).at(location))
+    Ok(reply.status(StatusCode::CREATED).at(&location))
 }
 
 /// `PUT .../inventories`

@@ -6,7 +6,7 @@
 //! a rung or a field elsewhere.
 
 use std::fmt;
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Range, RangeFrom, RangeFull};
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
@@ -225,22 +225,25 @@ pub(in crate::http) struct Versions {
     until: Option<Microversion>,
 }
 
-impl Versions {
-    /// From a range such as `A..` or `A..B` or `..`.
-    pub(in crate::http) fn of(range: impl RangeBounds<Microversion>) -> Self {
-        let from = match range.start_bound() {
-            Bound::Included(first) => *first,
-            Bound::Excluded(before) => Microversion(before.0 + 1),
-            Bound::Unbounded => INITIAL,
-        };
-        let until = match range.end_bound() {
-            Bound::Included(last) => Some(Microversion(last.0 + 1)),
-            Bound::Excluded(end) => Some(*end),
-            Bound::Unbounded => None,
-        };
-        Self { from, until }
+impl From<RangeFull> for Versions {
+    fn from(_: RangeFull) -> Self {
+        Self { from: INITIAL, until: None }
     }
+}
 
+impl From<RangeFrom<Microversion>> for Versions {
+    fn from(range: RangeFrom<Microversion>) -> Self {
+        Self { from: range.start, until: None }
+    }
+}
+
+impl From<Range<Microversion>> for Versions {
+    fn from(range: Range<Microversion>) -> Self {
+        Self { from: range.start, until: Some(range.end) }
+    }
+}
+
+impl Versions {
     /// Whether the version is among them.
     pub(in crate::http) fn contain(self, version: Microversion) -> bool {
         version.has(self.from) && self.until.is_none_or(|until| !version.has(until))
@@ -302,9 +305,11 @@ impl<T: Clone> Ladder<T> {
 #[cfg(test)]
 mod tests {
     use axum::http::{HeaderMap, HeaderValue};
+    use axum::response::IntoResponse;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::http::api::reply::Reply;
 
     fn asked(lines: &[&str]) -> Result<Microversion, Unacceptable> {
         let mut headers = HeaderMap::new();
@@ -375,12 +380,24 @@ mod tests {
 
     #[test]
     fn ranges_contain_and_overlap() {
-        let early = Versions::of(RESOURCE_CLASSES..ENSURE_RESOURCE_CLASS);
-        let late = Versions::of(ENSURE_RESOURCE_CLASS..);
+        let early = Versions::from(RESOURCE_CLASSES..ENSURE_RESOURCE_CLASS);
+        let late = Versions::from(ENSURE_RESOURCE_CLASS..);
         assert!(early.contain(TRAITS) && !early.contain(ENSURE_RESOURCE_CLASS));
         assert!(late.contain(ENSURE_RESOURCE_CLASS) && late.contain(LATEST));
-        assert!(!early.overlap(late) && early.overlap(Versions::of(..)));
+        assert!(!early.overlap(late) && early.overlap(Versions::from(..)));
         assert_eq!((early.to_string(), late.to_string()), ("1.2-1.6".into(), "1.7-".into()));
+    }
+
+    #[test]
+    fn cache_headers_are_shown_from_1_15() {
+        let shown = |asked: Microversion| {
+            let mut response = Reply::no_content().modified(0).into_response();
+            asked.describe(response.headers_mut());
+            let has = |name| response.headers().contains_key(name);
+            (has(header::LAST_MODIFIED), has(header::CACHE_CONTROL), has(header::CONTENT_TYPE))
+        };
+        assert_eq!(shown(NESTED_PROVIDERS), (false, false, false));
+        assert_eq!(shown(CACHE_HEADERS), (true, true, false));
     }
 
     #[test]

@@ -10,34 +10,16 @@ use axum::response::{IntoResponse, Response};
 use regex::Regex;
 use serde::Serialize;
 
-use super::accept::{self, Accept};
+use super::accept;
 use super::microversion::{self, Microversion};
-use crate::http::identity::Stranger;
-use crate::http::intake::Unfit;
+use super::{Offered, Placement};
+use crate::http::api::problem::RETRY_AFTER;
 use crate::http::status::{explanation, title};
-use crate::model::{Bug, Refusal};
+use crate::model::Refusal;
 use crate::policy::Denied;
-use crate::store;
 
-/// How long a client should wait before it tries again, in seconds.
-const RETRY_AFTER: &str = "1";
-
-/// A refusal or a failure. Made by whoever finds it, written by [`Problem::render`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::http) struct Problem {
-    /// The status of the answer.
-    pub(super) status: StatusCode,
-    /// What programs go by (microversion 1.23).
-    pub(super) code: Code,
-    /// What people go by.
-    pub(super) detail: String,
-    /// The methods there are, if the one asked for is not.
-    pub(super) allow: Option<String>,
-    /// Where to get a token, if that is what is missing: the value of `WWW-Authenticate`.
-    pub(super) www_authenticate: Option<String>,
-    /// What the log says and the client must not see.
-    pub(super) cause: Option<String>,
-}
+/// What went wrong with a request of this API.
+pub(super) type Problem = crate::http::api::problem::Problem<Placement>;
 
 /// The codes of the API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -75,41 +57,13 @@ pub(in crate::http) enum Code {
     MissingValue,
 }
 
+/// What is said of a fault of ours.
+const OUR_FAULT: &str = "An unexpected error prevented the server from fulfilling your request.";
+
 impl Problem {
-    fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        let (code, detail) = (Code::Undefined, detail.into());
-        Self { status, code, detail, allow: None, www_authenticate: None, cause: None }
-    }
-
-    /// 400: the request makes no sense.
-    pub(super) fn bad_request(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, detail)
-    }
-
-    /// 401: who asks?
-    pub(super) fn unauthorized() -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "")
-    }
-
-    /// 401: a token is needed, to be had where `www_authenticate` says.
-    pub(super) fn turned_away(www_authenticate: String) -> Self {
-        let www_authenticate = Some(www_authenticate);
-        Self { www_authenticate, ..Self::new(StatusCode::UNAUTHORIZED, "") }
-    }
-
     /// 403: not for this caller.
     pub(super) fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, detail)
-    }
-
-    /// 404: there is no such thing.
-    pub(super) fn not_found(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, detail)
-    }
-
-    /// 405: not by this method; `allow` lists those there are.
-    pub(super) fn method_not_allowed(detail: &str, allow: String) -> Self {
-        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, detail) }
     }
 
     /// 406: not in a form or version the client accepts.
@@ -117,59 +71,17 @@ impl Problem {
         Self::new(StatusCode::NOT_ACCEPTABLE, detail)
     }
 
-    /// 408: the body did not arrive in time.
-    pub(super) fn request_timeout() -> Self {
-        Self::new(StatusCode::REQUEST_TIMEOUT, "")
-    }
-
-    /// 409: it clashes with what is stored.
-    pub(super) fn conflict(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, detail)
-    }
-
-    /// 413: the body is longer than `bytes`.
-    pub(super) fn body_too_large(bytes: usize) -> Self {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, format!("At most {bytes} bytes are accepted."))
-    }
-
-    /// 414: the URI is longer than `bytes`.
-    pub(super) fn uri_too_long(bytes: usize) -> Self {
-        Self::new(StatusCode::URI_TOO_LONG, format!("At most {bytes} bytes are accepted."))
-    }
-
     /// 415: the body is not JSON.
     pub(super) fn unsupported_media_type(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)
     }
 
-    /// 500: a fault of ours. The cause goes to the log only.
-    pub(super) fn internal(cause: impl Into<String>) -> Self {
-        let detail = "An unexpected error prevented the server from fulfilling your request.";
-        let status = StatusCode::INTERNAL_SERVER_ERROR;
-        Self { cause: Some(cause.into()), ..Self::new(status, detail) }
-    }
-
-    /// 503: not now, be it that something that is needed is away. The cause goes to the log only.
-    pub(super) fn unavailable(cause: impl Into<String>) -> Self {
-        Self { cause: Some(cause.into()), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "") }
-    }
-
-    /// 503: answering takes more than may be spent on one request.
-    pub(super) fn overloaded(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
-    }
-
-    /// The same with a code.
-    pub(super) fn code(self, code: Code) -> Self {
-        Self { code, ..self }
-    }
-
     /// The answer, in the representation that the client prefers.
-    pub(super) fn render(self, to: &Recipient) -> Response {
+    pub(super) fn render(self, to: &Recipient<'_>) -> Response {
         if let Some(www_authenticate) = &self.www_authenticate {
             return no_token(www_authenticate);
         }
-        let (content_type, body) = match to.accept.best_of(&[accept::HTML, accept::JSON]) {
+        let (content_type, body) = match to.offered.accept.best_of(&[accept::HTML, accept::JSON]) {
             Some(accept::HTML) => ("text/html; charset=UTF-8", self.html(to)),
             Some(_) => (accept::JSON, self.json(to)),
             None => ("text/plain; charset=UTF-8", self.plain(to)),
@@ -186,7 +98,7 @@ impl Problem {
         response
     }
 
-    fn json(&self, to: &Recipient) -> String {
+    fn json(&self, to: &Recipient<'_>) -> String {
         let status = self.status.as_u16();
         if self.status == StatusCode::UNAUTHORIZED {
             // The one error that the reference's authentication answers without the API's shape.
@@ -203,14 +115,14 @@ impl Problem {
             title: title(self.status),
             detail: strip_tags(&self.body(to, str::to_owned)),
             code: to.asked.and_then(|asked| asked.show(microversion::ERROR_CODES, self.code)),
-            request_id: &to.request_id,
+            request_id: to.request_id,
             max_version: no_version.then(|| microversion::LATEST.to_string()),
             min_version: no_version.then(|| microversion::INITIAL.to_string()),
         };
         serde_json::json!({ "errors": [error] }).to_string()
     }
 
-    fn html(&self, to: &Recipient) -> String {
+    fn html(&self, to: &Recipient<'_>) -> String {
         let status = format!("{} {}", self.status.as_u16(), title(self.status));
         let body = self.body(to, escape);
         format!(
@@ -219,14 +131,15 @@ impl Problem {
         )
     }
 
-    fn plain(&self, to: &Recipient) -> String {
+    fn plain(&self, to: &Recipient<'_>) -> String {
         let body = strip_tags(&self.body(to, str::to_owned));
         format!("{} {}\n\n{body}", self.status.as_u16(), title(self.status))
     }
 
     /// The detail in its setting, with the markup that HTML keeps and the others lose.
-    fn body(&self, to: &Recipient, escape: fn(&str) -> String) -> String {
-        let detail = escape(&self.detail);
+    fn body(&self, to: &Recipient<'_>, escape: fn(&str) -> String) -> String {
+        let is_ours = self.status == StatusCode::INTERNAL_SERVER_ERROR && self.detail.is_empty();
+        let detail = escape(if is_ours { OUR_FAULT } else { &self.detail });
         match self.status {
             StatusCode::METHOD_NOT_ALLOWED => {
                 let method = escape(to.method.as_str());
@@ -237,11 +150,11 @@ impl Problem {
             StatusCode::NOT_ACCEPTABLE => format!(
                 "The resource could not be generated that was acceptable to your browser\n\
                  (content of type {}. <br /><br />\n{detail}",
-                escape(to.accept.as_str())
+                escape(to.offered.accept.as_str())
             ),
             StatusCode::UNSUPPORTED_MEDIA_TYPE => format!(
                 "The request media type {} is not supported by this server.\n<br /><br />\n{detail}",
-                escape(to.content_type.as_deref().unwrap_or("None"))
+                escape(to.offered.content_type.as_deref().unwrap_or("None"))
             ),
             status => format!("{}<br /><br />\n{detail}\n\n", escape(explanation(status))),
         }
@@ -264,69 +177,14 @@ fn no_token(www_authenticate: &str) -> Response {
     response
 }
 
-/// An answer that only [`Problem::render`] completes: what the client accepts is known outside.
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let mut response = self.status.into_response();
-        response.extensions_mut().insert(self);
-        response
-    }
-}
-
 impl From<Denied> for Problem {
     fn from(denied: Denied) -> Self {
         Self::forbidden(denied.to_string())
     }
 }
 
-impl From<Stranger> for Problem {
-    fn from(stranger: Stranger) -> Self {
-        match stranger {
-            Stranger::Unknown => Self::unauthorized(),
-            Stranger::TurnedAway(www_authenticate) => Self::turned_away(www_authenticate),
-            Stranger::Unavailable(cause) => Self {
-                detail: "The Keystone service is temporarily unavailable.".to_owned(),
-                ..Self::unavailable(cause)
-            },
-        }
-    }
-}
-
-impl From<Unfit> for Problem {
-    fn from(unfit: Unfit) -> Self {
-        match unfit {
-            Unfit::Busy(cause) => Self::unavailable(cause),
-            Unfit::LongUri(bytes) => Self::uri_too_long(bytes),
-            Unfit::LongBody(bytes) => Self::body_too_large(bytes),
-            Unfit::LateBody => Self::request_timeout(),
-            Unfit::LostBody(why) => Self::bad_request(why),
-        }
-    }
-}
-
-impl From<Bug> for Problem {
-    fn from(bug: Bug) -> Self {
-        Self::internal(bug.to_string())
-    }
-}
-
-impl From<store::Error> for Problem {
-    /// What a failure of the store means wherever a resource does not say otherwise.
-    fn from(error: store::Error) -> Self {
-        match error {
-            store::Error::Refused(why) if is_absence(&why) => Self::not_found(why.to_string()),
-            store::Error::Refused(why) => Self::conflict(why.to_string()),
-            store::Error::Unavailable(cause)
-            | store::Error::Again(cause)
-            | store::Error::Locked(cause) => Self::unavailable(cause),
-            error @ (store::Error::Inconsistent { .. } | store::Error::Bug(_)) => {
-                Self::internal(error.to_string())
-            }
-        }
-    }
-}
-
-fn is_absence(why: &Refusal) -> bool {
+/// Whether the store refuses because something is not there.
+pub(super) fn is_absence(why: &Refusal) -> bool {
     matches!(
         why,
         Refusal::ProviderNotFound(_)
@@ -339,18 +197,16 @@ fn is_absence(why: &Refusal) -> bool {
 }
 
 /// To whom a problem is told.
-#[derive(Clone, Debug)]
-pub(super) struct Recipient {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recipient<'r> {
     /// The method of the request.
-    pub(super) method: Method,
-    /// What the client accepts.
-    pub(super) accept: Accept,
-    /// The content type of the request, without parameters.
-    pub(super) content_type: Option<String>,
+    pub(super) method: &'r Method,
+    /// What the client sends and accepts.
+    pub(super) offered: &'r Offered,
     /// The version asked for; `None` as long as it is not known.
     pub(super) asked: Option<Microversion>,
     /// The id of the request.
-    pub(super) request_id: String,
+    pub(super) request_id: &'r str,
 }
 
 #[derive(Serialize)]

@@ -5,7 +5,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -16,6 +15,7 @@ use super::microversion::{
 use super::problem::Problem;
 use super::schema::Schema;
 use super::spelling::any_uuid;
+use crate::http::api::query::pairs;
 use crate::model::effort::steps;
 
 /// What the values of the query may contain.
@@ -65,12 +65,10 @@ pub(super) struct Query {
 impl Query {
     /// Reads the pairs. Text that is not UTF-8 or holds a NUL is refused.
     pub(super) fn parse(text: &str) -> Result<Self, Problem> {
-        let pairs = text.split(['&', ';']).filter(|pair| !pair.is_empty());
-        let pairs = pairs.map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Ok((decode(name)?, decode(value)?))
-        });
-        Ok(Self::of(pairs.collect::<Result<_, Problem>>()?))
+        let pairs = pairs(text, &['&', ';']);
+        pairs
+            .map(Self::of)
+            .map_err(|why| Problem::bad_request(format!("Invalid query string parameters: {why}")))
     }
 
     fn of(pairs: Vec<(String, String)>) -> Self {
@@ -110,19 +108,6 @@ impl Query {
     pub(super) fn last(&self, name: &str) -> Option<&str> {
         self.all(name).next_back()
     }
-}
-
-/// One part of a query, or a path: percent-decoded UTF-8 without NUL.
-fn decode(text: &str) -> Result<String, Problem> {
-    let text = text.replace('+', " ");
-    let decoded = percent_decode_str(&text).decode_utf8().map_err(|error| {
-        Problem::bad_request(format!("Invalid query string parameters: {error}"))
-    })?;
-    if decoded.contains('\0') {
-        let detail = "Invalid query string parameters: a NUL character is not allowed";
-        return Err(Problem::bad_request(detail));
-    }
-    Ok(decoded.into_owned())
 }
 
 /// Each once, where it stood first.

@@ -12,8 +12,8 @@ use serde_json::json;
 use super::body;
 use super::names::{CUSTOM, LONGEST};
 use super::problem::Problem;
-use super::reply::Reply;
 use super::schema::{Schema, object, string};
+use crate::http::api::reply::Reply;
 use crate::http::external_url::ExternalUrl;
 use crate::model::Refusal;
 use crate::store::Error;
@@ -53,7 +53,7 @@ pub(super) async fn create(
         }
         other => other.into(),
     })?;
-    Ok(Reply::created().at(location))
+    Ok(Reply::created().at(&location))
 }
 
 /// `GET /resource_classes/{name}`
@@ -101,7 +101,7 @@ pub(super) async fn ensure(
     let world = app.store.world().await?;
     let known = world.class_id(&name).is_some();
     let created = !known && app.store.commit(EnsureClass { name }).await?;
-    Ok(if created { Reply::created() } else { Reply::no_content() }.at(location))
+    Ok(if created { Reply::created() } else { Reply::no_content() }.at(&location))
 }
 
 /// `DELETE /resource_classes/{name}`

@@ -16,9 +16,9 @@ use super::microversion::{
 };
 use super::problem::{Code, Problem};
 use super::query::{self, Grammar, Query};
-use super::reply::Reply;
 use super::schema::{Schema, Shape, any_of, null, object, string, uuid};
 use super::spelling::{any_uuid, dashed_uuid};
+use crate::http::api::reply::Reply;
 use crate::http::external_url::ExternalUrl;
 use crate::model::{Generation, Refusal};
 use crate::search::Unknown;
@@ -103,7 +103,7 @@ pub(super) async fn list(
         return listed(&app, asked, &site, &world, &filter);
     }
     let turn = app.search_turns.turn(Asker::of(&caller)).await;
-    let turn = turn.map_err(|crowded| Problem::overloaded(crowded.to_string()))?;
+    let turn = turn.map_err(|crowded| Problem::not_now(crowded.to_string()))?;
     let list = tokio::task::spawn_blocking(move || {
         let list = listed(&app, asked, &site, &world, &filter);
         drop(turn);
@@ -156,7 +156,7 @@ pub(super) async fn create(
         Some(view) => Reply::json(&view).modified(record.updated_at),
         None => Reply::created(),
     }
-    .at(location))
+    .at(&location))
 }
 
 /// `GET /resource_providers/{uuid}`

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::microversion::{INITIAL, LATEST};
 use super::problem::Problem;
-use super::reply::Reply;
+use crate::http::api::reply::Reply;
 
 /// `GET /`
 pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Reply, Problem> {

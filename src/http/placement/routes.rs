@@ -3,25 +3,25 @@
 //! Order matters twice: `Allow` lists the methods of a path as they stand here, and of several rows
 //! of one method the first says what a version without any is told.
 
-use std::sync::LazyLock;
-
 use super::microversion::{
     AGGREGATES, ALLOCATION_CANDIDATES, DELETE_ALL_INVENTORIES, ENSURE_RESOURCE_CLASS,
     POST_ALLOCATIONS, RESHAPER, RESOURCE_CLASSES, TRAITS, USAGES,
 };
-use super::versioned::{Route, delete, get, post, put, route};
 use super::{
-    aggregates, allocation_candidates, allocations, inventories, reshaper, resource_classes,
-    resource_providers, root, traits, usages,
+    Placement, aggregates, allocation_candidates, allocations, inventories, reshaper,
+    resource_classes, resource_providers, root, traits, usages,
 };
+use crate::http::api::routes::{Route, delete, get, post, put, route};
 use crate::policy::rule;
 
 /// What is answered without a token.
-pub(super) static ROOT: LazyLock<[Route; 1]> =
-    LazyLock::new(|| [route("/", [get(.., None, root::show).in_any_form()])]);
+pub(super) fn root() -> Route<Placement> {
+    route("/", [get(.., None, root::show).in_any_form()])
+}
 
 /// The API.
-pub(super) static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
+#[expect(clippy::too_many_lines, reason = "it is one table")]
+pub(super) fn table() -> Vec<Route<Placement>> {
     vec![
         route(
             "/resource_classes",
@@ -128,7 +128,7 @@ pub(super) static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         route("/usages", [get(USAGES.., None, usages::total)]),
         route("/reshaper", [post(RESHAPER.., rule::RESHAPE, reshaper::reshape)]),
     ]
-});
+}
 
 #[cfg(test)]
 mod tests;

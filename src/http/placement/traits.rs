@@ -15,8 +15,8 @@ use super::extract::{NamePath, ProviderPath, Target};
 use super::names::{CUSTOM, LONGEST};
 use super::problem::{Code, Problem};
 use super::query::Query;
-use super::reply::Reply;
 use super::schema::{Schema, array, integer, object, string};
+use crate::http::api::reply::Reply;
 use crate::model::{Generation, Refusal, TraitId};
 use crate::store::Error;
 use crate::store::traits::{DeleteTrait, EnsureTrait, ReplaceTraits};
@@ -83,12 +83,12 @@ pub(super) async fn ensure(
     let location = site.location(&format!("/traits/{name}"));
     let world = app.store.world().await?;
     if let Some(id) = world.trait_id(&name) {
-        return Ok(Reply::no_content().modified(changed(&world, &[id], &app)).at(location));
+        return Ok(Reply::no_content().modified(changed(&world, &[id], &app)).at(&location));
     }
     let change = EnsureTrait { name };
     let (created, changed) = app.store.commit(change).await?;
     let reply = if created { Reply::created() } else { Reply::no_content() };
-    Ok(reply.modified(changed).at(location))
+    Ok(reply.modified(changed).at(&location))
 }
 
 /// `DELETE /traits/{name}`

@@ -1,13 +1,18 @@
 //! Groups and their members.
 
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::call::Call;
+use super::extract::{GroupPath, JsonObject, MemberPath, Tenant};
 use super::problem::Problem;
-use super::reply::Reply;
 use super::schema::{self, Check, DESCRIPTION_MAX, Key, NAME_MAX, Object, optional, required};
+use crate::http::api::reply::Reply;
+use crate::http::app::App;
 use crate::http::identity::Identity;
 use crate::planner::group::{self, Refusal, StoredGroup};
 use crate::store::planner::groups::{
@@ -29,15 +34,20 @@ const UPDATE: [Key; 1] = [required("description", Check::TextOrNull(DESCRIPTION_
 const MEMBERS: [Key; 1] = [required("members", Check::Custom("array", members))];
 
 /// `GET /v1/groups`
-pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
-    let groups = call.app.store.groups().await?;
+pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Reply, Problem> {
+    let groups = app.store.groups().await?;
     Ok(Reply::json(&json!({"groups": groups.iter().map(view).collect::<Vec<_>>()})))
 }
 
-/// `POST /v1/groups`
-pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
-    schema::check(&call.body, &CREATE)?;
-    let text = |key| text(&call.body, key);
+/// `POST /v1/groups`: makes a group without members. Its name is its own, and it can have no other
+/// type than exclusivity unless a level is given.
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    tenant: Tenant,
+    JsonObject(body): JsonObject,
+) -> Result<Reply, Problem> {
+    schema::check(&body, &CREATE)?;
+    let text = |key| text(&body, key);
     let level = text("level").and_then(|word| group::level_named(&word));
     let word = text("type").unwrap_or_default();
     let kind = group::kind_named(&word).filter(|kind| {
@@ -59,82 +69,99 @@ pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
         generation: 0,
         members: Vec::new(),
     };
-    let (project, caps) = (call.project().to_owned(), call.app.options.planner.caps);
-    let created = call.app.store.commit(CreateGroup { group, project, caps }).await?;
-    Ok(Reply::created(&view(&created?)))
+    let (project, caps) = (tenant.project().to_owned(), app.options.planner.caps);
+    let created = app.store.commit(CreateGroup { group, project, caps }).await?;
+    Ok(changed(&created?))
 }
 
 /// `GET /v1/groups/{group}`
-pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
-    Ok(Reply::json(&json!({"group": view(&found(&call).await?)})))
+pub(super) async fn show(State(app): State<Arc<App>>, path: GroupPath) -> Result<Reply, Problem> {
+    Ok(Reply::json(&json!({"group": view(&found(&app, &path).await?)})))
 }
 
-/// `PUT /v1/groups/{group}`
-pub(super) async fn update(call: Call) -> Result<Reply, Problem> {
-    found(&call).await?;
-    schema::check(&call.body, &UPDATE)?;
-    let group = call.part("group").to_owned();
-    let description = text(&call.body, "description");
-    let updated = call.app.store.commit(DescribeGroup { group, description }).await?;
-    Ok(Reply::created(&view(&updated?)))
+/// `PUT /v1/groups/{group}`: describes it anew. Nothing else of a group can change.
+pub(super) async fn update(
+    State(app): State<Arc<App>>,
+    path: GroupPath,
+    JsonObject(body): JsonObject,
+) -> Result<Reply, Problem> {
+    found(&app, &path).await?;
+    schema::check(&body, &UPDATE)?;
+    let description = text(&body, "description");
+    let updated = app.store.commit(DescribeGroup { group: path.0, description }).await?;
+    Ok(changed(&updated?))
 }
 
-/// `DELETE /v1/groups/{group}`
-pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
-    let group = call.part("group").to_owned();
-    call.app.store.commit(DeleteGroup { group }).await??;
+/// `DELETE /v1/groups/{group}`: only a group without members and servers can be deleted.
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    GroupPath(group): GroupPath,
+) -> Result<Reply, Problem> {
+    app.store.commit(DeleteGroup { group }).await??;
     Ok(Reply::no_content())
 }
 
-/// `PUT /v1/groups/{group}/members`
-pub(super) async fn add_members(call: Call) -> Result<Reply, Problem> {
-    let known = found(&call).await?;
-    schema::check(&call.body, &MEMBERS)?;
-    let listed = call.body.get("members").and_then(Value::as_array).into_iter().flatten();
+/// `PUT /v1/groups/{group}/members`: adds projects. Those that are new have to exist.
+pub(super) async fn add_members(
+    State(app): State<Arc<App>>,
+    path: GroupPath,
+    JsonObject(body): JsonObject,
+) -> Result<Reply, Problem> {
+    let known = found(&app, &path).await?;
+    schema::check(&body, &MEMBERS)?;
+    let listed = body.get("members").and_then(Value::as_array).into_iter().flatten();
     let members: Vec<String> =
         listed.map(|member| member.as_str().unwrap_or_default().to_owned()).collect();
     let new = group::new_members(&known.members, &members);
-    if !are_projects(&call.app.identity, &new).await? {
+    if !are_projects(&app.identity, &new).await? {
         return Err(Problem::conflict("Member list contains invalid tenant IDs"));
     }
-    let group = call.part("group").to_owned();
-    let updated = call.app.store.commit(AddMembers { group, members }).await?;
-    Ok(Reply::created(&view(&updated?)))
+    let updated = app.store.commit(AddMembers { group: path.0, members }).await?;
+    Ok(changed(&updated?))
 }
 
-/// `DELETE /v1/groups/{group}/members`
-pub(super) async fn remove_members(call: Call) -> Result<Reply, Problem> {
-    let group = call.part("group").to_owned();
-    call.app.store.commit(RemoveMembers { group, member: None }).await??;
+/// `DELETE /v1/groups/{group}/members`: removes all of them, if none has servers in the group.
+pub(super) async fn remove_members(
+    State(app): State<Arc<App>>,
+    GroupPath(group): GroupPath,
+) -> Result<Reply, Problem> {
+    app.store.commit(RemoveMembers { group, member: None }).await??;
     Ok(Reply::no_content())
 }
 
-/// `GET /v1/groups/{group}/members/{member}`
-pub(super) async fn show_member(call: Call) -> Result<Reply, Problem> {
-    member_exists(call).await.map(|()| Reply::no_content())
+/// `GET /v1/groups/{group}/members/{member}`: whether the project is a member.
+pub(super) async fn show_member(
+    State(app): State<Arc<App>>,
+    path: GroupPath,
+    MemberPath(member): MemberPath,
+) -> Result<Reply, Problem> {
+    let is_member = found(&app, &path).await?.has_member(&member);
+    if is_member { Ok(Reply::no_content()) } else { Err(Refusal::MemberNotFound.into()) }
 }
 
-/// `DELETE /v1/groups/{group}/members/{member}`
-pub(super) async fn remove_member(call: Call) -> Result<Reply, Problem> {
-    let (group, member) = (call.part("group").to_owned(), call.part("member").to_owned());
-    call.app.store.commit(RemoveMembers { group, member: Some(member) }).await??;
+/// `DELETE /v1/groups/{group}/members/{member}`: removes one, if it has no servers in the group.
+pub(super) async fn remove_member(
+    State(app): State<Arc<App>>,
+    GroupPath(group): GroupPath,
+    MemberPath(member): MemberPath,
+) -> Result<Reply, Problem> {
+    app.store.commit(RemoveMembers { group, member: Some(member) }).await??;
     Ok(Reply::no_content())
 }
 
 /// Whether the group of the path exists.
-pub(super) async fn exists(call: Call) -> Result<(), Problem> {
-    found(&call).await.map(drop)
+pub(super) async fn exists(State(app): State<Arc<App>>, path: GroupPath) -> Result<Reply, Problem> {
+    found(&app, &path).await.map(|_| Reply::no_content())
 }
 
-/// Whether the member of the path does.
-pub(super) async fn member_exists(call: Call) -> Result<(), Problem> {
-    let is_member = found(&call).await?.has_member(call.part("member"));
-    if is_member { Ok(()) } else { Err(Refusal::MemberNotFound.into()) }
-}
-
-async fn found(call: &Call) -> Result<StoredGroup, Problem> {
-    let group = call.app.store.group(call.part("group")).await?;
+async fn found(app: &App, path: &GroupPath) -> Result<StoredGroup, Problem> {
+    let group = app.store.group(&path.0).await?;
     group.ok_or_else(|| Refusal::NotFound.into())
+}
+
+/// The answer with a group that has just been written.
+fn changed(group: &StoredGroup) -> Reply {
+    Reply::json(&view(group)).status(StatusCode::CREATED)
 }
 
 /// Whether all ids are those of projects: UUIDs, and where Keystone is asked, ones that it knows.

@@ -1,23 +1,27 @@
 //! Placements: the places of single servers.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use axum::extract::State;
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::call::Call;
+use super::extract::{JsonObject, PlacementPath, Query, Tenant};
 use super::plans::{list_of, terms, text, texts};
 use super::problem::Problem;
-use super::reply::Reply;
 use super::schema::{self, Check, Key, NAME_MAX, Object, optional, required};
 use super::views;
+use crate::http::api::reply::Reply;
+use crate::http::app::App;
 use crate::model::Bug;
 use crate::planner::change::PlanChange;
 use crate::planner::ids::{canonical, same};
 use crate::planner::location;
 use crate::planner::plan::Placement;
 use crate::planner::topology::Topology;
-use crate::planning::{self, Failure, Move};
+use crate::planning::{self, Failure, Move, Planning};
 use crate::store;
 use crate::store::planner::plans::PlacementFilter;
 
@@ -33,13 +37,18 @@ const RECOMMEND: [Key; 3] = [
 ];
 
 /// `GET /v1/placements`: those that have everything that the query asks for.
-pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
-    let turn = call.planning().read_turn(call.asker()).await?;
-    let rows = call.app.store.placements(&narrowed(&call)).await?;
-    let world = call.app.store.world().await?;
-    let host_names = call.app.options.planner.host_names;
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    tenant: Tenant,
+    Query(query): Query,
+    planning: Planning,
+) -> Result<Reply, Problem> {
+    let turn = planning.read_turn(tenant.asker()).await?;
+    let rows = app.store.placements(&narrowed(&tenant, &query)).await?;
+    let world = app.store.world().await?;
+    let host_names = app.options.planner.host_names;
     let work = planning::run(turn, move || {
-        let Some(filters) = filters(&call.query) else {
+        let Some(filters) = filters(&query) else {
             return Ok(Reply::json(&json!([])));
         };
         let topology = Topology::of(&world, host_names);
@@ -56,9 +65,9 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
 }
 
 /// Those that come into question for a query, as far as the database can tell.
-fn narrowed(call: &Call) -> PlacementFilter {
+fn narrowed(tenant: &Tenant, query: &[(String, String)]) -> PlacementFilter {
     let asked = |name: &str| {
-        let pair = call.query.iter().find(|(known, _)| known == name);
+        let pair = query.iter().find(|(known, _)| known == name);
         // Null asks for those that have none.
         pair.filter(|(_, value)| value != "null").map(|(_, value)| canonical(value))
     };
@@ -68,7 +77,7 @@ fn narrowed(call: &Call) -> PlacementFilter {
         plan: uuid("plan_id"),
         orchestration_key: asked("orchestration_id"),
         resource_key: asked("resource_id"),
-        ..PlacementFilter::of(call.scope())
+        ..PlacementFilter::of(tenant.scope())
     }
 }
 
@@ -124,24 +133,40 @@ fn unreadable(row: &Placement, error: &serde_json::Error) -> Failure {
 }
 
 /// `GET /v1/placements/{placement}`: by its own id, or by the orchestration id of its server.
-pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
-    shown(&call, call.part("placement")).await.map(|view| Reply::json(&view))
+pub(super) async fn show(
+    tenant: Tenant,
+    planning: Planning,
+    PlacementPath(id): PlacementPath,
+) -> Result<Reply, Problem> {
+    shown(&planning, &tenant, &id).await.map(|view| Reply::json(&view))
 }
 
 /// Whether there is the placement that the path names.
-pub(super) async fn exists(call: Call) -> Result<(), Problem> {
-    call.planning().placement(call.part("placement"), call.scope()).await?;
-    Ok(())
+pub(super) async fn exists(
+    tenant: Tenant,
+    planning: Planning,
+    PlacementPath(id): PlacementPath,
+) -> Result<Reply, Problem> {
+    planning.placement(&id, tenant.scope()).await?;
+    Ok(Reply::no_content())
 }
 
 /// `POST /v1/placements/{placement}`: reserves it, on one of the locations. Another host is chosen if the
 /// present one is not among them, or if the action is `replan`.
-pub(super) async fn reserve(call: Call) -> Result<Reply, Problem> {
-    call.no_dry_run()?;
-    if !call.body.is_empty() {
-        schema::check(&call.body, &RESERVE)?;
+pub(super) async fn reserve(
+    State(app): State<Arc<App>>,
+    tenant: Tenant,
+    query: Query,
+    planning: Planning,
+    PlacementPath(id): PlacementPath,
+    JsonObject(body): JsonObject,
+) -> Result<Reply, Problem> {
+    let _place = app.admissions.enter(tenant.project()).await?;
+    query.no_dry_run()?;
+    if !body.is_empty() {
+        schema::check(&body, &RESERVE)?;
     }
-    let replan = match text(&call.body, "action").as_deref() {
+    let replan = match text(&body, "action").as_deref() {
         None | Some("reserve") => false,
         Some("replan") => true,
         Some(other) => {
@@ -150,48 +175,59 @@ pub(super) async fn reserve(call: Call) -> Result<Reply, Problem> {
             )));
         }
     };
-    let planning = call.planning();
-    let row = planning.placement(call.part("placement"), call.scope()).await?;
+    let row = planning.placement(&id, tenant.scope()).await?;
     let change = PlanChange::Reserve {
         placement: row.id,
-        resource_id: text(&call.body, "resource_id").filter(|id| !id.is_empty()),
-        locations: list_of(&call.body, "locations"),
+        resource_id: text(&body, "resource_id").filter(|id| !id.is_empty()),
+        locations: list_of(&body, "locations"),
         replan,
     };
-    let terms = terms(&call)?;
-    planning.change(call.plan(&row.plan.to_string()), change, terms).await?;
-    let view = shown(&call, &row.id.to_string()).await?;
-    Ok(Reply::created(&view))
+    let terms = terms(&app, &tenant, &query, &body)?;
+    planning.change(tenant.plan(&row.plan.to_string()), change, terms).await?;
+    let view = shown(&planning, &tenant, &row.id.to_string()).await?;
+    Ok(Reply::json(&view).status(StatusCode::CREATED))
 }
 
 /// `DELETE /v1/placements/{placement}`: removes the server from its plan, reserved or not.
-pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
-    call.no_dry_run()?;
-    let planning = call.planning();
-    let row = planning.placement(call.part("placement"), call.scope()).await?;
-    let terms = terms(&call)?;
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    tenant: Tenant,
+    query: Query,
+    planning: Planning,
+    PlacementPath(id): PlacementPath,
+) -> Result<Reply, Problem> {
+    let _place = app.admissions.enter(tenant.project()).await?;
+    query.no_dry_run()?;
+    let row = planning.placement(&id, tenant.scope()).await?;
+    let terms = terms(&app, &tenant, &query, &Object::new())?;
     let change = PlanChange::Remove(row.id);
-    planning.change(call.plan(&row.plan.to_string()), change, terms).await?;
+    planning.change(tenant.plan(&row.plan.to_string()), change, terms).await?;
     Ok(Reply::no_content())
 }
 
 /// `POST /v1/placements`: another host for a server, which may be one that no plan has. Nothing changes.
-pub(super) async fn recommend(call: Call) -> Result<Reply, Problem> {
-    schema::check(&call.body, &RECOMMEND)?;
-    let id = text(&call.body, "resource_id").ok_or_else(|| Bug::new("a checked key is missing"))?;
+pub(super) async fn recommend(
+    State(app): State<Arc<App>>,
+    tenant: Tenant,
+    query: Query,
+    planning: Planning,
+    JsonObject(body): JsonObject,
+) -> Result<Reply, Problem> {
+    let _place = app.admissions.enter(tenant.project()).await?;
+    schema::check(&body, &RECOMMEND)?;
+    let id = text(&body, "resource_id").ok_or_else(|| Bug::new("a checked key is missing"))?;
     let wanted = Move {
         resource: id.clone(),
-        excluded: list_of(&call.body, "excluded_hosts").unwrap_or_default(),
-        locations: list_of(&call.body, "locations"),
+        excluded: list_of(&body, "excluded_hosts").unwrap_or_default(),
+        locations: list_of(&body, "locations"),
     };
-    let terms = terms(&call)?;
-    let found = call.planning().recommend(wanted, call.scope(), terms).await?;
+    let terms = terms(&app, &tenant, &query, &body)?;
+    let found = planning.recommend(wanted, tenant.scope(), terms).await?;
     Ok(Reply::json(&views::recommendation(&found, &id)))
 }
 
-async fn shown(call: &Call, id: &str) -> Result<Value, Problem> {
-    let planning = call.planning();
-    let row = planning.placement(id, call.scope()).await?;
+async fn shown(planning: &Planning, tenant: &Tenant, id: &str) -> Result<Value, Problem> {
+    let row = planning.placement(id, tenant.scope()).await?;
     let host = planning.location(&row).await?;
     Ok(views::placement(&row, host.as_deref()))
 }

@@ -1,18 +1,25 @@
 //! Plans: whole stacks with a place for every server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::State;
+use axum::http::{HeaderName, StatusCode};
 use serde_json::Value;
 
-use super::call::Call;
+use super::extract::{JsonObject, PlanPath, Query, Tenant};
 use super::problem::Problem;
-use super::reply::Reply;
 use super::schema::{self, Check, Key, NAME_MAX, Object, optional, required};
-use super::views;
-use crate::http::app::PlannerSettings;
+use super::{permit, views};
+use crate::http::api::reply::Reply;
+use crate::http::app::{App, PlannerSettings};
 use crate::planner::change::PlanChange;
-use crate::planning::{NewPlan, Planned, Terms};
+use crate::planner::ids::canonical;
+use crate::planning::{NewPlan, Planned, Planning, Terms};
 use crate::policy::planning;
+
+/// The header that says how good a plan is.
+const QUALITY: HeaderName = HeaderName::from_static("berth-plan");
 
 const CREATE: [Key; 6] = [
     optional("locations", Check::Custom("array", texts)),
@@ -39,69 +46,91 @@ const ACT: [Key; 6] = [
 ];
 
 /// `GET /v1/plans`: the names of the plans that the caller sees, oldest first.
-pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
-    Ok(Reply::json(&call.app.store.plan_names(call.only_project()).await?))
+pub(super) async fn list(State(app): State<Arc<App>>, tenant: Tenant) -> Result<Reply, Problem> {
+    Ok(Reply::json(&app.store.plan_names(tenant.only_project()).await?))
 }
 
 /// `POST /v1/plans`: chooses a host for each server of a stack and holds its capacity. A stack has one
 /// plan; if it has one already, with the same servers, that is the answer.
-pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
-    schema::check(&call.body, &CREATE)?;
-    let terms = terms(&call)?;
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    tenant: Tenant,
+    query: Query,
+    planning: Planning,
+    JsonObject(body): JsonObject,
+) -> Result<Reply, Problem> {
+    let _place = app.admissions.enter(tenant.project()).await?;
+    schema::check(&body, &CREATE)?;
+    let terms = terms(&app, &tenant, &query, &body)?;
     let new = NewPlan {
-        name: text(&call.body, "plan_name").unwrap_or_default(),
-        stack_id: text(&call.body, "stack_id").unwrap_or_default(),
-        project: call.project().to_owned(),
-        user: call.user().to_owned(),
-        resources: dictionary(&call.body, "resources"),
-        locations: list_of(&call.body, "locations"),
-        spread: call.body.get("spread").and_then(Value::as_bool).unwrap_or(false),
+        name: text(&body, "plan_name").unwrap_or_default(),
+        stack_id: text(&body, "stack_id").unwrap_or_default(),
+        project: tenant.project().to_owned(),
+        user: tenant.user().to_owned(),
+        resources: dictionary(&body, "resources"),
+        locations: list_of(&body, "locations"),
+        spread: body.get("spread").and_then(Value::as_bool).unwrap_or(false),
     };
-    Ok(planned(&call.planning().create(new, terms).await?, terms))
+    Ok(planned(&planning.create(new, terms).await?, terms))
 }
 
 /// `GET /v1/plans/{plan}`: the plan with the host of each server.
-pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
-    let current = call.planning().read(call.plan(&call.key("plan")), call.asker()).await?;
+pub(super) async fn show(
+    tenant: Tenant,
+    planning: Planning,
+    PlanPath(plan): PlanPath,
+) -> Result<Reply, Problem> {
+    let current = planning.read(tenant.plan(&canonical(&plan)), tenant.asker()).await?;
     Ok(Reply::json(&views::current(&current)))
 }
 
 /// Whether there is the plan that the path names.
-pub(super) async fn exists(call: Call) -> Result<(), Problem> {
-    call.planning().find(call.plan(&call.key("plan"))).await?;
-    Ok(())
+pub(super) async fn exists(
+    tenant: Tenant,
+    planning: Planning,
+    PlanPath(plan): PlanPath,
+) -> Result<Reply, Problem> {
+    planning.find(tenant.plan(&canonical(&plan))).await?;
+    Ok(Reply::no_content())
 }
 
 /// `PUT /v1/plans/{plan}`: adds resources, replaces all of them (action `update`), or moves one server to
 /// another host (action `migrate`). Each has a rule of its own in the policy.
-pub(super) async fn update(call: Call) -> Result<Reply, Problem> {
-    let key = call.key("plan");
-    let migrates = text(&call.body, "action").as_deref() == Some("migrate");
-    call.permit(&[if migrates { planning::PLANS_MIGRATE } else { planning::PLANS_UPDATE }])?;
-    let change = if call.body.contains_key("action") { act(&call)? } else { add(&call)? };
-    let terms = terms(&call)?;
-    let name = text(&call.body, "plan_name");
-    let planning = call.planning();
+pub(super) async fn update(
+    State(app): State<Arc<App>>,
+    tenant: Tenant,
+    query: Query,
+    planning: Planning,
+    PlanPath(plan): PlanPath,
+    JsonObject(body): JsonObject,
+) -> Result<Reply, Problem> {
+    let _place = app.admissions.enter(tenant.project()).await?;
+    let migrates = text(&body, "action").as_deref() == Some("migrate");
+    let rule = if migrates { planning::PLANS_MIGRATE } else { planning::PLANS_UPDATE };
+    permit(&app, &tenant.caller, &[rule])?;
+    let change = if body.contains_key("action") { act(&body)? } else { add(&body)? };
+    let terms = terms(&app, &tenant, &query, &body)?;
+    let (plan, name) = (canonical(&plan), text(&body, "plan_name"));
     let changed =
-        planning.change_and_rename(call.plan(&key), change, name.as_deref(), terms).await?;
+        planning.change_and_rename(tenant.plan(&plan), change, name.as_deref(), terms).await?;
     Ok(planned(&changed, terms))
 }
 
 /// Resources beside those of the plan.
-fn add(call: &Call) -> Result<PlanChange, Problem> {
-    schema::check(&call.body, &ADD)?;
+fn add(body: &Object) -> Result<PlanChange, Problem> {
+    schema::check(body, &ADD)?;
     Ok(PlanChange::Add {
-        stack_id: text(&call.body, "stack_id").unwrap_or_default(),
-        resources: dictionary(&call.body, "resources"),
-        update: dictionary(&call.body, "resources_update"),
+        stack_id: text(body, "stack_id").unwrap_or_default(),
+        resources: dictionary(body, "resources"),
+        update: dictionary(body, "resources_update"),
     })
 }
 
 /// The action that the body names.
-fn act(call: &Call) -> Result<PlanChange, Problem> {
-    schema::check(&call.body, &ACT)?;
-    let resources = call.body.get("resources");
-    if text(&call.body, "action").as_deref() == Some("update") {
+fn act(body: &Object) -> Result<PlanChange, Problem> {
+    schema::check(body, &ACT)?;
+    let resources = body.get("resources");
+    if text(body, "action").as_deref() == Some("update") {
         let resources = resources.and_then(Value::as_object).cloned();
         let wrong = || Problem::bad_request("Valet error: resources must be a dictionary.");
         return Ok(PlanChange::Replace(resources.ok_or_else(wrong)?));
@@ -113,30 +142,43 @@ fn act(call: &Call) -> Result<PlanChange, Problem> {
         }
         _ => return Err(wrong()),
     };
-    let excluded = list_of(&call.body, "excluded_hosts").unwrap_or_default();
+    let excluded = list_of(body, "excluded_hosts").unwrap_or_default();
     Ok(PlanChange::Migrate { server, excluded, locations: None, with_mates: true })
 }
 
 /// `DELETE /v1/plans/{plan}`: gives up what the plan holds. Instances keep their allocations.
-pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
-    call.no_dry_run()?;
-    call.planning().delete(call.plan(&call.key("plan"))).await?;
+pub(super) async fn delete(
+    tenant: Tenant,
+    query: Query,
+    planning: Planning,
+    PlanPath(plan): PlanPath,
+) -> Result<Reply, Problem> {
+    query.no_dry_run()?;
+    planning.delete(tenant.plan(&canonical(&plan))).await?;
     Ok(Reply::no_content())
 }
 
 /// The answer with a plan whose hosts have just been chosen.
 fn planned(planned: &Planned, terms: Terms) -> Reply {
-    let view = views::planned(planned);
-    let reply = if terms.dry_run { Reply::json(&view) } else { Reply::created(&view) };
-    reply.quality(views::quality(planned))
+    let status = if terms.dry_run { StatusCode::OK } else { StatusCode::CREATED };
+    let reply = Reply::json(&views::planned(planned)).status(status);
+    match views::quality(planned) {
+        Some(quality) => reply.header(QUALITY, &quality),
+        None => reply,
+    }
 }
 
 /// How long planning may take, and whether anything is written.
-pub(super) fn terms(call: &Call) -> Result<Terms, Problem> {
-    let PlannerSettings { timeout, timeout_max, .. } = call.app.options.planner;
-    let asked = text(&call.body, "timeout").and_then(|text| duration(&text));
+pub(super) fn terms(
+    app: &App,
+    tenant: &Tenant,
+    query: &Query,
+    body: &Object,
+) -> Result<Terms, Problem> {
+    let PlannerSettings { timeout, timeout_max, .. } = app.options.planner;
+    let asked = text(body, "timeout").and_then(|text| duration(&text));
     let budget = asked.unwrap_or(timeout).min(timeout_max);
-    Ok(Terms { budget, dry_run: call.is_dry_run()?, asker: call.asker() })
+    Ok(Terms { budget, dry_run: query.is_dry_run()?, asker: tenant.asker() })
 }
 
 /// A time as clients write it: `60 sec`, `60`, `60s`, `1 min`.

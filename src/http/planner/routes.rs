@@ -2,238 +2,131 @@
 //!
 //! `Allow` lists the methods of a path as they stand here.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::LazyLock;
+use std::sync::Arc;
 
-use axum::http::Method;
+use axum::handler::Handler;
+use axum::http::{HeaderValue, Method, header};
 
-use super::call::Call;
 use super::problem::Problem;
-use super::reply::Reply;
-use super::{groups, placements, plans, status, versions};
-use crate::policy::{Rule, planning as rule};
+use super::{OneVersion, Planner, allowed, groups, placements, plans, status, versions};
+use crate::http::api::reply::Reply;
+use crate::http::api::routes::{
+    self, Answer, BoxedHandler, Row, boxed, delete, get, head, post, put,
+};
+use crate::http::app::App;
+use crate::model::Bug;
+use crate::policy::planning as rule;
+
+type Route = routes::Route<Planner>;
+
+/// What is answered without a token.
+pub(super) fn root() -> Route {
+    route("/", [get(.., None, versions::root)])
+}
 
 /// The API.
-pub(super) static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    let mut table = vec![
-        at("/", Access::Anybody, [get(&[], versions::root)]),
-        at("/v1", Access::Project, [get(&[], versions::endpoints)]),
-    ];
-    table.extend(groups());
-    table.extend(placements());
-    table.extend(plans());
-    table.push(at(
-        "/v1/status",
-        Access::Project,
-        [head(&[rule::STATUS_SHOW], status::check), get(&[rule::STATUS_SHOW], status::show)],
-    ));
-    table
-});
-
-fn groups() -> [Route; 4] {
-    [
-        at(
+pub(super) fn table() -> Vec<Route> {
+    vec![
+        route("/v1", [get(.., None, versions::endpoints)]),
+        route(
             "/v1/groups",
-            Access::Project,
-            [get(&[rule::GROUPS_LIST], groups::list), post(&[rule::GROUPS_CREATE], groups::create)],
+            [
+                get(.., rule::GROUPS_LIST, groups::list),
+                post(.., rule::GROUPS_CREATE, groups::create),
+            ],
         ),
-        at(
+        item(
             "/v1/groups/{group}",
-            Access::Project,
             [
-                get(&[rule::GROUPS_SHOW], groups::show),
-                put(&[rule::GROUPS_UPDATE], groups::update),
-                delete(&[rule::GROUPS_DELETE], groups::delete),
+                get(.., rule::GROUPS_SHOW, groups::show),
+                put(.., rule::GROUPS_UPDATE, groups::update),
+                delete(.., rule::GROUPS_DELETE, groups::delete),
             ],
-        )
-        .of_item(groups::exists),
-        at(
+            groups::exists,
+        ),
+        item(
             "/v1/groups/{group}/members",
-            Access::Project,
             [
-                put(&[rule::MEMBERS_ADD], groups::add_members),
-                delete(&[rule::MEMBERS_REMOVE], groups::remove_members),
+                put(.., rule::MEMBERS_ADD, groups::add_members),
+                delete(.., rule::MEMBERS_REMOVE, groups::remove_members),
             ],
-        )
-        .of_item(groups::exists),
-        at(
+            groups::exists,
+        ),
+        item(
             "/v1/groups/{group}/members/{member}",
-            Access::Project,
             [
-                get(&[rule::MEMBERS_SHOW], groups::show_member),
-                delete(&[rule::MEMBERS_REMOVE], groups::remove_member),
+                get(.., rule::MEMBERS_SHOW, groups::show_member),
+                delete(.., rule::MEMBERS_REMOVE, groups::remove_member),
             ],
-        )
-        .of_item(groups::member_exists),
-    ]
-}
-
-fn placements() -> [Route; 2] {
-    [
-        at(
+            groups::show_member,
+        ),
+        route(
             "/v1/placements",
-            Access::Project,
             [
-                get(&[rule::PLACEMENTS_LIST], placements::list),
-                post(&[rule::PLACEMENTS_RECOMMEND], placements::recommend).planned(),
+                get(.., rule::PLACEMENTS_LIST, placements::list),
+                post(.., rule::PLACEMENTS_RECOMMEND, placements::recommend),
             ],
         ),
-        at(
+        item(
             "/v1/placements/{placement}",
-            Access::Project,
             [
-                get(&[rule::PLACEMENTS_SHOW], placements::show),
-                post(&[rule::PLACEMENTS_RESERVE], placements::reserve).planned(),
-                delete(&[rule::PLACEMENTS_DELETE], placements::delete).planned(),
+                get(.., rule::PLACEMENTS_SHOW, placements::show),
+                post(.., rule::PLACEMENTS_RESERVE, placements::reserve),
+                delete(.., rule::PLACEMENTS_DELETE, placements::delete),
             ],
-        )
-        .of_item(placements::exists),
-    ]
-}
-
-fn plans() -> [Route; 2] {
-    [
-        at(
-            "/v1/plans",
-            Access::Project,
-            [
-                get(&[rule::PLANS_LIST], plans::list),
-                post(&[rule::PLANS_CREATE], plans::create).planned(),
-            ],
+            placements::exists,
         ),
-        at(
+        route(
+            "/v1/plans",
+            [get(.., rule::PLANS_LIST, plans::list), post(.., rule::PLANS_CREATE, plans::create)],
+        ),
+        item(
             "/v1/plans/{plan}",
-            Access::Project,
             [
-                get(&[rule::PLANS_SHOW], plans::show),
-                put(&[rule::PLANS_UPDATE, rule::PLANS_MIGRATE], plans::update).planned(),
-                delete(&[rule::PLANS_DELETE], plans::delete),
+                get(.., rule::PLANS_SHOW, plans::show),
+                put(.., rule::PLANS_UPDATE, plans::update).or(rule::PLANS_MIGRATE),
+                delete(.., rule::PLANS_DELETE, plans::delete),
             ],
-        )
-        .of_item(plans::exists),
+            plans::exists,
+        ),
+        route(
+            "/v1/status",
+            [head(.., rule::STATUS_SHOW, status::check), get(.., rule::STATUS_SHOW, status::show)],
+        ),
     ]
 }
 
-/// Who is answered, before rules are asked. Everybody else is told that authentication is needed,
-/// and nothing more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
-    /// Also who is not known.
-    Anybody,
-    /// Who asks for a project.
-    Project,
+/// A path with its rows. `OPTIONS` lists its methods.
+fn route<const N: usize>(path: &'static str, rows: [Row<Planner>; N]) -> Route {
+    item(path, rows, async || Ok::<_, Problem>(Reply::no_content()))
 }
 
-/// A path with what answers it.
-pub(super) struct Route {
-    /// As it is written, with `{name}` for a part that varies.
-    pub(super) path: &'static str,
-    /// Who is answered.
-    pub(super) access: Access,
-    /// In the order of `Allow`.
-    pub(super) rows: Vec<Row>,
-    /// Whether the item that the path names exists, if it names one.
-    pub(super) exists: Option<Exists>,
-}
-
-/// One way to answer a path.
-pub(super) struct Row {
-    /// The method.
-    pub(super) method: Method,
-    /// The rules that it may be under: one of them has to let the caller pass. None: nobody is asked.
-    /// Where there are several, the handler knows which it is.
-    pub(super) rules: &'static [Rule],
-    /// Whether a JSON object is needed.
-    pub(super) takes_body: bool,
-    /// Whether places may be looked for: then it counts among what its project has planned at once.
-    pub(super) plans: bool,
-    /// What answers.
-    pub(super) handler: Handler,
-}
-
-/// A handler.
-pub(super) type Handler = Box<dyn Fn(Call) -> Later<Reply> + Send + Sync>;
-
-/// Says what is missing, if something is.
-pub(super) type Exists = Box<dyn Fn(Call) -> Later<()> + Send + Sync>;
-
-/// What will be said.
-pub(super) type Later<T> = Pin<Box<dyn Future<Output = Result<T, Problem>> + Send>>;
-
-fn at<const N: usize>(path: &'static str, access: Access, rows: [Row; N]) -> Route {
-    Route { path, access, rows: rows.into(), exists: None }
-}
-
-impl Route {
-    /// The same, where `OPTIONS` is answered only if an item exists.
-    fn of_item<F, A>(self, exists: F) -> Self
-    where
-        F: Fn(Call) -> A + Send + Sync + 'static,
-        A: Future<Output = Result<(), Problem>> + Send + 'static,
-    {
-        Self { exists: Some(Box::new(move |call| Box::pin(exists(call)))), ..self }
-    }
-
-    /// The methods there are.
-    pub(super) fn allow(&self) -> String {
-        self.rows.iter().map(|row| row.method.as_str()).collect::<Vec<_>>().join(",")
-    }
-}
-
-impl Row {
-    /// The same, where places may be looked for.
-    fn planned(self) -> Self {
-        Self { plans: true, ..self }
-    }
-}
-
-fn row<F, A>(method: Method, rules: &'static [Rule], handler: F) -> Row
+/// A path of an item with its rows. `OPTIONS` lists its methods if the item exists.
+fn item<H, T, const N: usize>(path: &'static str, rows: [Row<Planner>; N], exists: H) -> Route
 where
-    F: Fn(Call) -> A + Send + Sync + 'static,
-    A: Future<Output = Result<Reply, Problem>> + Send + 'static,
+    H: Handler<T, Arc<App>, Future = Answer> + Sync,
+    T: 'static,
 {
-    let takes_body = method == Method::POST || method == Method::PUT;
-    let handler: Handler = Box::new(move |call| Box::pin(handler(call)));
-    Row { method, rules, takes_body, plans: false, handler }
+    let mut rows = Vec::from(rows);
+    // Who may use any of the methods may ask which there are.
+    let rules = rows.iter().flat_map(|row| row.rules.iter().copied()).collect();
+    let options = listing(&allowed(&rows), boxed(exists));
+    rows.push(Row::new(Method::OPTIONS, OneVersion, rules, options));
+    Route { path, rows }
 }
 
-fn get<F, A>(rules: &'static [Rule], handler: F) -> Row
-where
-    F: Fn(Call) -> A + Send + Sync + 'static,
-    A: Future<Output = Result<Reply, Problem>> + Send + 'static,
-{
-    row(Method::GET, rules, handler)
-}
-
-fn head<F, A>(rules: &'static [Rule], handler: F) -> Row
-where
-    F: Fn(Call) -> A + Send + Sync + 'static,
-    A: Future<Output = Result<Reply, Problem>> + Send + 'static,
-{
-    row(Method::HEAD, rules, handler)
-}
-
-fn post<F, A>(rules: &'static [Rule], handler: F) -> Row
-where
-    F: Fn(Call) -> A + Send + Sync + 'static,
-    A: Future<Output = Result<Reply, Problem>> + Send + 'static,
-{
-    row(Method::POST, rules, handler)
-}
-
-fn put<F, A>(rules: &'static [Rule], handler: F) -> Row
-where
-    F: Fn(Call) -> A + Send + Sync + 'static,
-    A: Future<Output = Result<Reply, Problem>> + Send + 'static,
-{
-    row(Method::PUT, rules, handler)
-}
-
-fn delete<F, A>(rules: &'static [Rule], handler: F) -> Row
-where
-    F: Fn(Call) -> A + Send + Sync + 'static,
-    A: Future<Output = Result<Reply, Problem>> + Send + 'static,
-{
-    row(Method::DELETE, rules, handler)
+/// The same handler with the header `Allow` where it has no objection.
+fn listing(allow: &str, handler: BoxedHandler) -> BoxedHandler {
+    let allow = HeaderValue::try_from(allow)
+        .unwrap_or_else(|error| Bug::raise(format!("{allow:?} as a header: {error}")));
+    Box::new(move |request, app| {
+        let (answer, allow) = (handler(request, app), allow.clone());
+        Box::pin(async {
+            let mut answer = answer.await;
+            if answer.status().is_success() {
+                answer.headers_mut().insert(header::ALLOW, allow);
+            }
+            answer
+        })
+    })
 }

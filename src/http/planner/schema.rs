@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use super::problem::Problem;
+use crate::http::api::json::has_nul;
 use crate::http::python::{repr, text_repr};
 pub(super) use crate::planner::json::{NAME_MAX, Object, text_fault};
 
@@ -154,18 +155,6 @@ fn cut(text: &str) -> String {
         shown.push_str("...");
     }
     shown
-}
-
-/// Whether a NUL, which cannot be stored, is anywhere in it.
-fn has_nul(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.contains('\0'),
-        Value::Array(items) => items.iter().any(has_nul),
-        Value::Object(members) => {
-            members.iter().any(|(key, value)| key.contains('\0') || has_nul(value))
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
-    }
 }
 
 #[cfg(test)]

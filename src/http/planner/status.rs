@@ -1,26 +1,29 @@
 //! What state all is in: `ostro` is what plans, `placement` what the plans are made in.
 
+use std::sync::Arc;
+
+use axum::extract::State;
 use serde_json::{Value, json};
 
-use super::call::Call;
+use super::extract::Tenant;
 use super::problem::Problem;
-use super::reply::Reply;
+use crate::http::api::reply::Reply;
+use crate::http::app::App;
 use crate::store;
 
 /// `HEAD /v1/status`
-pub(super) async fn check(call: Call) -> Result<Reply, Problem> {
-    status(&call).await.map(|_| Reply::no_content())
+pub(super) async fn check(State(app): State<Arc<App>>, tenant: Tenant) -> Result<Reply, Problem> {
+    status(&app, &tenant).await.map(|_| Reply::no_content())
 }
 
 /// `GET /v1/status`
-pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
-    status(&call).await.map(|status| Reply::json(&status))
+pub(super) async fn show(State(app): State<Arc<App>>, tenant: Tenant) -> Result<Reply, Problem> {
+    status(&app, &tenant).await.map(|status| Reply::json(&status))
 }
 
 /// Of plans and placements, those are counted that the caller sees.
-async fn status(call: &Call) -> Result<Value, Problem> {
-    let app = &call.app;
-    let kept = app.store.planner_counts(call.only_project()).await;
+async fn status(app: &App, tenant: &Tenant) -> Result<Value, Problem> {
+    let kept = app.store.planner_counts(tenant.only_project()).await;
     let kept = kept.map_err(|error| down("ostro", &error))?;
     let world = app.store.world().await.map_err(|error| down("placement", &error))?;
     let well = |resources: Value| json!({"status": {"type": "ok", "message": "ping"}, "resources": resources});
@@ -36,5 +39,5 @@ async fn status(call: &Call) -> Result<Value, Problem> {
 
 fn down(subsystem: &str, error: &store::Error) -> Problem {
     Problem::internal(format!("{subsystem}: {error}"))
-        .explained(format!("The subsystem {subsystem} does not answer."))
+        .detail(format!("The subsystem {subsystem} does not answer."))
 }

@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::call::Call;
 use super::problem::Problem;
-use super::reply::Reply;
+use crate::http::api::reply::Reply;
+use crate::http::external_url::ExternalUrl;
 
 /// What the version has, as it is linked.
 const ENDPOINTS: [&str; 4] = ["groups", "placements", "plans", "status"];
 
 /// `GET /`
-pub(super) async fn root(call: Call) -> Result<Reply, Problem> {
-    Ok(Reply::json(&versions(&[call.site.location("/v1/")])))
+pub(super) async fn root(external: ExternalUrl) -> Result<Reply, Problem> {
+    Ok(Reply::json(&versions(&[external.location("/v1/")])))
 }
 
 /// `GET /v1/`
-pub(super) async fn endpoints(call: Call) -> Result<Reply, Problem> {
-    let location = |name| call.site.location(&format!("/v1/{name}/"));
+pub(super) async fn endpoints(external: ExternalUrl) -> Result<Reply, Problem> {
+    let location = |name| external.location(&format!("/v1/{name}/"));
     Ok(Reply::json(&versions(&ENDPOINTS.map(location))))
 }
 

@@ -1,26 +1,23 @@
 use axum::body::to_bytes;
 use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderName, Method};
+use axum::response::Response;
 
-use super::{Code, Problem, Recipient};
-use crate::http::placement::accept::Accept;
+use super::{Code, Offered, Problem, Recipient};
 use crate::http::placement::microversion::{ERROR_CODES, INITIAL, Microversion};
 use crate::model::Refusal;
 use crate::store::Error;
 
-fn recipient(accept: &str, asked: Option<Microversion>) -> Recipient {
-    let headers: HeaderMap = [(ACCEPT, accept.parse().unwrap())].into_iter().collect();
-    Recipient {
-        method: Method::PUT,
-        accept: Accept::from_headers(&headers),
-        content_type: Some("text/x".to_owned()),
-        asked,
-        request_id: "req-1".to_owned(),
-    }
+fn answer(problem: Problem, accept: &str, asked: Option<Microversion>) -> Response {
+    let headers = [(ACCEPT, accept), (CONTENT_TYPE, "text/x")];
+    let headers: HeaderMap =
+        headers.into_iter().map(|(name, value)| (name, value.parse().unwrap())).collect();
+    let (method, offered) = (&Method::PUT, &Offered::of(&headers));
+    problem.render(&Recipient { method, offered, asked, request_id: "req-1" })
 }
 
 async fn rendered(problem: Problem, accept: &str, asked: Option<Microversion>) -> String {
-    let response = problem.render(&recipient(accept, asked));
+    let response = answer(problem, accept, asked);
     let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
     String::from_utf8(body.to_vec()).unwrap()
 }
@@ -99,7 +96,7 @@ async fn html_and_text_are_given_to_those_who_accept_only_them() {
 #[test]
 fn headers_say_what_else_there_is() {
     let header = |problem: Problem, accept, name: HeaderName| {
-        let response = problem.render(&recipient(accept, Some(INITIAL)));
+        let response = answer(problem, accept, Some(INITIAL));
         response.headers().get(name).map(|value| value.to_str().unwrap().to_owned())
     };
     let not_allowed = || Problem::method_not_allowed("", "GET, PUT".to_owned());

@@ -1,11 +1,19 @@
 use std::fmt::Write;
 
-use super::{ROOT, Route, TABLE};
-use crate::http::placement::versioned::{Elsewhere, Media};
+use axum::body::Body;
+use axum::extract::{RawPathParams, Request};
+use axum::routing::any;
+use axum::{Router, http};
+use proptest::prelude::*;
+use tower::ServiceExt;
+
+use super::{Placement, Route, root, table};
+use crate::http::api::path::normalized;
+use crate::http::api::routes::{Elsewhere, Media};
 use crate::policy::OPERATIONS;
 
-fn routes() -> impl Iterator<Item = &'static Route> {
-    ROOT.iter().chain(TABLE.iter())
+fn routes() -> Vec<Route<Placement>> {
+    std::iter::once(root()).chain(table()).collect()
 }
 
 /// The table as text: path, method, versions, media, rule.
@@ -13,7 +21,7 @@ fn printed() -> String {
     let mut text = String::new();
     for route in routes() {
         writeln!(text, "{}", route.path).unwrap();
-        for row in route.answer.rows() {
+        for row in &route.rows {
             let media = match row.media {
                 Media::JsonIn => "json in",
                 Media::JsonOut => "json out",
@@ -21,7 +29,7 @@ fn printed() -> String {
             };
             let first = if row.media_before_version { ", media first" } else { "" };
             let elsewhere = if row.elsewhere == Elsewhere::NotAllowed { ", else 405" } else { "" };
-            let rule = row.rule.map_or("-", |rule| rule.name());
+            let rule = row.rules.first().map_or("-", |rule| rule.name());
             let (method, versions) = (&row.method, row.versions);
             writeln!(text, "  {method} {versions} {rule} ({media}{first}{elsewhere})").unwrap();
         }
@@ -37,9 +45,8 @@ fn the_table_is_the_api() {
 #[test]
 fn no_version_has_two_rows_of_one_method() {
     for route in routes() {
-        for (nth, row) in route.answer.rows().iter().enumerate() {
-            let others =
-                route.answer.rows()[..nth].iter().filter(|other| other.method == row.method);
+        for (nth, row) in route.rows.iter().enumerate() {
+            let others = route.rows[..nth].iter().filter(|other| other.method == row.method);
             for other in others {
                 assert!(!row.versions.overlap(other.versions), "{} {}", row.method, route.path);
             }
@@ -51,10 +58,10 @@ fn no_version_has_two_rows_of_one_method() {
 fn the_operations_of_a_rule_are_the_rows_under_it() {
     let mut rows: Vec<(String, &str)> = Vec::new();
     for route in routes() {
-        for row in route.answer.rows() {
+        for row in &route.rows {
             // The consumer of an allocation is called by its full name there.
             let path = route.path.replace("{consumer}", "{consumer_uuid}");
-            let rule = row.rule.map_or("", |rule| rule.name());
+            let rule = row.rules.first().map_or("", |rule| rule.name());
             rows.push((format!("{} {path}", row.method), rule));
         }
     }
@@ -72,10 +79,77 @@ fn the_operations_of_a_rule_are_the_rows_under_it() {
 #[test]
 fn every_rule_but_that_of_usages_stands_in_the_table() {
     let used: Vec<_> =
-        routes().flat_map(|route| route.answer.rows()).filter_map(|row| row.rule).collect();
+        routes().iter().flat_map(|route| &route.rows).flat_map(|row| row.rules.clone()).collect();
     let used = |name: &str| used.iter().any(|rule| rule.name() == name);
     let unused: Vec<_> =
         OPERATIONS.iter().map(|rule| rule.name).filter(|name| !used(name)).collect();
     // Whose usages they are, only its handler knows.
     assert_eq!(unused, ["placement:usages"]);
+}
+
+/// A router of the API's paths that tells which form a path has and what its parts are.
+fn paths() -> Router {
+    routes().into_iter().fold(Router::new(), |router, route| {
+        let form = route.path;
+        let tell = async move |parts: RawPathParams| {
+            let parts = parts.iter().map(|(name, value)| format!(" {name}={value}"));
+            format!("{form}{}", parts.collect::<String>())
+        };
+        router.route(form, any(tell))
+    })
+}
+
+/// The form of a path, below a prefix or not, with its parts; nothing if there is none.
+async fn found(prefix: &str, path: &str) -> Option<String> {
+    let request = Request::builder().uri(path).body(Body::empty()).ok()?;
+    let answer = paths().oneshot(normalized::<Placement>(prefix, request)).await.unwrap();
+    if answer.status() == http::StatusCode::NOT_FOUND {
+        return None;
+    }
+    let body = axum::body::to_bytes(answer.into_body(), 1024).await.unwrap();
+    Some(String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn a_path_is_found_with_its_parts() {
+    for (path, expected) in [
+        ("/", "/"),
+        ("/resource_providers", "/resource_providers"),
+        ("/resource_providers?name=x", "/resource_providers"),
+        ("/%72esource_providers", "/resource_providers"),
+        ("/resource_providers/%C3%A9%20x", "/resource_providers/{uuid} uuid=\u{e9} x"),
+        ("/traits/a%2Fb", "/traits/{name} name=a/b"),
+        ("/traits/a%252Fb", "/traits/{name} name=a%2Fb"),
+        (
+            "/resource_providers/a/inventories/VCPU",
+            "/resource_providers/{uuid}/inventories/{resource_class} uuid=a resource_class=VCPU",
+        ),
+    ] {
+        assert_eq!(found("", path).await.as_deref(), Some(expected), "{path}");
+        let below = format!("/placement{path}");
+        assert_eq!(found("/placement", &below).await.as_deref(), Some(expected), "{below}");
+    }
+    assert_eq!(found("/placement", "/placement").await.as_deref(), Some("/"));
+    for path in [
+        "/nothing",
+        "/resource_providers/",
+        "/resource_providers/a/",
+        "/resource_providers/a/b",
+        "/resource_providers/a/inventories/VCPU/x",
+        "/resource_providers%2Fa",
+        "//",
+        "*",
+        "/placements",
+    ] {
+        assert_eq!(found("/placement", path).await, None, "{path}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_path_makes_it_panic(path in "(/|[a-z_%]|\\PC){0,20}") {
+        if let Ok(request) = Request::builder().uri(path).body(Body::empty()) {
+            normalized::<Placement>("/placement", request);
+        }
+    }
 }

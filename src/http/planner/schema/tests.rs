@@ -94,7 +94,7 @@ fn texts_are_bounded_in_characters_and_shown_in_part() {
 
 #[test]
 fn a_body_is_an_object() {
-    let told = |body: &str| read(body.as_bytes()).map_err(|problem| problem.explanation);
+    let told = |body: &str| read(body.as_bytes()).map_err(|problem| problem.detail);
     assert_eq!(told("{\"a\": 1}").unwrap().len(), 1);
     for empty in ["", "  \r\n"] {
         assert_eq!(told(empty).unwrap_err(), "No JSON object could be decoded");

@@ -1,11 +1,12 @@
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, Method};
 
-use super::{Offered, Route};
+use super::{Offered, Placement, choose};
+use crate::http::api::routes::Route;
 use crate::http::placement::microversion::{
     AGGREGATES, CACHE_HEADERS, ENSURE_RESOURCE_CLASS, INITIAL, LATEST, Microversion, TRAITS,
 };
-use crate::http::placement::routes::{ROOT, TABLE};
+use crate::http::placement::routes::{root, table};
 
 fn offered(content_type: &str, accept: &str) -> Offered {
     let mut headers = HeaderMap::new();
@@ -18,15 +19,15 @@ fn offered(content_type: &str, accept: &str) -> Offered {
 }
 
 /// The route whose path has this form.
-fn route(form: &str) -> &'static Route {
-    ROOT.iter().chain(TABLE.iter()).find(|route| route.path == form).unwrap()
+fn route(form: &str) -> Route<Placement> {
+    std::iter::once(root()).chain(table()).find(|route| route.path == form).unwrap()
 }
 
 /// The status that refuses a request, or 200 and the first version of the row that answers it.
 fn outcome(request: &str, asked: Microversion, offered: &Offered) -> String {
     let (method, form) = request.split_once(' ').unwrap();
     let method: Method = method.parse().unwrap();
-    match route(form).answer.choose(&method, asked, offered) {
+    match choose(&route(form).rows, &method, asked, offered) {
         Ok(row) => row.versions.to_string(),
         Err(problem) => {
             let allow = problem.allow.map(|allow| format!(" {allow}")).unwrap_or_default();
@@ -83,8 +84,8 @@ fn media_types_are_looked_at_after_the_version_but_for_aggregates() {
 #[test]
 fn the_media_type_of_a_body_is_told_without_its_parameters() {
     let told = |content_type| {
-        let providers = &route("/resource_providers").answer;
-        providers.choose(&Method::POST, LATEST, &offered(content_type, "")).map(|_| ())
+        let providers = route("/resource_providers").rows;
+        choose(&providers, &Method::POST, LATEST, &offered(content_type, "")).map(|_| ())
     };
     assert_eq!(told("application/json"), Ok(()));
     assert_eq!(told("application/json; charset=utf-8"), Ok(()));

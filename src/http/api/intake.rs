@@ -4,13 +4,12 @@
 use axum::body::{Body, Bytes};
 use axum::http::Uri;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use tokio::sync::SemaphorePermit;
 
-use super::app::{App, Options};
+use crate::http::app::Options;
 
 /// Why a request is not taken in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub(in crate::http) enum Unfit {
     /// There is no place for it now; the words are for the log.
     Busy(String),
     /// Its URI is longer than so many bytes.
@@ -24,24 +23,19 @@ pub(super) enum Unfit {
 }
 
 /// Refuses a path and query that are longer than is looked at.
-pub(super) fn check_uri(uri: &Uri, options: &Options) -> Result<(), Unfit> {
+pub(in crate::http) fn check_uri(uri: &Uri, options: &Options) -> Result<(), Unfit> {
     let bytes = uri.path_and_query().map_or(0, |target| target.as_str().len());
     let most = options.max_uri_bytes;
     if bytes > most { Err(Unfit::LongUri(most)) } else { Ok(()) }
 }
 
-/// Leave to work on one more request, as long as it is held.
-pub(super) fn begin(app: &App) -> Result<SemaphorePermit<'_>, Unfit> {
-    app.requests.try_acquire().map_err(|_| busy(&app.options))
-}
-
 /// Why there is no place for one more request.
-pub(super) fn busy(options: &Options) -> Unfit {
+pub(in crate::http) fn busy(options: &Options) -> Unfit {
     Unfit::Busy(format!("{} requests are worked on already (--max-requests)", options.max_requests))
 }
 
 /// The whole body.
-pub(super) async fn read(body: Body, options: &Options) -> Result<Bytes, Unfit> {
+pub(in crate::http) async fn read(body: Body, options: &Options) -> Result<Bytes, Unfit> {
     let most = options.max_body_bytes;
     let arriving = Limited::new(body, most).collect();
     match tokio::time::timeout(options.body_timeout, arriving).await {

@@ -1,0 +1,243 @@
+//! What the two APIs have in common: a table of [routes] as an axum router, the layers around it, and
+//! what handlers take ([`extract`]) and give ([`reply`], [`problem`]). What each of them does in its own
+//! way is its [`Dialect`].
+
+pub(super) mod extract;
+pub(super) mod intake;
+pub(super) mod json;
+pub(super) mod path;
+pub(super) mod problem;
+pub(super) mod query;
+pub(super) mod reply;
+pub(super) mod routes;
+
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use tower::limit::GlobalConcurrencyLimitLayer;
+use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
+
+use self::path::{Prefix, Unreadable};
+use self::problem::Problem;
+use self::routes::{Route, Routed, Row};
+use super::access_log::Findings;
+use super::app::App;
+use super::around::{Before, around};
+use super::identity::Caller;
+use super::middleware::{HttpService, boxed, request_id};
+use super::panics;
+use crate::model::Refusal;
+
+/// What an API asks and says in its own way.
+pub(super) trait Dialect: Copy + Debug + Eq + Send + Sync + 'static {
+    /// The versions that a row of its table is for.
+    type Versions: Send + Sync;
+    /// What is to be known of a request beside its caller, before its path is looked at.
+    type Facts: Debug + Send + Sync;
+    /// What programs go by in a problem, beside the status.
+    type Code: Clone + Debug + Default + Eq + Send + Sync;
+
+    /// Whether a path with a slash at its end is the same as without.
+    const IGNORES_LAST_SLASH: bool;
+
+    /// What the headers of a request say. What is wrong with them is said by [`Self::understand`].
+    fn facts(headers: &HeaderMap) -> Self::Facts;
+
+    /// The caller as this API takes it.
+    fn caller(_app: &App, caller: Arc<Caller>, _request: &Parts) -> Arc<Caller> {
+        caller
+    }
+
+    /// Looks at what concerns every request, whatever its path.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn understand(context: &Context<Self>, request: &Request) -> Result<(), Problem<Self>>;
+
+    /// The row of a route that answers a request.
+    ///
+    /// # Errors
+    /// None does, or the caller may not have it.
+    fn choose<'r>(
+        rows: &'r [Row<Self>],
+        app: &App,
+        request: &Request,
+    ) -> Result<&'r Row<Self>, Problem<Self>>;
+
+    /// The status of what the store refuses, where a handler does not say otherwise.
+    fn status(why: &Refusal) -> StatusCode;
+
+    /// The answer that tells a client of a problem.
+    fn render(problem: Problem<Self>, context: &Context<Self>) -> Response;
+
+    /// Adds the headers that every answer has.
+    fn describe(_context: &Context<Self>, _answer: &mut HeaderMap) {}
+
+    /// The version that was asked for, for the log.
+    fn version(_context: &Context<Self>) -> Option<String> {
+        None
+    }
+}
+
+/// What is known of a request. The layers share it.
+#[derive(Debug)]
+pub(super) struct Context<D: Dialect> {
+    /// The method.
+    pub(super) method: Method,
+    /// Its id.
+    pub(super) request_id: String,
+    /// What the API finds out.
+    pub(super) facts: D::Facts,
+    caller: OnceLock<Arc<Caller>>,
+}
+
+impl<D: Dialect> Context<D> {
+    fn of(request: &Request) -> Self {
+        Self {
+            method: request.method().clone(),
+            request_id: request_id(request.extensions()).to_owned(),
+            facts: D::facts(request.headers()),
+            caller: OnceLock::new(),
+        }
+    }
+
+    /// Who asks; `None` where nobody needs to say.
+    pub(super) fn caller(&self) -> Option<&Arc<Caller>> {
+        self.caller.get()
+    }
+}
+
+/// What is known of a request.
+///
+/// # Errors
+/// The request did not pass the layers.
+pub(super) fn context<D: Dialect>(extensions: &Extensions) -> Result<&Context<D>, Problem<D>> {
+    let missing = || Problem::internal("a request has no context");
+    extensions.get::<Arc<Context<D>>>().map(Arc::as_ref).ok_or_else(missing)
+}
+
+/// An API as a service.
+///
+/// The layers ask the questions that come before a route's own in the reference's order, because the
+/// order decides which of several faults a client is told: the length of the URI, the caller, a free
+/// place among the requests that are worked on, what the API asks of every request, the path. What a
+/// route asks then stands in [`Dialect::choose`]. Whoever asks for the root, whether the server
+/// answers, needs no token, and is told however busy it is.
+pub(super) fn service<D: Dialect>(
+    app: &Arc<App>,
+    root: Route<D>,
+    table: impl IntoIterator<Item = Route<D>>,
+) -> HttpService {
+    let known = table.into_iter().fold(Router::new(), |router, Route { path, rows }| {
+        router.route_service(path, Routed::new(app, rows))
+    });
+    let known = known.fallback(async || Problem::<D>::not_found(""));
+    let questions = ServiceBuilder::new()
+        .load_shed()
+        .layer(GlobalConcurrencyLimitLayer::with_semaphore(Arc::clone(&app.requests)))
+        .layer(around(understand::<D>))
+        .service(known);
+    let known = {
+        let app = Arc::clone(app);
+        service_fn(move |request| identified::<D, _>(Arc::clone(&app), questions.clone(), request))
+    };
+    let root_rows = around(understand::<D>).layer(Routed::new(app, root.rows));
+    let router = Router::new().route_service(root.path, root_rows).fallback_service(known);
+    let prefix: Arc<str> = app.options.path_prefix.trim_end_matches('/').into();
+    let service = ServiceBuilder::new()
+        .layer(around(respond::<D>(app)))
+        .map_response(boxed)
+        .layer(panics::catch(app, Problem::<D>::internal))
+        .map_request(move |request| path::normalized::<D>(&prefix, request))
+        .service(router);
+    HttpService::new(service)
+}
+
+/// Writes problems as the API does, and says of which version an answer is.
+fn respond<D: Dialect>(app: &Arc<App>) -> impl Fn(&mut Request) -> Before + Clone + use<D> {
+    let options = Arc::clone(&app.options);
+    move |request| {
+        let context = Arc::new(Context::<D>::of(request));
+        request.extensions_mut().insert(Arc::clone(&context));
+        let then = move |response| written(response, &context);
+        match intake::check_uri(request.uri(), &options) {
+            Ok(()) => Ok(Box::new(then)),
+            Err(unfit) => Err(Box::new(then(Problem::<D>::from(unfit).into_response()))),
+        }
+    }
+}
+
+fn written<D: Dialect>(mut response: Response, context: &Context<D>) -> Response {
+    let mut cause = None;
+    if let Some(problem) = response.extensions_mut().remove::<Problem<D>>() {
+        cause.clone_from(&problem.cause);
+        response = D::render(problem, context);
+    }
+    D::describe(context, response.headers_mut());
+    let caller = context.caller();
+    response.extensions_mut().insert(Findings {
+        version: D::version(context),
+        user: caller.and_then(|caller| caller.user.clone()),
+        project: caller.and_then(|caller| caller.project.clone()),
+        cause,
+    });
+    response
+}
+
+/// Finds out who asks, and only then asks for a place among the requests that are worked on, because
+/// strangers take none. What `inner` fails with is that there is no place.
+async fn identified<D, S>(app: Arc<App>, inner: S, request: Request) -> Result<Response, Infallible>
+where
+    D: Dialect,
+    S: Service<Request, Response = Response, Error = BoxError>,
+{
+    let (parts, body) = request.into_parts();
+    if let Err(problem) = identify::<D>(&app, &parts).await {
+        return Ok(problem.into_response());
+    }
+    let answer = inner.oneshot(Request::from_parts(parts, body)).await;
+    let busy = |_| Problem::<D>::from(intake::busy(&app.options)).into_response();
+    Ok(answer.unwrap_or_else(busy))
+}
+
+async fn identify<D: Dialect>(app: &App, request: &Parts) -> Result<(), Problem<D>> {
+    let path = request.uri.path();
+    let caller = match request.extensions.get::<Prefix>() {
+        Some(Prefix(prefix)) => app.identity.caller(request, &format!("{prefix}{path}")).await?,
+        None => app.identity.caller(request, path).await?,
+    };
+    let caller = D::caller(app, caller, request);
+    context::<D>(&request.extensions)?.caller.get_or_init(|| caller);
+    Ok(())
+}
+
+/// Looks at what concerns every request, and whether its path can be read.
+fn understand<D: Dialect>(request: &mut Request) -> Before {
+    let understood = || {
+        D::understand(context(request.extensions())?, request)?;
+        match request.extensions().get::<Unreadable>() {
+            Some(Unreadable(why)) => Err(Problem::bad_request(why)),
+            // No part of a path that a route knows is empty.
+            None if request.uri().path().contains("//") => Err(Problem::not_found("")),
+            None => Ok(()),
+        }
+    };
+    match understood() {
+        Ok(()) => Ok(Box::new(|response| response)),
+        Err(problem) => Err(Box::new(Problem::<D>::into_response(problem))),
+    }
+}
+
+/// Answers a request that cannot be looked at: 503.
+pub(super) fn refuse<D: Dialect>(request: &Request, why: &str) -> Response {
+    let context = Context::<D>::of(request);
+    // What is wrong with the request is said once there is an answer.
+    drop(D::understand(&context, request));
+    written(Problem::<D>::not_now(why).into_response(), &context)
+}

@@ -1,0 +1,58 @@
+//! What handlers of both APIs take out of a request, beside axum's own extractors.
+
+use std::convert::Infallible;
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+
+use super::Dialect;
+use super::path::prefix;
+use super::problem::Problem;
+use crate::http::external_url::ExternalUrl;
+
+impl<S: Sync> FromRequestParts<S> for ExternalUrl {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        Ok(Self::of(parts, prefix(&parts.extensions)))
+    }
+}
+
+/// A part of the path, as the client wrote it but for its escapes.
+///
+/// # Errors
+/// The route has no part of that name.
+pub(in crate::http) async fn part<D: Dialect, S: Send + Sync>(
+    parts: &mut Parts,
+    state: &S,
+    name: &str,
+) -> Result<String, Problem<D>> {
+    let all = RawPathParams::from_request_parts(parts, state).await;
+    let all = all.map_err(|error| Problem::bad_request(format!("Invalid path: {error}")))?;
+    let part = all.iter().find(|(known, _)| *known == name);
+    let missing = || Problem::internal(format!("the route has no part {name}"));
+    part.map(|(_, value)| value.to_owned()).ok_or_else(missing)
+}
+
+/// Makes extractors of one part of the path each. axum's own has refusals that are not the API's.
+macro_rules! path_parts {
+    ($problem:ty; $($(#[doc = $doc:literal])+ $extractor:ident = $name:literal;)+) => {
+        $(
+            $(#[doc = $doc])+
+            #[derive(Clone, Debug, PartialEq, Eq)]
+            pub(super) struct $extractor(pub(super) String);
+
+            impl<S: Send + Sync> axum::extract::FromRequestParts<S> for $extractor {
+                type Rejection = $problem;
+
+                async fn from_request_parts(
+                    parts: &mut axum::http::request::Parts,
+                    state: &S,
+                ) -> Result<Self, $problem> {
+                    crate::http::api::extract::part(parts, state, $name).await.map(Self)
+                }
+            }
+        )+
+    };
+}
+pub(in crate::http) use path_parts;

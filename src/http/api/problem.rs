@@ -1,0 +1,149 @@
+//! What went wrong, before a client is told. An API words it in its own way: [`Dialect::render`].
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::Dialect;
+use super::intake::Unfit;
+use crate::http::identity::Stranger;
+use crate::model::Bug;
+use crate::store;
+
+/// How long a client should wait before it tries again, in seconds.
+pub(in crate::http) const RETRY_AFTER: &str = "1";
+
+/// A refusal or a failure. Made by whoever finds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::http) struct Problem<D: Dialect> {
+    /// The status of the answer.
+    pub(in crate::http) status: StatusCode,
+    /// What programs go by.
+    pub(in crate::http) code: D::Code,
+    /// What people go by; empty: what the status says of itself.
+    pub(in crate::http) detail: String,
+    /// The methods there are, if the one asked for is not.
+    pub(in crate::http) allow: Option<String>,
+    /// Where to get a token, if that is what is missing: the value of `WWW-Authenticate`.
+    pub(in crate::http) www_authenticate: Option<String>,
+    /// What the log says and the client must not see.
+    pub(in crate::http) cause: Option<String>,
+}
+
+impl<D: Dialect> Problem<D> {
+    /// A problem with a status and words.
+    pub(in crate::http) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        let (code, detail) = (D::Code::default(), detail.into());
+        Self { status, code, detail, allow: None, www_authenticate: None, cause: None }
+    }
+
+    /// 400: the request makes no sense.
+    pub(in crate::http) fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    /// 401: who asks?
+    pub(in crate::http) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "")
+    }
+
+    /// 404: there is no such thing.
+    pub(in crate::http) fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, detail)
+    }
+
+    /// 405: not by this method; `allow` lists those there are.
+    pub(in crate::http) fn method_not_allowed(detail: impl Into<String>, allow: String) -> Self {
+        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, detail) }
+    }
+
+    /// 409: it clashes with what is stored.
+    pub(in crate::http) fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, detail)
+    }
+
+    /// 500: a fault of ours. The cause goes to the log only.
+    pub(in crate::http) fn internal(cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "") }
+    }
+
+    /// 503: not now, for instance because something that is needed is away. The cause goes to the log
+    /// only.
+    pub(in crate::http) fn unavailable(cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..Self::not_now("") }
+    }
+
+    /// 503: not now, for a reason that the client may know.
+    pub(in crate::http) fn not_now(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+    }
+
+    /// 503: Keystone does not say.
+    pub(in crate::http) fn without_keystone(cause: String) -> Self {
+        Self::unavailable(cause).detail("The Keystone service is temporarily unavailable.")
+    }
+
+    /// The same with other words.
+    pub(in crate::http) fn detail(self, detail: impl Into<String>) -> Self {
+        Self { detail: detail.into(), ..self }
+    }
+
+    /// The same with a code.
+    pub(in crate::http) fn code(self, code: D::Code) -> Self {
+        Self { code, ..self }
+    }
+}
+
+/// An answer that only the outermost layer completes: what the client accepts is known there.
+impl<D: Dialect> IntoResponse for Problem<D> {
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl<D: Dialect> From<Stranger> for Problem<D> {
+    fn from(stranger: Stranger) -> Self {
+        match stranger {
+            Stranger::Unknown => Self::unauthorized(),
+            Stranger::TurnedAway(www_authenticate) => {
+                Self { www_authenticate: Some(www_authenticate), ..Self::unauthorized() }
+            }
+            Stranger::Unavailable(cause) => Self::without_keystone(cause),
+        }
+    }
+}
+
+impl<D: Dialect> From<Unfit> for Problem<D> {
+    fn from(unfit: Unfit) -> Self {
+        let most = |bytes| format!("At most {bytes} bytes are accepted.");
+        match unfit {
+            Unfit::Busy(cause) => Self::unavailable(cause),
+            Unfit::LongUri(bytes) => Self::new(StatusCode::URI_TOO_LONG, most(bytes)),
+            Unfit::LongBody(bytes) => Self::new(StatusCode::PAYLOAD_TOO_LARGE, most(bytes)),
+            Unfit::LateBody => Self::new(StatusCode::REQUEST_TIMEOUT, ""),
+            Unfit::LostBody(why) => Self::bad_request(why),
+        }
+    }
+}
+
+impl<D: Dialect> From<Bug> for Problem<D> {
+    fn from(bug: Bug) -> Self {
+        Self::internal(bug.to_string())
+    }
+}
+
+impl<D: Dialect> From<store::Error> for Problem<D> {
+    /// What a failure of the store means wherever a resource does not say otherwise.
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::Refused(why) => Self::new(D::status(&why), why.to_string()),
+            store::Error::Unavailable(cause)
+            | store::Error::Again(cause)
+            | store::Error::Locked(cause) => Self::unavailable(cause),
+            error @ (store::Error::Inconsistent { .. } | store::Error::Bug(_)) => {
+                Self::internal(error.to_string())
+            }
+        }
+    }
+}

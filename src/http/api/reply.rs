@@ -1,0 +1,119 @@
+//! Answers that went well: status, content, where the thing is, when it last changed.
+
+use std::time::{Duration, SystemTime};
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use super::json;
+use crate::model::Bug;
+
+/// The first second, since the Unix epoch, that HTTP cannot write.
+const END_OF_YEAR_9999: i64 = 253_402_300_800;
+
+/// An answer that a handler gives.
+#[derive(Debug)]
+pub(in crate::http) struct Reply {
+    status: StatusCode,
+    json: Option<Body>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Reply {
+    /// 200 with a view as JSON.
+    pub(in crate::http) fn json(view: &impl Serialize) -> Self {
+        Self::body(Body::from(json::written(view)))
+    }
+
+    /// 200 with JSON that is already written, or that is written while it is sent.
+    pub(in crate::http) fn body(json: Body) -> Self {
+        Self { json: Some(json), ..Self::empty(StatusCode::OK) }
+    }
+
+    /// 201 without content.
+    pub(in crate::http) fn created() -> Self {
+        Self::empty(StatusCode::CREATED)
+    }
+
+    /// 204.
+    pub(in crate::http) fn no_content() -> Self {
+        Self::empty(StatusCode::NO_CONTENT)
+    }
+
+    fn empty(status: StatusCode) -> Self {
+        Self { status, json: None, headers: Vec::new() }
+    }
+
+    /// The same with another status.
+    pub(in crate::http) fn status(self, status: StatusCode) -> Self {
+        Self { status, ..self }
+    }
+
+    /// The same with a header. Values of ours can always be written.
+    pub(in crate::http) fn header(mut self, name: HeaderName, text: &str) -> Self {
+        let value = HeaderValue::try_from(text)
+            .unwrap_or_else(|error| Bug::raise(format!("{text:?} in a header: {error}")));
+        self.headers.push((name, value));
+        self
+    }
+
+    /// The same, saying where the thing is: an absolute URI.
+    pub(in crate::http) fn at(self, location: &str) -> Self {
+        self.header(header::LOCATION, location)
+    }
+
+    /// The same, saying when the thing last changed, in seconds since the Unix epoch, if that is
+    /// known, and that it must not be kept. Versions that do not know these headers lose them again
+    /// (see `Microversion::describe`).
+    pub(in crate::http) fn modified(self, seconds: impl Into<Option<i64>>) -> Self {
+        let reply = self.header(header::CACHE_CONTROL, "no-cache");
+        match seconds.into() {
+            Some(seconds) => reply.header(header::LAST_MODIFIED, &http_date(seconds)),
+            None => reply,
+        }
+    }
+}
+
+impl IntoResponse for Reply {
+    fn into_response(self) -> Response {
+        let has_content = self.json.is_some();
+        let mut response = Response::new(self.json.unwrap_or_else(Body::empty));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        if has_content {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        headers.extend(self.headers);
+        response
+    }
+}
+
+/// A moment as HTTP writes it: seconds since the Unix epoch.
+fn http_date(seconds: i64) -> String {
+    let since = u64::try_from(seconds)
+        .ok()
+        .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
+    // `httpdate` writes years of four digits.
+    let moment = since.filter(|_| seconds < END_OF_YEAR_9999);
+    let moment = moment.unwrap_or_else(|| Bug::raise(format!("the moment {seconds} as a date")));
+    httpdate::fmt_http_date(moment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::http_date;
+
+    #[test]
+    fn a_moment_is_written_as_http_writes_it() {
+        assert_eq!(http_date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(http_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+    }
+
+    #[test]
+    #[should_panic(expected = "the moment 9223372036854775807")]
+    fn a_moment_that_is_none_is_not_passed_off_as_another() {
+        http_date(i64::MAX);
+    }
+}

@@ -1,0 +1,165 @@
+//! What handlers take out of a request, beside axum's own extractors: the caller with what it sees, the
+//! parts of the path, the query and the body.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::Method;
+use axum::http::request::Parts;
+
+use super::problem::Problem;
+use super::schema::{self, Object};
+use super::{Planner, caller, project};
+use crate::http::api::extract::path_parts;
+use crate::http::api::{context, intake};
+use crate::http::app::App;
+use crate::http::identity::Caller;
+use crate::planning::{PlanRef, Planning};
+use crate::policy::{Rule, planning};
+use crate::store::planner::plans::Scope;
+use crate::turns::Asker;
+
+path_parts! {
+    Problem;
+    /// The group that the path names, by its id or its name.
+    GroupPath = "group";
+    /// The member of a group.
+    MemberPath = "member";
+    /// The placement that the path names.
+    PlacementPath = "placement";
+    /// The plan that the path names.
+    PlanPath = "plan";
+}
+
+/// Who asks, and whether the request may be about the plans and placements of all projects.
+#[derive(Clone, Debug)]
+pub(super) struct Tenant {
+    pub(super) caller: Arc<Caller>,
+    sees_all: bool,
+}
+
+impl FromRequestParts<Arc<App>> for Tenant {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let caller = Arc::clone(caller(&parts.extensions)?);
+        let rule = of_all_projects(&parts.method);
+        let sees_all = app.policy.check(&caller, rule, None).is_ok();
+        Ok(Self { caller, sees_all })
+    }
+}
+
+/// The rule by which a caller sees what belongs to other projects: to read it, or to change it.
+fn of_all_projects(method: &Method) -> Rule {
+    if [Method::GET, Method::HEAD, Method::OPTIONS].contains(method) {
+        planning::ALL_PROJECTS_READ
+    } else {
+        planning::ALL_PROJECTS_WRITE
+    }
+}
+
+impl Tenant {
+    /// The project the caller asks for.
+    pub(super) fn project(&self) -> &str {
+        project(&self.caller)
+    }
+
+    /// The user who asks.
+    pub(super) fn user(&self) -> &str {
+        self.caller.user.as_deref().unwrap_or_default()
+    }
+
+    /// Whose plans and placements the caller sees.
+    pub(super) fn scope(&self) -> Scope<'_> {
+        Scope { project: self.project(), all: self.sees_all }
+    }
+
+    /// The project whose things the caller sees; `None`: those of all.
+    pub(super) fn only_project(&self) -> Option<&str> {
+        self.scope().only_project()
+    }
+
+    /// The plan with a key, if the caller sees it.
+    pub(super) fn plan<'k>(&'k self, key: &'k str) -> PlanRef<'k> {
+        PlanRef { key, scope: self.scope() }
+    }
+
+    /// Whose turns the request takes.
+    pub(super) fn asker(&self) -> Asker {
+        Asker::of(&self.caller)
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Planning {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(_: &mut Parts, app: &Arc<App>) -> Result<Self, Infallible> {
+        let settings = &app.options.planner;
+        Ok(Self {
+            store: app.store.clone(),
+            solver_turns: app.plan_turns.clone(),
+            read_turns: app.read_turns.clone(),
+            watch: app.watch.clone(),
+            turn_wait: settings.turn_wait,
+            host_names: settings.host_names,
+            caps: settings.caps,
+        })
+    }
+}
+
+/// The query: names and values, in their order.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct Query(pub(super) Arc<[(String, String)]>);
+
+impl FromRequestParts<Arc<App>> for Query {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _app: &Arc<App>) -> Result<Self, Problem> {
+        let query = context::<Planner>(&parts.extensions)?.facts.get().cloned();
+        query.ok_or_else(|| Problem::internal("no layer has read the query"))
+    }
+}
+
+impl Query {
+    /// A query of these pairs.
+    pub(super) fn of(pairs: Vec<(String, String)>) -> Self {
+        Self(pairs.into())
+    }
+
+    /// Whether nothing is to be written.
+    pub(super) fn is_dry_run(&self) -> Result<bool, Problem> {
+        let said = self.0.iter().rev().find(|(name, _)| name == "dry_run");
+        match said.map(|(_, value)| value.to_ascii_lowercase()).as_deref() {
+            None | Some("false" | "0" | "no") => Ok(false),
+            Some("" | "true" | "1" | "yes") => Ok(true),
+            Some(other) => {
+                Err(Problem::bad_request(format!("dry_run must be true or false, not {other}")))
+            }
+        }
+    }
+
+    /// Refuses to try out what can only be done.
+    pub(super) fn no_dry_run(&self) -> Result<(), Problem> {
+        if self.is_dry_run()? {
+            return Err(Problem::bad_request("dry_run is for creating and updating plans"));
+        }
+        Ok(())
+    }
+}
+
+/// The body: a JSON object, not yet understood. Bodies that arrive slowly take a bounded share of
+/// `--max-requests` for each project, and nothing else.
+#[derive(Clone, Debug)]
+pub(super) struct JsonObject(pub(super) Object);
+
+impl FromRequest<Arc<App>> for JsonObject {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let asker = Asker::of(caller(request.extensions())?);
+        let _arriving = app.arriving.turn_now(asker).ok_or_else(Problem::too_many_bodies)?;
+        let body = intake::read(request.into_body(), &app.options).await?;
+        schema::read(&body).map(Self)
+    }
+}
