@@ -1,5 +1,5 @@
-//! Allocation candidates: the combinations of providers that satisfy a request. A pure function of a
-//! world and a request, computed lazily.
+//! Allocation candidates: the combinations of providers that satisfy a request. A pure function of
+//! a world and a request, computed lazily.
 //!
 //! | module | does |
 //! |---|---|
@@ -14,12 +14,12 @@
 //! Modules import each other in one direction, from the bottom of this table to its top.
 //!
 //! *Example.* `resources=VCPU:2,DISK_GB:10&resources_NET=NIC:1` has three parts: the classes of the
-//! unsuffixed group, which two providers may supply, and the group `_NET`. An anchor is a tree in which
-//! each part has an option: say `VCPU` at two NUMA nodes, `DISK_GB` at the root or at a disk pool that
-//! the tree shares, `NIC` at one card. Its combinations are the 2 * 2 * 1 candidates.
+//! unsuffixed group, which two providers may supply, and the group `_NET`. An anchor is a tree in
+//! which each part has an option: say `VCPU` at two NUMA nodes, `DISK_GB` at the root or at a disk
+//! pool that the tree shares, `NIC` at one card. Its combinations are the 2 * 2 * 1 candidates.
 //!
-//! The work is proportional to the candidates that are asked for: a tree is examined when its turn comes,
-//! and nothing is kept of a candidate once the next one is asked for.
+//! The work is proportional to the candidates that are asked for: a tree is examined when its turn
+//! comes, and nothing is kept of a candidate once the next one is asked for.
 
 mod anchors;
 mod candidate;
@@ -63,8 +63,8 @@ pub struct Candidate<'s> {
     search: &'s Search,
 }
 
-/// Starts a search. Names are resolved in the order in which the reference resolves them, so that the
-/// same requests fail because of an unknown name.
+/// Starts a search. Names are resolved in the order in which the reference resolves them, so that
+/// the same requests fail because of an unknown name.
 ///
 /// # Errors
 /// The request names an unknown class or trait.
@@ -83,9 +83,9 @@ impl Search {
         }
     }
 
-    /// The providers in the summaries of the candidates given so far: all members of every tree that
-    /// supplies something, parents first. If a candidate may use only one provider of each tree: only the
-    /// suppliers themselves.
+    /// The providers in the summaries of the candidates given so far: all members of every tree
+    /// that supplies something, parents first. If a candidate may use only one provider of each
+    /// tree: only the suppliers themselves.
     pub fn summarised(&self) -> impl Iterator<Item = Provider<'_>> {
         self.summarised_after(None)
     }
@@ -104,11 +104,12 @@ impl Search {
         })
     }
 
-    /// Completes the summaries after the last candidate, before [`Search::summarised`] is read. Returns
-    /// whether it is done; if not, call it again.
+    /// Completes the summaries after the last candidate, before [`Search::summarised`] is read.
+    /// Returns whether it is done; if not, call it again.
     ///
-    /// If a candidate may use only one provider of each tree, a request with a limit also gets summaries
-    /// of other providers in the same trees: those that further candidates would have used.
+    /// If a candidate may use only one provider of each tree, a request with a limit also gets
+    /// summaries of other providers in the same trees: those that further candidates would have
+    /// used.
     pub(crate) fn survey(&mut self) -> bool {
         self.engine.survey(&self.world, &mut self.query) != Next::Paused
     }
@@ -123,8 +124,8 @@ impl Search {
         self.query.parts.len()
     }
 
-    /// Skips the remaining candidates of the last candidate's tree. Only for searches that visit one tree
-    /// after the other.
+    /// Skips the remaining candidates of the last candidate's tree. Only for searches that visit
+    /// one tree after the other.
     pub fn skip_tree(&mut self) {
         self.engine.skip_tree();
     }

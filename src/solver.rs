@@ -1,10 +1,10 @@
 //! The planner's solver: it places a whole set of servers at once.
 //!
-//! [`solve`] takes a [`PlacementProblem`], which is plain data, and searches for the placement of least
-//! [`Cost`]. The search is complete: given enough time it finds an optimal placement or proves that
-//! none exists. It is deterministic: the same problem and the same number of steps give the same
-//! answer. [`explain`](mod@explanation) names a minimal set of demands that contradict each other.
-//! docs/solver.md states the model, derives every bound, and says what is proven when.
+//! [`solve`] takes a [`PlacementProblem`], which is plain data, and searches for the placement of
+//! least [`Cost`]. The search is complete: given enough time it finds an optimal placement or
+//! proves that none exists. It is deterministic: the same problem and the same number of steps give
+//! the same answer. [`explain`](mod@explanation) names a minimal set of demands that contradict
+//! each other. docs/solver.md states the model, derives every bound, and says what is proven when.
 //!
 //! | module | holds |
 //! |---|---|

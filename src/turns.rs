@@ -1,9 +1,10 @@
 //! Turns at work that takes long, shared fairly among those who ask for it: projects at plans and
 //! searches, client addresses at Keystone. However much one of them asks for, the others get turns.
 //!
-//! A free turn goes to the asker that holds the fewest turns, and among those to the one that has waited
-//! longest for one. An asker holds a bounded number of turns at once, and a bounded number of its requests
-//! wait. A request that is dropped, waiting or with its turn, leaves nothing behind.
+//! A free turn goes to the asker that holds the fewest turns, and among those to the one that has
+//! waited longest for one. An asker holds a bounded number of turns at once, and a bounded number
+//! of its requests wait. A request that is dropped, waiting or with its turn, leaves nothing
+//! behind.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};

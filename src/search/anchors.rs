@@ -1,9 +1,9 @@
-//! Anchors: where candidates may be. They are found block by block (256 slots) with word operations, and no
-//! further than needed.
+//! Anchors: where candidates may be. They are found block by block (256 slots) with word
+//! operations, and no further than needed.
 //!
-//! A tree is an anchor if every part that no sharing provider can supply has an option in the tree, and at
-//! least one part has. A provider that is alone in its tree, and uses nothing that is shared, is a solo
-//! anchor: word operations alone decide whether it is a candidate.
+//! A tree is an anchor if every part that no sharing provider can supply has an option in the tree,
+//! and at least one part has. A provider that is alone in its tree, and uses nothing that is
+//! shared, is a solo anchor: word operations alone decide whether it is a candidate.
 
 use super::part::{Amount, Look, Masks, Part, and, and_not, or, pop, range};
 use super::query::Query;
@@ -90,8 +90,8 @@ impl AnchorBlock {
 }
 
 impl Anchors {
-    /// The next anchor or block. If `masks` compare capacity approximately ([`Look::Quick`]), some solo
-    /// anchors do not fit.
+    /// The next anchor or block. If `masks` compare capacity approximately ([`Look::Quick`]), some
+    /// solo anchors do not fit.
     pub(super) fn next(
         &mut self,
         world: &World,
@@ -154,8 +154,8 @@ impl Anchors {
         self.stage = Stage::Signatures;
     }
 
-    /// A part that is restricted to a tree, and that no sharing provider can supply, restricts the search
-    /// to this tree.
+    /// A part that is restricted to a tree, and that no sharing provider can supply, restricts the
+    /// search to this tree.
     fn first_of_trees(&self, query: &Query) -> Stage {
         let mut parts = query.parts.iter().zip(&self.sharable);
         let only = parts.find_map(|(part, sharable)| part.tree.filter(|_| !sharable));
@@ -192,8 +192,8 @@ impl Anchors {
         found
     }
 
-    /// Whether the tree has an option for each part that no sharing provider can supply, and for one part
-    /// at least.
+    /// Whether the tree has an option for each part that no sharing provider can supply, and for
+    /// one part at least.
     fn may_serve(&self, own: &[Words], tree: Words) -> bool {
         let has = |words: &Words| and(*words, tree) != [0; 4];
         let mut parts = own.iter().zip(&self.sharable);

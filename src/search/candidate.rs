@@ -1,5 +1,5 @@
-//! The current candidate, in buffers that all candidates of a search reuse, and the providers that belong
-//! into the summaries.
+//! The current candidate, in buffers that all candidates of a search reuse, and the providers that
+//! belong into the summaries.
 
 #![expect(clippy::indexing_slicing, reason = "positions are those of the lists they were made for")]
 
@@ -20,7 +20,8 @@ pub(super) struct CandidateBuffer {
     pub(super) mapped: Vec<u32>,
     /// The end of each group in `mapped`.
     pub(super) mapped_ends: Vec<usize>,
-    /// Whether the candidate is a single provider. The next such candidate differs only in its slot.
+    /// Whether the candidate is a single provider. The next such candidate differs only in its
+    /// slot.
     solo: bool,
     takings: Vec<(u32, ClassId, i64)>,
     /// The slots in the summaries, a bit each: roots of trees, or providers.
@@ -155,8 +156,8 @@ impl CandidateBuffer {
         self.involved[word] |= 1 << (slot % 64);
     }
 
-    /// The slots in the summaries so far, from one slot on: roots of trees; or providers, if a candidate may
-    /// use only one provider of each tree.
+    /// The slots in the summaries so far, from one slot on: roots of trees; or providers, if a
+    /// candidate may use only one provider of each tree.
     pub(super) fn involved(&self, from: u32) -> impl Iterator<Item = u32> {
         let skipped = from / 64;
         let words = self.involved.iter().skip(skipped as usize);

@@ -1,5 +1,5 @@
-//! The remaining capacity while the parts of a combination are decided, and whether it can still be enough
-//! for all of them.
+//! The remaining capacity while the parts of a combination are decided, and whether it can still be
+//! enough for all of them.
 
 #![expect(clippy::indexing_slicing, reason = "sites and classes are positions in the lists")]
 
@@ -13,15 +13,17 @@ pub(super) struct Choice {
     pub(super) slot: u32,
     /// The position among the sites of a [`Capacity`].
     pub(super) site: usize,
-    /// Whether only this anchor can use the option. A candidate without such an option consists of sharing
-    /// providers that other anchors can use as well.
+    /// Whether only this anchor can use the option. A candidate without such an option consists of
+    /// sharing providers that other anchors can use as well.
     pub(super) bound: bool,
-    /// The clauses of the unsuffixed group's required traits that it meets: a bit for each of the first 64.
+    /// The clauses of the unsuffixed group's required traits that it meets: a bit for each of the
+    /// first 64.
     pub(super) meets: u64,
 }
 
-/// The remaining capacity of each *site*: a provider that is an option for any part. There are sites only if
-/// parts can conflict, because several request one class or must use different providers.
+/// The remaining capacity of each *site*: a provider that is an option for any part. There are
+/// sites only if parts can conflict, because several request one class or must use different
+/// providers.
 #[derive(Debug, Default)]
 pub(super) struct Capacity {
     /// The slots of the sites, ascending.
@@ -127,8 +129,8 @@ impl Capacity {
         })
     }
 
-    /// Whether every part can get one of its options, considering one contended class at a time, and
-    /// isolation. `false` proves that there is no combination; `true` proves nothing.
+    /// Whether every part can get one of its options, considering one contended class at a time,
+    /// and isolation. `false` proves that there is no combination; `true` proves nothing.
     pub(super) fn may_serve<'t>(
         &mut self,
         query: &Query,

@@ -1,8 +1,8 @@
-//! The combinations of one anchor: an iterator over all ways to choose one option for each part so that
-//! the options go together.
+//! The combinations of one anchor: an iterator over all ways to choose one option for each part so
+//! that the options go together.
 //!
-//! A depth-first search with backtracking: the part with the fewest options is decided first, and a choice
-//! that cannot lead to a combination is undone at once. Only the current choices are kept.
+//! A depth-first search with backtracking: the part with the fewest options is decided first, and a
+//! choice that cannot lead to a combination is undone at once. Only the current choices are kept.
 
 #![expect(clippy::indexing_slicing, reason = "depths and positions are those of the lists indexed")]
 
@@ -31,8 +31,8 @@ struct Level {
     to: usize,
     /// The option to try next.
     next: usize,
-    /// The clauses of required traits that options at this level and below could meet, and whether one of
-    /// these options is bound to the anchor.
+    /// The clauses of required traits that options at this level and below could meet, and whether
+    /// one of these options is bound to the anchor.
     reach: (u64, bool),
     /// The clauses that the choices above and at this level meet, and whether one of them is bound.
     have: (u64, bool),
@@ -142,8 +142,8 @@ impl Combination {
         &self.choices[level.from..level.to]
     }
 
-    /// Whether the anchor is a tree. One choice must then be bound to it: combinations of sharing providers
-    /// alone are found once, by [`Shared`].
+    /// Whether the anchor is a tree. One choice must then be bound to it: combinations of sharing
+    /// providers alone are found once, by [`Shared`].
     fn own(&self) -> bool {
         self.anchor != NOWHERE
     }
@@ -273,8 +273,8 @@ impl Combination {
         })
     }
 
-    /// Whether each `same_subtree` set with this group can still be satisfied: one of the providers that are
-    /// chosen, or can still be chosen, is an ancestor of all chosen ones.
+    /// Whether each `same_subtree` set with this group can still be satisfied: one of the providers
+    /// that are chosen, or can still be chosen, is an ancestor of all chosen ones.
     fn below_one_of_them(&self, world: &World, query: &Query, group: usize) -> bool {
         let mut sets = query.subtrees.iter().filter(|set| set.contains(&group));
         sets.all(|set| {
@@ -282,8 +282,8 @@ impl Combination {
             let chosen = || parts().map(|part| self.picks[part]).filter(|&pick| pick != NOWHERE);
             let (Some(first), Some(last)) = (chosen().min(), chosen().max()) else { return true };
             let spans = |slot: u32| slot <= first && last < slot + world.place(slot).len;
-            // Slots are in the order of the tree, so only the first chosen provider can be an ancestor of
-            // the others.
+            // Slots are in the order of the tree, so only the first chosen provider can be an
+            // ancestor of the others.
             spans(first)
                 || self.levels[self.depth + 1..].iter().any(|level| {
                     parts().any(|part| part == level.part)

@@ -1,5 +1,5 @@
-//! The search: visits anchors in the order of the strategy and goes through the combinations of each,
-//! until the limit.
+//! The search: visits anchors in the order of the strategy and goes through the combinations of
+//! each, until the limit.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,8 @@ const SIGNATURE_STEPS: usize = 64;
 
 /// The maximum number of trees from which candidates are taken in turn.
 const OPEN_MAX: usize = 16_384;
-/// The same for a search without a limit, where the order does not decide which candidates are given.
+/// The same for a search without a limit, where the order does not decide which candidates are
+/// given.
 const OPEN_UNBOUNDED: usize = 1024;
 
 /// After this many pauses without a candidate, a tree waits until all others are done.
@@ -31,7 +32,8 @@ const WAITING_MAX: usize = 64;
 /// Resolves the names of a request and divides it into parts.
 ///
 /// # Errors
-/// The request names an unknown class or trait, and the groups before it do not make the answer empty.
+/// The request names an unknown class or trait, and the groups before it do not make the answer
+/// empty.
 pub(super) fn resolve(world: &World, request: &Request) -> Result<Query, Unknown> {
     Query::new(world, request, &is_void)
 }
@@ -123,9 +125,9 @@ impl Engine {
         self.spare.extend(self.open.pop_back().map(|open| open.combination));
     }
 
-    /// Continues after the limit, for the summaries alone. If a candidate may use only one provider of each
-    /// tree, summaries contain every provider that supplies any candidate in the trees of the given ones.
-    /// Returns `Paused` if it is not done.
+    /// Continues after the limit, for the summaries alone. If a candidate may use only one provider
+    /// of each tree, summaries contain every provider that supplies any candidate in the trees of
+    /// the given ones. Returns `Paused` if it is not done.
     pub(super) fn survey(&mut self, world: &World, query: &mut Query) -> Progress {
         if query.nested || !query.limited || query.bound.is_none_or(|bound| self.given < bound) {
             return Progress::Exhausted;

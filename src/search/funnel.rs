@@ -1,8 +1,8 @@
 //! Why a request has no candidate: a funnel. The search is repeated, each time with one more of the
 //! request's conditions, and counts the possibilities that are left.
 //!
-//! *Example.* `VCPU left 40, required left 3, member_of left 0`: three providers have the capacity and the
-//! traits, and none of them is in the aggregates.
+//! *Example.* `VCPU left 40, required left 3, member_of left 0`: three providers have the capacity
+//! and the traits, and none of them is in the aggregates.
 
 use std::fmt;
 
@@ -32,8 +32,8 @@ pub struct Funnel {
 pub struct GroupFunnel {
     /// The group's suffix.
     pub suffix: String,
-    /// Its conditions, in the order in which they were added. Counts providers for a suffixed group, and
-    /// combinations of providers for the unsuffixed one.
+    /// Its conditions, in the order in which they were added. Counts providers for a suffixed
+    /// group, and combinations of providers for the unsuffixed one.
     pub steps: Vec<Step>,
 }
 
@@ -84,7 +84,8 @@ pub fn funnel(world: &World, request: &Request) -> Funnel {
 }
 
 impl Funnel {
-    /// The first condition that left nothing, with the suffix of its group unless it concerns all groups.
+    /// The first condition that left nothing, with the suffix of its group unless it concerns all
+    /// groups.
     pub fn culprit(&self) -> Option<(Option<&str>, &Condition)> {
         let groups = self
             .groups

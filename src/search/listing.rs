@@ -31,8 +31,9 @@ pub struct Filter {
 
 /// The providers that pass, ascending by key.
 ///
-/// Filters are evaluated in the reference's order: a tree that does not exist, required traits that no
-/// provider has, and aggregates without members make the list empty before later names are resolved.
+/// Filters are evaluated in the reference's order: a tree that does not exist, required traits that
+/// no provider has, and aggregates without members make the list empty before later names are
+/// resolved.
 ///
 /// # Errors
 /// The filter names an unknown class or trait.

@@ -5,8 +5,8 @@
 /// The maximum work for one question, in sites and takers examined: a few milliseconds.
 const WORK_MAX: usize = 1_000_000;
 
-/// Takers (parts), and the sites (providers) that each can use. It is cleared and filled again for each
-/// question, to reuse its memory.
+/// Takers (parts), and the sites (providers) that each can use. It is cleared and filled again for
+/// each question, to reuse its memory.
 #[derive(Debug, Default)]
 pub(super) struct Matching {
     /// The sites of all takers, taker by taker.
@@ -36,8 +36,8 @@ impl Matching {
         self.takers.push((from, self.sites.len()));
     }
 
-    /// Whether every taker can get one of its sites, if each site serves as many takers as it has seats.
-    /// Also true if the answer would take too long.
+    /// Whether every taker can get one of its sites, if each site serves as many takers as it has
+    /// seats. Also true if the answer would take too long.
     pub(super) fn all_served(&mut self, seats: impl Iterator<Item = usize>) -> bool {
         self.takers.sort_unstable_by_key(|(from, to)| to - from);
         let mut takers = self.takers.iter().enumerate();

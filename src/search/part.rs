@@ -1,5 +1,5 @@
-//! A *part* of a request is what one provider supplies: a suffixed group as a whole, or one resource class
-//! of the unsuffixed group. This module finds the providers that can supply a part.
+//! A *part* of a request is what one provider supplies: a suffixed group as a whole, or one
+//! resource class of the unsuffixed group. This module finds the providers that can supply a part.
 
 #![expect(clippy::indexing_slicing, reason = "indices are below the length of the arrays")]
 
@@ -104,8 +104,8 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// The slots among `words`, which are of one block, that can supply the part, apart from the conditions
-    /// [`spanning`](Self::spanning) and [`anchor`](Self::anchor).
+    /// The slots among `words`, which are of one block, that can supply the part, apart from the
+    /// conditions [`spanning`](Self::spanning) and [`anchor`](Self::anchor).
     pub(super) fn words(&self, block: u32, mut words: Words, look: Look) -> Words {
         if words == [0; 4] {
             return words;

@@ -54,8 +54,8 @@ pub(super) struct Query {
 }
 
 impl Query {
-    /// Resolves the names of a request in the reference's order: an unknown name is an error, unless what
-    /// comes before it makes the answer empty.
+    /// Resolves the names of a request in the reference's order: an unknown name is an error,
+    /// unless what comes before it makes the answer empty.
     pub(super) fn new(
         world: &World,
         request: &Request,
@@ -104,8 +104,8 @@ impl Query {
         Ok(())
     }
 
-    /// Adds a group. On an error, the query has the groups before it, and `hopeless` says whether this
-    /// group is known to find nothing even without the unknown name.
+    /// Adds a group. On an error, the query has the groups before it, and `hopeless` says whether
+    /// this group is known to find nothing even without the unknown name.
     fn add(&mut self, world: &World, group: &Group) -> Result<(), Unknown> {
         let mut amounts = Vec::new();
         for (name, amount) in &group.resources {

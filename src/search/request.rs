@@ -5,8 +5,8 @@ use uuid::Uuid;
 /// A whole request for allocation candidates.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
-    /// The groups, in the order in which the query string first names them. Several providers may serve the
-    /// group with the empty suffix; one provider serves each other group.
+    /// The groups, in the order in which the query string first names them. Several providers may
+    /// serve the group with the empty suffix; one provider serves each other group.
     pub groups: Vec<Group>,
     /// Whether suffixed groups may use the same provider.
     pub policy: Policy,
@@ -18,25 +18,26 @@ pub struct Request {
     pub root_forbidden: Vec<String>,
     /// The maximum number of candidates to return.
     pub limit: Option<usize>,
-    /// The maximum number of candidates to generate (`max_allocation_candidates`). Candidates that `nested`
-    /// excludes are never generated.
+    /// The maximum number of candidates to generate (`max_allocation_candidates`). Candidates that
+    /// `nested` excludes are never generated.
     pub max_candidates: Option<usize>,
     /// The order in which candidates are generated, unless it is random.
     pub strategy: Strategy,
-    /// The seed of a random order and, with a limit, of a random selection. Trees are drawn one after the
-    /// other, all equally likely, and then take turns; within a tree, the options of each group are tried
-    /// in random order. No host is preferred, however many candidates it has. All possible trees are marked
-    /// before the first is drawn, a few bits each.
+    /// The seed of a random order and, with a limit, of a random selection. Trees are drawn one
+    /// after the other, all equally likely, and then take turns; within a tree, the options of each
+    /// group are tried in random order. No host is preferred, however many candidates it has. All
+    /// possible trees are marked before the first is drawn, a few bits each.
     pub random_seed: Option<u64>,
-    /// Whether one candidate may use several providers of a tree (microversion 1.29). If not, summaries
-    /// contain only the providers used.
+    /// Whether one candidate may use several providers of a tree (microversion 1.29). If not,
+    /// summaries contain only the providers used.
     pub nested: bool,
 }
 
 /// A request group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
-    /// What follows `resources`, `required`, ... in the query string; empty for the unsuffixed group.
+    /// What follows `resources`, `required`, ... in the query string; empty for the unsuffixed
+    /// group.
     pub suffix: String,
     /// Amounts by class name, each class once, in the order of the query string.
     pub resources: Vec<(String, i64)>,

@@ -1,15 +1,15 @@
 //! Candidates that consist of sharing providers alone.
 //!
-//! Every tree that shares with all of its providers could give such a candidate, but it must be given only
-//! once. So trees leave it out. Instead, the search goes through the *signatures* (see
-//! [`crate::world::sharing`]): the sets of aggregates by which trees use sharing providers. All trees with
-//! one signature can use the same sharing providers, and there are far fewer signatures than trees. The
-//! first signature that contains all providers of a candidate gives it.
+//! Every tree that shares with all of its providers could give such a candidate, but it must be
+//! given only once. So trees leave it out. Instead, the search goes through the *signatures* (see
+//! [`crate::world::sharing`]): the sets of aggregates by which trees use sharing providers. All
+//! trees with one signature can use the same sharing providers, and there are far fewer signatures
+//! than trees. The first signature that contains all providers of a candidate gives it.
 //!
-//! *Example.* A disk pool shares by the aggregates A and B, an address pool by A. 500 hosts are in A only
-//! (signature {A}), 500 in A and B (signature {A, B}). A request for disk and an address has one candidate
-//! without any host: both pools. It is found with {A}. With {A, B} it is found again, and dropped, because
-//! {A} comes first and contains both pools.
+//! *Example.* A disk pool shares by the aggregates A and B, an address pool by A. 500 hosts are in
+//! A only (signature {A}), 500 in A and B (signature {A, B}). A request for disk and an address has
+//! one candidate without any host: both pools. It is found with {A}. With {A, B} it is found again,
+//! and dropped, because {A} comes first and contains both pools.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -61,7 +61,8 @@ impl Shared {
         })
     }
 
-    /// The options of a signature, if each part has one and a tree with this signature can be an anchor.
+    /// The options of a signature, if each part has one and a tree with this signature can be an
+    /// anchor.
     pub(super) fn open(
         &mut self,
         world: &World,

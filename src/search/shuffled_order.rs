@@ -1,5 +1,5 @@
-//! Anchors in random order: all that may have candidates are collected first, a few bits each, and checked
-//! exactly when they are drawn.
+//! Anchors in random order: all that may have candidates are collected first, a few bits each, and
+//! checked exactly when they are drawn.
 
 #![expect(clippy::indexing_slicing, reason = "counts are kept for each batch of blocks")]
 

@@ -1,5 +1,5 @@
-//! Work is counted in steps of a few nanoseconds, so that a search pauses after the same work on every
-//! machine.
+//! Work is counted in steps of a few nanoseconds, so that a search pauses after the same work on
+//! every machine.
 
 /// The maximum number of steps of one call: about a millisecond.
 pub(super) const STEPS: usize = 50_000;
@@ -14,7 +14,8 @@ pub(super) const BLOCK_STEPS: usize = 16;
 pub enum Next<T> {
     /// The next item, which was not given before.
     Found(T),
-    /// Nothing so far: the steps of the call, about a millisecond, are used up. Call again, or give up.
+    /// Nothing so far: the steps of the call, about a millisecond, are used up. Call again, or give
+    /// up.
     Paused,
     /// There are no more items.
     Exhausted,

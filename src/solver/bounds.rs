@@ -1,9 +1,9 @@
-//! A lower bound on the cost of every completion of a partial placement, and whether there is none.
-//! docs/solver.md derives it.
+//! A lower bound on the cost of every completion of a partial placement, or the proof that there is
+//! none. docs/solver.md derives it.
 //!
-//! Costs are compared lexicographically. So each component may assume that the components before it
-//! meet their bounds exactly: if no new host is needed, racks and fit are bounded for hosts in use
-//! alone.
+//! Costs are compared lexicographically, so the bound of each component may assume that the
+//! components before it meet their bounds exactly. If no new host is needed, for example, racks and
+//! fit are bounded for hosts in use alone: a completion with a new host costs more anyway.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts, racks and rules are numbered densely")]
 
@@ -23,13 +23,13 @@ use super::state::State;
 #[derive(Debug)]
 pub(super) struct Bound {
     pub(super) least: Cost,
-    /// The bound on the fit of the remaining bundles, if the components before it leave that open.
+    /// The bound on the fit of the remaining bundles, if it was computed.
     pub(super) fit: Option<FitBound>,
 }
 
-/// Bounds the cost of every completion of a state from below; `None` if it shows that there is no
-/// completion. Components that cannot matter beside `best` are not computed. The result must not be
-/// used once the budget is spent.
+/// A lower bound on the cost of every completion of a state; `None` if there is provably no
+/// completion. Components that cannot affect the comparison with `best` are not computed. The
+/// result must not be used once the budget is spent.
 pub(super) fn bound(
     state: &State<'_>,
     limits: &Limits,
@@ -72,7 +72,7 @@ pub(super) fn bound(
     Some(Bound { least, fit })
 }
 
-/// The same bound for spreading: the best completion has as many hosts and racks as possible.
+/// The bound for spreading: the best completion has as many hosts and racks as possible.
 fn spread(
     state: &State<'_>,
     limits: &Limits,
@@ -91,13 +91,14 @@ fn spread(
     Bound { least, fit }
 }
 
-/// Whether the first components of a bound equal those of the best cost, so that later ones decide.
+/// Whether the first components of a bound equal those of the best cost, so that the next one
+/// matters.
 fn is_tied(least: Cost, best: Option<Cost>, parts: usize) -> bool {
     let first = |it: Cost| [it.moved, it.new_hosts, it.racks].into_iter().take(parts);
     best.is_none_or(|best| first(least).eq(first(best)))
 }
 
-/// Whether one kind has fewer slots than bundles, or one diversity rule has fewer units than parts.
+/// Whether a kind has fewer slots than bundles, or a diversity rule fewer units than parts.
 fn is_infeasible(state: &State<'_>, budget: &mut Budget<'_>) -> bool {
     budget.is_spent_after(4 * state.unplaced.len());
     state.unplaced_kinds().any(|(kind, left)| {
@@ -121,7 +122,7 @@ fn is_infeasible(state: &State<'_>, budget: &mut Budget<'_>) -> bool {
     })
 }
 
-/// The diversity rules of which parts are still to be placed.
+/// The diversity rules with unplaced parts, and their levels.
 fn apart(state: &State<'_>) -> impl Iterator<Item = (usize, Level)> {
     let rules = state.model.problem.rules.iter().enumerate();
     rules.filter_map(|(number, rule)| match rule {
@@ -130,7 +131,8 @@ fn apart(state: &State<'_>) -> impl Iterator<Item = (usize, Level)> {
     })
 }
 
-/// The number of unplaced parts of a rule for which there is no unit of their own with a usable host.
+/// The number of unplaced parts of a rule beyond the units that have a usable host open to one of
+/// them.
 fn missing_units(
     state: &State<'_>,
     rule: usize,
@@ -163,14 +165,15 @@ fn missing_units(
     missing
 }
 
-/// The number of unplaced parts of a rule beyond the units that their kinds have, summed over the kinds
-/// of which each bundle is a part by itself.
+/// The number of unplaced parts of a rule beyond the units of their kinds, summed over the kinds
+/// whose bundles are each a part by themselves.
 fn parts_without_unit(state: &State<'_>, rule: usize, units: impl Fn(usize) -> usize) -> usize {
     let parts = state.model.kinds_of_rule[rule].iter().filter(|(_, part)| part.is_none());
     parts.map(|(kind, _)| state.unplaced[*kind].len().saturating_sub(units(*kind))).sum()
 }
 
-/// Bounds from below how many hosts that are not in use yet are needed; `None` if no number suffices.
+/// A lower bound on the number of further hosts that must come into use; `None` if no number
+/// suffices.
 fn new_hosts(state: &State<'_>, limits: &Limits, budget: &mut Budget<'_>) -> Option<u64> {
     let mut needed = 0;
     for (kind, left) in state.unplaced_kinds() {
@@ -197,7 +200,7 @@ fn new_hosts(state: &State<'_>, limits: &Limits, budget: &mut Budget<'_>) -> Opt
     Some(needed as u64)
 }
 
-/// What hosts in open racks, and hosts without a rack, offer at most.
+/// Upper bounds on what hosts in open racks, and hosts without a rack, offer.
 struct OpenRacks {
     free: Vec<u128>,
     slots: Vec<u128>,
@@ -259,7 +262,7 @@ impl OpenRacks {
         }
     }
 
-    /// Bounds from below how many racks must be opened.
+    /// A lower bound on the number of racks that must be opened.
     fn racks(&self, state: &State<'_>, limits: &Racks, budget: &mut Budget<'_>) -> u64 {
         let work = 2 + state.racks.len();
         let mut needed = 0;
@@ -287,7 +290,8 @@ impl OpenRacks {
     }
 }
 
-/// The number of untouched racks that it takes to offer what is missing, the largest first.
+/// The number of untouched racks that are needed for what is missing, if the largest are taken
+/// first.
 fn racks(state: &State<'_>, limits: &ByRack, needed: u128, known: u128) -> u64 {
     let mut missing = needed.saturating_sub(known);
     let mut racks = 0;

@@ -1,14 +1,18 @@
-//! The budget of a search: its time, which is looked at after a fixed amount of work, and its memory.
+//! The budget of a search: its time, which is checked after a fixed amount of work, and its memory.
+//!
+//! Every loop whose length depends on the problem reports its work. So a search ends soon after its
+//! time is up, and the same problem makes the same number of checks on every machine, which lets
+//! tests count checks instead of reading a clock.
 
-/// Work between two looks at the time, in the units of [`Budget::is_spent_after`]: a fraction of a
-/// millisecond.
+/// The work between two checks of the time, in the units of [`Budget::is_spent_after`]: a fraction
+/// of a millisecond.
 const WORK_PER_LOOK: usize = 20_000;
 
 /// The memory of one search, in numbers of eight bytes: 256 MiB.
 const KEPT_MAX: usize = 32 << 20;
 
-/// Says whether a search has to end because its time is up or it would need too much memory. A budget
-/// that is spent stays spent.
+/// Whether a search has to end, because its time is up or because it would need too much memory. A
+/// spent budget stays spent.
 pub struct Budget<'t> {
     is_time_up: &'t mut dyn FnMut() -> bool,
     work: usize,
@@ -19,20 +23,20 @@ pub struct Budget<'t> {
 }
 
 impl<'t> Budget<'t> {
-    /// A budget for one search, of which no memory is taken.
+    /// A new budget.
     pub fn new(is_time_up: &'t mut dyn FnMut() -> bool) -> Self {
         let work_per_look = WORK_PER_LOOK;
         Self { is_time_up, work: 0, work_per_look, kept: 0, is_spent: false, is_full: false }
     }
 
-    /// A budget that looks at the time whenever it is asked.
+    /// A budget that checks the time at every call.
     #[cfg(test)]
     pub(super) fn looking_always(is_time_up: &'t mut dyn FnMut() -> bool) -> Self {
         Self { work_per_look: 1, ..Self::new(is_time_up) }
     }
 
-    /// Accounts for some work, about one unit for each number that was read, and says whether the
-    /// budget is spent.
+    /// Accounts for work, about one unit for each number that is read. Returns whether the budget
+    /// is spent.
     pub fn is_spent_after(&mut self, work: usize) -> bool {
         self.work = self.work.saturating_add(work);
         if self.work >= self.work_per_look && !self.is_spent {
@@ -42,8 +46,8 @@ impl<'t> Budget<'t> {
         self.is_spent
     }
 
-    /// Takes memory for some more numbers, and the work to fill them, and says whether the budget is
-    /// spent.
+    /// Accounts for memory, in numbers of eight bytes, and for the work to fill it. Returns whether
+    /// the budget is spent.
     pub fn is_spent_with(&mut self, numbers: usize) -> bool {
         self.kept = self.kept.saturating_add(numbers);
         if self.kept > KEPT_MAX {
@@ -53,17 +57,17 @@ impl<'t> Budget<'t> {
         self.is_spent_after(numbers)
     }
 
-    /// How many numbers are in memory.
+    /// The memory in use, in numbers.
     pub fn kept(&self) -> usize {
         self.kept
     }
 
-    /// Gives memory back: only so many numbers remain.
+    /// Releases memory: so many numbers remain in use.
     pub fn release_to(&mut self, kept: usize) {
         self.kept = kept;
     }
 
-    /// Whether there is memory for so many more numbers for a moment. If not, the budget is spent.
+    /// Whether there is memory for so many more numbers temporarily. If not, the budget is spent.
     pub(super) fn has_memory_for(&mut self, numbers: usize) -> bool {
         if self.kept.saturating_add(numbers) > KEPT_MAX {
             self.is_full = true;
@@ -72,18 +76,18 @@ impl<'t> Budget<'t> {
         !self.is_spent
     }
 
-    /// Looks at the time now, and says whether the budget is spent.
+    /// Checks the time now. Returns whether the budget is spent.
     pub fn is_spent_now(&mut self) -> bool {
         self.is_spent = self.is_spent || (self.is_time_up)();
         self.is_spent
     }
 
-    /// Whether the budget is spent, as of the last look at the time.
+    /// Whether the budget is spent, as of the last check of the time.
     pub fn is_spent(&self) -> bool {
         self.is_spent
     }
 
-    /// Whether memory, and not time, is what ran out.
+    /// Whether the memory ran out, and not the time.
     pub fn is_full(&self) -> bool {
         self.is_full
     }

@@ -1,4 +1,5 @@
-//! Why nothing can be placed: a minimal set of rules and servers that contradict each other.
+//! Why a problem has no solution: a minimal set of rules and servers that contradict each other (an
+//! irreducible infeasible subset).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,43 +11,45 @@ use super::problem::{Level, PlacementProblem, Rule};
 use super::search::{Objective, search};
 use super::solution::Outcome;
 
-/// Demands that cannot be met together; without any one of them the rest can be.
+/// Demands that cannot be met together. Without any one of them, the others can be met.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conflict {
     /// Rules, by their position in the problem.
     pub rules: Vec<usize>,
-    /// Servers that are needed for the contradiction, by their position.
+    /// The servers that the contradiction needs, by their position.
     pub servers: Vec<usize>,
-    /// For each of these rules: its level, how many units these servers need for it, and in how many
-    /// one of them alone could be.
+    /// For each of these rules, the units that these servers need and the units in which they could
+    /// be.
     pub counts: Vec<UnitCount>,
 }
 
-/// What a rule needs and what there is.
+/// The units that a rule needs, and those that are available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitCount {
-    /// The rule.
+    /// The rule, by its position.
     pub rule: usize,
-    /// What it is about.
+    /// Its level.
     pub level: Level,
-    /// Units it needs at the least: one for each part that is to be apart, or one.
+    /// The minimum number of units that it needs: one for each part of a diversity rule, otherwise
+    /// one.
     pub needed: usize,
-    /// Units in which one of its servers could be.
+    /// The number of units in which one of its servers could be.
     pub available: usize,
-    /// Those units, each by the first of its hosts where one of the servers could be.
+    /// These units, each by the first of its hosts where one of the servers could be.
     pub units: Vec<usize>,
 }
 
-/// The demands of an impossible problem that contradict each other. What is taken away stays away
-/// if the rest is still impossible; what cannot be decided in time is kept.
+/// Finds demands of an impossible problem that contradict each other. A demand is dropped if the
+/// others are still impossible; a demand for which this cannot be decided in time is kept.
 ///
-/// Small sets come first: one server that fits nowhere, the servers without rules, one rule alone. Of
-/// those the smallest is the answer, and if there is none what is left of the whole.
+/// Small sets are tried first: one server that fits nowhere, all servers without rules, one rule
+/// alone. The smallest contradiction among these is the answer; if there is none, the whole problem
+/// is reduced.
 pub fn explain(problem: &PlacementProblem, mut is_time_up: impl FnMut() -> bool) -> Conflict {
     explain_within(problem, &mut Budget::new(&mut is_time_up))
 }
 
-/// The same, until a budget says that it has to end.
+/// The same, within a budget.
 pub fn explain_within(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Conflict {
     if let Some(server) = without_place(problem, budget) {
         return Conflict { servers: vec![server], ..Conflict::default() };
@@ -64,7 +67,7 @@ pub fn explain_within(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Co
     for (rules, servers) in sets {
         if case.is_impossible(&rules, &servers) {
             let servers = case.minimal_servers(&rules, &servers);
-            // What is left may lack room whatever the rule says.
+            // The remaining servers may lack capacity even without the rule.
             if rules.is_empty() || !case.is_impossible(&[], &servers) {
                 found.push((rules, servers));
             } else {
@@ -86,7 +89,7 @@ pub fn explain_within(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Co
     Conflict { rules, servers, counts }
 }
 
-/// A server that fits nowhere, even alone.
+/// A server that fits nowhere, not even alone.
 fn without_place(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Option<usize> {
     for (number, server) in problem.servers.iter().enumerate() {
         let mut hosts = server.ways.by_host();
@@ -102,7 +105,7 @@ fn without_place(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Option<
     None
 }
 
-/// Whether a server alone finds a way on a host.
+/// Whether a server, if it were alone, fits on a host.
 fn can_be(problem: &PlacementProblem, server: usize, host: usize, budget: &mut Budget<'_>) -> bool {
     let Some(it) = problem.servers.get(server) else { return false };
     let ways = it.ways.on(host);
@@ -110,7 +113,7 @@ fn can_be(problem: &PlacementProblem, server: usize, host: usize, budget: &mut B
     it.allowed_hosts.has(host) && ways.iter().any(|way| way.fits_in(&problem.pools))
 }
 
-/// Parts of a problem, one after the other.
+/// Parts of a problem, solved one after the other.
 struct Subproblems<'p, 'c, 't> {
     problem: &'p PlacementProblem,
     part: PlacementProblem,
@@ -153,7 +156,7 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
         search(&self.part, self.budget, Objective::Feasible) == Outcome::Impossible
     }
 
-    /// The same; `None` once the budget is spent.
+    /// The same; `None` if it was not decided before the budget was spent.
     fn is_known(&mut self, rules: &[usize], servers: &[usize]) -> Option<bool> {
         let is_impossible = self.is_impossible(rules, servers);
         (is_impossible || !self.budget.is_spent()).then_some(is_impossible)
@@ -179,7 +182,7 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
             let own: HashSet<usize> = group.iter().copied().collect();
             let others: Vec<usize> =
                 minimal.iter().copied().filter(|server| !own.contains(server)).collect();
-            // One is needed at the least, or the group would not be.
+            // At least one is needed, or the group would have been dropped.
             let (mut too_few, mut enough) = (0, group.len());
             while enough - too_few > 1 && !self.budget.is_spent() {
                 let some = usize::midpoint(too_few, enough);
@@ -196,9 +199,9 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
         minimal
     }
 
-    /// The servers in groups of those that can be exchanged.
+    /// Groups of interchangeable servers.
     fn groups(&mut self, rules: &[usize], servers: &[usize]) -> Vec<Vec<usize>> {
-        // What is open to a server is compared by its identity: servers of one sort share it.
+        // Ways and allowed hosts are compared by identity: equal servers share them.
         type Sort = (*const Ways, Result<usize, *const bool>, Option<usize>);
         type Likeness = (Sort, Vec<(usize, Option<usize>)>);
         let mut bound: Vec<Vec<(usize, Option<usize>)>> =
@@ -245,10 +248,14 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
     }
 }
 
-/// A minimal subset of some demands that is impossible together with the given ones, by halves: what is
-/// needed of the second half beside the first, then of the first half beside that. The given demands
-/// are tested alone only if some were added since the last test. What cannot be decided any more is
-/// kept.
+/// A minimal subset of some demands that is impossible together with the given ones (the
+/// QuickXplain algorithm): finds what is needed of the second half together with the whole first
+/// half, then what is needed of the first half together with that. The given demands are tested
+/// alone only if some were added since the last test. What can no longer be decided is kept.
+///
+/// *Example.* Of the demands 1 to 8, only 3 and 7 contradict each other. With 1 to 4 given, 7 is
+/// needed of 5 to
+/// 8. With 7 given, 3 is needed of 1 to 4. The answer is {3, 7}.
 fn minimal(
     given: &[usize],
     is_more_given: bool,
@@ -275,7 +282,8 @@ fn minimal(
     others
 }
 
-/// What a rule needs for some of its servers, and what there is for them.
+/// Counts the units that a rule needs for some of its servers, and the units in which these could
+/// be.
 fn counted(
     problem: &PlacementProblem,
     units: &Units,

@@ -1,11 +1,16 @@
-//! Groups as clients say them, nested, and the rules that they come to.
+//! From the nested groups of clients to the solver's rules.
 //!
-//! A group inside of another counts there as all servers below it. So every nesting has a meaning:
-//! affinity and exclusivity bind all of them, and diversity keeps those of one member apart from those
-//! of the others. What a group asks of its own members it asks beside that.
+//! A nested group counts in the outer group as all servers below it. Every nesting therefore has a
+//! meaning: affinity and exclusivity bind all of these servers, and diversity keeps the servers of
+//! one member apart from those of the other members. The nested group's own rule applies in
+//! addition.
 //!
-//! Clients choose how groups are nested, so the work is bounded: each group is expanded once, however
-//! many groups it is in, and [`GROUPS_MAX`], [`NESTING_MAX`] and [`MEMBERS_MAX`] bound the rest.
+//! *Example.* A diversity group of racks with the members X and Y, where X and Y are affinity
+//! groups of hosts with two servers each, becomes three rules: `Apart(Rack, [[0, 1], [2, 3]])`,
+//! `Together(Host, [0, 1])`, `Together(Host, [2, 3])`.
+//!
+//! Clients choose the nesting, so the work is bounded: each group is expanded once, however many
+//! groups contain it, and [`GROUPS_MAX`], [`NESTING_MAX`] and [`MEMBERS_MAX`] bound the rest.
 
 use std::collections::HashSet;
 
@@ -13,34 +18,34 @@ use thiserror::Error;
 
 use super::problem::{Level, Rule};
 
-/// Groups of one stack at the most, and so rules.
+/// The maximum number of groups, and so of rules, of one stack.
 pub const GROUPS_MAX: usize = 1_000;
-/// Groups inside of each other at the most: a group of servers only is one, a group of such groups is
+/// The maximum depth of nesting: a group of servers has depth one, a group of such groups depth
 /// two.
 pub const NESTING_MAX: usize = 64;
-/// Members of all groups of a stack together at the most. A group that is a member counts as all
-/// servers below it, in each group it is a member of.
+/// The maximum number of members of all groups of a stack together. A nested group counts as all
+/// servers below it, in each group that contains it.
 pub const MEMBERS_MAX: usize = 100_000;
 
-/// What a group asks of its members.
+/// The rule of a group for its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// To be in one unit.
+    /// All are in one unit.
     Affinity,
-    /// To be in different units.
+    /// They are in different units.
     Diversity,
-    /// To share units with nobody else.
+    /// No other server is in a unit with one of them.
     Exclusivity,
 }
 
 /// A group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// What it asks.
+    /// Its rule.
     pub kind: Kind,
-    /// Of which units.
+    /// The units that the rule is about.
     pub level: Level,
-    /// Of whom.
+    /// Its members.
     pub members: Vec<Member>,
 }
 
@@ -53,25 +58,24 @@ pub enum Member {
     Group(usize),
 }
 
-/// Why groups make no sense, whatever the hosts are. Groups and servers are named by their
-/// positions.
+/// Why no choice of hosts can satisfy some groups. Groups and servers are named by their positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GroupError {
-    /// A group is inside of itself, by way of others or not.
+    /// A group contains itself, directly or through others.
     #[error("group {0} is inside of itself")]
     Cycle(usize),
-    /// A group has a member that there is not.
+    /// A group has a member that does not exist.
     #[error("group {0} has a member that does not exist")]
     Unknown(usize),
-    /// The level of a group is higher than that of one it is inside of.
+    /// The level of a group is higher than that of a group that contains it.
     #[error("grouping scope: the level of group {inner} is higher than that of group {outer}")]
     HigherInside {
-        /// The group that is inside.
+        /// The nested group.
         inner: usize,
-        /// The one it is inside of.
+        /// The group that contains it.
         outer: usize,
     },
-    /// A server is to be apart from itself.
+    /// A server is in two members of a diversity group.
     #[error("server {server} is in two members of group {group}")]
     ApartFromItself {
         /// The server.
@@ -79,7 +83,7 @@ pub enum GroupError {
         /// The group.
         group: usize,
     },
-    /// A server is to be alone with each of two groups.
+    /// A server is in two exclusivity groups of one level.
     #[error("server {server} is in more than one exclusivity group of one level")]
     AloneTwice {
         /// The server.
@@ -88,21 +92,21 @@ pub enum GroupError {
     /// There are more groups than [`GROUPS_MAX`].
     #[error("group {0} is one more than {GROUPS_MAX}, the most that a stack may have")]
     TooMany(usize),
-    /// More groups than [`NESTING_MAX`] are inside of each other.
+    /// The nesting is deeper than [`NESTING_MAX`].
     #[error("more than {NESTING_MAX} groups are inside of each other in group {0}")]
     TooDeep(usize),
-    /// With this group there are more members than [`MEMBERS_MAX`].
+    /// This group brings the members to more than [`MEMBERS_MAX`].
     #[error("with group {0}, all groups together have more than {MEMBERS_MAX} members")]
     TooLarge(usize),
 }
 
-/// The rules that groups of so many servers come to, in the order of the groups. A group without
-/// servers comes to none.
+/// The rules of groups over a number of servers, in the order of the groups. A group without
+/// servers has no rule.
 ///
-/// The work and the memory are linear in the groups and in [`MEMBERS_MAX`], apart from sorting.
+/// Work and memory are linear in the groups and in [`MEMBERS_MAX`], except for sorting.
 ///
 /// # Errors
-/// What makes no sense.
+/// No choice of hosts can satisfy the groups, or they exceed a limit.
 pub fn rules(groups: &[Group], servers: usize) -> Result<Vec<(usize, Rule)>, GroupError> {
     if groups.len() > GROUPS_MAX {
         return Err(GroupError::TooMany(GROUPS_MAX));
@@ -133,40 +137,39 @@ pub fn rules(groups: &[Group], servers: usize) -> Result<Vec<(usize, Rule)>, Gro
     Ok(rules)
 }
 
-/// Groups that are being expanded.
+/// The expansion of groups into servers.
 struct Nesting<'g> {
     groups: &'g [Group],
-    /// How many servers there are.
+    /// The number of servers.
     servers: usize,
-    /// How far each group is.
+    /// The progress of each group.
     known: Vec<Progress>,
     /// The members counted so far.
     members: usize,
 }
 
-/// How far a group is expanded.
+/// The progress of expanding a group.
 enum Progress {
     New,
-    /// It is above the group that is looked at.
+    /// The group contains the one that is being expanded.
     Open,
-    /// All servers below it, in ascending order, and how many groups are inside of each other in it.
+    /// All servers below it, ascending, and its depth of nesting.
     Done {
         servers: Vec<usize>,
         layers: usize,
     },
 }
 
-/// The way from the group that was looked at first to the one that is looked at now.
+/// The path from the outermost group to the one that is being expanded.
 #[derive(Clone, Copy)]
 struct Path {
     outermost: usize,
-    /// How many groups are on it.
+    /// The number of groups on the path.
     length: usize,
 }
 
 impl Nesting<'_> {
-    /// Finds all servers below a group that exists, whatever groups they are in below it. The path
-    /// bounds how deep this calls itself.
+    /// Expands an existing group, and the groups in it. The path bounds the depth of the recursion.
     fn expand(&mut self, number: usize, path: Path) -> Result<(), GroupError> {
         let groups = self.groups;
         let unknown = GroupError::Unknown(number);
@@ -191,7 +194,7 @@ impl Nesting<'_> {
         Ok(())
     }
 
-    /// Whether a group may be inside of another.
+    /// Checks that a group may contain another.
     fn enter(&self, outer: usize, inner: usize) -> Result<(), GroupError> {
         if matches!(self.known.get(inner), Some(Progress::Open)) {
             return Err(GroupError::Cycle(inner));
@@ -204,7 +207,7 @@ impl Nesting<'_> {
         Ok(())
     }
 
-    /// What a group comes to whose members are expanded.
+    /// Combines the expanded members of a group.
     fn united(&mut self, number: usize, group: &Group) -> Result<Progress, GroupError> {
         let mut layers = 1;
         for member in &group.members {
@@ -230,7 +233,8 @@ impl Nesting<'_> {
         Ok(Progress::Done { servers, layers })
     }
 
-    /// The servers below a group that is expanded. One that is not, but is needed, needs itself.
+    /// The servers below an expanded group. A group that is needed and not yet expanded contains
+    /// itself.
     fn of_group(&self, number: usize) -> Result<&[usize], GroupError> {
         match self.known.get(number) {
             Some(Progress::Done { servers, .. }) => Ok(servers),
@@ -254,7 +258,7 @@ impl Nesting<'_> {
     }
 }
 
-/// The parts, of which no two have a server in common. A member that is named twice is one.
+/// Checks that no two parts have a server in common. A member that is named twice counts once.
 fn disjoint(group: usize, mut parts: Vec<Vec<usize>>) -> Result<Vec<Vec<usize>>, GroupError> {
     parts.sort_unstable();
     parts.dedup();

@@ -18,7 +18,7 @@ pub(super) use self::units::Units;
 use super::budget::Budget;
 use super::problem::{Level, PlacementProblem, Rule};
 
-/// A problem with what is derived from it.
+/// A problem, and everything that is derived from it.
 #[derive(Debug)]
 pub(super) struct Model<'p> {
     pub(super) problem: &'p PlacementProblem,
@@ -28,8 +28,8 @@ pub(super) struct Model<'p> {
     pub(super) loads: Vec<Load>,
     pub(super) kinds: Vec<BundleKind>,
     pub(super) kinds_of_load: Vec<Vec<usize>>,
-    /// For each rule the kinds that it binds, each with its part; and for an exclusivity rule the kinds
-    /// that it keeps out.
+    /// For each rule, the kinds that it binds, each with its part; for an exclusivity rule, also
+    /// the kinds that it excludes.
     pub(super) kinds_of_rule: Vec<Vec<(usize, Option<usize>)>>,
     pub(super) excluded_kinds: Vec<Vec<usize>>,
     /// The exclusivity rules.
@@ -38,15 +38,15 @@ pub(super) struct Model<'p> {
     /// The fit cost of each host, and the hosts in ascending order of it.
     pub(super) fit_costs: Vec<u64>,
     pub(super) hosts_by_fit_cost: Vec<usize>,
-    /// For each shared pool the hosts that draw on it.
+    /// For each shared pool, the hosts that draw on it.
     pub(super) sharing: Vec<Vec<usize>>,
     /// The free private capacity of each host by class.
     pub(super) own_free: Vec<Vec<u128>>,
 }
 
 impl<'p> Model<'p> {
-    /// Derives the model of a problem. `None` if its rules contradict each other whatever the hosts
-    /// are. The result, `None` as well, must not be used once the budget is spent.
+    /// Derives the model of a problem. `None` if its rules contradict each other on any hosts. The
+    /// result, including `None`, must not be used once the budget is spent.
     pub(super) fn of(problem: &'p PlacementProblem, budget: &mut Budget<'_>) -> Option<Self> {
         let units = Units::of(&problem.hosts);
         let sizes = Sizes::of(problem, budget);
@@ -96,7 +96,7 @@ impl<'p> Model<'p> {
         Some(model)
     }
 
-    /// The memory that the domains of a state take, in the units of the budget.
+    /// The memory for the domains of a state, in the units of the budget.
     fn state_size(&self) -> usize {
         let (kinds, hosts) = (self.kinds.len(), self.problem.hosts.len());
         let units = self.units.count(Level::Rack) + self.units.count(Level::Cluster);
@@ -123,10 +123,11 @@ fn excluded_kinds(
     excluded_kinds
 }
 
-/// The largest share of [`Cost::fit`] that one resource class of one server can have.
+/// The maximum contribution of one resource class of one server to
+/// [`Cost::fit`](super::solution::Cost::fit).
 const FIT_COST_MAX: u64 = 1000;
 
-/// What one server on each host adds to [`Cost::fit`].
+/// For each host, what one server there adds to [`Cost::fit`](super::solution::Cost::fit).
 pub(super) fn fit_costs(problem: &PlacementProblem) -> Vec<u64> {
     let classes = problem.hosts.iter().map(|host| host.free.len()).max().unwrap_or(0);
     let most: Vec<u64> = (0..classes)

@@ -38,12 +38,12 @@ pub struct Host {
 
 /// A server to be placed.
 ///
-/// A server that has to stay on its host has exactly one allowed host and one way there, which draws
-/// nothing: the pools already lack what it holds.
+/// A server that has to stay on its host has exactly one allowed host and one way there, which
+/// draws nothing: the pools already lack what it holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Server {
-    /// The ways in which the server fits on each host, as far as capacity is concerned. Servers of one
-    /// size share the list.
+    /// The ways in which the server fits on each host, as far as capacity is concerned. Servers of
+    /// one size share the list.
     pub ways: Arc<Ways>,
     /// The hosts that are allowed for reasons other than capacity.
     pub allowed_hosts: AllowedHosts,

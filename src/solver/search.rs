@@ -1,9 +1,8 @@
-//! The search: rounds of depth-first branch and bound, with improvement of the best placement between
-//! them.
+//! The search: branch and bound with restarts, and large neighbourhood search between the restarts.
 //!
-//! Each round starts anew, knowing which kinds failed before, and gives up after a number of dead ends
-//! that doubles from round to round. A round that ends without giving up has covered all placements,
-//! which proves its result.
+//! Each round starts at the root, knowing which kinds failed before, and gives up after a number of
+//! dead ends that doubles from round to round. A round that ends without giving up has covered all
+//! placements, which proves its result.
 
 mod branch_and_bound;
 mod large_neighbourhood;
@@ -22,22 +21,23 @@ use super::solution::Cost;
 use super::solution::{Outcome, Solution};
 use super::state::State;
 
-/// Dead ends after which the first round gives up.
+/// The dead ends after which the first round gives up.
 const DEAD_ENDS_FIRST: u64 = 64;
 
-/// Dead ends of the last round of a search that only asks whether there is a placement.
+/// The dead ends after which the last round gives up, if the search only asks whether there is a
+/// placement.
 const DEAD_ENDS_LAST: u64 = 1024;
 
-/// Dead ends of a round from which on a search may end although the fit could be better: if only the
-/// fit could be, and the last [`ROUNDS_IDLE`] rounds improved nothing.
+/// A search ends although the fit could be better, if only the fit could, the last [`ROUNDS_IDLE`]
+/// rounds improved nothing, and the last one was allowed this many dead ends.
 const DEAD_ENDS_IDLE: u64 = 2048;
-/// Rounds without improvement after which a search may end so.
+/// The rounds without improvement that this takes.
 const ROUNDS_IDLE: u32 = 3;
 
-/// Places all servers at the least cost that it finds before `is_time_up` returns true.
+/// Places all servers at the lowest cost that it finds before `is_time_up` returns true.
 ///
-/// `is_time_up` is called after every fraction of a millisecond, always after the same work. If it
-/// counts its calls instead of reading a clock, the answer is the same in every run.
+/// `is_time_up` is called after each fraction of a millisecond, always after the same amount of
+/// work. If it counts its calls instead of reading a clock, the answer is the same in every run.
 pub fn solve(problem: &PlacementProblem, mut is_time_up: impl FnMut() -> bool) -> Outcome {
     search(problem, &mut Budget::new(&mut is_time_up), Objective::Optimal)
 }
@@ -47,7 +47,7 @@ pub fn solve_within(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Outc
     search(problem, budget, Objective::Optimal)
 }
 
-/// What a search is for.
+/// The goal of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Objective {
     /// The cheapest placement.
@@ -63,7 +63,7 @@ pub(super) fn search(
 ) -> Outcome {
     let kept = budget.kept();
     let outcome = search_for(problem, budget, objective);
-    // The memory of the search is free again.
+    // The search has released its memory.
     budget.release_to(kept);
     outcome
 }
@@ -114,8 +114,8 @@ fn search_for(
     }
 }
 
-/// Searches until a round has covered all placements, the best one reaches the target, or the budget is
-/// spent. Returns whether it was the first.
+/// Searches until a round has covered all placements, the best one reaches the target, or the
+/// budget is spent. Returns whether a round has covered all placements.
 fn rounds(
     search: &mut BranchAndBound<'_>,
     state: &mut State<'_>,

@@ -10,9 +10,9 @@ pub struct Cost {
     pub new_hosts: u64,
     /// Racks with a server of the problem. With spreading: servers minus racks.
     pub racks: u64,
-    /// Best fit: the sum, over all servers, of the free capacity that the server's host had before the
-    /// placement, in thousandths of the host with the most, summed over resource classes. With
-    /// spreading: the capacity it lacked.
+    /// Best fit: the sum, over all servers, of the free capacity that the server's host had before
+    /// the placement, in thousandths of that of the host with the most, summed over resource
+    /// classes. With spreading: the capacity that the host lacked.
     pub fit: u64,
 }
 

@@ -35,12 +35,12 @@ pub(super) struct State<'p> {
     pub(super) racks: Vec<usize>,
     /// For each rule and unit, the bundles there.
     tallies: Vec<Vec<Tally>>,
-    /// How many of each part of each rule have been placed; those of a rule without parts are one.
+    /// For each rule and part, the placed bundles. A rule without parts has one part.
     placed: Vec<Vec<usize>>,
-    /// Parts of each rule of which none has been placed.
+    /// For each rule, the parts without a placed bundle.
     pub(super) unstarted: Vec<usize>,
-    /// By class: the least private demand of the remaining bundles, what hosts in use offer, and what
-    /// is left on each host.
+    /// By class: the least private demand of the remaining bundles, the private capacity of hosts
+    /// in use, and the private capacity of each host.
     pub(super) needed: Vec<u128>,
     pub(super) free_in_use: Vec<u128>,
     pub(super) own_left: Vec<Vec<u128>>,
@@ -117,9 +117,9 @@ impl<'p> State<'p> {
         self.in_rack[rack] == 0
     }
 
-    /// Places a bundle with a variant on a host, unless it does not fit. Once the budget is spent, only
-    /// the positions and the capacity of the state are correct, and the bundle that was placed last
-    /// must not be taken back.
+    /// Places a bundle with a variant on a host. Returns false if it does not fit. Once the budget
+    /// is spent, only the positions and the capacity of the state are correct, and the bundle that
+    /// was placed last must not be removed again.
     pub(super) fn place(
         &mut self,
         bundle: usize,
@@ -219,7 +219,8 @@ impl<'p> State<'p> {
         }
     }
 
-    /// Counts a bundle in or out for every rule, and opens or closes hosts for other kinds accordingly.
+    /// Counts a placed or removed bundle for every rule, and opens or closes hosts for other kinds
+    /// accordingly (propagation).
     fn tally(&mut self, bundle: usize, host: usize, is_in: bool, budget: &mut Budget<'_>) {
         let model = self.model;
         let it = &model.bundles[bundle];
@@ -273,8 +274,8 @@ impl<'p> State<'p> {
         }
     }
 
-    /// Rules hosts out for each of some kinds, or back in, and says whether the budget was spent before
-    /// that was done.
+    /// Rules hosts out for each of some kinds, or back in, and says whether the budget was spent
+    /// before that was done.
     fn rule_out_each(
         &mut self,
         mut kinds: impl Iterator<Item = usize>,
@@ -291,7 +292,7 @@ impl<'p> State<'p> {
         })
     }
 
-    /// Confines the kinds of an affinity rule to one unit, or undoes that.
+    /// Restricts the kinds of an affinity rule to one unit, or undoes that.
     fn confine(
         &mut self,
         rule: usize,
@@ -323,8 +324,8 @@ impl<'p> State<'p> {
         }
     }
 
-    /// The cost of the bundles placed so far. With spreading, new hosts and racks are counted, not yet
-    /// subtracted.
+    /// The cost of the bundles placed so far. With spreading, new hosts and racks are counted, not
+    /// yet subtracted.
     pub(super) fn partial_cost(&self) -> Cost {
         let racks = u64::try_from(self.racks.len()).unwrap_or(u64::MAX);
         Cost { moved: self.moved, new_hosts: self.new_hosts, racks, fit: self.fit }
@@ -357,13 +358,13 @@ impl<'p> State<'p> {
         }
     }
 
-    /// The kinds of which bundles are still to be placed, and how many of each.
+    /// The kinds with unplaced bundles, and the number of these bundles.
     pub(super) fn unplaced_kinds(&self) -> impl Iterator<Item = (usize, usize)> {
         let counts = self.unplaced.iter().map(Vec::len).enumerate();
         counts.filter(|(_, count)| *count > 0)
     }
 
-    /// How many servers of one bundle of a kind are moved at least.
+    /// The minimum number of servers that one bundle of a kind moves.
     pub(super) fn fewest_moves(&self, kind: usize) -> u64 {
         let it = &self.model.kinds[kind];
         let hosts = self.model.problem.hosts.len();
@@ -386,7 +387,7 @@ impl<'p> State<'p> {
     }
 }
 
-/// Counts one in or out, and says whether it was the first in or the last out.
+/// Counts up or down. Returns whether it was the first to come or the last to go.
 fn change(count: &mut usize, is_in: bool) -> bool {
     *count = if is_in { *count + 1 } else { *count - 1 };
     *count == usize::from(is_in)

@@ -1,4 +1,4 @@
-//! A lower bound on the [fit](super::Cost::fit) of the bundles that are left. docs/solver.md derives it.
+//! A lower bound on the fit of the remaining bundles. docs/solver.md derives it.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts and rules are numbered densely")]
 
@@ -13,29 +13,29 @@ use crate::solver::state::State;
 /// Whether a host may be used.
 type IsUsable<'u> = &'u dyn Fn(usize) -> bool;
 
-/// A lower bound on the fit of the bundles that are left.
+/// A lower bound on the fit of the remaining bundles.
 #[derive(Debug)]
 pub(in crate::solver) struct FitBound {
     cliques: Vec<Clique>,
 }
 
 impl FitBound {
-    /// For all of them.
+    /// The bound for all of them.
     pub(in crate::solver) fn all(&self) -> u64 {
         self.cliques.iter().map(Clique::least).sum()
     }
 
-    /// For all but one bundle of a kind.
+    /// The bound for all but one bundle of a kind.
     pub(in crate::solver) fn without(&self, kind: usize) -> u64 {
         self.cliques.iter().map(|clique| clique.least_without(kind)).sum()
     }
 }
 
-/// Bounds the fit of the bundles that are left from below, assuming that they use usable hosts only and
+/// A lower bound on the fit of the remaining bundles, assuming that they use only usable hosts and
 /// move no more servers than they must. `None` if that is impossible.
 ///
-/// `more_racks` says how many racks are opened beside those that are open, and whether only hosts in
-/// use count. The result must not be used once the budget is spent.
+/// `more_racks` is the number of racks that are opened in addition, and whether only hosts in use
+/// count. The result must not be used once the budget is spent.
 pub(super) fn fit_bound(
     state: &State<'_>,
     limits: &Limits,
@@ -67,30 +67,31 @@ pub(super) fn fit_bound(
     is_there.then_some(FitBound { cliques })
 }
 
-/// Kinds of which no two bundles can be on one host, because one diversity rule binds them; or one
-/// other kind by itself.
+/// Kinds whose bundles need a host each, because one diversity rule binds them (a clique in the
+/// graph of conflicts); or one other kind by itself.
 #[derive(Debug, Default)]
 struct Clique {
     rule: Option<usize>,
     members: Vec<KindFill>,
-    /// Fit costs of the cheapest hosts, one for each bundle, and how many are needed.
+    /// The fit costs of the cheapest hosts, one for each bundle, and the number of hosts that are
+    /// needed.
     fit_costs: Vec<u64>,
     hosts: usize,
-    /// The bound for hosts in a given number of racks.
+    /// The bound if only a number of racks may be opened.
     few: Option<FitInFewRacks>,
 }
 
-/// One kind that fills the cheapest hosts as if it were alone.
+/// A kind that fills the cheapest hosts as if it were alone.
 #[derive(Debug)]
 struct KindFill {
     kind: usize,
     left: usize,
     moves: u64,
-    /// Servers of one bundle.
+    /// The servers of one bundle.
     servers: u64,
     bundles: usize,
     sum: u64,
-    /// The roomiest host it takes.
+    /// The fit cost of the most expensive host that it takes.
     last: u64,
 }
 
@@ -118,7 +119,7 @@ impl Clique {
         self.fit_costs.len() < self.hosts || self.members.iter().any(|it| it.left > 0)
     }
 
-    /// Fills a host, and says whether that was the last one needed.
+    /// Fills a host. Returns whether it was the last one needed.
     fn fill(&mut self, state: &State<'_>, host: usize, fit_cost: u64) -> bool {
         let mut can_be = false;
         for it in &mut self.members {
@@ -145,13 +146,13 @@ impl Clique {
         !self.is_open()
     }
 
-    /// The larger of the bound for kinds alone and the bound for a host per bundle.
+    /// The larger of two bounds: kinds alone, and one host per bundle.
     fn least(&self) -> u64 {
         let alone = self.members.iter().map(|it| it.sum).sum();
         u64::max(alone, self.apart(None))
     }
 
-    /// The same without one of a kind.
+    /// The same without one bundle of a kind.
     fn least_without(&self, kind: usize) -> u64 {
         let Some(one) = self.members.iter().find(|it| it.kind == kind) else {
             return self.least();
@@ -170,7 +171,7 @@ impl Clique {
         self.few.as_ref().is_none_or(|few| few.least(&self.servers(None)).is_some())
     }
 
-    /// The servers of each bundle, without those of one of a kind.
+    /// The servers of each bundle, descending, without one bundle of a kind.
     fn servers(&self, without: Option<usize>) -> Vec<u64> {
         let servers = self.members.iter().map(|it| {
             let bundles = it.bundles - usize::from(without == Some(it.kind));
@@ -182,7 +183,7 @@ impl Clique {
     }
 }
 
-/// Least fit costs of so many hosts: in open racks, and in racks to be opened.
+/// Lower bounds on the fit costs of 0, 1, 2, ... hosts: in open racks, and in racks to be opened.
 #[derive(Debug)]
 struct FitInFewRacks {
     known: Vec<u64>,
@@ -190,7 +191,7 @@ struct FitInFewRacks {
 }
 
 impl FitInFewRacks {
-    /// For so many more racks, if the table has an entry.
+    /// The bounds for a number of racks to be opened, if the table has them.
     fn of(
         state: &State<'_>,
         limits: &Limits,
@@ -214,7 +215,7 @@ impl FitInFewRacks {
         Some(Self { known: sums(state, &kinds, hosts, more.len() - 1), more: more.clone() })
     }
 
-    /// A lower bound on the fit of bundles with a host each, given the numbers of their servers in
+    /// A lower bound on the fit of bundles with a host each, given their numbers of servers in
     /// descending order. `None` if there are too few hosts.
     fn least(&self, servers: &[u64]) -> Option<u64> {
         let Some(fewest) = servers.last() else { return Some(0) };
@@ -223,7 +224,7 @@ impl FitInFewRacks {
         if all == NONE || one == NONE {
             return None;
         }
-        // Which hosts the larger bundles get is not known: at best the cheapest one.
+        // It is not known which hosts the larger bundles get: at best, the cheapest one.
         let larger = servers.iter().map(|it| it - fewest).sum::<u64>();
         Some(all * fewest + one * larger)
     }

@@ -1,5 +1,5 @@
-//! What hosts and racks offer at most, computed for the empty placement. The bounds use it; it does not
-//! change during the search.
+//! Upper bounds on what hosts and racks offer, computed once for the empty placement, for the
+//! bounds.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts, racks and rules are numbered densely")]
 
@@ -8,15 +8,15 @@ use crate::solver::budget::Budget;
 use crate::solver::problem::{Level, Rule};
 use crate::solver::state::State;
 
-/// What each rack offers at most, in descending order.
+/// What each rack offers at most, as (amount, rack), descending.
 pub(super) type ByRack = Vec<(u128, usize)>;
 
-/// What hosts and racks offer at most.
+/// Upper bounds on what hosts and racks offer.
 #[derive(Debug)]
 pub(in crate::solver) struct Limits {
     /// By class, the prefix sums of the private capacity of unused hosts, the largest first.
     pub(in crate::solver) new_hosts: Vec<Vec<u128>>,
-    /// By kind, the most slots of any unused host.
+    /// By kind, the maximum slots of an unused host.
     pub(super) most_on_new: Vec<usize>,
     /// The number of unused hosts that are open to some kind.
     pub(in crate::solver) unused_hosts: u64,
@@ -24,34 +24,32 @@ pub(in crate::solver) struct Limits {
     pub(in crate::solver) usable_racks: u64,
     /// What racks offer on hosts in use.
     pub(in crate::solver) in_use: Racks,
-    /// What they offer on all hosts.
+    /// What racks offer on all hosts.
     pub(in crate::solver) all: Racks,
-    /// Hosts whose rack is not known.
+    /// The hosts whose rack is not known.
     pub(super) without_rack: Vec<usize>,
-    /// How many servers each rack can take, for choosing the next one.
+    /// How many servers each rack can take, for the choice of the next rack.
     pub(in crate::solver) rack_potential: Vec<u64>,
-    /// For each kind the rule of its clique: of the diversity rules that bind it, the one with the most
-    /// bundles.
+    /// For each kind, the rule of its clique: the diversity rule with the most bundles among those
+    /// that bind it.
     pub(super) cliques: Vec<Option<usize>>,
 }
 
-/// What racks have at the most.
+/// What each rack offers at most.
 #[derive(Debug)]
 pub(in crate::solver) struct Racks {
-    /// By class, what is free.
+    /// By class, the free private capacity.
     pub(in crate::solver) free: Vec<ByRack>,
-    /// By kind, slots.
+    /// By kind, the slots.
     pub(in crate::solver) slots: Vec<ByRack>,
-    /// By diversity rule, how many parts can have a host.
+    /// By diversity rule, the number of parts that can have a host.
     pub(in crate::solver) parts: Vec<ByRack>,
-    /// By rule, the least fit of hosts in few racks, if it is the rule of a clique.
+    /// By rule, bounds on the fit in few racks, if it is the rule of a clique.
     pub(super) few: Vec<RackFitTable>,
 }
 
 impl Limits {
-    /// The limits of an empty state.
-    ///
-    /// They must not be used once the budget is spent.
+    /// The limits of an empty state. They must not be used once the budget is spent.
     pub(in crate::solver) fn of(state: &State<'_>, budget: &mut Budget<'_>) -> Self {
         let model = state.model;
         let hosts = &model.problem.hosts;
@@ -185,7 +183,7 @@ fn by_rack(state: &State<'_>, of: impl Fn(usize) -> u128) -> ByRack {
     sums
 }
 
-/// The servers of all kinds that each rack could take; slots on hosts in use weigh more.
+/// The number of servers that each rack could take; slots on hosts in use weigh more.
 fn rack_potential(
     state: &State<'_>,
     in_use: &Racks,
@@ -220,8 +218,8 @@ fn open_hosts(state: &State<'_>, budget: &mut Budget<'_>) -> Vec<bool> {
     open
 }
 
-/// The diversity rule with the most bundles among those of which each bundle of a kind is a part by
-/// itself. `bundles` has the number for each rule.
+/// The diversity rule with the most bundles among those in which each bundle of a kind is a part by
+/// itself. `bundles` has the number of bundles of each rule.
 fn clique(state: &State<'_>, kind: usize, bundles: &[usize]) -> Option<usize> {
     let model = state.model;
     let rules = model.kinds[kind].rules.iter().filter(|(rule, part)| {

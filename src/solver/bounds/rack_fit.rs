@@ -1,5 +1,9 @@
-//! Lower bounds on the fit costs of distinct hosts in a given number of racks, one host for each bundle
+//! Lower bounds on the fit costs of distinct hosts in a number of racks, one host for each bundle
 //! of a diversity rule.
+//!
+//! *Example.* Rack 1 has hosts that cost 1 and 9, rack 2 hosts that cost 2 and 3. One rack: one
+//! host costs at least 1, two hosts at least 5 (rack 2). Two racks: two hosts cost at least 1 + 1 =
+//! 2, because the table lets a rack count twice; the true minimum is 3.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts and racks are numbered densely")]
 
@@ -7,20 +11,20 @@ use crate::solver::budget::Budget;
 use crate::solver::problem::Level;
 use crate::solver::state::State;
 
-/// The most hosts that a table covers.
+/// The maximum number of hosts that a table covers.
 const HOSTS_MAX: usize = 200;
-/// The most racks that a table covers.
+/// The maximum number of racks that a table covers.
 const RACKS_MAX: usize = 4;
-/// Stands for: there are not that many hosts.
+/// Stands for "there are not that many hosts".
 pub(super) const NONE: u64 = u64::MAX;
 
-/// For a number of racks and a number of hosts in them, a lower bound on the sum of their fit costs,
-/// whichever racks they are.
+/// By number of racks (less one) and number of hosts: a lower bound on the sum of the hosts' fit
+/// costs, for any choice of racks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RackFitTable(pub(super) Vec<Vec<u64>>);
 
 impl RackFitTable {
-    /// The table of the hosts that count and are open to one of these kinds before anything has been
+    /// The table for the hosts that count and are open to one of these kinds, before anything is
     /// placed.
     pub(super) fn of(
         state: &State<'_>,
@@ -54,8 +58,8 @@ impl RackFitTable {
     }
 }
 
-/// The sums of the fit costs of the cheapest 0, 1, 2, … of these hosts that are open to one of these
-/// kinds.
+/// The sums of the fit costs of the cheapest 0, 1, 2, ... of these hosts that are open to one of
+/// these kinds.
 pub(super) fn sums(
     state: &State<'_>,
     kinds: &[usize],
@@ -74,7 +78,7 @@ pub(super) fn sums(
     std::iter::once(0).chain(sums).collect()
 }
 
-/// The least sum of `count` hosts, some from one list of sums and the rest from the other.
+/// The minimum sum of `count` hosts, some from one list of sums and the rest from the other.
 pub(super) fn together(one: &[u64], other: &[u64], count: usize) -> u64 {
     let split = (0..=count).filter_map(|of_one| {
         let one = one.get(of_one).filter(|sum| **sum != NONE)?;

@@ -1,4 +1,5 @@
-//! Bundles: maximal sets of servers that affinity joins on one host. The search places bundles.
+//! Bundles: maximal sets of servers that affinity binds to one host (found by union-find). The
+//! search places bundles, not servers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,27 +9,28 @@ use crate::solver::budget::Budget;
 use crate::solver::problem::AllowedHosts;
 use crate::solver::problem::{Level, PlacementProblem, Rule};
 
-/// Servers that must be on one host.
+/// Servers that must be on the same host.
 #[derive(Clone, Debug)]
 pub(in crate::solver) struct Bundle {
     /// The servers, in the order of their sizes.
     pub(in crate::solver) servers: Vec<usize>,
     /// The position of their load.
     pub(in crate::solver) load: usize,
-    /// The hosts that are allowed for all of them.
+    /// The hosts that all of them may be on.
     pub(in crate::solver) allowed_hosts: AllowedHosts,
     /// The present host of each server.
     pub(super) current_hosts: Vec<Option<usize>>,
-    /// The rules that bind it, each with the part that it is in.
+    /// The rules that bind it, each with its part.
     pub(in crate::solver) rules: Vec<(usize, usize)>,
-    /// The position of its kind, which `bundle_kind` assigns: bundles of one kind are interchangeable.
+    /// The position of its kind, which `bundle_kind` assigns: bundles of one kind are
+    /// interchangeable.
     pub(in crate::solver) kind: usize,
 }
 
 /// The bundles of a problem, and their loads.
 ///
-/// `None` if the rules contradict each other whatever the hosts are. The result, `None` as well, must
-/// not be used once the budget is spent.
+/// `None` if the rules contradict each other on any hosts. The result, including `None`, must not
+/// be used once the budget is spent.
 pub(in crate::solver) fn bundles(
     problem: &PlacementProblem,
     units: &Units,
@@ -115,13 +117,13 @@ fn find(leader: &[usize], server: usize) -> usize {
 
 fn join(leader: &mut [usize], one: usize, other: usize) {
     let (one, other) = (find(leader, one), find(leader, other));
-    // The smallest leads, so that the answer does not depend on the order of the rules.
+    // The smallest number leads, so that the result does not depend on the order of the rules.
     if let Some(entry) = leader.get_mut(one.max(other)) {
         *entry = one.min(other);
     }
 }
 
-/// A bundle of servers that have a load.
+/// The bundle of these servers, with their load.
 fn bundle(
     problem: &PlacementProblem,
     servers: Vec<usize>,
@@ -148,7 +150,8 @@ fn bundle(
     Bundle { servers, load: number, allowed_hosts, current_hosts, rules: Vec::new(), kind: 0 }
 }
 
-/// Adds a rule to the bundles that it binds, and lists them in `bound`.
+/// Adds a rule to the bundles that it binds, and lists these bundles in `bound`. `None` if the rule
+/// contradicts the bundles, or once the budget is spent.
 fn bind(
     bundles: &mut [Bundle],
     bundle_of: &[usize],
@@ -175,7 +178,7 @@ fn bind(
         }
         for server in servers {
             let nth = *bundle_of.get(*server)?;
-            // On one host, and in different units?
+            // Servers of one host are to be in different units.
             match part_of.insert(nth, part) {
                 Some(other) if other != part => return None,
                 Some(_) => continue,
@@ -183,7 +186,7 @@ fn bind(
             }
             let bundle = bundles.get_mut(nth)?;
             bundle.rules.push((number, part));
-            // Alone, and on one host with a stranger?
+            // A server that is to be alone shares its host with another one.
             let is_stranger =
                 |server| alone.as_ref().is_some_and(|members| !members.contains(server));
             if bundle.servers.iter().any(is_stranger) {

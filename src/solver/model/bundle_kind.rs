@@ -1,5 +1,5 @@
-//! Kinds: classes of interchangeable bundles. Exchanging two bundles of a kind turns a placement into
-//! one of the same cost.
+//! Kinds: classes of interchangeable bundles. Exchanging two bundles of a kind turns a placement
+//! into one of the same cost.
 
 #![expect(clippy::indexing_slicing, reason = "bundles, kinds and rules are numbered densely")]
 
@@ -10,7 +10,7 @@ use super::load::Load;
 use crate::solver::budget::Budget;
 use crate::solver::problem::{AllowedHosts, Level, PlacementProblem, Rule};
 
-/// What bundles of a kind have in common.
+/// The properties that the bundles of a kind have in common.
 #[derive(Clone, Debug)]
 pub(in crate::solver) struct BundleKind {
     /// The bundles.
@@ -19,32 +19,32 @@ pub(in crate::solver) struct BundleKind {
     pub(in crate::solver) load: usize,
     /// The number of servers of one bundle.
     pub(in crate::solver) servers: u64,
-    /// The servers of one bundle that are on a host at present.
+    /// The number of servers of one bundle that are on a host at present.
     pub(in crate::solver) settled: u64,
-    /// Their present hosts, each with the number of them there.
+    /// Their present hosts, each with the number of servers there.
     pub(in crate::solver) homes: Vec<(usize, u64)>,
-    /// The rules that bind it, each with the part it is in, or `None` if every bundle of the kind is a
-    /// part by itself.
+    /// The rules that bind it, each with its part, or `None` if every bundle of the kind is a part
+    /// by itself.
     pub(in crate::solver) rules: Vec<(usize, Option<usize>)>,
-    /// Whether no two can be in one unit, by level.
+    /// By level, whether no two of the bundles can be in one unit.
     apart: [bool; 3],
-    /// The relative size of its demand: large ones are placed first.
+    /// The relative size of its demand: large bundles are placed first.
     pub(in crate::solver) weight: u64,
 }
 
 impl BundleKind {
-    /// How many servers of one bundle are moved if it is placed on a host.
+    /// The servers of one bundle that move if it is placed on a host.
     pub(in crate::solver) fn moves(&self, host: usize) -> u64 {
         let stay = self.homes.iter().find(|(home, _)| *home == host).map_or(0, |(_, stay)| *stay);
         self.settled - stay
     }
 
-    /// Whether no two can be in one unit of a level.
+    /// Whether no two of the bundles can be in one unit of a level.
     pub(in crate::solver) fn is_apart(&self, level: Level) -> bool {
         self.apart[level as usize]
     }
 
-    /// The most bundles of the kind that rules allow on one host.
+    /// The maximum number of bundles of the kind that rules allow on one host.
     pub(in crate::solver) fn most_on_host(&self) -> usize {
         if self.apart.contains(&true) { 1 } else { self.bundles.len() }
     }

@@ -1,4 +1,9 @@
 //! Loads: what bundles draw on each host, combined from the ways of their servers.
+//!
+//! *Example.* Two servers of 2 VCPU form a bundle. On a host with two NUMA nodes (pools 0 and 1)
+//! and a shared disk (pool 9), each server has the ways {0: 2, 9: 10} and {1: 2, 9: 10}. The load
+//! has one variant there, because all combinations draw 20 from pool 9, and for each server the
+//! options {0: 2} and {1: 2}.
 
 #![expect(clippy::indexing_slicing, reason = "pools, classes and sizes are numbered densely")]
 
@@ -10,20 +15,21 @@ use crate::solver::budget::Budget;
 use crate::solver::problem::Way;
 use crate::solver::problem::{PlacementProblem, Server};
 
-/// Draws as (pool, amount), ascending by pool, each pool once and no amount zero.
+/// Draws as (pool, amount): ascending by pool, each pool once, no amount zero.
 pub(super) type Draws = Vec<(usize, u64)>;
 
-/// What the servers of a bundle draw on each host. Bundles with servers of the same sizes share it.
+/// The draws of the servers of a bundle on each host. Bundles with servers of the same sizes share
+/// it.
 #[derive(Debug)]
 pub(in crate::solver) struct Load {
-    /// The draws on hosts with one way, one after the other.
+    /// The draws on hosts with one way, host by host.
     plain: Draws,
-    /// The hosts that `at` lists, if it does not list all.
+    /// The hosts in `at`, if it does not contain all.
     sparse: Option<Vec<usize>>,
     at: Vec<StoredDemand>,
-    /// By class, the least that is drawn on any host.
+    /// By class, the minimum that is drawn on any host.
     pub(in crate::solver) least: Vec<u64>,
-    /// By class, the least that is drawn from private pools on any host.
+    /// By class, the minimum that is drawn from private pools on any host.
     pub(in crate::solver) least_own: Vec<u64>,
 }
 
@@ -37,11 +43,11 @@ enum StoredDemand {
 /// What a load draws on a host.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::solver) enum Demand<'l> {
-    /// It cannot be there.
+    /// The bundle cannot be there.
     Never,
-    /// There is one way.
+    /// It has one way.
     Plain(&'l [(usize, u64)]),
-    /// There are several ways. Those that draw the same on shared pools are one variant.
+    /// It has several ways. Those that draw the same on shared pools form one variant.
     Choice(&'l [Variant]),
 }
 
@@ -57,7 +63,7 @@ pub(in crate::solver) struct Variant {
 /// Ways of one server that draw the same on shared pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::solver) struct ServerOptions {
-    /// For each way its position, and what it draws on pools of the host alone.
+    /// For each way, its position, and its draws on the host's private pools.
     pub(in crate::solver) ways: Vec<(usize, Draws)>,
 }
 
@@ -74,7 +80,7 @@ impl Load {
         }
     }
 
-    /// Raises the most that is drawn on each shared pool to what this load draws.
+    /// Raises the maximum draw on each shared pool to that of this load.
     pub(in crate::solver) fn most(
         &self,
         shared: &[bool],
@@ -95,7 +101,7 @@ impl Load {
         }
     }
 
-    /// The number of variants on a host, among which the search chooses.
+    /// The number of variants on a host, from which the search chooses.
     pub(in crate::solver) fn variants(&self, host: usize) -> usize {
         match self.at(host) {
             Demand::Never => 0,
@@ -105,7 +111,7 @@ impl Load {
     }
 }
 
-/// The sizes of servers: those of one size draw the same wherever they may be.
+/// The sizes of servers: servers of one size draw the same on every host that they may be on.
 #[derive(Debug)]
 pub(in crate::solver) struct Sizes<'p> {
     pub(in crate::solver) problem: &'p PlacementProblem,
@@ -115,10 +121,10 @@ pub(in crate::solver) struct Sizes<'p> {
     pub(in crate::solver) first: Vec<usize>,
     /// For each pool, whether more than one host draws on it.
     pub(in crate::solver) shared: Vec<bool>,
-    /// For each host, whether some size has several ways there. Then all loads on the host count as
-    /// having a choice, so that they can be packed together.
+    /// For each host, whether some size has several ways there. All loads on the host are then
+    /// treated as having a choice, so that they can be packed together.
     has_choice: Vec<bool>,
-    /// How many classes there are.
+    /// The number of resource classes.
     pub(in crate::solver) classes: usize,
 }
 
@@ -141,8 +147,8 @@ impl<'p> Sizes<'p> {
                     open(server).eq(open(&problem.servers[*other]))
                 });
                 known.copied().unwrap_or_else(|| {
-                    // Its pointer stands for all its ways; one that equals it may have others where
-                    // it may not be.
+                    // Only the pointer of a new size is remembered: a server that equals a known
+                    // size may have other ways on hosts that it must not be on.
                     by_pointer.insert(pointer, first.len());
                     alike.push(first.len());
                     first.push(nth);
@@ -160,7 +166,7 @@ impl<'p> Sizes<'p> {
         sizes
     }
 
-    /// How many sizes there are.
+    /// The number of sizes.
     pub(in crate::solver) fn count(&self) -> usize {
         self.first.len()
     }
@@ -176,7 +182,7 @@ impl<'p> Sizes<'p> {
         self.shared = shared;
     }
 
-    /// For each pool that more than one host draws on, those hosts; none for the others.
+    /// For each pool that several hosts draw on, these hosts; for other pools, none.
     pub(super) fn sharing(&self, budget: &mut Budget<'_>) -> Vec<Vec<usize>> {
         let mut sharing = vec![Vec::new(); self.shared.len()];
         self.each_draw(budget, |host, pool, _| {
@@ -191,7 +197,7 @@ impl<'p> Sizes<'p> {
         sharing
     }
 
-    /// What is free on each host of each class, on pools that no other host draws on.
+    /// The free private capacity of each host, by class.
     pub(super) fn own_free(&self, budget: &mut Budget<'_>) -> Vec<Vec<u128>> {
         let mut counted = vec![false; self.shared.len()];
         let mut free = vec![vec![0; self.classes]; self.problem.hosts.len()];
@@ -207,8 +213,8 @@ impl<'p> Sizes<'p> {
         free
     }
 
-    /// Calls a function with the host, the pool and the amount of every draw of every size, until the
-    /// budget is spent.
+    /// Calls a function with the host, the pool and the amount of every draw of every size, until
+    /// the budget is spent.
     fn each_draw(&self, budget: &mut Budget<'_>, mut of: impl FnMut(usize, usize, u64)) {
         for server in &self.first {
             for (host, ways) in self.problem.servers[*server].ways.by_host() {
@@ -220,7 +226,7 @@ impl<'p> Sizes<'p> {
         }
     }
 
-    /// The first way in which a server of a size can be on a host alone.
+    /// The first way of a size on a host that fits by itself.
     pub(in crate::solver) fn first_way(&self, size: usize, host: usize) -> usize {
         self.options(size, host).first().map_or(0, |(way, _)| *way)
     }
@@ -239,7 +245,7 @@ impl<'p> Sizes<'p> {
         }
     }
 
-    /// What servers of these sizes draw together. Its servers are in the order of the sizes.
+    /// The load of servers of these sizes, which are in ascending order.
     pub(in crate::solver) fn load(&self, sizes: &[usize], budget: &mut Budget<'_>) -> Load {
         let mut load = Load {
             plain: Vec::new(),
@@ -279,7 +285,7 @@ impl<'p> Sizes<'p> {
         load
     }
 
-    /// The hosts where a server of each of these sizes has ways, if those are few.
+    /// The hosts of the size with the fewest hosts, if these are few.
     fn sparse(&self, sizes: &[usize]) -> Option<Vec<usize>> {
         let ways = |size: &usize| &self.problem.servers[self.first[*size]].ways;
         let fewest = sizes.iter().map(ways).min_by_key(|ways| ways.hosts())?;
@@ -300,7 +306,7 @@ impl<'p> Sizes<'p> {
             && !self.has_choice[host]
             && draws.is_sorted_by(|one, other| one.0 < other.0)
         {
-            // Nothing has to be put together.
+            // The common case: nothing has to be combined.
             if !self.is_there(draws) {
                 return StoredDemand::Never;
             }
@@ -325,8 +331,8 @@ impl<'p> Sizes<'p> {
         self.choice(sizes, options, budget)
     }
 
-    /// All variants of servers of these sizes with these options. Their number grows exponentially with
-    /// the servers.
+    /// All variants of servers of these sizes with these options. Their number can grow
+    /// exponentially with the servers, so the budget limits it.
     fn choice(
         &self,
         sizes: &[usize],
@@ -341,11 +347,12 @@ impl<'p> Sizes<'p> {
             let mut longer = Vec::new();
             let mut numbers = 0;
             for (variant, last) in variants {
-                // Servers of one size are interchangeable: a later one takes no earlier choice.
+                // Servers of one size are interchangeable: a later server takes no earlier choice
+                // than the one before it.
                 let from = if is_same { last } else { 0 };
                 let mut variant = Some(variant);
                 for (choice, it) in members.iter().enumerate().skip(from) {
-                    // The last one needs no copy.
+                    // The last choice needs no copy.
                     let is_last = choice + 1 == members.len();
                     let next = if is_last { variant.take() } else { variant.clone() };
                     let Some(mut next) = next else { continue };
@@ -364,7 +371,7 @@ impl<'p> Sizes<'p> {
                         longer.push((next, choice));
                     }
                 }
-                // What is longer comes beside what was there, and then in its place.
+                // The longer variants exist together with the shorter ones, then replace them.
                 if !budget.has_memory_for(numbers) {
                     return StoredDemand::Never;
                 }
@@ -393,7 +400,7 @@ impl<'p> Sizes<'p> {
         options
     }
 
-    /// The ways, by what they draw on shared pools.
+    /// Groups the ways of a server by what they draw on shared pools.
     fn members(&self, ways: Vec<(usize, Draws)>) -> Vec<(Draws, ServerOptions)> {
         let mut members: Vec<(Draws, ServerOptions)> = Vec::new();
         for (nth, draws) in ways {
@@ -414,7 +421,7 @@ impl<'p> Sizes<'p> {
         draws.iter().all(|(pool, amount)| *amount <= free(*pool))
     }
 
-    /// The sums of what is drawn, by class.
+    /// Sums draws by class.
     fn by_class<'d>(&self, draws: impl IntoIterator<Item = &'d (usize, u64)>) -> Vec<u64> {
         let mut sums = vec![0_u64; self.classes];
         for (pool, amount) in draws {
@@ -424,7 +431,7 @@ impl<'p> Sizes<'p> {
         sums
     }
 
-    /// The least of each class that one of the variants draws, with or without shared pools.
+    /// By class, the minimum that any variant draws, with or without shared pools.
     fn least_of(&self, variants: &[Variant], with_shared: bool) -> Vec<u64> {
         let mut least = None;
         for variant in variants {
@@ -445,7 +452,7 @@ impl<'p> Sizes<'p> {
     }
 }
 
-/// Takes the less of each.
+/// Lowers each element to that of `other`, if it is less.
 fn lower(least: &mut Option<Vec<u64>>, other: Vec<u64>) {
     match least {
         None => *least = Some(other),
@@ -457,19 +464,19 @@ fn lower(least: &mut Option<Vec<u64>>, other: Vec<u64>) {
     }
 }
 
-/// The ways of a server where it may be, with the host, and none are ways like others.
+/// For each host that a server may be on, its ways there, which may be none.
 fn open(server: &Server) -> impl Iterator<Item = (usize, &[Way])> {
     server.allowed_hosts.hosts().map(|host| (host, server.ways.on(host)))
 }
 
-/// What a server looks like: where it may be first and last, and how.
+/// A quick hash of a server: the first and the last host that it may be on, and its ways there.
 type Signature<'p> = [Option<(usize, &'p [Way])>; 2];
 
 fn signature(server: &Server) -> Signature<'_> {
     [open(server).next(), open(server).last()]
 }
 
-/// Draws in the order of their pools, those on one pool together.
+/// Sorts draws by pool, and adds up those on one pool.
 fn merged(draws: impl Iterator<Item = (usize, u64)>) -> Draws {
     let mut draws: Draws = draws.filter(|(_, amount)| *amount > 0).collect();
     draws.sort_unstable();

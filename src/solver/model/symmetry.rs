@@ -1,5 +1,8 @@
-//! Symmetric hosts: as long as nothing is placed on them, they are interchangeable, and the search
-//! tries one of them.
+//! Symmetry breaking: hosts that are interchangeable as long as nothing is placed on them. The
+//! search tries only one of them.
+//!
+//! *Example.* Of 200 empty hosts of one model in one rack, the search tries the first one for a
+//! bundle. If that leads to a dead end, so would the other 199, and all of them are skipped.
 
 #![expect(clippy::indexing_slicing, reason = "hosts and racks are numbered densely")]
 
@@ -13,12 +16,12 @@ use crate::solver::budget::Budget;
 use crate::solver::problem::Way;
 use crate::solver::problem::{Level, PlacementProblem};
 
-/// Classes of symmetric hosts. Two untouched hosts of a class are interchangeable if they are in the
-/// same rack or in none. They also are if both racks are untouched, because then the racks as a whole
-/// are interchangeable: each host of one has its counterpart in the other.
+/// Classes of symmetric hosts. Two untouched hosts of a class are interchangeable if they are in
+/// the same rack or in none. They also are if both racks are untouched, because then the racks as a
+/// whole are interchangeable: each host of one has its counterpart in the other.
 #[derive(Debug)]
 pub(in crate::solver) struct HostSymmetry {
-    /// The group of each host.
+    /// The class of each host.
     of: Vec<usize>,
     hosts: Vec<Vec<usize>>,
 }
@@ -49,7 +52,7 @@ impl HostSymmetry {
             fingerprint.push(u64::from(it.in_use));
             let open =
                 |kind: &BundleKind| u64::from(bundles[kind.bundles[0]].allowed_hosts.has(host));
-            // A bit each.
+            // One bit for each kind.
             let bits =
                 |kinds: &[BundleKind]| kinds.iter().fold(0, |bits, kind| bits << 1 | open(kind));
             fingerprint.extend(kinds.chunks(64).map(bits));
@@ -85,7 +88,7 @@ impl HostSymmetry {
         Self { of, hosts }
     }
 
-    /// The hosts of the group of a host.
+    /// The hosts in the class of a host.
     pub(in crate::solver) fn group(&self, host: usize) -> &[usize] {
         &self.hosts[self.of[host]]
     }
@@ -100,7 +103,7 @@ fn numbered<T: std::hash::Hash + Eq>(all: impl Iterator<Item = T>) -> Vec<usize>
     .collect()
 }
 
-/// Pools of one host in the order in which they come.
+/// The private pools of a host, numbered in the order in which they occur.
 #[derive(Default)]
 struct OwnPools {
     pools: Vec<usize>,
@@ -108,9 +111,9 @@ struct OwnPools {
 }
 
 impl Sizes<'_> {
-    /// The ways of every size on a host in one row of numbers, with numbers of their own for the pools
-    /// that no other host draws on, and what is free there. Of hosts with the same fingerprint, one is like
-    /// the other.
+    /// The ways of every size on a host as one list of numbers, in which private pools are numbered
+    /// from the host's own view, followed by what is free in these pools. Hosts with equal
+    /// fingerprints are interchangeable as far as capacity is concerned.
     pub(super) fn fingerprint(&self, host: usize) -> Vec<u64> {
         let mut own = OwnPools::default();
         let mut fingerprint = Vec::new();
@@ -127,7 +130,7 @@ impl Sizes<'_> {
                 }
             }
         }
-        // No size: what follows is what is free.
+        // This is no size, so it separates the ways from the free amounts.
         fingerprint.push(self.first.len() as u64);
         for pool in own.pools.iter().filter_map(|pool| self.problem.pools.get(*pool)) {
             fingerprint.extend([pool.class as u64, pool.free]);

@@ -12,7 +12,7 @@ pub(in crate::solver) struct Units {
     clusters: Named,
 }
 
-/// Units that hosts name.
+/// The units of one level that hosts name: racks or clusters.
 #[derive(Clone, Debug, Default)]
 struct Named {
     of: Vec<Option<usize>>,
@@ -52,7 +52,7 @@ impl Units {
         hosts.unwrap_or_default()
     }
 
-    /// How many there are.
+    /// The number of units.
     pub(in crate::solver) fn count(&self, level: Level) -> usize {
         match level {
             Level::Host => self.hosts.len(),

@@ -1,4 +1,7 @@
-//! Pools, the ways in which a server draws on them on each host, and the hosts that are allowed for it.
+//! Pools, the ways in which a server draws on them on each host, and the hosts that it may be on.
+//!
+//! *Example.* A host has two NUMA nodes with 8 VCPU each, pools 0 and 1. A server of 4 VCPU has two
+//! ways there: `Way([(0, 4)])` and `Way([(1, 4)])`.
 
 use std::ops::Index;
 use std::sync::Arc;
@@ -12,14 +15,14 @@ pub struct Pool {
     pub free: u64,
 }
 
-/// What a server draws if it is put on a host in this way: pools, by their position in
+/// The draws of a server that is put on a host in this way: pools, by their position in
 /// [`PlacementProblem::pools`](super::PlacementProblem::pools), and amounts. A pool that does not
 /// exist has nothing free.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Way(pub Vec<(usize, u64)>);
 
 impl Way {
-    /// Whether the pools have as much as this draws, for one server alone.
+    /// Whether the pools have enough for one server alone.
     pub(in crate::solver) fn fits_in(&self, pools: &[Pool]) -> bool {
         self.0.iter().all(|(pool, amount)| {
             let drawn = self.0.iter().filter(|(other, _)| other == pool);
@@ -29,23 +32,23 @@ impl Way {
     }
 }
 
-/// For each host, the ways in which a server of a size can be put there. Only hosts with ways take
-/// memory, and clones share it.
+/// For each host, the ways in which a server of one size can be put there. Only hosts with ways
+/// take memory, and clones share it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ways {
-    /// Hosts with their ways, ascending.
+    /// The hosts with their ways, ascending.
     at: Arc<Vec<(usize, Vec<Way>)>>,
-    /// One host whose ways differ from those in `at`.
+    /// A host whose ways differ from those in `at`.
     here: Option<(usize, Vec<Way>)>,
 }
 
 impl Ways {
-    /// The ways of a server that stays on its host, where it draws nothing.
+    /// The ways of a server that has to stay on its host, where it draws nothing.
     pub fn staying_on(host: usize) -> Self {
         Self { at: Arc::default(), here: Some((host, vec![Way::default()])) }
     }
 
-    /// These ways, preceded by that of staying on one host without drawing anything.
+    /// These ways, and before them the way of staying on one host without drawing anything.
     #[must_use]
     pub fn or_staying_on(&self, host: usize) -> Self {
         let stay = std::iter::once(Way::default());
@@ -62,7 +65,7 @@ impl Ways {
         at.ok().and_then(|at| self.at.get(at)).map_or(&[], |(_, ways)| ways.as_slice())
     }
 
-    /// The number of hosts with ways, or one more.
+    /// The number of hosts with ways, or one more than that.
     pub fn hosts(&self) -> usize {
         self.at.len() + usize::from(self.here.is_some())
     }
@@ -82,7 +85,7 @@ fn pair((host, ways): &(usize, Vec<Way>)) -> (usize, &[Way]) {
     (*host, ways.as_slice())
 }
 
-/// Of hosts in their order.
+/// From the ways on each host, in the order of the hosts.
 impl FromIterator<Vec<Way>> for Ways {
     fn from_iter<T: IntoIterator<Item = Vec<Way>>>(hosts: T) -> Self {
         let hosts = hosts.into_iter().enumerate().filter(|(_, ways)| !ways.is_empty());
@@ -104,7 +107,7 @@ impl Index<usize> for Ways {
     }
 }
 
-/// The hosts that are allowed for a server for reasons other than capacity.
+/// The hosts that a server may be on, for reasons other than capacity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AllowedHosts {
     /// This host only.

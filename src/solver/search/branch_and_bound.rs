@@ -1,4 +1,5 @@
-//! Depth-first branch and bound: the kind that is hardest to place first, its cheapest host first.
+//! Depth-first branch and bound. Branches on the kind that is hardest to place, and tries its
+//! cheapest host first.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts and frames are numbered densely")]
 
@@ -23,34 +24,35 @@ pub(super) struct Incumbent {
     pub(super) positions: Vec<(usize, usize)>,
 }
 
-/// The search through placements, and what it has learned.
+/// The search, and what it has learned.
 #[derive(Debug)]
 pub(super) struct BranchAndBound<'p> {
     model: &'p Model<'p>,
     limits: &'p Limits,
-    /// The best placement so far. Only cheaper ones are searched for.
+    /// The best placement so far. The search looks only for cheaper ones.
     pub(super) best: Option<Incumbent>,
     /// The cost at which the search may stop.
     target: Cost,
-    /// How often each kind was what could not be placed, plus one.
+    /// For each kind, how often it could not be placed, plus one.
     failures: Vec<u64>,
     round: u64,
-    /// Dead ends that the last run met.
+    /// The dead ends of the last run.
     pub(super) dead_ends: u64,
     frames: Vec<Frame>,
 }
 
-/// A bundle and what has been tried with it.
+/// A level of the search: a bundle, and what was tried with it.
 #[derive(Debug)]
 struct Frame {
     kind: usize,
     bundle: usize,
     /// The host and variant that were tried last.
     at: Option<(usize, usize)>,
-    /// Which places can lead to something better, if there is something.
+    /// Which hosts can lead to a better placement, if there is a best one already.
     pruning: Option<Pruning>,
-    /// Hosts that are ruled out for its kind, because one of it has been tried there or on one that
-    /// is alike: another of this kind there would be the same with the two exchanged.
+    /// The hosts that are ruled out for its kind, because one bundle of the kind was tried there or
+    /// on a symmetric host: a placement with another bundle of the kind there is the same one with
+    /// the two exchanged.
     tried: Vec<usize>,
 }
 
@@ -79,10 +81,10 @@ impl<'p> BranchAndBound<'p> {
         self.round = round;
     }
 
-    /// Searches all placements of the remaining bundles that may be cheaper than the best one, until it
-    /// has met so many dead ends, reached the target or spent the budget. Returns whether it covered
-    /// all of them. The state is as before afterwards, unless the budget is spent: then it must not be
-    /// used.
+    /// Searches all placements of the remaining bundles that may be cheaper than the best one,
+    /// until it has met `dead_ends_max` dead ends, reached the target or spent the budget. Returns
+    /// whether it covered all of them. Restores the state, unless the budget is spent; the state
+    /// must not be used then.
     pub(super) fn run(
         &mut self,
         state: &mut State<'_>,
@@ -110,8 +112,8 @@ impl<'p> BranchAndBound<'p> {
         !budget.is_spent()
     }
 
-    /// Bounds the state, and adds a frame for the bundle to place next unless it is complete or a dead
-    /// end.
+    /// Records a complete state; otherwise computes the bound and, unless the state is a dead end,
+    /// adds a frame for the next bundle.
     fn descend(&mut self, state: &mut State<'_>, budget: &mut Budget<'_>) {
         budget.is_spent_after(self.model.problem.hosts.len() + 8 * self.model.kinds.len());
         let Some(kind) = self.hardest(state) else {
@@ -147,7 +149,8 @@ impl<'p> BranchAndBound<'p> {
         }
     }
 
-    /// The unplaced kind with the fewest open hosts, divided by how often it failed.
+    /// The kind to branch on: that with the fewest open hosts in relation to its failures
+    /// (dom/wdeg).
     fn hardest(&self, state: &State<'_>) -> Option<usize> {
         let kinds = (0..self.model.kinds.len()).filter(|kind| !state.unplaced[*kind].is_empty());
         kinds.min_by_key(|kind| {
@@ -157,7 +160,7 @@ impl<'p> BranchAndBound<'p> {
         })
     }
 
-    /// Counts a failure for each kind that has too few slots.
+    /// Counts a failure for each kind with too few slots.
     fn learn(&mut self, state: &State<'_>) {
         for (kind, failures) in self.failures.iter_mut().enumerate() {
             if state.domains.of_kind(kind).slots < state.unplaced[kind].len() {
@@ -166,7 +169,8 @@ impl<'p> BranchAndBound<'p> {
         }
     }
 
-    /// Places the bundle of the last frame in the next way that has not been tried, if there is one.
+    /// Places the bundle of the last frame at the next untried position. Returns whether there was
+    /// one.
     fn next(&mut self, state: &mut State<'_>, budget: &mut Budget<'_>) -> bool {
         let round = self.round;
         let Some(frame) = self.frames.last_mut() else { return false };
@@ -196,7 +200,7 @@ impl<'p> BranchAndBound<'p> {
         }
     }
 
-    /// Removes the last frame and restores the state from before it.
+    /// Removes the last frame, and restores the state before it.
     fn leave(&mut self, state: &mut State<'_>, budget: &mut Budget<'_>) {
         if let Some(frame) = self.frames.pop() {
             state.take_back(frame.bundle, budget);
@@ -205,7 +209,8 @@ impl<'p> BranchAndBound<'p> {
     }
 }
 
-/// Rules out a host for the frame's kind, with the untouched hosts that are symmetric to it.
+/// Rules out a host for the frame's kind, together with the untouched hosts that are symmetric to
+/// it.
 fn exhaust(state: &mut State<'_>, frame: &mut Frame, host: usize) {
     let from = frame.tried.len();
     if state.is_untouched(host) {
@@ -225,7 +230,7 @@ fn exhaust(state: &mut State<'_>, frame: &mut Frame, host: usize) {
     state.rule_out(frame.kind, &frame.tried[from..], true);
 }
 
-/// The cheapest host that is left for a frame.
+/// The cheapest remaining host for a frame.
 fn next_host(state: &State<'_>, limits: &Limits, frame: &Frame, round: u64) -> Option<usize> {
     let hosts = 0..state.model.problem.hosts.len();
     let open = hosts.filter(|host| state.domains.is_open(frame.kind, *host));
@@ -244,7 +249,7 @@ fn next_host(state: &State<'_>, limits: &Limits, frame: &Frame, round: u64) -> O
     open.filter_map(key).min().map(|(.., host)| host)
 }
 
-/// A pseudo-random number for a host, another one in every round.
+/// A pseudo-random number for a host, which differs from round to round.
 fn shuffled(host: usize, round: u64) -> u64 {
     let mut it = (host as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(round << 32);
     it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

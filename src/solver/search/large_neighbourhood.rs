@@ -1,5 +1,5 @@
-//! Large neighbourhood search: some bundles of the best placement are removed and placed again as
-//! cheaply as possible beside the others.
+//! Large neighbourhood search: removes some bundles of the best placement, and places them again as
+//! cheaply as possible among the others.
 
 #![expect(clippy::indexing_slicing, reason = "bundles are numbered densely")]
 
@@ -8,11 +8,11 @@ use crate::solver::budget::Budget;
 use crate::solver::problem::Level;
 use crate::solver::state::State;
 
-/// The most bundles that are chosen at random for one neighbourhood.
+/// The maximum number of bundles that are chosen at random for one neighbourhood.
 const PART_MAX: u64 = 12;
 
-/// Improves the best placement until it reaches the target cost, so many dead ends have been met or the
-/// budget is spent. The state is empty before and after, unless the budget is spent.
+/// Improves the best placement until it reaches the target cost, `dead_ends_max` dead ends were
+/// met, or the budget is spent. The state is empty before and after, unless the budget is spent.
 pub(super) fn improve(
     search: &mut BranchAndBound<'_>,
     state: &mut State<'_>,
@@ -22,7 +22,7 @@ pub(super) fn improve(
     let all: Vec<usize> = (0..state.positions.len()).collect();
     let mut random = Random(dead_ends_max);
     let mut dead_ends = 0;
-    // What has been placed when the time is up must not be taken back.
+    // Once the budget is spent, no bundle may be removed from the state.
     let mut is_placed = put_back(search, state, &all, budget) && !budget.is_spent();
     while is_placed && dead_ends < dead_ends_max && !search.has_reached_target() {
         budget.is_spent_after(4 * state.positions.len());
@@ -76,7 +76,7 @@ fn part(state: &State<'_>, random: &mut Random) -> Vec<usize> {
     }
     for _ in 0..2 + random.below(PART_MAX) {
         let (one, other) = (random.below(count as u64), random.below(count as u64));
-        // Of two, the one whose place costs more, every other time.
+        // For half of the neighbourhoods, the one of two bundles whose host costs more.
         let is_worse = kind.is_multiple_of(2) || price(state, one) >= price(state, other);
         part[if is_worse { one } else { other }] = true;
     }

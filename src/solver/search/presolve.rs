@@ -1,5 +1,5 @@
-//! Proofs before the search: units that are too small for an affinity rule, and diversity rules with
-//! too few units for their parts.
+//! Presolve: removes units that are too small for an affinity rule, and detects diversity rules
+//! with too few units for their parts.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, rules and units are numbered densely")]
 
@@ -9,7 +9,8 @@ use crate::solver::budget::Budget;
 use crate::solver::problem::{Level, Rule};
 use crate::solver::state::State;
 
-/// Rules out, for the kinds of each affinity rule, the racks and clusters that cannot hold all of them.
+/// Rules out the racks and clusters that cannot hold all bundles of an affinity rule, for its
+/// kinds.
 pub(super) fn rule_out_units(state: &mut State<'_>, budget: &mut Budget<'_>) {
     let model = state.model;
     for (number, rule) in model.problem.rules.iter().enumerate() {
@@ -35,8 +36,8 @@ pub(super) fn rule_out_units(state: &mut State<'_>, budget: &mut Budget<'_>) {
     }
 }
 
-/// Whether a unit may hold all bundles of an affinity rule: by slots, by private capacity, and by the
-/// hosts that diverse parts need. `true` is no proof.
+/// Whether a unit may hold all bundles of an affinity rule: by slots, by private capacity, and by
+/// the hosts that diverse parts need. `false` is a proof, `true` is none.
 fn can_hold(
     state: &State<'_>,
     rule: usize,
@@ -83,21 +84,21 @@ fn can_hold(
         })
 }
 
-/// Whether the parts of each diversity rule can have a unit each, looking at one rule at a time.
+/// Whether the parts of each diversity rule can have a unit each, considering one rule at a time.
 pub(super) fn can_be_apart(state: &State<'_>, budget: &mut Budget<'_>) -> bool {
     let rules = state.model.problem.rules.iter().enumerate();
     let mut apart = rules.filter(|(_, rule)| matches!(rule, Rule::Apart(..)));
     apart.all(|(number, rule)| match_units(state, number, rule.level(), budget))
 }
 
-/// Whether the parts of a rule can have a unit each: a matching, by augmenting paths. Parts of one
-/// kind are one node.
+/// Whether the parts of a rule can have a unit each: bipartite matching by augmenting paths. The
+/// parts of one kind share a node.
 fn match_units(state: &State<'_>, rule: usize, level: Level, budget: &mut Budget<'_>) -> bool {
     let model = state.model;
     let mut named = HashSet::new();
     let mut matching = Matching { open: Vec::new(), taken: vec![None; model.units.count(level)] };
     for (kind, part) in &model.kinds_of_rule[rule] {
-        // One kind of a part stands for it: where that cannot be, the part cannot be either.
+        // One kind of a part stands for the part, which can only be where all its kinds can be.
         if part.is_some_and(|part| !named.insert(part)) {
             continue;
         }
@@ -123,14 +124,14 @@ fn match_units(state: &State<'_>, rule: usize, level: Level, budget: &mut Budget
 }
 
 struct Matching {
-    /// For each kind the units where it can be.
+    /// For each kind, the units where it can be.
     open: Vec<Vec<bool>>,
-    /// The kind that has each unit.
+    /// For each unit, the kind that has it.
     taken: Vec<Option<usize>>,
 }
 
 impl Matching {
-    /// Finds another unit for a kind; others may have to change theirs.
+    /// Finds one more unit for a kind; other kinds may have to change theirs.
     fn augment(&mut self, kind: usize, budget: &mut Budget<'_>) -> bool {
         let mut from: Vec<Option<(usize, usize)>> = vec![None; self.open.len()];
         let mut queue = VecDeque::from([kind]);
@@ -158,7 +159,8 @@ impl Matching {
         false
     }
 
-    /// Gives a unit to a kind, and what it had to the one that asked for it, and so on.
+    /// Gives a unit to a kind, the unit that this kind had to the kind before it on the path, and
+    /// so on.
     fn shift(&mut self, kind: usize, unit: usize, from: &[Option<(usize, usize)>]) {
         let (mut kind, mut unit) = (kind, unit);
         loop {

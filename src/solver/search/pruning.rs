@@ -1,4 +1,8 @@
-//! Pruning: which hosts for one bundle can still lead to a placement cheaper than the best one known.
+//! Pruning: which hosts for one bundle can still lead to a placement that is cheaper than the best
+//! known one.
+//!
+//! The bound of the state is computed once. For each candidate host, only what the host adds to the
+//! cost is combined with the bound of the other bundles.
 
 use crate::solver::bounds::Bound;
 use crate::solver::bounds::Limits;
@@ -14,12 +18,13 @@ pub(super) struct Pruning {
     least: Cost,
     /// The bound on moves without those of the bundle.
     moved: u64,
-    /// The bound on the fit without that of the bundle, if the components before it meet their bounds.
+    /// The bound on the fit without that of the bundle, if the components before it meet their
+    /// bounds.
     fit: u64,
     spread: Option<Spread>,
 }
 
-/// What is left to spread over, in upper bounds.
+/// Upper bounds on what is left to spread over.
 #[derive(Debug)]
 struct Spread {
     servers: u64,
@@ -53,7 +58,7 @@ impl Pruning {
         }
     }
 
-    /// Whether a placement cheaper than the best one is possible with the bundle on a host that adds
+    /// Whether a placement cheaper than the best one may exist with the bundle on a host that adds
     /// this cost.
     pub(super) fn allows(&self, added: Cost) -> bool {
         self.least_with(added) < self.best
@@ -62,7 +67,7 @@ impl Pruning {
     fn least_with(&self, added: Cost) -> Cost {
         let moved = self.moved + added.moved;
         if let Some(it) = &self.spread {
-            // What is added here says whether a host or rack is not new.
+            // With spreading, an added cost of 0 means a new host or rack.
             let hosts = self.partial_cost.new_hosts + it.with(added.new_hosts == 0, it.hosts);
             let racks = self.partial_cost.racks + it.with(added.racks == 0, it.racks);
             return Cost {
@@ -94,7 +99,7 @@ impl Pruning {
 }
 
 impl Spread {
-    /// The most new hosts, or racks, that are possible if the bundle's is new or not.
+    /// The maximum number of new hosts, or racks, if that of the bundle is new or not.
     fn with(&self, is_new: bool, left: u64) -> u64 {
         if is_new { 1 + self.others.min(left.saturating_sub(1)) } else { self.others.min(left) }
     }

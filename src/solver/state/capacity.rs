@@ -1,4 +1,4 @@
-//! The capacity that is left in the pools, and the ways of the bundles that draw on them.
+//! The remaining capacity of the pools, and the ways in which bundles draw on them.
 
 #![expect(clippy::indexing_slicing, reason = "bundles, hosts and pools are numbered densely")]
 
@@ -7,19 +7,23 @@ use crate::solver::budget::Budget;
 use crate::solver::model::Model;
 use crate::solver::model::{Demand, ServerOptions, Variant};
 
-/// What is left in the pools.
+/// The remaining capacity of the pools.
 ///
-/// The way of a bundle with a choice may change whenever another bundle comes to its host. So whether a
-/// bundle fits depends on the bundles that are on the host, and not on the ways that they happen to
-/// have. What a bundle draws on shared pools is its variant, which only the search changes.
+/// Whenever a bundle comes to a host, the ways of the other bundles there may change to make room.
+/// So whether a bundle fits depends on which bundles are on the host, and not on the ways that they
+/// have at the moment. A bundle's draws on shared pools are its variant, which only the search
+/// changes.
+///
+/// *Example.* A host has two NUMA nodes with 3 VCPU each. Servers of 1 VCPU are on both nodes, so 2
+/// are left on each. For a server of 3 VCPU, one of them moves to the node of the other.
 #[derive(Debug)]
 pub(super) struct Capacity<'p> {
     model: &'p Model<'p>,
     left: Vec<u64>,
-    /// The most that any one bundle draws on each shared pool.
+    /// For each shared pool, the maximum that one bundle draws.
     most: Vec<u64>,
-    /// Shared pools that had less left than that before or after the last change: the slots of their
-    /// hosts have to be computed anew.
+    /// The shared pools that had less left than that before or after the last change: the slots of
+    /// their hosts must be computed again.
     pub(super) tight: Vec<usize>,
     /// The bundles on each host that have a choice.
     with_choice: Vec<Vec<usize>>,
@@ -51,8 +55,8 @@ impl<'p> Capacity<'p> {
         }
     }
 
-    /// An upper bound on how many bundles of a load fit on a host, which is zero exactly if not even
-    /// one fits.
+    /// An upper bound on how many bundles of a load fit on a host, which is zero exactly if not
+    /// even one fits.
     pub(super) fn slots(&mut self, load: usize, host: usize, budget: &mut Budget<'_>) -> u16 {
         match self.model.loads[load].at(host) {
             Demand::Never => 0,
@@ -60,7 +64,7 @@ impl<'p> Capacity<'p> {
                 if !is_left(&self.left, draws) {
                     return 0;
                 }
-                // Of a shared pool it changes too often.
+                // Shared pools change too often to be counted here.
                 let own = draws.iter().filter(|(pool, _)| !self.model.sizes.shared[*pool]);
                 let slots = own.map(|(pool, amount)| self.left[*pool] / amount).min();
                 u16::try_from(slots.unwrap_or(u64::MAX)).unwrap_or(u16::MAX)
@@ -73,7 +77,7 @@ impl<'p> Capacity<'p> {
         }
     }
 
-    /// Takes what a variant of a bundle draws, if there is room for it.
+    /// Takes what a variant of a bundle draws. Returns false if it does not fit.
     pub(super) fn take(
         &mut self,
         bundle: usize,
@@ -107,7 +111,7 @@ impl<'p> Capacity<'p> {
         }
     }
 
-    /// Gives back what a bundle drew.
+    /// Returns what a bundle drew.
     pub(super) fn give_back(&mut self, bundle: usize, host: usize) {
         self.tight.clear();
         match self.demand(bundle, host) {
@@ -143,8 +147,8 @@ impl<'p> Capacity<'p> {
         }
     }
 
-    /// Ways for the servers of a variant beside the bundles on the host. If ways of those have to
-    /// change, theirs follow.
+    /// Ways for the servers of a variant together with the bundles on the host. If the ways of
+    /// these bundles must change, they follow in the result.
     fn ways_beside(
         &mut self,
         variant: &Variant,
@@ -176,7 +180,7 @@ impl<'p> Capacity<'p> {
         packed
     }
 
-    /// Gives the bundles on a host these ways; no ways leave them as they are.
+    /// Changes the ways of the bundles on a host to these; an empty list changes nothing.
     fn choose_anew(&mut self, host: usize, ways: &[usize]) {
         if ways.is_empty() {
             return;

@@ -17,7 +17,7 @@ pub(in crate::solver) struct Domains<'p> {
     of_kind: Vec<Domain>,
 }
 
-/// The hosts that are open to one kind, in numbers.
+/// Numbers about the hosts that are open to one kind.
 #[derive(Clone, Debug, Default)]
 pub(in crate::solver) struct Domain {
     /// Hosts.
@@ -78,7 +78,7 @@ impl<'p> Domains<'p> {
         &self.of_kind[kind]
     }
 
-    /// Whether a host is in use, by others or by those that have been placed.
+    /// Whether a host is in use, by others or by placed bundles.
     pub(in crate::solver) fn is_in_use(&self, host: usize) -> bool {
         self.in_use[host]
     }
@@ -101,8 +101,8 @@ impl<'p> Domains<'p> {
         }
     }
 
-    /// How many of a load there is room for on a host at the most, and none only if there is no room
-    /// for one.
+    /// Sets the slots: an upper bound on how many more bundles of a load fit on a host. It is 0
+    /// only if not even one fits.
     pub(super) fn set_slots(&mut self, load: usize, host: usize, slots: u16) {
         let at = load * self.in_use.len() + host;
         if self.slots[at] == slots {
@@ -122,7 +122,7 @@ impl<'p> Domains<'p> {
         }
     }
 
-    /// Says whether a host is in use.
+    /// Sets whether a host is in use.
     pub(super) fn set_in_use(&mut self, host: usize, is_in_use: bool) {
         self.in_use[host] = is_in_use;
         for kind in 0..self.of_kind.len() {
@@ -142,7 +142,7 @@ impl<'p> Domains<'p> {
         usize::from(self.slots[self.load_of[kind] * self.in_use.len() + host])
     }
 
-    /// Counts a host in, or out.
+    /// Counts a host that opens or closes for a kind.
     fn count(&mut self, kind: usize, host: usize, is_in: bool) {
         let (slots, is_in_use) = (self.slots(kind, host), self.in_use[host]);
         let units = &self.model.units;

@@ -1,4 +1,5 @@
-//! Packing of one host: which ways of the servers on it fit together.
+//! Packing of one host: chooses ways of its servers that fit together, by depth-first search with a
+//! memory of failed situations.
 
 #![expect(clippy::indexing_slicing, reason = "members, ways and pools are numbered densely")]
 
@@ -7,19 +8,19 @@ use std::collections::HashSet;
 use crate::solver::budget::Budget;
 use crate::solver::model::ServerOptions;
 
-/// The most failed situations that are remembered; further ones may be met again.
+/// The maximum number of failed situations that are remembered; others may be explored again.
 const FAILED_MAX: usize = 50_000;
 
-/// Chooses a way for each server, by its position among the server's ways, so that all of them together
+/// Chooses a way for each server, by its position among the server's ways, so that all together
 /// draw no more than is left. Takes nothing.
 ///
-/// Exact: finds such a choice whenever there is one, unless the budget is spent.
+/// The search is exact: it finds such a choice whenever there is one, unless the budget is spent.
 pub(super) fn pack(
     members: &[&ServerOptions],
     left: &mut [u64],
     budget: &mut Budget<'_>,
 ) -> Option<Vec<usize>> {
-    // Those that take the most come first, and those that are alike one after the other.
+    // The largest servers come first, and equal servers one after the other.
     let mut order: Vec<usize> = (0..members.len()).collect();
     let most = |nth: &usize| {
         let ways = members[*nth].ways.iter();
@@ -44,7 +45,7 @@ pub(super) fn pack(
     is_packed.then_some(chosen)
 }
 
-/// Whether there is as much.
+/// Whether as much is left as is drawn.
 pub(super) fn is_left(left: &[u64], draws: &[(usize, u64)]) -> bool {
     draws.iter().all(|(pool, amount)| *amount <= left[*pool])
 }
@@ -64,13 +65,13 @@ pub(super) fn give(left: &mut [u64], draws: &[(usize, u64)]) {
 }
 
 struct Packing<'m> {
-    /// The pools the members draw on.
+    /// The pools that the members draw on.
     pools: Vec<usize>,
     members: Vec<&'m ServerOptions>,
     /// The ways of the first members.
     chosen: Vec<usize>,
-    /// Situations that led nowhere: how many servers had a way, from which way on the next one looked,
-    /// and what was left.
+    /// Situations without a solution: the number of servers that had a way, the first way that the
+    /// next server tries, and what was left.
     failed: HashSet<(usize, usize, Vec<u64>)>,
 }
 
@@ -104,7 +105,7 @@ impl Packing<'_> {
         true
     }
 
-    /// The first way the next member looks at: those that are alike can be exchanged.
+    /// The first way that the next server tries: equal servers can be exchanged.
     fn first_way(&self) -> usize {
         let nth = self.chosen.len();
         match (self.chosen.last(), self.members.get(nth)) {
