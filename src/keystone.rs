@@ -1,9 +1,9 @@
-//! Keystone as Berth needs it: who does this token belong to?
+//! The client of Keystone: to whom does a token belong?
 //!
-//! The meaning is that of keystonemiddleware's `auth_token`. [`Keystone::validate`] asks the
-//! [`cache`], then Keystone itself by way of the [`session`], which has Berth's own token and knows
-//! where Keystone is. [`token`] reads the answer. Tokens are kept and compared as hashes, and no
-//! word that goes to the log has one in it.
+//! The meaning of tokens is that of keystonemiddleware's `auth_token`. [`Keystone::validate`] looks
+//! into the [`cache`], then queries Keystone through the [`session`], which holds Berth's own token
+//! and Keystone's URL. [`token`] parses the answer. Tokens are stored and compared as hashes, and
+//! never logged.
 
 mod access;
 mod cache;
@@ -32,20 +32,20 @@ use self::session::Session;
 pub use self::token::Token;
 use crate::turns::{Turns, Waiting};
 
-/// Questions asked at the same time for callers who are known: those whose token was valid when
-/// last asked about, and those a service vouches for. Further ones wait.
+/// The maximum number of concurrent queries for known callers: those whose token was valid at its
+/// last validation, and those for whom a service vouches. Further queries wait.
 const KNOWN_MAX: usize = 32;
-/// How many of these wait.
+/// How many of these may wait.
 const KNOWN_WAITING: Waiting = Waiting { of_one: 4096, of_all: 8192 };
-/// Questions asked at the same time about tokens that anybody could have made up. Further ones
-/// wait.
+/// The maximum number of concurrent queries about tokens that anyone could have made up. Further
+/// queries wait.
 const UNKNOWN_MAX: usize = 32;
-/// How many of these wait. One address leaves room for others.
+/// How many of these may wait. One address cannot take all places.
 const UNKNOWN_WAITING: Waiting = Waiting { of_one: 256, of_all: 1024 };
-/// How long it is remembered that a token is none.
+/// How long it is cached that a token is invalid.
 const BAD_TTL: Duration = Duration::from_secs(5);
 
-/// A Keystone, and what it said before.
+/// A Keystone, with a cache of its answers.
 #[derive(Debug)]
 pub struct Keystone {
     session: Session,
@@ -57,10 +57,10 @@ pub struct Keystone {
 }
 
 impl Keystone {
-    /// A Keystone that is asked when there is something to ask, not before.
+    /// A client of Keystone. It does not connect until the first query.
     ///
     /// # Errors
-    /// The URL, a certificate or a key cannot be read.
+    /// The URL, a certificate or a key is invalid.
     pub fn new(options: Options) -> Result<Self, String> {
         let (timeout, cache_time) = (options.timeout, options.cache_time);
         Ok(Self {
@@ -73,18 +73,18 @@ impl Keystone {
         })
     }
 
-    /// Where clients get a token, as far as Berth knows.
+    /// The URL at which clients get a token.
     pub fn auth_url(&self) -> &str {
         self.session.auth_url()
     }
 
-    /// What a token says; `None` if it is not valid, or not any more. With `allow_expired`, one
-    /// that has expired will do: somebody who is known vouches for it. Those who ask for the same
-    /// token at the same time share an answer. `from` is the client's address; clients share what
-    /// Keystone can be asked fairly.
+    /// The content of a token; `None` if it is not valid, or no longer. With `allow_expired`,
+    /// because a service vouches for it, an expired token is valid, too. Concurrent calls for the
+    /// same token share an answer. `from` is the client's address, by which queries to Keystone are
+    /// shared fairly.
     ///
     /// # Errors
-    /// Keystone does not say within the time, or too many wait for it already.
+    /// Keystone does not answer in time, or too many requests wait for it already.
     pub async fn validate(
         &self,
         token: &str,
@@ -100,15 +100,15 @@ impl Keystone {
         Ok(answer.filter(|token| allow_expired || token.expires > now))
     }
 
-    /// Whether there is a project with this id. Nothing is remembered of the answer.
+    /// Whether a project with this id exists. The answer is not cached.
     ///
     /// # Errors
-    /// Keystone does not say within the time.
+    /// Keystone does not answer in time.
     pub async fn has_project(&self, id: &str) -> Result<bool, Unavailable> {
         self.in_time(&self.known, None, self.session.has_project(id)).await
     }
 
-    /// Asks when there is a place, and gives up when the time is over.
+    /// Queries Keystone in turn, and gives up when the time is over.
     async fn in_time<T>(
         &self,
         turns: &Turns,

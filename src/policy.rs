@@ -1,8 +1,9 @@
 //! Who may do what, in the language of oslo.policy.
 //!
-//! [`defaults`](OPERATIONS) are the rules that operations are under, of the planner as well, [`language`] reads expressions,
-//! [`check`] judges by them, [`file`](mod@file) reads an operator's files, and [`rules`] puts all together.
-//! A [`Policy`] is rules in force and where they are from. What a caller is, is in [`caller`].
+//! [`defaults`](mod@defaults) has the rules of all operations, [`language`] parses expressions,
+//! [`check`] evaluates them for a [`caller`], [`file`](mod@file) reads an operator's files, and
+//! [`rules`] combines the files with the defaults. A [`Policy`] holds the effective rules, and
+//! reloads them.
 
 mod caller;
 mod check;
@@ -26,21 +27,21 @@ use self::file::Text;
 pub use self::listing::{list, sample};
 pub use self::rules::{Denied, Fault, Location, Rules, defaults, own};
 
-/// Where rules are from.
+/// The origin of rules.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// A file with rules.
+    /// A policy file.
     pub file: Option<PathBuf>,
-    /// Directories with more such files, which count after it.
+    /// Directories with further files, which are applied after it.
     pub directories: Vec<PathBuf>,
-    /// The rule that stands for rules that there are not.
+    /// The rule that takes the place of rules that do not exist.
     pub default_rule: String,
-    /// Whether what the defaults were before does not count.
+    /// Whether only the present defaults apply, and not the former ones as well.
     pub enforce_new_defaults: bool,
 }
 
 impl Source {
-    /// The defaults, without any file.
+    /// The defaults without any file.
     pub fn defaults(enforce_new_defaults: bool) -> Self {
         Self {
             file: None,
@@ -65,31 +66,31 @@ impl Source {
     }
 }
 
-/// What came of reading files again.
+/// The result of reading the files again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reload {
-    /// They are as they were.
+    /// The files have not changed.
     Unchanged,
-    /// The rules in them are in force, with what is strange about them.
+    /// Their rules are in force. Contains warnings.
     Changed(Vec<String>),
-    /// They cannot be used, and the rules before stay in force.
+    /// They cannot be used, for this reason; the former rules remain in force.
     Kept(String),
 }
 
-/// The rules in force.
+/// The effective rules, which can be reloaded.
 #[derive(Debug)]
 pub struct Policy {
     rules: ArcSwap<Rules>,
     source: Source,
-    /// What the files had in them when they were last looked at, or why they could not be read.
+    /// The content of the files when they were last checked, or why they could not be read.
     seen: Mutex<Result<Vec<Text>, String>>,
 }
 
 impl Policy {
-    /// The rules of a source, and what is strange about them.
+    /// The rules of a source, and warnings about them.
     ///
     /// # Errors
-    /// A file cannot be read, or what is in it: where, and why.
+    /// A file cannot be read or is invalid; the message says where and why.
     pub fn load(source: Source) -> Result<(Self, Vec<String>), String> {
         let texts = file::read(source.file.as_deref(), &source.directories)?;
         let (rules, warnings) = source.rules(&texts).map_err(|fault| fault.to_string())?;
@@ -100,27 +101,27 @@ impl Policy {
     /// The default rules.
     pub fn defaults(enforce_new_defaults: bool) -> Self {
         let source = Source::defaults(enforce_new_defaults);
-        // Without overrides nothing can be wrong.
+        // Without overrides this cannot fail.
         let rules = Rules::new(&[], &source.default_rule, !enforce_new_defaults);
         let rules = ArcSwap::from_pointee(rules.unwrap_or_else(|_| Rules::none()));
         Self { rules, source, seen: Mutex::new(Ok(Vec::new())) }
     }
 
-    /// The rules in force at present.
+    /// The effective rules.
     pub fn rules(&self) -> Arc<Rules> {
         self.rules.load_full()
     }
 
-    /// Whether the caller may do what the rule is about. `project` is whose things it is about, for
-    /// the rules that care.
+    /// Checks that the caller passes a rule. `project` is the target of the request, for rules that
+    /// refer to it; without one, the caller's own.
     ///
     /// # Errors
-    /// Why not.
+    /// The caller does not pass.
     pub fn check(&self, caller: &Caller, rule: Rule, project: Option<&str>) -> Result<(), Denied> {
         self.rules.load().check(caller, rule, project)
     }
 
-    /// Looks at the files again. What could not be used is told once, until it changes.
+    /// Checks the files again. Files that cannot be used are reported once, until they change.
     pub fn reload(&self) -> Reload {
         let now = file::read(self.source.file.as_deref(), &self.source.directories);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

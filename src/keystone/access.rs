@@ -1,22 +1,22 @@
-//! Access rules of application credentials: what a token may be used for beside what its roles say
+//! Access rules of application credentials: the only requests for which a token may be used
 //! (Identity API v3, "Application Credentials", access rules).
 
 use regex::Regex;
 
-/// One request that a token may be used for.
+/// A request for which a token may be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The type of the service, as in the catalog.
     pub service: String,
     /// The method.
     pub method: String,
-    /// The path; `*` and `{name}` stand for one part of it, `**` for anything.
+    /// The path; `*` and `{name}` stand for one segment, `**` for any text.
     pub path: String,
 }
 
 impl Rule {
-    /// Whether this is the request. The path is written with escapes, those of slashes inside of a
-    /// part among them, so that a part of the rule stands for one part of the path.
+    /// Whether the rule allows a request. In `path`, slashes within a segment are escaped, so that
+    /// each segment of the rule stands for one segment of the path.
     pub fn allows(&self, service: &str, method: &str, path: &str) -> bool {
         self.service == service && self.method == method && matches(&self.path, path)
     }

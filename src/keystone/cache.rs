@@ -1,4 +1,4 @@
-//! What Keystone said lately, by the hash of the token.
+//! A cache of Keystone's answers, by the hash of the token.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use time::OffsetDateTime;
 use super::error::Unavailable;
 use super::token::Token;
 
-/// Valid tokens remembered at the most; of the rest, those asked for least are forgotten.
+/// The maximum number of cached valid tokens; beyond it, the least used are dropped.
 const TOKENS_MAX: u64 = 20_000;
-/// Tokens that are remembered to be none. Anybody can send any number of them, so they take no
-/// place of a valid one.
+/// The same for invalid tokens. Anyone can send any number of these, so they must not displace
+/// valid ones.
 const BAD_TOKENS_MAX: u64 = 20_000;
 
-/// An answer, and how long it holds.
+/// An answer, and how long it may be cached.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// What the token says; `None`: it is not valid.
+    /// The token; `None` if it is not valid.
     pub(super) token: Option<Arc<Token>>,
     /// How long the answer may be used.
     pub(super) ttl: Duration,
@@ -28,21 +28,21 @@ pub(super) struct Entry {
 
 /// SHA-256 of a token.
 type Hash = [u8; 32];
-/// A token, and whether an expired one was good enough.
+/// A token, and whether it was accepted although expired.
 type Key = (Hash, bool);
 
-/// Answers, each for as long as it holds.
+/// Answers, each for as long as it may be cached.
 #[derive(Debug)]
 pub(super) struct Cache {
     good: Kept<Key, (Arc<Token>, Duration)>,
     bad: Kept<Key, ((), Duration)>,
-    /// Tokens that were valid when last asked about, until they end.
+    /// Tokens that were valid at their last validation, until they expire.
     seen: Kept<Hash, ((), Duration)>,
 }
 
 type Kept<K, V> = moka::future::Cache<K, V>;
 
-/// How long something is kept stands beside it.
+/// Expires each value after the time that is stored with it.
 struct Ttl;
 
 impl<K, V> Expiry<K, (V, Duration)> for Ttl {
@@ -54,7 +54,7 @@ impl<K, V> Expiry<K, (V, Duration)> for Ttl {
 /// Why there is no valid token.
 #[derive(Debug)]
 enum Miss {
-    /// It is none, and how long that may be remembered.
+    /// The token is invalid, which may be cached for this long.
     Bad(Duration),
     Unavailable(Unavailable),
 }
@@ -64,9 +64,9 @@ impl Cache {
         Self { good: kept(TOKENS_MAX), bad: kept(BAD_TOKENS_MAX), seen: kept(TOKENS_MAX) }
     }
 
-    /// What a token says (`None`: it is not valid), from memory or by `ask`. `ask` is told whether
-    /// the token was valid when last asked about. Of those who want the same at the same time one
-    /// asks. A failure is told to them and not kept.
+    /// A token (`None` if it is not valid), from the cache or by `ask`, which gets whether the
+    /// token was valid at its last validation. Of concurrent calls for one token, only one calls
+    /// `ask`. All of them get its failure, which is not cached.
     pub(super) async fn get_or<F>(
         &self,
         token: &str,

@@ -1,11 +1,11 @@
-//! As whom Berth asks Keystone, and the request for a token that follows from it
-//! (Identity API v3, "Password authentication", "Authenticating with an Application Credential").
+//! Berth's credentials, and the request for a token with them (Identity API v3, "Password
+//! authentication", "Authenticating with an Application Credential").
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-/// Something nobody may read in a log.
+/// A text that must not appear in a log.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);
 
@@ -21,16 +21,16 @@ impl From<&str> for Secret {
     }
 }
 
-/// How Berth shows Keystone who it is.
+/// How Berth authenticates to Keystone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
     /// A user with a password.
     Password {
-        /// Who.
+        /// The user.
         user: User,
         /// The password.
         password: Secret,
-        /// What the token is to be for.
+        /// The scope of the token.
         scope: Scope,
     },
     /// An application credential, by its id.
@@ -44,7 +44,7 @@ pub enum Credentials {
     NamedApplicationCredential {
         /// The name.
         name: String,
-        /// Whose.
+        /// Its owner.
         user: User,
         /// Its secret.
         secret: Secret,
@@ -69,14 +69,14 @@ pub enum Domain {
     Name(String),
 }
 
-/// What a token is for.
+/// The scope of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// A project, named as users are.
+    /// A project, by id or by name and domain.
     Project(User),
     /// The whole system.
     System,
-    /// What a trust says.
+    /// The scope of a trust, by its id.
     Trust(String),
 }
 

@@ -1,6 +1,6 @@
-//! That Keystone did not answer.
+//! The error of all queries to Keystone.
 
-/// Keystone did not say. The words are for the log.
+/// Keystone gave no usable answer. The text is for the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Keystone: {0}")]
 pub struct Unavailable(pub String);

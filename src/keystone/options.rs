@@ -1,51 +1,51 @@
-//! How Keystone is reached, and how its answers are judged.
+//! How Keystone is reached, and how its answers are interpreted.
 
 use std::time::Duration;
 
 use super::credentials::Credentials;
 
-/// Where Keystone is, as whom to ask it, and how patiently.
+/// How Keystone is queried.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where Berth gets its own token, with or without `/v3`.
+    /// The URL at which Berth gets its own token, with or without `/v3`.
     pub auth_url: String,
-    /// As whom.
+    /// Berth's credentials.
     pub credentials: Credentials,
-    /// Where tokens are validated, if the catalog is not to be asked.
+    /// The URL at which tokens are validated, instead of the one in the catalog.
     pub endpoint: Option<String>,
-    /// Which of its endpoints the catalog is asked for: `internal`, `public` or `admin`.
+    /// The interface of the endpoint in the catalog: `internal`, `public` or `admin`.
     pub interface: String,
-    /// Of which region.
+    /// Its region.
     pub region: Option<String>,
-    /// How Keystone is reached.
+    /// TLS to Keystone.
     pub connection: Connection,
-    /// How long an answer may take, with everything that has to be asked for it.
+    /// The time for an answer, including all requests that are necessary for it.
     pub timeout: Duration,
-    /// How often a connection is tried again.
+    /// How often a failed connection is retried.
     pub retries: u32,
-    /// How long a valid token is believed without asking again; 0: not at all.
+    /// How long a valid token is cached; 0 disables the cache.
     pub cache_time: Duration,
 }
 
-/// How Keystone is reached by TLS. All are PEM.
+/// TLS to Keystone. All files are PEM.
 #[derive(Clone, Debug, Default)]
 pub struct Connection {
-    /// The authorities that are trusted instead of the system's.
+    /// The trusted authorities, instead of the system's.
     pub ca: Option<Vec<u8>>,
-    /// A certificate with its key, by which Berth shows who it is.
+    /// A client certificate with its key.
     pub identity: Option<Vec<u8>>,
-    /// Whether any certificate is believed.
+    /// Whether any certificate is accepted.
     pub insecure: bool,
 }
 
-/// How callers are judged by what Keystone says of them.
+/// How callers are identified by Keystone's answers.
 #[derive(Clone, Debug)]
 pub struct AuthOptions {
-    /// Where those who are turned away are told to get a token; the auth URL unless it is given.
+    /// The URL in a 401 at which clients get a token; by default the auth URL.
     pub www_authenticate_uri: Option<String>,
-    /// Roles of which a service that asks on behalf of a user has one.
+    /// Roles, one of which a service token must have.
     pub service_token_roles: Vec<String>,
-    /// Whether a service token without one of them turns the request away.
+    /// Whether a request is refused if its service token has none of them.
     pub service_token_roles_required: bool,
     /// The type of this service in access rules.
     pub service_type: String,

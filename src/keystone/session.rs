@@ -1,4 +1,5 @@
-//! Talking to Keystone: Berth's own token, renewed before it ends, and the questions asked with it.
+//! The connection to Keystone: Berth's own token, which is renewed before it expires, and queries
+//! with it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,20 +16,20 @@ use super::token::{Issued, Token};
 
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
-/// Says that access rules are understood; without it Keystone does not validate tokens that have
-/// some.
+/// Declares support for access rules. Without this header, Keystone does not validate tokens that
+/// have any.
 const ACCESS_RULES: HeaderName = HeaderName::from_static("openstack-identity-access-rules");
-/// The version of access rules that is understood.
+/// The supported version of access rules.
 const ACCESS_RULES_VERSION: HeaderValue = HeaderValue::from_static("1");
-/// How long before its end Berth's own token is renewed, unless it lives shorter.
+/// How long before its expiry Berth's own token is renewed, at most: a quarter of its life if that
+/// is less.
 const RENEW_BEFORE: time::Duration = time::Duration::minutes(2);
-/// How long after a connection failed the first new attempt is made; each further one waits twice
-/// as long.
+/// The pause before the first retry of a failed connection; each further pause is twice as long.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
-/// The largest answer that is read, in bytes: room for a large catalog.
+/// The maximum size of an answer, in bytes: enough for a large catalog.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
 
-/// A Keystone, and Berth's standing with it.
+/// A Keystone, and Berth's own token for it.
 #[derive(Debug)]
 pub(super) struct Session {
     client: Client,
@@ -71,7 +72,7 @@ impl Session {
         &self.options.auth_url
     }
 
-    /// What a token says; `None` if it is not valid.
+    /// Validates a token; `None` if it is not valid.
     pub(super) async fn validate(
         &self,
         token: &str,
@@ -93,7 +94,7 @@ impl Session {
         }
     }
 
-    /// Whether there is a project with this id.
+    /// Whether a project with this id exists.
     pub(super) async fn has_project(&self, id: &str) -> Result<bool, Unavailable> {
         let answer = self.ask(|own| (project_url(&own.tokens_url, id), HeaderMap::new())).await?;
         match answer.status() {
@@ -110,7 +111,7 @@ impl Session {
         }
     }
 
-    /// Asks with Berth's own token, and once more with a new one if Keystone refuses it.
+    /// Queries with Berth's own token, and once more with a new one if Keystone refuses the first.
     async fn ask(
         &self,
         question: impl Fn(&OwnToken) -> (Url, HeaderMap),
@@ -136,7 +137,7 @@ impl Session {
         self.send(Method::GET, url, headers, None).await
     }
 
-    /// Berth's own token; a new one if there is none, it ends soon, or it is the one refused.
+    /// Berth's own token; a new one if there is none, if it expires soon, or if it was refused.
     async fn own_token(
         &self,
         refused: Option<&Arc<OwnToken>>,
@@ -155,7 +156,7 @@ impl Session {
         if let Some((at, failure)) = &standing.failed
             && *at > came
         {
-            // While this one waited for its turn, another tried.
+            // Another request tried while this one waited for the lock.
             return known.ok_or_else(|| failure.clone());
         }
         match self.authenticate().await {
@@ -196,7 +197,8 @@ impl Session {
         Ok(OwnToken { header, renew_at, expires: issued.expires, tokens_url })
     }
 
-    /// Where tokens are validated: as configured, as the catalog says, or where ours is from.
+    /// The URL at which tokens are validated: the configured one, that of the catalog, or the auth
+    /// URL.
     fn tokens_url(&self, issued: &Issued) -> Url {
         let Options { endpoint, interface, region, .. } = &self.options;
         let named = endpoint.as_deref().or_else(|| issued.endpoint(interface, region.as_deref()));
@@ -213,7 +215,7 @@ impl Session {
         }
     }
 
-    /// Sends a request, and again if it did not get through.
+    /// Sends a request, with retries if it cannot be sent.
     async fn send(
         &self,
         method: Method,
@@ -238,7 +240,7 @@ impl Session {
     }
 }
 
-/// Where tokens are got and validated, from a URL with or without its version.
+/// The URL of tokens, from Keystone's URL with or without a version.
 fn tokens_url(base: &str) -> Result<Url, String> {
     let mut url = Url::parse(base).map_err(|error| format!("{base}: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -256,7 +258,7 @@ fn tokens_url(base: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Where a project is, on the Keystone where tokens are.
+/// The URL of a project.
 fn project_url(tokens_url: &Url, id: &str) -> Url {
     let mut url = tokens_url.clone();
     if let Ok(mut path) = url.path_segments_mut() {
@@ -265,7 +267,7 @@ fn project_url(tokens_url: &Url, id: &str) -> Url {
     url
 }
 
-/// A token as a header; `None` if it cannot be one, and so is none.
+/// A token as a header value; `None` if it contains bytes that no header may contain.
 fn secret(token: &str) -> Option<HeaderValue> {
     let mut header = HeaderValue::from_str(token).ok()?;
     header.set_sensitive(true);
@@ -273,7 +275,7 @@ fn secret(token: &str) -> Option<HeaderValue> {
 }
 
 fn client(connection: &Connection) -> Result<Client, String> {
-    // Installed already, if this is not the first client.
+    // This fails if it is already installed, by an earlier client.
     drop(rustls::crypto::ring::default_provider().install_default());
     if let Some(pem) = &connection.ca {
         let authorities = Certificate::from_pem_bundle(pem)
@@ -284,7 +286,7 @@ fn client(connection: &Connection) -> Result<Client, String> {
         return client_trusting(Some(authorities), connection);
     }
     client_trusting(None, connection).or_else(|why| {
-        // A slim container has no authorities, and by http none are needed.
+        // A minimal container has no authorities, and plain http needs none.
         let client = client_trusting(Some(Vec::new()), connection)?;
         tracing::warn!(
             why,
@@ -294,14 +296,14 @@ fn client(connection: &Connection) -> Result<Client, String> {
     })
 }
 
-/// A client that trusts these authorities, or those of the system.
+/// A client that trusts these authorities, or the system's.
 fn client_trusting(
     authorities: Option<Vec<Certificate>>,
     connection: &Connection,
 ) -> Result<Client, String> {
     let mut client = Client::builder()
         .user_agent(concat!("berth/", env!("CARGO_PKG_VERSION")))
-        // A token must not be carried to where somebody else says.
+        // A token must not be sent to an address that someone else chose.
         .redirect(redirect::Policy::none())
         .tls_danger_accept_invalid_certs(connection.insecure);
     if let Some(authorities) = authorities {
@@ -326,7 +328,7 @@ async fn body(mut answer: Response) -> Result<Vec<u8>, Unavailable> {
     Ok(body)
 }
 
-/// What happened, with its causes.
+/// An error with its causes.
 fn words(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut words = error.to_string();

@@ -9,22 +9,22 @@ use time::format_description::well_known::Rfc3339;
 use super::access::Rule;
 use crate::policy::Caller;
 
-/// What a valid token says.
+/// The content of a valid token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Whose it is, without a service.
+    /// Its owner, without the attributes of a service.
     pub caller: Arc<Caller>,
-    /// When it ends.
+    /// When it expires.
     pub expires: OffsetDateTime,
-    /// The only requests it may be used for, if it says so.
+    /// The only requests for which it may be used, if it has access rules.
     pub access_rules: Option<Vec<Rule>>,
 }
 
 impl Token {
-    /// From the body of an answer.
+    /// Parses the body of an answer.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The body is not a token; the message says why, without repeating any of it.
     pub(super) fn parse(body: &[u8]) -> Result<Self, String> {
         let view = view(body)?;
         let (project, project_domain) = identified(view.project);
@@ -50,20 +50,20 @@ impl Token {
     }
 }
 
-/// Berth's own token as it was issued: how long it lives, and which services there are.
+/// Berth's own token when it was issued: its expiry, and the identity service in its catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Issued {
-    /// When it ends.
+    /// When it expires.
     pub(super) expires: OffsetDateTime,
-    /// Where Keystone is, by region and interface.
+    /// The endpoints of Keystone.
     identity: Vec<EndpointView>,
 }
 
 impl Issued {
-    /// From the body of an answer.
+    /// Parses the body of an answer.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The body is not a token; the message says why, without repeating any of it.
     pub(super) fn parse(body: &[u8]) -> Result<Self, String> {
         let view = view(body)?;
         let services = view.catalog.into_iter().filter(|service| service.kind == "identity");
@@ -71,7 +71,7 @@ impl Issued {
         Ok(Self { expires: view.expires_at, identity })
     }
 
-    /// Where Keystone is, of all places that the catalog names.
+    /// The first endpoint with this interface and region.
     pub(super) fn endpoint(&self, interface: &str, region: Option<&str>) -> Option<&str> {
         let found = self.identity.iter().find(|endpoint| {
             let here = endpoint.region_id.as_deref().or(endpoint.region.as_deref());
@@ -84,7 +84,7 @@ impl Issued {
 
 fn view(body: &[u8]) -> Result<TokenView, String> {
     let body: BodyView = serde_json::from_slice(body).map_err(|error| {
-        // Its own words could repeat a piece of the body.
+        // The error's own message could repeat a piece of the body.
         format!("the answer is not that of a token: {:?} error", error.classify())
     })?;
     Ok(body.token)

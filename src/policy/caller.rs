@@ -1,46 +1,46 @@
-//! Who asks: a caller as an authentication knows it. Plain data.
+//! The caller of a request, as plain data.
 
-/// Somebody who asks. Ids, not names.
+/// A caller, as authentication identified it: ids, not names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// Who.
+    /// The user.
     pub user: Option<String>,
     /// The domain of the user.
     pub user_domain: Option<String>,
-    /// For which project.
+    /// The project that the token is for.
     pub project: Option<String>,
     /// The domain of the project.
     pub project_domain: Option<String>,
-    /// The domain that the token is for, if it is for one.
+    /// The domain that the token is for.
     pub domain: Option<String>,
     /// `all` if the token is for the whole system.
     pub system: Option<String>,
-    /// As they are spelled.
+    /// The roles, in their original spelling.
     pub roles: Vec<String>,
-    /// The service that asks on behalf of the user.
+    /// The service that acts on behalf of the user.
     pub service_user: Option<String>,
     /// The project of that service.
     pub service_project: Option<String>,
-    /// The roles of that service, as they are spelled.
+    /// The roles of that service, in their original spelling.
     pub service_roles: Vec<String>,
 }
 
-/// Something that is known of a caller.
+/// An attribute of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attribute<'c> {
-    /// One thing; what is not set counts as the text `None`.
+    /// One value. A missing value counts as the text `None`.
     One(Option<&'c str>),
-    /// Several, of which one will do.
+    /// Several values, one of which must match.
     Several(&'c [String]),
 }
 
 impl Caller {
-    /// Whether the caller has a role, whichever way it is spelled.
+    /// Whether the caller has a role; case does not matter.
     pub fn has_role(&self, role: &str) -> bool {
         self.roles.iter().any(|known| same_role(known, role))
     }
 
-    /// What a policy calls by a name; `None` if there is no such thing.
+    /// The attribute with a name in the policy language; `None` if it does not exist.
     pub fn attribute(&self, name: &str) -> Option<Attribute<'_>> {
         Some(match name {
             "user_id" => Attribute::One(self.user.as_deref()),
@@ -61,7 +61,7 @@ impl Caller {
     }
 }
 
-/// Whether two spellings mean the same role.
+/// Whether two names are the same role; case does not matter.
 fn same_role(one: &str, other: &str) -> bool {
     if one.is_ascii() && other.is_ascii() {
         one.eq_ignore_ascii_case(other)

@@ -1,4 +1,4 @@
-//! What a rule asks of a caller: an expression, and its verdict.
+//! The expressions of the policy language, and their evaluation.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::caller::{Attribute, Caller};
 
-/// An expression of the policy language, understood.
+/// A parsed expression of the policy language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Check {
     /// `@`
@@ -30,55 +30,55 @@ pub(super) enum Check {
 /// The left side of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// A literal: what it means, and how it was spelled.
+    /// A literal: its value, and its spelling.
     Literal(String, String),
-    /// Something that is known of the caller.
+    /// An attribute of the caller.
     Attribute(String),
 }
 
-/// Text in which `%(name)s` stands for an attribute of what the request is about.
+/// Text in which `%(name)s` stands for an attribute of the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Template(pub(super) Vec<Piece>);
 
-/// A piece of such a text.
+/// A piece of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// Itself.
+    /// Literal text.
     Text(String),
     /// The name of an attribute.
     Attribute(String),
 }
 
-/// What a request is about, by attribute; what is not set counts as the text `None`.
+/// The target of a request, by attribute. An attribute without a value counts as the text `None`.
 pub type Target<'t> = [(&'t str, Option<&'t str>)];
 
-/// What expressions are judged by.
+/// The input of an evaluation.
 pub(super) struct Facts<'f> {
-    /// Who asks.
+    /// The caller.
     pub(super) caller: &'f Caller,
-    /// What about.
+    /// The target of the request.
     pub(super) target: &'f Target<'f>,
-    /// What expressions refer to.
+    /// The rules to which expressions refer.
     pub(super) rules: &'f NamedChecks,
 }
 
-/// Checks by the names of their rules.
+/// Expressions by the names of their rules.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NamedChecks {
     pub(super) checks: HashMap<String, Check>,
-    /// The rule that stands for rules that there are not.
+    /// The rule that takes the place of rules that do not exist.
     pub(super) default_rule: String,
 }
 
 impl NamedChecks {
-    /// A rule, or the one that stands for rules that there are not.
+    /// A rule, or the default rule if it does not exist.
     pub(super) fn get(&self, name: &str) -> Option<&Check> {
         self.checks.get(name).or_else(|| self.checks.get(&self.default_rule))
     }
 }
 
 impl Check {
-    /// The verdict.
+    /// Whether the caller passes.
     pub(super) fn passes(&self, facts: &Facts<'_>) -> bool {
         match self {
             Self::Always => true,
@@ -97,7 +97,7 @@ impl Check {
         }
     }
 
-    /// The verdict of every part, a line each, parts of parts further in.
+    /// The result of every part, one line each, nested parts indented.
     pub(super) fn explain(&self, facts: &Facts<'_>, depth: usize, lines: &mut Vec<String>) {
         let verdict = if self.passes(facts) { "yes" } else { "no " };
         let (words, parts): (_, &[Self]) = match self {
@@ -119,7 +119,7 @@ impl Check {
         }
     }
 
-    /// The rules it refers to by name.
+    /// The rules to which the expression refers.
     pub(super) fn rules(&self) -> Vec<&str> {
         match self {
             Self::Not(check) => check.rules(),
@@ -144,7 +144,7 @@ impl Left {
 }
 
 impl Template {
-    /// The text with what stands for the attributes; `None` if one of them there is not.
+    /// The text with the values of the attributes; `None` if one of them does not exist.
     fn fill(&self, target: &Target<'_>) -> Option<Cow<'_, str>> {
         if let [Piece::Text(text)] = self.0.as_slice() {
             return Some(Cow::Borrowed(text));

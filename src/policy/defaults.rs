@@ -1,7 +1,7 @@
-//! The rules that operations are under, by the names operators know them by, each with what it asks
-//! unless an operator says otherwise.
+//! The rules of all operations with their defaults. Those of the Placement API have the reference's
+//! names.
 
-/// Something a policy decides on.
+/// The name of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rule(&'static str);
 
@@ -12,23 +12,23 @@ impl Rule {
     }
 }
 
-/// A rule with what it is for.
+/// A rule with its default and its purpose.
 #[derive(Clone, Copy, Debug)]
 pub struct Default {
     /// Its name.
     pub name: &'static str,
-    /// What it asks, in the policy language.
+    /// Its default expression, in the policy language.
     pub check: &'static str,
-    /// What an administrator could do by it before, and still can unless only the present defaults
-    /// hold: for rules that others refer to.
+    /// For rules to which others refer: the former default, which also applies unless only the
+    /// present defaults do.
     pub legacy: Option<&'static str>,
-    /// What it is for.
+    /// Its purpose.
     pub description: &'static str,
-    /// The operations under it: method and path. None for rules that others refer to.
+    /// Its operations: method and path. None for rules to which others refer.
     pub operations: &'static [&'static str],
 }
 
-/// The rules that others refer to.
+/// The rules to which others refer.
 pub const BASES: [Default; 6] = [
     base("admin_api", "role:admin", None, "Administrators."),
     base("service_api", "role:service", Some("role:admin"), "Services of the cloud."),
@@ -42,19 +42,19 @@ pub const BASES: [Default; 6] = [
         "project_reader_api",
         "role:reader and project_id:%(project_id)s",
         Some("role:admin"),
-        "Those who may read what belongs to the project that is asked about.",
+        "Callers who may read what belongs to the project of the request.",
     ),
     base(
         "admin_or_project_reader_or_service_api",
         "role:admin or rule:project_reader_api or role:service",
         Some("role:admin"),
-        "Administrators, services, and those who may read what belongs to the project.",
+        "Administrators, services, and callers who may read what belongs to the project.",
     ),
     base(
         "project_member_api",
         "role:member and project_id:%(project_id)s",
         None,
-        "Those who may change what belongs to the project: who plans in it.",
+        "Callers who may change what belongs to the project, such as its plans.",
     ),
 ];
 
@@ -99,7 +99,7 @@ macro_rules! rules {
 }
 
 rules! {
-    /// The rules that operations of the Placement API are under.
+    /// The rules of the Placement API's operations.
     rule, OPERATIONS;
     PROVIDERS_LIST = "placement:resource_providers:list", ADMIN_OR_SERVICE,
         "List resource providers.", ["GET /resource_providers"];
@@ -141,13 +141,13 @@ rules! {
     AGGREGATES_UPDATE = "placement:resource_providers:aggregates:update", ADMIN_OR_SERVICE,
         "Replace the aggregates of a provider.", ["PUT /resource_providers/{uuid}/aggregates"];
     PROVIDER_USAGES = "placement:resource_providers:usages", ADMIN_OR_SERVICE,
-        "Show how much of a provider is taken.", ["GET /resource_providers/{uuid}/usages"];
+        "Show the usage of a provider.", ["GET /resource_providers/{uuid}/usages"];
     USAGES = "placement:usages", ADMIN_OR_PROJECT_READER_OR_SERVICE,
-        "Show how much a project, or a user of it, has taken.", ["GET /usages"];
+        "Show the usage of a project, or of one of its users.", ["GET /usages"];
     TRAITS_LIST = "placement:traits:list", ADMIN_OR_SERVICE,
         "List traits.", ["GET /traits"];
     TRAITS_SHOW = "placement:traits:show", ADMIN_OR_SERVICE,
-        "Ask whether a trait exists.", ["GET /traits/{name}"];
+        "Check whether a trait exists.", ["GET /traits/{name}"];
     TRAITS_UPDATE = "placement:traits:update", ADMIN_OR_SERVICE,
         "Create a trait.", ["PUT /traits/{name}"];
     TRAITS_DELETE = "placement:traits:delete", ADMIN_OR_SERVICE,
@@ -157,7 +157,7 @@ rules! {
     PROVIDER_TRAITS_UPDATE = "placement:resource_providers:traits:update", ADMIN_OR_SERVICE,
         "Replace the traits of a provider.", ["PUT /resource_providers/{uuid}/traits"];
     PROVIDER_TRAITS_DELETE = "placement:resource_providers:traits:delete", ADMIN_OR_SERVICE,
-        "Take all traits from a provider.", ["DELETE /resource_providers/{uuid}/traits"];
+        "Remove all traits of a provider.", ["DELETE /resource_providers/{uuid}/traits"];
     ALLOCATIONS_MANAGE = "placement:allocations:manage", ADMIN_OR_SERVICE,
         "Replace the allocations of several consumers.", ["POST /allocations"];
     ALLOCATIONS_LIST = "placement:allocations:list", ADMIN_OR_SERVICE,
@@ -167,7 +167,7 @@ rules! {
     ALLOCATIONS_DELETE = "placement:allocations:delete", ADMIN_OR_SERVICE,
         "Delete the allocations of a consumer.", ["DELETE /allocations/{consumer_uuid}"];
     PROVIDER_ALLOCATIONS_LIST = "placement:resource_providers:allocations:list", ADMIN_OR_SERVICE,
-        "List the allocations from a provider.", ["GET /resource_providers/{uuid}/allocations"];
+        "List the allocations on a provider.", ["GET /resource_providers/{uuid}/allocations"];
     CANDIDATES_LIST = "placement:allocation_candidates:list", ADMIN_OR_SERVICE,
         "List allocation candidates.", ["GET /allocation_candidates"];
     RESHAPE = "placement:reshaper:reshape", SERVICE,
@@ -175,13 +175,13 @@ rules! {
 }
 
 rules! {
-    /// The rules that operations of the planner are under, and whose things it is about.
+    /// The rules of the planner's operations, and of access to other projects.
     planning, PLANNING;
     ALL_PROJECTS_READ = "planner:all_projects:read", ADMIN_OR_SERVICE,
-        "See the plans and placements of all projects, where the rules below let see one's own.", [];
+        "Apply the rules below that read plans and placements to all projects, not only the caller's.", [];
     ALL_PROJECTS_WRITE = "planner:all_projects:write", ADMIN_OR_SERVICE,
-        "Change the plans and placements of all projects, where the rules below let change one's \
-         own.", [];
+        "Apply the rules below that change plans and placements to all projects, not only the \
+         caller's.", [];
     GROUPS_LIST = "planner:groups:list", ADMIN_OR_SERVICE,
         "List groups.", ["GET /v1/groups"];
     GROUPS_CREATE = "planner:groups:create", ADMIN_OR_SERVICE,
@@ -189,11 +189,11 @@ rules! {
     GROUPS_SHOW = "planner:groups:show", ADMIN_OR_SERVICE,
         "Show a group.", ["GET /v1/groups/{group}"];
     GROUPS_UPDATE = "planner:groups:update", ADMIN_OR_SERVICE,
-        "Describe a group.", ["PUT /v1/groups/{group}"];
+        "Change the description of a group.", ["PUT /v1/groups/{group}"];
     GROUPS_DELETE = "planner:groups:delete", ADMIN_OR_SERVICE,
         "Delete a group.", ["DELETE /v1/groups/{group}"];
     MEMBERS_SHOW = "planner:groups:members:show", ADMIN_OR_SERVICE,
-        "Ask whether a project is a member of a group.",
+        "Check whether a project is a member of a group.",
         ["GET /v1/groups/{group}/members/{member}"];
     MEMBERS_ADD = "planner:groups:members:add", ADMIN_OR_SERVICE,
         "Add members to a group.", ["PUT /v1/groups/{group}/members"];
@@ -205,36 +205,36 @@ rules! {
     PLACEMENTS_SHOW = "planner:placements:show", PROJECT_READER,
         "Show a placement.", ["GET /v1/placements/{placement}"];
     PLACEMENTS_RECOMMEND = "planner:placements:recommend", PROJECT_MEMBER,
-        "Ask for another host for something that is there.", ["POST /v1/placements"];
+        "Recommend another host for an existing server.", ["POST /v1/placements"];
     PLACEMENTS_RESERVE = "planner:placements:reserve", PROJECT_MEMBER,
-        "Reserve a placement, or plan it anew.", ["POST /v1/placements/{placement}"];
+        "Reserve a placement, or plan it again.", ["POST /v1/placements/{placement}"];
     PLACEMENTS_DELETE = "planner:placements:delete", PROJECT_MEMBER,
         "Delete a placement.", ["DELETE /v1/placements/{placement}"];
     PLANS_LIST = "planner:plans:list", PROJECT_READER,
         "List plans.", ["GET /v1/plans"];
     PLANS_CREATE = "planner:plans:create", PROJECT_MEMBER,
-        "Create a plan, or try out what would come of it.", ["POST /v1/plans"];
+        "Create a plan, or try it with a dry run.", ["POST /v1/plans"];
     PLANS_SHOW = "planner:plans:show", PROJECT_READER,
         "Show a plan.", ["GET /v1/plans/{plan}"];
     PLANS_UPDATE = "planner:plans:update", PROJECT_MEMBER,
-        "Give a plan other resources.", ["PUT /v1/plans/{plan}"];
+        "Update the resources of a plan.", ["PUT /v1/plans/{plan}"];
     PLANS_MIGRATE = "planner:plans:migrate", ADMIN_OR_SERVICE,
-        "Find another host for a server of a plan.", ["PUT /v1/plans/{plan} (action: migrate)"];
+        "Move a server of a plan to another host.", ["PUT /v1/plans/{plan} (action: migrate)"];
     PLANS_DELETE = "planner:plans:delete", PROJECT_MEMBER,
         "Delete a plan.", ["DELETE /v1/plans/{plan}"];
     STATUS_SHOW = "planner:status:show", PROJECT_READER,
-        "Show what state the planner is in.", ["HEAD /v1/status", "GET /v1/status"];
+        "Show the status of the planner.", ["HEAD /v1/status", "GET /v1/status"];
 }
 
-/// What the names of all rules begin with that operations are under.
+/// The prefixes of the names of all operations' rules.
 const PREFIXES: [&str; 2] = ["placement:", "planner:"];
 
-/// Whether a name is one that only rules have which operations are under.
+/// Whether a name is reserved for rules of operations.
 pub fn is_for_operations(name: &str) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The rules that operations are under, of both APIs.
+/// The rules of the operations of both APIs.
 pub fn operations() -> impl Iterator<Item = &'static Default> {
     OPERATIONS.iter().chain(PLANNING)
 }

@@ -17,11 +17,11 @@ pub(super) struct Text {
     pub(super) text: String,
 }
 
-/// Reads a file and all that are in directories, in the order in which they count. Of a directory
-/// those count whose names do not begin with a dot, in the order of the alphabet.
+/// Reads a file, then the files in directories, in the order in which they are applied:
+/// alphabetically, without those whose names begin with a dot.
 ///
 /// # Errors
-/// One cannot be read; the message says which.
+/// A file cannot be read; the message says which.
 pub(super) fn read(file: Option<&Path>, directories: &[PathBuf]) -> Result<Vec<Text>, String> {
     let mut paths: Vec<PathBuf> = file.map(Path::to_owned).into_iter().collect();
     for directory in directories {
@@ -52,7 +52,7 @@ fn inside(directory: &Path) -> io::Result<Vec<PathBuf>> {
 /// The rules in a file.
 ///
 /// # Errors
-/// It is not YAML, no mapping of names to rules, or a rule cannot be understood.
+/// The file is not YAML, is not a mapping of names to rules, or contains a malformed rule.
 pub(super) fn parse(file: &Text) -> Result<Vec<Override>, Fault> {
     let fault =
         |line, what: String| Fault { place: Location { file: file.path.clone(), line }, what };
@@ -63,20 +63,20 @@ pub(super) fn parse(file: &Text) -> Result<Vec<Override>, Fault> {
         [top] => top,
         [_, second, ..] => {
             let line = second.span.start.line();
-            return Err(fault(line, "only one document is wanted".to_owned()));
+            return Err(fault(line, "expected only one document".to_owned()));
         }
     };
     if matches!(top.data, YamlData::Value(Scalar::Null)) {
         return Ok(Vec::new());
     }
     let YamlData::Mapping(rules) = &top.data else {
-        let what = "a mapping of names to rules is wanted".to_owned();
+        let what = "expected a mapping of names to rules".to_owned();
         return Err(fault(top.span.start.line(), what));
     };
     let mut overrides = Vec::new();
     for (name, rule) in rules {
         let line = name.span.start.line();
-        let name = text(name).ok_or_else(|| fault(line, "a name is wanted".to_owned()))?;
+        let name = text(name).ok_or_else(|| fault(line, "expected a name".to_owned()))?;
         let check = check(rule).map_err(|what| fault(line, format!("rule \"{name}\": {what}")))?;
         let place = Location { file: file.path.clone(), line };
         overrides.push(Override { name: name.to_owned(), check, place });
@@ -89,14 +89,14 @@ fn check(rule: &MarkedYaml<'_>) -> Result<Check, String> {
         return language::parse(expression);
     }
     let YamlData::Sequence(list) = &rule.data else {
-        return Err("a text is wanted, such as \"role:admin\"; \"\" lets everybody pass".to_owned());
+        return Err("expected a text, such as \"role:admin\"; \"\" lets everybody pass".to_owned());
     };
-    let unclear = || "a list of texts, or of lists of texts, is wanted".to_owned();
+    let unclear = || "expected a list of texts, or of lists of texts".to_owned();
     let lists: Option<Vec<Vec<String>>> = list.iter().map(parts).collect();
     language::parse_list(&lists.ok_or_else(unclear)?)
 }
 
-/// The parts that must all hold: a list, or one alone.
+/// The parts that must all hold: a list, or a single one.
 fn parts(node: &MarkedYaml<'_>) -> Option<Vec<String>> {
     if let Some(only) = text(node) {
         // An empty text is an empty list to oslo.policy.
@@ -151,13 +151,13 @@ mod tests {
     fn what_cannot_be_read_is_told_with_its_line() {
         for (text, why) in [
             ("a: role:x\nb: [", "policy.yaml:"),
-            ("- a", "policy.yaml:1: a mapping of names"),
-            ("a", "policy.yaml:1: a mapping of names"),
-            ("x: \"\"\na:", "policy.yaml:2: rule \"a\": a text is wanted"),
-            ("a: true", "policy.yaml:1: rule \"a\": a text is wanted"),
-            ("a: {b: c}", "policy.yaml:1: rule \"a\": a text is wanted"),
-            ("a: [[1]]", "policy.yaml:1: rule \"a\": a list of texts"),
-            ("\n\na: role:x and", "policy.yaml:3: rule \"a\": it ends too early"),
+            ("- a", "policy.yaml:1: expected a mapping of names"),
+            ("a", "policy.yaml:1: expected a mapping of names"),
+            ("x: \"\"\na:", "policy.yaml:2: rule \"a\": expected a text"),
+            ("a: true", "policy.yaml:1: rule \"a\": expected a text"),
+            ("a: {b: c}", "policy.yaml:1: rule \"a\": expected a text"),
+            ("a: [[1]]", "policy.yaml:1: rule \"a\": expected a list of texts"),
+            ("\n\na: role:x and", "policy.yaml:3: rule \"a\": the expression ends too early"),
             ("a: \"http://x\"", "policy.yaml:1: rule \"a\": \"http://x\" would ask"),
         ] {
             let fault = rules(text).unwrap_err();

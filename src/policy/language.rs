@@ -1,18 +1,18 @@
-//! The policy language of oslo.policy: text to expression.
+//! The parser of oslo.policy's language.
 //!
-//! Words are separated by white space; parentheses may stand at the ends of words. `not` binds
-//! before `and`, `and` before `or`. What oslo.policy would read as "never" because it cannot read
-//! it is an error here.
+//! Words are separated by white space; parentheses may be attached to words. `not` binds before
+//! `and`, `and` before `or`. Text that oslo.policy cannot parse, and therefore treats as "never",
+//! is an error here.
 
 use super::check::{Check, Left, Piece, Template};
 
-/// How deep parentheses and `not` may be nested.
+/// The maximum nesting of parentheses and `not`.
 const DEPTH_MAX: usize = 100;
 
-/// Reads an expression. An empty one is always true.
+/// Parses an expression. An empty one is always true.
 ///
 /// # Errors
-/// What cannot be understood.
+/// The expression is malformed; the message says where.
 pub(super) fn parse(text: &str) -> Result<Check, String> {
     if text.is_empty() {
         return Ok(Check::Always);
@@ -21,15 +21,15 @@ pub(super) fn parse(text: &str) -> Result<Check, String> {
     let check = words.any(0)?;
     match words.peek() {
         None => Ok(check),
-        Some(word) => Err(format!("{word} is not expected there")),
+        Some(word) => Err(format!("{word} is not expected here")),
     }
 }
 
-/// Reads the old form, a list of lists: any of them, each meaning all of its parts. An empty one is
-/// always true.
+/// Parses the older form, a list of lists: one of the inner lists must pass, with all of its parts.
+/// An empty list is always true.
 ///
 /// # Errors
-/// What cannot be understood.
+/// A part is malformed; the message says where.
 pub(super) fn parse_list(list: &[Vec<String>]) -> Result<Check, String> {
     if list.is_empty() {
         return Ok(Check::Always);
@@ -97,7 +97,7 @@ fn tokens(text: &str) -> Result<Vec<Word>, String> {
     Ok(words)
 }
 
-/// White space as Python's regular expressions know it.
+/// White space as Python's regular expressions define it.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
 }
@@ -159,8 +159,8 @@ impl Words {
         self.next += 1;
         match word {
             Some(Word::Leaf(check)) => Ok(check),
-            Some(other) => Err(format!("{other} is not expected there")),
-            None => Err("it ends too early".to_owned()),
+            Some(other) => Err(format!("{other} is not expected here")),
+            None => Err("the expression ends too early".to_owned()),
         }
     }
 }
@@ -173,7 +173,7 @@ fn leaf(text: &str) -> Result<Check, String> {
         _ => {}
     }
     let (kind, value) = text.split_once(':').ok_or_else(|| {
-        format!("\"{text}\" says nothing: KIND:VALUE is wanted, such as role:admin")
+        format!("\"{text}\" is no check: expected KIND:VALUE, such as role:admin")
     })?;
     match kind {
         "http" | "https" => Err(format!(
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named() {
         for (text, named) in [
-            ("admin", "\"admin\" says nothing"),
+            ("admin", "\"admin\" is no check"),
             (" ", "ends too early"),
             ("role:a and", "ends too early"),
             ("role:a role:b", "\"role:b\" is not expected"),

@@ -2,8 +2,8 @@
 
 use super::rules::{Rules, defaults};
 
-/// Every rule with what it asks, a line each; then, further in, its operations, what it is for, and
-/// what it would ask if nobody had said otherwise.
+/// Every rule with its expression, one line each, followed by indented lines with its operations,
+/// its purpose and its default.
 pub fn list(rules: &Rules) -> String {
     let mut lines = Vec::new();
     for (name, check) in rules.all() {
@@ -17,19 +17,19 @@ pub fn list(rules: &Rules) -> String {
     lines.join("\n")
 }
 
-/// A policy file in which every rule stands with its default, commented out.
+/// A policy file with every rule and its default, commented out.
 pub fn sample() -> String {
     let mut lines = vec![
-        "# Who may do what: the rules of Berth with their defaults. A rule that is commented out has"
+        "# The policy rules of Berth with their defaults. A rule that is commented out has its default;"
             .to_owned(),
-        "# its default; take away the mark and change what it asks. The language is that of".to_owned(),
-        "# oslo.policy, see docs/policy.md. Changes count from when the file is saved.".to_owned(),
+        "# to change a rule, remove the # and edit the expression. docs/policy.md describes the".to_owned(),
+        "# language, which is oslo.policy's. Changes take effect when the file is saved.".to_owned(),
     ];
     for default in defaults() {
         lines.extend([String::new(), format!("# {}", default.description)]);
         lines.extend(default.operations.iter().map(|operation| format!("# {operation}")));
         if !default.operations.is_empty() {
-            lines.push("# for tokens of projects".to_owned());
+            lines.push("# requires a token for a project".to_owned());
         }
         lines.extend(
             default.legacy.map(|it| format!("# with enforce-new-defaults = false also: {it}")),

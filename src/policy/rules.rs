@@ -1,4 +1,4 @@
-//! The rules in force: the defaults, and what an operator's files say instead.
+//! The effective rules: the defaults, with the overrides of an operator's files.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -10,18 +10,18 @@ use super::check::{Check, Facts, NamedChecks, Target};
 use super::defaults::{BASES, Default, Rule, operations};
 use super::language;
 
-/// A rule as a file has it.
+/// A rule in a file.
 #[derive(Clone, Debug)]
 pub(super) struct Override {
     /// Its name.
     pub(super) name: String,
-    /// What it asks.
+    /// Its expression.
     pub(super) check: Check,
-    /// Where it stands.
+    /// Its position.
     pub(super) place: Location,
 }
 
-/// A line of a file, from 1.
+/// A line of a file, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Error)]
 #[error("{}:{line}", file.display())]
 pub struct Location {
@@ -31,20 +31,20 @@ pub struct Location {
     pub line: usize,
 }
 
-/// What is wrong with a file.
+/// An error in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}: {what}")]
 pub struct Fault {
-    /// Where.
+    /// Its position.
     pub place: Location,
-    /// What.
+    /// What is wrong.
     pub what: String,
 }
 
-/// Why a caller may not.
+/// Why a request is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Denied {
-    /// The rule says no.
+    /// The caller does not pass the rule.
     #[error("Policy does not allow {0} to be performed.")]
     Rule(&'static str),
     /// The token is not for a project.
@@ -52,18 +52,19 @@ pub enum Denied {
     Scope(&'static str),
 }
 
-/// The rules in force.
+/// The effective rules.
 #[derive(Clone, Debug)]
 pub struct Rules {
     named: NamedChecks,
 }
 
 impl Rules {
-    /// The defaults, with the overrides in their place: of several of one name the last. With
-    /// `legacy`, those that are not overridden also let pass whom they let pass before.
+    /// The defaults, with the overrides in their place; of several overrides with one name, the
+    /// last counts. With `legacy`, defaults that are not overridden also pass callers that pass the
+    /// former default.
     ///
     /// # Errors
-    /// An override refers to a rule that there is not, or to itself by way of others.
+    /// An override refers to a rule that does not exist, or to itself, directly or through others.
     pub(super) fn new(
         overrides: &[Override],
         default_rule: &str,
@@ -84,18 +85,17 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Rules that let nobody do anything.
+    /// Rules that nobody passes.
     pub(super) fn none() -> Self {
         Self { named: NamedChecks::default() }
     }
 
-    /// Whether the caller may do what the rule is about. `project` is whose things it is about, for
-    /// the rules that care.
+    /// Checks that the caller passes a rule; see [`Policy::check`](super::Policy::check).
     ///
     /// # Errors
-    /// Why not.
+    /// The caller does not pass.
     pub fn check(&self, caller: &Caller, rule: Rule, project: Option<&str>) -> Result<(), Denied> {
-        // Every operation is for tokens of projects, whatever the rule says.
+        // Every operation requires a token for a project, whatever the rule says.
         if caller.system.is_some() || caller.domain.is_some() {
             return Err(Denied::Scope(rule.name()));
         }
@@ -106,21 +106,21 @@ impl Rules {
         if passes { Ok(()) } else { Err(Denied::Rule(rule.name())) }
     }
 
-    /// The verdict of a rule, by its name, without regard to what the token is for.
+    /// Whether the caller passes a rule, whatever the scope of the token.
     pub fn passes(&self, caller: &Caller, target: &Target<'_>, rule: &str) -> bool {
         self.named.get(rule).is_some_and(|check| check.passes(&self.facts(caller, target)))
     }
 
-    /// The verdict of a rule with that of every part of it, a line each; `None` if there is no
-    /// such rule.
+    /// The results of a rule and of each of its parts, one line each; `None` if the rule does not
+    /// exist.
     pub fn explain(&self, caller: &Caller, target: &Target<'_>, rule: &str) -> Option<Vec<String>> {
         let mut lines = Vec::new();
         self.named.get(rule)?.explain(&self.facts(caller, target), 0, &mut lines);
         Some(lines)
     }
 
-    /// The names of all rules and what they ask, in the policy language; operations in the order of
-    /// [`operations`], after what else there is in the order of the alphabet.
+    /// The names and expressions of all rules: first those that belong to no operation,
+    /// alphabetically, then those of operations, in the order of [`operations`].
     pub fn all(&self) -> Vec<(&str, String)> {
         let position = |name: &str| operations().position(|it| it.name == name);
         let mut all: Vec<_> = self
@@ -137,7 +137,7 @@ impl Rules {
         Facts { caller, target, rules: &self.named }
     }
 
-    /// Makes sure that all rules that an override leads to exist, and do not lead back to it.
+    /// Checks that all rules to which an override refers exist, and do not refer back to it.
     fn references(&self, it: &Override) -> Result<(), Fault> {
         let fault = |what| Fault { place: it.place.clone(), what };
         let mut seen = HashSet::new();
@@ -151,7 +151,7 @@ impl Rules {
                 let what = format!("rule \"{}\": there is no rule \"{name}\"", it.name);
                 return Err(fault(what));
             };
-            // A rule that stands for another may be the one that is looked at.
+            // The default rule, which takes the place of a missing one, may be the override itself.
             if !self.named.checks.contains_key(name) && it.name == self.named.default_rule {
                 let what = format!("rule \"{}\" refers to itself by way of \"{name}\"", it.name);
                 return Err(fault(what));
@@ -164,12 +164,12 @@ impl Rules {
     }
 }
 
-/// All rules there are without any file.
+/// All rules that exist without any file.
 pub fn defaults() -> impl Iterator<Item = &'static Default> {
     BASES.iter().chain(operations())
 }
 
-/// What a request is about if it is about nobody's things in particular: the caller's own.
+/// The target of a request that has no other target: the caller.
 pub fn own(caller: &Caller) -> [(&'static str, Option<&str>); 2] {
     [("project_id", caller.project.as_deref()), ("user_id", caller.user.as_deref())]
 }
@@ -182,7 +182,7 @@ fn in_force(default: &Default, legacy: bool) -> Check {
     }
 }
 
-/// A default's expression; a test reads them all.
+/// A default's expression; a test parses all of them.
 fn constant(text: &str) -> Check {
     language::parse(text).unwrap_or(Check::Never)
 }
