@@ -249,7 +249,7 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
 }
 
 /// A minimal subset of some demands that is impossible together with the given ones (the
-/// QuickXplain algorithm): finds what is needed of the second half together with the whole first
+/// `QuickXplain` algorithm): finds what is needed of the second half together with the whole first
 /// half, then what is needed of the first half together with that. The given demands are tested
 /// alone only if some were added since the last test. What can no longer be decided is kept.
 ///
