@@ -1,9 +1,9 @@
 //! The private PostgreSQL that `berth serve` runs when it is given no database.
 //!
-//! It finds the installed server programs, makes a cluster on first use, listens on a Unix socket
-//! only, and starts and stops with Berth. The server is the child of a small shell that waits for
-//! the end of its input and then stops it, so it goes away even when Berth is killed; when the
-//! server itself dies it is started again.
+//! It uses the installed server programs, creates a cluster on first use, listens on a Unix socket only,
+//! and starts and stops with Berth. The server is the child of a small shell script that waits for the end
+//! of its input and then stops the server, so the server ends even when Berth is killed. If the server dies,
+//! it is started again.
 
 mod files;
 #[cfg(test)]
@@ -56,6 +56,11 @@ fn failure(what: impl Into<String>) -> Failure {
     Failure(what.into())
 }
 
+/// A failure that the error describes well enough.
+fn plain(error: impl std::fmt::Display) -> Failure {
+    failure(error.to_string())
+}
+
 /// A running private PostgreSQL.
 #[derive(Debug)]
 pub struct EmbeddedPostgres {
@@ -102,8 +107,7 @@ impl EmbeddedPostgres {
     /// # Errors
     /// As [`EmbeddedPostgres::start`].
     pub async fn start_with(directory: &Path, settings: &[&str]) -> Result<Self> {
-        let directory =
-            &std::path::absolute(directory).map_err(|error| failure(error.to_string()))?;
+        let directory = &std::path::absolute(directory).map_err(plain)?;
         let user = unprivileged()?;
         let data = Arc::new(Directory::open(directory, user.as_ref())?);
         check_use(directory, user.as_ref()).await?;
@@ -172,12 +176,9 @@ impl EmbeddedPostgres {
             sqlx::query_scalar("select exists (select from pg_database where datname = 'berth')")
                 .fetch_one(&mut conn)
                 .await
-                .map_err(|error| failure(error.to_string()))?;
+                .map_err(plain)?;
         if !exists {
-            sqlx::raw_sql("create database berth")
-                .execute(&mut conn)
-                .await
-                .map_err(|error| failure(error.to_string()))?;
+            sqlx::raw_sql("create database berth").execute(&mut conn).await.map_err(plain)?;
         }
         Ok(())
     }
@@ -230,11 +231,16 @@ impl Cluster {
         }
         command
     }
+
+    async fn pg_ctl(&self, arguments: &[&str]) -> std::io::Result<std::process::Output> {
+        let mut command = self.command(self.programs.join("pg_ctl"));
+        command.arg("-D").arg(&self.directory).args(arguments).output().await
+    }
 }
 
 fn spawn(cluster: &Cluster) -> Result<Child> {
     let log = cluster.data.file(LOG)?;
-    let log_too = log.try_clone().map_err(|error| failure(error.to_string()))?;
+    let log_too = log.try_clone().map_err(plain)?;
     cluster
         .command("sh")
         .args(["-c", SUPERVISOR, "sh"])
@@ -323,27 +329,29 @@ async fn programs(cluster: &Path, wanted: Option<u32>) -> Result<PathBuf> {
         Some(wanted) => found.iter().rev().find(|(version, _)| *version == wanted),
         None => found.last(),
     };
-    chosen.map(|(_, directory)| directory.clone()).ok_or_else(|| match (wanted, named_programs()) {
-        (Some(wanted), Some(named)) => failure(format!(
-            "the data in {} needs PostgreSQL {wanted}, whose server programs are not in {}, which \
-             {PROGRAMS_VARIABLE} names",
-            cluster.display(),
-            named.display()
-        )),
-        (None, Some(named)) => failure(format!(
+    if let Some((_, directory)) = chosen {
+        return Ok(directory.clone());
+    }
+    let needs = wanted.map(|wanted| {
+        let data = cluster.display();
+        format!("the data in {data} needs PostgreSQL {wanted}, whose server programs are not")
+    });
+    Err(failure(match (needs, named_programs()) {
+        (Some(needs), Some(named)) => {
+            format!("{needs} in {}, which {PROGRAMS_VARIABLE} names", named.display())
+        }
+        (Some(needs), None) => format!("{needs} installed"),
+        (None, Some(named)) => format!(
             "{PROGRAMS_VARIABLE}: the server programs of PostgreSQL (postgres, initdb, pg_ctl) are \
              not in {}, or do not run",
             named.display()
-        )),
-        (Some(wanted), None) => failure(format!(
-            "the data in {} needs PostgreSQL {wanted}, whose server programs are not installed",
-            cluster.display()
-        )),
-        (None, None) => failure(
-            "no PostgreSQL server programs found: install them (Debian: apt-get install \
-             postgresql; Fedora: dnf install postgresql-server), or give a --database-url",
         ),
-    })
+        (None, None) => {
+            "no PostgreSQL server programs found: install them (Debian: apt-get install \
+             postgresql; Fedora: dnf install postgresql-server), or give a --database-url"
+                .to_owned()
+        }
+    }))
 }
 
 /// The directories with server programs: the one that [`PROGRAMS_VARIABLE`] names, or else those of
@@ -414,13 +422,7 @@ async fn stop_leftover(cluster: &Cluster) {
     let began = Instant::now();
     let mut told = false;
     while began.elapsed() < STOP_MAX {
-        let status = cluster
-            .command(cluster.programs.join("pg_ctl"))
-            .arg("-D")
-            .arg(&cluster.directory)
-            .arg("status")
-            .output()
-            .await;
+        let status = cluster.pg_ctl(&["status"]).await;
         // 3: no server is running.
         if status.is_ok_and(|output| output.status.code() == Some(3)) {
             return;
@@ -428,14 +430,7 @@ async fn stop_leftover(cluster: &Cluster) {
         if !told && began.elapsed() > Duration::from_secs(5) {
             told = true;
             tracing::warn!("stopping a PostgreSQL that was left running");
-            let stop = cluster
-                .command(cluster.programs.join("pg_ctl"))
-                .arg("-D")
-                .arg(&cluster.directory)
-                .args(["-m", "fast", "-W", "stop"])
-                .output()
-                .await;
-            drop(stop);
+            drop(cluster.pg_ctl(&["-m", "fast", "-W", "stop"]).await);
         }
         sleep(Duration::from_millis(100)).await;
     }

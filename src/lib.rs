@@ -28,4 +28,5 @@ pub mod store;
 pub mod telemetry;
 pub mod turns;
 pub mod watch;
+mod wording;
 pub mod world;

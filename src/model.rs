@@ -1,22 +1,26 @@
-//! What Placement is about: plain values and the rules over them.
+//! The vocabulary of Placement and its rules, as plain values and functions.
 //!
 //! A *resource provider* has *inventories* (a total per *resource class*, with the terms under
 //! which it is handed out), *traits* and *aggregates*, and stands in a tree. A *consumer* holds
-//! *allocations*: amounts of classes on providers. Everything that may be refused is refused here,
-//! by functions without I/O; the layers above fetch, store and translate.
+//! *allocations*: amounts of classes on providers. The rules are functions without I/O; the
+//! layers above read the facts, store the outcome and translate it.
 
 pub mod bug;
 pub mod claim;
 pub(crate) mod effort;
 pub mod exclusive;
 pub mod generation;
+pub mod group;
 pub mod ids;
 pub mod inventory;
 pub mod provider;
 pub mod refusal;
+pub mod traits;
 
 pub use bug::Bug;
+pub use exclusive::ExclusiveHost;
 pub use generation::{Expected, Generation};
+pub use group::{GroupKind, Level};
 pub use ids::{ClassId, ConsumerId, ProviderId, TraitId};
 pub use inventory::Inventory;
 pub use refusal::Refusal;

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::serve::{Database, Failure};
 use crate::store::planner::flavors::SetFlavors;
 use crate::store::schema::{self, Status};
-use crate::store::{Error, Opening, Pruning, Store};
+use crate::store::{Error, Pruning, Store, StoreOptions};
 
 /// How long after a failed attempt the next one is made.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -94,11 +94,16 @@ async fn attempt(
     let hosts = database.hosts().to_vec();
     let lease = config.primary_lease;
     let pruning = Pruning::default();
-    let opening = Opening { hosts, connections, report_only, lease, pruning };
-    let store = Store::open(opening).await?;
+    let options = StoreOptions { hosts, connections, report_only, lease, pruning };
+    let store = Store::open(options).await?;
     if !flavors.0.is_empty() {
-        let set = store.commit(flavors.clone()).await?;
-        set.map_err(|refusal| Trouble::Lasting(Failure(format!("--planner-flavors: {refusal}"))))?;
+        store.commit(flavors.clone()).await.map_err(|error| {
+            if let Error::Refused(why) = error {
+                Trouble::Lasting(Failure(format!("--planner-flavors: {why}")))
+            } else {
+                error.into()
+            }
+        })?;
     }
     Ok(store)
 }

@@ -1,15 +1,14 @@
-//! The planner: from a stack and the world to places for all servers of the stack, or to the reason
-//! why there are none. Pure functions over plain data.
+//! The planner's rules, as pure functions over plain data.
 //!
-//! [`stack`] is what is asked for, [`topology`] says where hosts stand, [`mod@compose`] makes it a
-//! problem for the [solver](crate::solver), with [`mod@candidates`] for what is a matter of room and
-//! [`host_filter`] for what is not, and [`mod@explanation`] says what was in the way. [`mod@placement`]
-//! does all of it.
+//! From a request to what is written: a [`document`] is what a plan remembers of requests, a [`template`]
+//! has the servers and groups in it, and [`resolve`] makes a [`stack`] of these. A [`mod@change`] of a stored
+//! [`plan`] makes a [`draft`] of its desired state, and a [`booking`] is what has to be written. A request
+//! that is invalid whatever the hosts are gets a [`rejection`].
 //!
-//! What a request means to a stored plan: a [`document`] is what the plan was asked for, a [`template`]
-//! the servers and groups in it, which [`resolve`] turns into a stack; a [`mod@change`] of the [`plan`] is a
-//! [`draft`] of what it is to be, and the [`booking`] is what has to be written. Why a request cannot be met is a
-//! [`rejection`].
+//! From a stack to hosts: [`mod@placement`] does all of it. [`topology`] knows where hosts are.
+//! [`mod@compose`] makes a problem for the [solver](crate::solver); [`mod@candidates`] finds the hosts with
+//! enough capacity, and [`host_filter`] applies all other demands. If there is no solution,
+//! [`mod@explanation`] says why.
 
 pub mod booking;
 mod broken_rules;

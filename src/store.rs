@@ -1,10 +1,10 @@
 //! PostgreSQL: the truth, and the only SQL of the program.
 //!
-//! Durable are the catalogue of names, providers with their tree, inventories, traits and
-//! aggregates, and consumers with their allocations. Everything else a replica knows (the
-//! [`World`]) is derived from these rows and may be thrown away.
+//! The database has the names of classes and traits, providers with their trees, inventories, traits and
+//! aggregates, and consumers with their allocations. Everything that a replica keeps in memory (the
+//! [`World`]) is derived from these rows.
 //!
-//! Three ways lead here: [`Store::commit`] and the claim writer behind
+//! There are three ways in: [`Store::commit`] and the claim writer behind
 //! [`Store::replace_allocations`] change what is stored, [`Store::world`] gives the provider side
 //! from memory and [`reads`] the consumer side by SQL.
 
@@ -51,12 +51,12 @@ use prune::Pruner;
 use write_limits::WriteLimits;
 use writer::ClaimWriter;
 
-/// How long a write waits for its outcome, whatever has become of the server.
+/// How long a write waits for its outcome, even if the server does not answer.
 const WRITE_MAX: Duration = Duration::from_secs(10);
-/// How long the change feed, which locks no row, waits for a table that somebody has locked.
+/// How long the change feed, which locks no row, waits for a locked table.
 const FEED_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How long the server lets a statement run, and a transaction lie idle, and how soon it notices
-/// that the other end of a connection is gone. Nobody waits for longer than [`WRITE_MAX`].
+/// Settings of each session: how long a statement may run and a transaction may be idle, and how soon the
+/// server notices that a client is gone. No request waits longer than [`WRITE_MAX`].
 const SESSION: [(&str, &str); 8] = [
     ("statement_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "10s"),
@@ -69,7 +69,7 @@ const SESSION: [(&str, &str); 8] = [
     ("jit", "off"),
 ];
 
-/// The way to everything durable. Cheap to clone.
+/// Access to the database. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
     primary: Primary,
@@ -78,28 +78,26 @@ pub struct Store {
     write_limits: WriteLimits,
     /// Ends with the last clone.
     _pruner: Pruner,
-    report_only: bool,
 }
 
-/// How a store is opened.
+/// Options of a store.
 #[derive(Clone, Debug)]
-pub struct Opening {
-    /// The hosts where the primary may be: how to connect to each.
+pub struct StoreOptions {
+    /// The hosts where the primary may be, and how to connect to each.
     pub hosts: Vec<PgConnectOptions>,
     /// The size of the pool for single changes and consumer reads. The change feed, the claim writers
-    /// and the watch over the hosts have connections of their own beside it.
+    /// and the probes of the hosts use connections of their own.
     pub connections: u32,
-    /// Strangers are let into units that groups have to themselves, and the log says so.
+    /// Whether claims in units that other groups have exclusively are allowed and only reported in the log.
     pub report_only: bool,
-    /// How long after a heartbeat that was acknowledged by a commit reads are answered; `None`:
-    /// always.
+    /// How long reads are answered after a heartbeat whose commit was acknowledged; `None`: always.
     pub lease: Option<Duration>,
-    /// How the change log is cut off.
+    /// How the change log is pruned.
     pub pruning: Pruning,
 }
 
-impl Opening {
-    /// At one server, with the usual rules.
+impl StoreOptions {
+    /// A store on one server, with the default rules.
     pub fn at(host: PgConnectOptions, connections: u32) -> Self {
         let (hosts, pruning) = (vec![host], Pruning::default());
         Self { hosts, connections, report_only: false, lease: None, pruning }
@@ -111,23 +109,23 @@ impl Store {
     ///
     /// # Errors
     /// None of the hosts is a primary that can be asked.
-    pub async fn open(opening: Opening) -> Result<Self> {
-        let Opening { hosts, connections, report_only, lease, pruning } = opening;
-        let primary = Primary::start(hosts, connections, lease).await?;
+    pub async fn open(options: StoreOptions) -> Result<Self> {
+        let (pruning, connections) = (options.pruning, options.connections);
+        let primary = Primary::start(options).await?;
         let feed = Feed::start(primary.clone()).await?;
         let pruner = Pruner::start(primary.clone(), pruning);
-        let writer = ClaimWriter::start(&primary, report_only, &feed.reloads());
+        let writer = ClaimWriter::start(&primary, &feed.reloads());
         let write_limits = WriteLimits::new(connections);
-        Ok(Self { primary, feed, writer, write_limits, _pruner: pruner, report_only })
+        Ok(Self { primary, feed, writer, write_limits, _pruner: pruner })
     }
 
-    /// Whether strangers in the units of exclusivity groups are logged and let be, not refused.
+    /// Whether claims in units that other groups have exclusively are allowed and only reported in the log.
     pub fn report_only(&self) -> bool {
-        self.report_only
+        self.primary.options().report_only
     }
 
-    /// The world as of a moment after this call began: what any replica acknowledged before is in
-    /// it.
+    /// The world as of a moment after this call began. It has everything that any replica acknowledged
+    /// before.
     ///
     /// # Errors
     /// The database cannot be asked.
@@ -135,7 +133,7 @@ impl Store {
         self.feed.current().await
     }
 
-    /// Reads on a connection of the pool.
+    /// Reads on a connection of the pool, again if the connection is dead.
     async fn read<T>(
         &self,
         ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
@@ -152,12 +150,12 @@ impl Store {
     }
 }
 
-/// A session that waits for a lock no longer than this.
+/// Options of a session that waits at most so long for a lock.
 fn waiting(options: PgConnectOptions, lock: Duration) -> PgConnectOptions {
     options.options([("lock_timeout", format!("{}ms", lock.as_millis()))])
 }
 
-/// The bounds every session has.
+/// Options with the bounds of every session.
 fn session(options: PgConnectOptions) -> PgConnectOptions {
     options.options(SESSION).statement_cache_capacity(200)
 }

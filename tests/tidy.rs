@@ -42,7 +42,7 @@ const LAYERS: [Layer; 11] = [
     },
     Layer {
         folder: "solver",
-        may_use: &["solver"],
+        may_use: &["model", "solver"],
         never: &["async ", "serde", "sqlx", "axum", "hyper", "tokio", "SystemTime", "Instant"],
     },
     Layer {

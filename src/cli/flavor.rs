@@ -11,7 +11,7 @@ use crate::config::flavors;
 use crate::opening::settle_schema;
 use crate::planner::flavor::Flavor;
 use crate::serve::{Database, Failure};
-use crate::store::planner::flavors::{Outcome, SetFlavor, SetFlavors, UnsetFlavor, change, list};
+use crate::store::planner::flavors::{SetFlavor, SetFlavors, UnsetFlavor, change, list};
 
 /// Commands for the flavors that plans refer to.
 #[derive(Debug, Subcommand)]
@@ -166,23 +166,20 @@ impl Task {
         let mut conn = database.connect().await?;
         let told = |error: crate::store::Error| Failure(error.to_string());
         match self {
-            Self::Set(wanted) => settled(change(&mut conn, wanted).await.map_err(told)?),
-            Self::Unset(unset) => settled(change(&mut conn, unset).await.map_err(told)?),
+            Self::Set(wanted) => change(&mut conn, wanted).await.map_err(told)?,
+            Self::Unset(unset) => change(&mut conn, unset).await.map_err(told)?,
             Self::List(format) => {
                 let flavors = list(&mut conn).await.map_err(told)?;
-                Ok(match format {
+                return Ok(match format {
                     FlavorFormat::Table => table(&flavors),
                     FlavorFormat::Json => {
                         format!("{:#}", flavors.iter().map(view).collect::<Value>())
                     }
-                })
+                });
             }
         }
+        Ok(String::new())
     }
-}
-
-fn settled(outcome: Outcome) -> Result<String, Failure> {
-    outcome.map(|()| String::new()).map_err(|refusal| Failure(refusal.to_string()))
 }
 
 impl FlavorSetOptions {

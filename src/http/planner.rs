@@ -107,8 +107,13 @@ impl Dialect for Planner {
         })
     }
 
-    fn status(_: &Refusal) -> StatusCode {
-        StatusCode::CONFLICT
+    #[expect(clippy::wildcard_enum_match_arm, reason = "every other refusal is a conflict")]
+    fn status(why: &Refusal) -> StatusCode {
+        match why {
+            Refusal::GroupNotFound | Refusal::MemberNotFound => StatusCode::NOT_FOUND,
+            Refusal::GroupNameTaken(_) => StatusCode::BAD_REQUEST,
+            _ => StatusCode::CONFLICT,
+        }
     }
 
     fn render(problem: Problem, _: &Context<Self>) -> Response {

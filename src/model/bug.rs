@@ -1,9 +1,9 @@
-//! What cannot happen unless the program is wrong, and how often it did.
+//! Faults of the program: invariants that do not hold, and how often that was seen.
 //!
-//! Whoever meets such a case makes a [`Bug`] of it and hands it up: the caller is answered 500 with
-//! the id of its request, and the log says what was wrong. A default value in its place would be
-//! believed. Where rows of the database contradict each other, the store says so with the table, the
-//! column and the key; it counts here too.
+//! Code that finds such a case returns a [`Bug`]: the request is answered 500 with its id, and the log
+//! says what was wrong. A default value in its place would be taken for the truth. Where rows of the
+//! database contradict each other, the store names the table, the column and the key; that is counted here
+//! too.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,14 +16,14 @@ static FOUND: AtomicU64 = AtomicU64::new(0);
 pub struct Bug(Cow<'static, str>);
 
 impl Bug {
-    /// A bug with what is wrong, for the log. It is counted when it is made, not when it is copied.
+    /// A bug with a description for the log. It is counted here, and not when it is cloned.
     pub fn new(what: impl Into<Cow<'static, str>>) -> Self {
         count();
         Self(what.into())
     }
 
-    /// Ends the work under way, for functions that have no other way to say it: the panic is caught
-    /// where requests are answered, and by the tasks of the store.
+    /// Panics with a bug, for functions that cannot return an error. The panic is caught where requests are
+    /// answered, and by the tasks of the store.
     ///
     /// # Panics
     /// Always.
@@ -41,7 +41,7 @@ impl fmt::Display for Bug {
 
 impl std::error::Error for Bug {}
 
-/// How many bugs and inconsistent rows this process has met so far.
+/// How many bugs and inconsistent rows this process has found so far.
 pub fn found() -> u64 {
     FOUND.load(Ordering::Relaxed)
 }

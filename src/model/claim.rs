@@ -1,8 +1,12 @@
-//! Claims: what consumers want to hold, and the one judge of whether they may.
+//! Claims: which allocations consumers want, and the only functions that decide whether they get them.
 //!
-//! The store locks rows, writes them down as [`LockedState`], lets the functions here judge the waiting
-//! requests in order, and stores the difference. Nothing else knows what a claim needs: consumer
-//! generations, capacity, units, which generations move and when a consumer goes.
+//! The store locks rows and reads them into a [`LockedState`]. The functions here judge the requests in
+//! order and change the state; the store then writes the difference. All rules of a claim are here: consumer
+//! generations, capacity, units, which generations move, and when a consumer is deleted.
+//!
+//! Example: provider P has 4 VCPU, of which consumer A uses 3. Claim 1, A wants 1, is allowed and leaves 1
+//! in use. Claim 2, B wants 3, is judged on that state and is allowed as well. One statement then writes
+//! both: P's use grows from 3 to 4, and its generation by 2.
 
 mod locked_state;
 
@@ -13,67 +17,67 @@ use uuid::Uuid;
 pub use locked_state::{Consumer, ConsumerState, InventoryUsage, LockedProvider, LockedState};
 
 use super::effort::steps;
-use super::exclusive::Wish;
+use super::exclusive::ClaimedAmount;
 use super::{Bug, ClassId, Expected, Generation, Inventory, ProviderId, Refusal};
 
-/// Who answers for a consumer, by the keys of their names.
+/// The owner of a consumer, by the keys of the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Key of the project.
     pub project: i64,
     /// Key of the user.
     pub user: i64,
-    /// Key of the consumer type; `None` if it was never said.
+    /// Key of the consumer type; `None` if no client has given one.
     pub consumer_type: Option<i64>,
 }
 
-/// All that one consumer is to hold.
+/// All allocations that one consumer is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The consumer.
     pub consumer: Uuid,
-    /// The generation the client believes it is at.
+    /// The generation that the client expects.
     pub expected: Expected,
-    /// Who answers for it from now on; no type leaves an existing one as it is.
+    /// The new owner. Without a consumer type, an existing consumer keeps its type.
     pub owner: Owner,
-    /// Provider, class name, amount (at least 1); empty: the consumer gives up everything.
+    /// Provider, class name, amount (at least 1). Empty: the consumer gives up all allocations.
     pub wants: Vec<(Uuid, String, i64)>,
 }
 
 impl Claim {
-    /// The consumer gives up everything, whatever its generation. Who answers for it does not matter.
+    /// A claim by which the consumer gives up all allocations, whatever its generation. Its owner does not
+    /// matter.
     pub fn giving_up(consumer: Uuid) -> Self {
         let owner = Owner { project: 0, user: 0, consumer_type: None };
         Self { consumer, expected: Expected::Any, owner, wants: Vec::new() }
     }
 }
 
-/// One request, judged as a whole.
+/// One request. All its claims are allowed, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Each of these consumers holds exactly what it wants from now on; no consumer twice.
+    /// Replaces the allocations of each of these consumers. No consumer is named twice.
     Replace(Vec<Claim>),
-    /// This consumer gives up everything; no generation is asked for, and none moves.
+    /// Deletes all allocations of a consumer. No generation is compared, and none moves.
     Release(Uuid),
 }
 
-/// A new set of inventories for a provider, as the reshaper is given it.
+/// A new set of inventories for a provider, as a request to the reshaper has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reshaping {
-    /// Which provider.
+    /// The provider.
     pub provider: Uuid,
-    /// The generation the client saw.
+    /// The generation that the client saw.
     pub seen: Generation,
     /// All its inventories from now on, by class name.
     pub inventories: Vec<(String, Inventory)>,
 }
 
-/// Judges one request: on `Ok` the state shows its effect, on a refusal it is as before.
+/// Judges one request. If it is allowed, the state has its effect; if it is refused, the state is unchanged.
 ///
 /// # Errors
-/// The first rule that is broken, in the order in which the reference asks: consumer generations,
-/// providers, classes, inventories, then units and capacity row by row; last, providers that are
-/// kept for others.
+/// The first rule that is broken, in the order in which the reference checks them: consumer generations,
+/// providers, classes, inventories, then units and capacity row by row; last, exclusive providers.
 pub fn judge(state: &mut LockedState, request: &Request) -> Result<(), Refusal> {
     match request {
         Request::Replace(claims) => replace(state, claims),
@@ -83,14 +87,15 @@ pub fn judge(state: &mut LockedState, request: &Request) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// Judges a reshaping: the union of old and new inventories first, then the claims, then the
-/// inventories that are to stay. On a refusal the state is in between and must be dropped.
+/// Judges a reshaping in three steps: adds the new inventories to the old ones, judges the claims, then
+/// removes the inventories that are not to stay. If it is refused, the state is inconsistent and must be
+/// dropped.
 ///
-/// Generations move once for each of these steps that touches a provider.
+/// The generation of a provider moves once in each of these steps that touches it.
 ///
 /// # Errors
-/// As [`judge`]; before that an unknown provider, a generation that moved, an unknown class; after
-/// it an inventory that would go while it is in use.
+/// Those of [`judge`]. Before these: an unknown provider, another generation, an unknown class. After these:
+/// an inventory that is in use and would be removed.
 pub fn reshape(
     state: &mut LockedState,
     reshapings: &[Reshaping],
@@ -127,22 +132,22 @@ fn replace(state: &mut LockedState, claims: &[Claim]) -> Result<(), Refusal> {
     let released = held_by(state, claims);
     check_inventories(state, claims, &rows)?;
     check_rows(state, &rows, &released)?;
-    let wish = |row: &Row<'_>| Wish {
+    let claimed = |row: &ResolvedAmount<'_>| ClaimedAmount {
         consumer: row.claim.consumer,
         provider: row.provider,
-        place: row.place,
+        inventory: row.inventory,
         amount: row.amount,
     };
-    state.exclusivity.check(rows.iter().map(wish), &released)?;
+    state.exclusivity.check(rows.iter().map(claimed), &released)?;
 
-    for (place, amount) in released {
-        state.inventory_mut(place).used -= amount;
+    for (inventory, amount) in released {
+        state.inventory_mut(inventory).used -= amount;
     }
     for row in &rows {
-        state.inventory_mut(row.place).used += row.amount;
+        state.inventory_mut(row.inventory).used += row.amount;
     }
     advance_providers(state, claims, &rows);
-    settle_consumers(state, claims, &rows);
+    update_consumers(state, claims, &rows);
     Ok(())
 }
 
@@ -156,12 +161,12 @@ fn release(state: &mut LockedState, consumer: Uuid) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// One wanted amount with its names resolved.
-struct Row<'c> {
+/// A claimed amount with its names resolved.
+struct ResolvedAmount<'c> {
     claim: &'c Claim,
     provider: Uuid,
     class: &'c str,
-    place: (ProviderId, ClassId),
+    inventory: (ProviderId, ClassId),
     amount: i64,
 }
 
@@ -192,22 +197,31 @@ fn check_providers(state: &LockedState, claims: &[Claim]) -> Result<(), Refusal>
     }
 }
 
-fn resolve<'c>(state: &LockedState, claims: &'c [Claim]) -> Result<Vec<Row<'c>>, Refusal> {
+fn resolve<'c>(
+    state: &LockedState,
+    claims: &'c [Claim],
+) -> Result<Vec<ResolvedAmount<'c>>, Refusal> {
     let mut rows = Vec::new();
     for claim in claims {
         for (provider, class, amount) in &claim.wants {
             steps(1);
             let class_id =
                 *state.classes.get(class).ok_or_else(|| Refusal::ClassNotFound(class.clone()))?;
-            let place = (locked_provider(state, *provider)?.id, class_id);
-            rows.push(Row { claim, provider: *provider, class, place, amount: *amount });
+            let inventory = (locked_provider(state, *provider)?.id, class_id);
+            rows.push(ResolvedAmount {
+                claim,
+                provider: *provider,
+                class,
+                inventory,
+                amount: *amount,
+            });
         }
     }
     Ok(rows)
 }
 
-/// What the claiming consumers hold now, summed by place: all of it is put back before anything is
-/// judged.
+/// What the claiming consumers hold now, summed by inventory. All of it is given back before
+/// anything is judged.
 fn held_by(state: &LockedState, claims: &[Claim]) -> BTreeMap<(ProviderId, ClassId), i64> {
     let mut held = BTreeMap::new();
     for claim in claims {
@@ -218,17 +232,18 @@ fn held_by(state: &LockedState, claims: &[Claim]) -> BTreeMap<(ProviderId, Class
     held
 }
 
-/// A provider without an inventory of any class the whole request names is told first, with all of
-/// those classes.
+/// Refuses first of all providers that have no inventory of any class that the request names, and names all
+/// of these classes, as the reference does.
 fn check_inventories(
     state: &LockedState,
     claims: &[Claim],
-    rows: &[Row<'_>],
+    rows: &[ResolvedAmount<'_>],
 ) -> Result<(), Refusal> {
     let given_up = given_up(state, claims).map(|(_, class)| class);
-    let classes: BTreeSet<ClassId> = rows.iter().map(|row| row.place.1).chain(given_up).collect();
+    let classes: BTreeSet<ClassId> =
+        rows.iter().map(|row| row.inventory.1).chain(given_up).collect();
     let providers: BTreeMap<ProviderId, Uuid> =
-        rows.iter().map(|row| (row.place.0, row.provider)).collect();
+        rows.iter().map(|row| (row.inventory.0, row.provider)).collect();
     let has_any = |provider: ProviderId| {
         let inventories = state.inventories_of(provider);
         inventories.into_iter().any(|((_, class), _)| {
@@ -241,36 +256,31 @@ fn check_inventories(
     if bare.is_empty() {
         return Ok(());
     }
-    let names = state.class_names();
-    let name = |class: &ClassId| {
-        let nameless = || Bug::raise(format!("class {} is held and has no name", class.0));
-        names.get(class).copied().unwrap_or_else(nameless)
-    };
-    let classes: Vec<&str> = classes.iter().map(name).collect();
     let providers: Vec<String> = bare.iter().map(Uuid::to_string).collect();
-    Err(Refusal::InvalidInventory { provider: providers.join(", "), class: classes.join(", ") })
+    let class = state.class_names(classes.into_iter()).join(", ");
+    Err(Refusal::InvalidInventory { provider: providers.join(", "), class })
 }
 
-/// Units, then capacity. An amount that leaves a provider over its capacity is still fine when the
-/// request as a whole leaves it no fuller than it was: an overcommit may be reduced or kept.
+/// Checks units, then capacity. An inventory may stay over its capacity if the request as a whole does not
+/// use more of it than before: an overcommitted inventory may be reduced or kept.
 fn check_rows(
     state: &LockedState,
-    rows: &[Row<'_>],
+    rows: &[ResolvedAmount<'_>],
     released: &BTreeMap<(ProviderId, ClassId), i64>,
 ) -> Result<(), Refusal> {
     let mut asked: HashMap<(ProviderId, ClassId), i64> = HashMap::new();
     for row in rows {
         let provider = || row.provider.to_string();
         let class = || row.class.to_owned();
-        let Some(inventory) = state.inventories.get(&row.place) else {
+        let Some(inventory) = state.inventories.get(&row.inventory) else {
             return Err(Refusal::InvalidInventory { provider: provider(), class: class() });
         };
         if !inventory.terms.allows_amount(row.amount) {
             return Err(Refusal::ConstraintsViolated { provider: provider(), class: class() });
         }
-        let sum = asked.entry(row.place).or_insert(0);
+        let sum = asked.entry(row.inventory).or_insert(0);
         *sum = sum.saturating_add(row.amount);
-        let freed = released.get(&row.place).copied().unwrap_or(0);
+        let freed = released.get(&row.inventory).copied().unwrap_or(0);
         let used = (inventory.used - freed).saturating_add(*sum);
         if used > inventory.terms.capacity() && used > inventory.used {
             return Err(Refusal::CapacityExceeded { provider: provider(), class: class() });
@@ -286,9 +296,9 @@ fn advance(state: &mut LockedState, provider: Uuid) {
     }
 }
 
-/// One step for each provider that is named; for a consumer that gives up everything, for each
-/// provider it held something of.
-fn advance_providers(state: &mut LockedState, claims: &[Claim], rows: &[Row<'_>]) {
+/// Moves the generation of each provider that is named by one, and of each provider of which a consumer
+/// gives up everything.
+fn advance_providers(state: &mut LockedState, claims: &[Claim], rows: &[ResolvedAmount<'_>]) {
     let named: BTreeSet<Uuid> = rows.iter().map(|row| row.provider).collect();
     let given_up: BTreeSet<ProviderId> =
         given_up(state, claims).map(|(provider, _)| provider).collect();
@@ -306,7 +316,7 @@ fn advance_providers(state: &mut LockedState, claims: &[Claim], rows: &[Row<'_>]
     }
 }
 
-/// What those consumers hold that give up everything.
+/// The allocations of consumers that give up everything.
 fn given_up(state: &LockedState, claims: &[Claim]) -> impl Iterator<Item = (ProviderId, ClassId)> {
     claims
         .iter()
@@ -316,8 +326,8 @@ fn given_up(state: &LockedState, claims: &[Claim]) -> impl Iterator<Item = (Prov
         .inspect(|_| steps(1))
 }
 
-/// The rows stand in the order of the claims.
-fn settle_consumers(state: &mut LockedState, claims: &[Claim], rows: &[Row<'_>]) {
+/// Stores what each consumer has from now on. The rows are in the order of the claims.
+fn update_consumers(state: &mut LockedState, claims: &[Claim], rows: &[ResolvedAmount<'_>]) {
     let mut rows = rows.iter().peekable();
     for claim in claims {
         let consumer = state.consumers.entry(claim.consumer).or_default();
@@ -336,14 +346,14 @@ fn settle_consumers(state: &mut LockedState, claims: &[Claim], rows: &[Row<'_>])
     }
 }
 
-/// A place named twice (under two spellings of its UUID) counts with both amounts.
+/// A provider named twice (under two spellings of its UUID) counts with both amounts.
 fn holdings<'r, 'c: 'r>(
-    rows: impl Iterator<Item = &'r Row<'c>>,
+    rows: impl Iterator<Item = &'r ResolvedAmount<'c>>,
 ) -> BTreeMap<(ProviderId, ClassId), i64> {
     let mut holds = BTreeMap::new();
     for row in rows {
         steps(1);
-        *holds.entry(row.place).or_insert(0) += row.amount;
+        *holds.entry(row.inventory).or_insert(0) += row.amount;
     }
     holds
 }
@@ -380,15 +390,9 @@ fn drop_inventories(state: &mut LockedState, reshaping: &Reshaping) -> Result<()
         .map(|((_, class), inventory)| (*class, inventory.used))
         .collect();
     if goes.iter().any(|(_, used)| *used > 0) {
-        let names = state.class_names();
-        let in_use = goes.iter().filter(|(_, used)| *used > 0).map(|(class, _)| {
-            let nameless = || Bug::raise(format!("class {} is in use and has no name", class.0));
-            names.get(class).copied().unwrap_or_else(nameless)
-        });
-        return Err(Refusal::InventoryInUse {
-            provider: reshaping.provider,
-            classes: in_use.collect::<Vec<_>>().join(", "),
-        });
+        let in_use = goes.iter().filter(|(_, used)| *used > 0).map(|(class, _)| *class);
+        let classes = state.class_names(in_use).join(", ");
+        return Err(Refusal::InventoryInUse { provider: reshaping.provider, classes });
     }
     for (class, _) in goes {
         state.inventories.remove(&(provider, class));

@@ -1,11 +1,10 @@
-//! How much is done for a request on the thread that serves others meanwhile, counted in tests.
+//! Counts, in tests, the work that a request causes on a thread that serves other requests as well.
 //!
-//! What reads a query or a body, and what judges it, calls [`steps`] for each name, pair, value or
-//! comparison it looks at.
-//! Tests compare the sums at two sizes: eight times the request must not take much more than eight
-//! times the steps, nor as much more of the heap.
+//! Functions that read or judge a request call [`steps`] for each name, pair, value or comparison. Tests
+//! compare the sums at two sizes: a request of eight times the size must take about eight times the steps
+//! and the heap, and not 64 times.
 
-/// So many names, pairs or values are looked at.
+/// Counts so many names, pairs or values as looked at.
 #[cfg(not(test))]
 pub(crate) fn steps(_count: usize) {}
 

@@ -1,88 +1,136 @@
-//! Providers that a group has to itself, and who may hold something there all the same.
+//! Exclusive units: hosts, racks and clusters that a group has for its own servers.
+//!
+//! All decisions about who may use them are made here. Other modules look up the facts and ask.
+//!
+//! * [`may_take`]: a group gets a host if no other group has it at the same level and nobody but its
+//!   members uses it. What a group has it keeps, even if others have been let in since. Asked when hosts
+//!   are chosen (`planner/host_filter.rs`), and again when a plan is booked
+//!   (`store/planner/exclusive_units.rs`).
+//! * [`admits`]: only members of every group that has a host may use it. Asked when hosts are chosen, and
+//!   of each claim ([`Exclusivity::check`]), be it of a plan or of any other client.
+//! * [`abandoned`]: a group has a unit until none of its members uses any host of it.
+//!
+//! A consumer is a member of the groups of its placement, if the placement is of the project that claims
+//! (`store/planner/handover.rs`). Independently of all this, allocation candidates leave exclusive hosts
+//! out, unless the client names [their trait](super::traits::EXCLUSIVE).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use uuid::Uuid;
 
-use super::{ClassId, ProviderId, Refusal};
+use super::{ClassId, Level, ProviderId, Refusal};
 
-/// The trait that the roots of such providers carry, for everybody to see.
-pub const EXCLUSIVE_TRAIT: &str = "CUSTOM_VALET_EXCLUSIVE";
-
-/// Who has which providers to itself.
-#[derive(Clone, Debug, Default)]
-pub struct Exclusivity {
-    /// The groups that have a provider to themselves; those that are not named are for everybody.
-    pub kept: BTreeMap<ProviderId, Vec<UnitHolder>>,
-    /// The groups that consumers are in.
-    pub groups_of: HashMap<Uuid, BTreeSet<Uuid>>,
-    /// Whether strangers are let in, and only remarked on.
-    pub report_only: bool,
-    /// Why who has been let in where: by consumer and provider.
-    pub reported: BTreeMap<(Uuid, Uuid), Refusal>,
+/// A host in a unit that a group has exclusively.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ExclusiveHost {
+    /// The root of its tree.
+    pub root: ProviderId,
+    /// The level of the unit.
+    pub level: Level,
+    /// The name of the host, rack or cluster.
+    pub unit: String,
+    /// The stored group.
+    pub group: Uuid,
 }
 
-/// A group that has a unit to itself.
+/// Whether a group may have a host exclusively. `holder` is the group that has the host at this level;
+/// `is_used_by_others` says whether anybody who is no member of the group uses the host.
+pub fn may_take(
+    group: Uuid,
+    holder: Option<Uuid>,
+    is_used_by_others: impl FnOnce() -> bool,
+) -> bool {
+    holder.map_or_else(|| !is_used_by_others(), |holder| holder == group)
+}
+
+/// Whether a member of `groups` may use a host that the groups of `holders` have exclusively.
+pub fn admits(holders: impl IntoIterator<Item = Uuid>, groups: &BTreeSet<Uuid>) -> bool {
+    holders.into_iter().all(|holder| groups.contains(&holder))
+}
+
+/// The hosts in units that none of their group's members uses any more. `used` has each group with the
+/// roots of the hosts that its members use.
+pub fn abandoned<'h>(
+    hosts: &'h [ExclusiveHost],
+    used: &BTreeSet<(Uuid, ProviderId)>,
+) -> impl Iterator<Item = &'h ExclusiveHost> {
+    let unit = |host: &'h ExclusiveHost| (host.group, host.level, host.unit.as_str());
+    let is_used = |host: &&ExclusiveHost| used.contains(&(host.group, host.root));
+    let used_units: BTreeSet<_> = hosts.iter().filter(is_used).map(unit).collect();
+    hosts.iter().filter(move |host| !used_units.contains(&unit(host)))
+}
+
+/// Which groups have the providers that claims are about.
+#[derive(Clone, Debug, Default)]
+pub struct Exclusivity {
+    /// The groups that have a provider exclusively. Providers that are not listed are open to everybody.
+    pub holders: BTreeMap<ProviderId, Vec<UnitHolder>>,
+    /// The groups that consumers are members of.
+    pub groups_of: HashMap<Uuid, BTreeSet<Uuid>>,
+    /// Whether claims of others are allowed and only reported.
+    pub report_only: bool,
+    /// Claims that were reported, by consumer and provider.
+    pub reported: BTreeMap<(Uuid, Uuid), UnitHolder>,
+}
+
+/// A group that has a unit exclusively.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitHolder {
     /// The group.
     pub group: Uuid,
     /// Its name.
     pub name: String,
-    /// The host, rack or cluster.
+    /// The name of the host, rack or cluster.
     pub unit: String,
 }
 
-/// Something that a consumer is to hold.
+/// An amount that a consumer claims.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish {
+pub(super) struct ClaimedAmount {
     pub(super) consumer: Uuid,
     pub(super) provider: Uuid,
-    pub(super) place: (ProviderId, ClassId),
+    pub(super) inventory: (ProviderId, ClassId),
     pub(super) amount: i64,
 }
 
 impl Exclusivity {
-    /// Refuses strangers: those who are not in every group that has a provider to itself.
+    /// Refuses amounts of consumers that are not [admitted](admits).
     ///
-    /// Together they may hold as much at a place as the consumers of the request held there before
-    /// (`released`): an instance that moves leaves what it had to its migration, and whoever was let
-    /// in once may stay.
+    /// Together they may have as much of an inventory as the consumers of the request had of it before
+    /// (`released`): an instance that migrates leaves its allocations to the migration, and who was let in
+    /// once may stay.
     pub(super) fn check(
         &mut self,
-        wishes: impl Iterator<Item = Wish>,
+        claimed: impl Iterator<Item = ClaimedAmount>,
         released: &BTreeMap<(ProviderId, ClassId), i64>,
     ) -> Result<(), Refusal> {
-        if self.kept.is_empty() {
+        if self.holders.is_empty() {
             return Ok(());
         }
         let mut taken: BTreeMap<(ProviderId, ClassId), i64> = BTreeMap::new();
-        for wish in wishes {
-            let Some(keeper) = self.closed_to(wish.consumer, wish.place.0) else { continue };
-            let sum = taken.entry(wish.place).or_insert(0);
-            *sum = sum.saturating_add(wish.amount);
-            if *sum <= released.get(&wish.place).copied().unwrap_or(0) {
+        for claim in claimed {
+            let Some(holder) = self.closed_by(claim.consumer, claim.inventory.0) else { continue };
+            let sum = taken.entry(claim.inventory).or_insert(0);
+            *sum = sum.saturating_add(claim.amount);
+            if *sum <= released.get(&claim.inventory).copied().unwrap_or(0) {
                 continue;
             }
-            let refusal = Refusal::Exclusive {
-                provider: wish.provider,
-                group: keeper.name.clone(),
-                unit: keeper.unit.clone(),
-            };
+            let holder = holder.clone();
             if !self.report_only {
-                return Err(refusal);
+                let UnitHolder { name: group, unit, .. } = holder;
+                return Err(Refusal::Exclusive { provider: claim.provider, group, unit });
             }
-            self.reported.insert((wish.consumer, wish.provider), refusal);
+            self.reported.insert((claim.consumer, claim.provider), holder);
         }
         Ok(())
     }
 
-    /// The first group that keeps a provider from a consumer.
-    fn closed_to(&self, consumer: Uuid, provider: ProviderId) -> Option<&UnitHolder> {
-        let groups = self.groups_of.get(&consumer);
-        let is_stranger =
-            |keeper: &&UnitHolder| !groups.is_some_and(|groups| groups.contains(&keeper.group));
-        self.kept.get(&provider)?.iter().find(is_stranger)
+    /// The first group whose exclusive provider a consumer may not use.
+    fn closed_by(&self, consumer: Uuid, provider: ProviderId) -> Option<&UnitHolder> {
+        let none = BTreeSet::new();
+        let groups = self.groups_of.get(&consumer).unwrap_or(&none);
+        let holders = self.holders.get(&provider)?;
+        holders.iter().find(|holder| !admits([holder.group], groups))
     }
 }
 
@@ -90,59 +138,84 @@ impl Exclusivity {
 mod tests {
     use super::*;
 
-    const PLACE: (ProviderId, ClassId) = (ProviderId(1), ClassId(0));
+    const INVENTORY: (ProviderId, ClassId) = (ProviderId(1), ClassId(0));
 
-    fn wish(consumer: u128, amount: i64) -> Wish {
+    fn claimed(consumer: u128, amount: i64) -> ClaimedAmount {
         let consumer = Uuid::from_u128(consumer);
-        Wish { consumer, provider: Uuid::nil(), place: PLACE, amount }
+        ClaimedAmount { consumer, provider: Uuid::nil(), inventory: INVENTORY, amount }
     }
 
-    /// The provider is kept for group 7, and consumer 1 is in it.
-    fn kept() -> Exclusivity {
+    /// Group 7 has the provider, and consumer 1 is a member.
+    fn exclusive() -> Exclusivity {
         let group = Uuid::from_u128(7);
-        let keeper = UnitHolder { group, name: "gold".to_owned(), unit: "h1".to_owned() };
+        let holder = UnitHolder { group, name: "gold".to_owned(), unit: "h1".to_owned() };
         Exclusivity {
-            kept: BTreeMap::from([(PLACE.0, vec![keeper])]),
+            holders: BTreeMap::from([(INVENTORY.0, vec![holder])]),
             groups_of: HashMap::from([(Uuid::from_u128(1), BTreeSet::from([group]))]),
             ..Exclusivity::default()
         }
     }
 
-    fn check(wishes: &[Wish], released: i64) -> bool {
-        let released = BTreeMap::from([(PLACE, released)]);
-        kept().check(wishes.iter().copied(), &released).is_ok()
+    fn check(amounts: &[ClaimedAmount], released: i64) -> bool {
+        let released = BTreeMap::from([(INVENTORY, released)]);
+        exclusive().check(amounts.iter().copied(), &released).is_ok()
     }
 
     #[test]
-    fn members_may_and_strangers_may_not() {
-        assert!(check(&[wish(1, 4)], 0));
-        assert!(!check(&[wish(2, 1)], 0));
-        assert!(!check(&[wish(1, 4), wish(2, 1)], 0));
+    fn members_may_and_others_may_not() {
+        assert!(check(&[claimed(1, 4)], 0));
+        assert!(!check(&[claimed(2, 1)], 0));
+        assert!(!check(&[claimed(1, 4), claimed(2, 1)], 0));
     }
 
     #[test]
     fn what_a_request_held_before_it_may_hand_over_but_not_exceed() {
-        assert!(check(&[wish(2, 4)], 4));
-        assert!(!check(&[wish(2, 5)], 4));
-        assert!(!check(&[wish(2, 3), wish(3, 2)], 4));
+        assert!(check(&[claimed(2, 4)], 4));
+        assert!(!check(&[claimed(2, 5)], 4));
+        assert!(!check(&[claimed(2, 3), claimed(3, 2)], 4));
     }
 
     #[test]
-    fn strangers_are_only_remarked_on_if_that_is_wanted() {
-        let mut kept = Exclusivity { report_only: true, ..kept() };
-        assert_eq!(kept.check([wish(2, 1)].into_iter(), &BTreeMap::new()), Ok(()));
-        assert_eq!(kept.reported.len(), 1);
+    fn claims_of_others_are_only_reported_if_that_is_wanted() {
+        let mut exclusive = Exclusivity { report_only: true, ..exclusive() };
+        assert_eq!(exclusive.check([claimed(2, 1)].into_iter(), &BTreeMap::new()), Ok(()));
+        assert_eq!(exclusive.reported.len(), 1);
     }
 
     #[test]
-    fn who_is_in_one_of_two_groups_is_a_stranger_to_the_other() {
-        let mut twice = kept();
+    fn a_member_of_one_of_two_groups_is_kept_out_by_the_other() {
+        let mut twice = exclusive();
         let other = UnitHolder {
             group: Uuid::from_u128(8),
             name: "silver".to_owned(),
             unit: "r1".to_owned(),
         };
-        twice.kept.entry(PLACE.0).or_default().push(other);
-        assert!(twice.check([wish(1, 1)].into_iter(), &BTreeMap::new()).is_err());
+        twice.holders.entry(INVENTORY.0).or_default().push(other);
+        assert!(twice.check([claimed(1, 1)].into_iter(), &BTreeMap::new()).is_err());
+    }
+
+    #[test]
+    fn a_group_takes_what_nobody_else_has_or_uses_and_keeps_what_it_has() {
+        let (group, other) = (Uuid::from_u128(7), Uuid::from_u128(8));
+        assert!(may_take(group, None, || false) && !may_take(group, None, || true));
+        assert!(may_take(group, Some(group), || true) && !may_take(group, Some(other), || false));
+    }
+
+    #[test]
+    fn a_unit_is_abandoned_when_no_member_uses_any_of_its_hosts() {
+        let host = |root, level, unit: &str| ExclusiveHost {
+            root: ProviderId(root),
+            level,
+            unit: unit.to_owned(),
+            group: Uuid::from_u128(7),
+        };
+        let rack = [host(1, Level::Rack, "r1"), host(2, Level::Rack, "r1")];
+        let hosts = [&rack[..], &[host(1, Level::Host, "h1"), host(2, Level::Host, "h2")]].concat();
+        let left = |used: &[i64]| {
+            let used = used.iter().map(|root| (Uuid::from_u128(7), ProviderId(*root))).collect();
+            abandoned(&hosts, &used).map(|host| host.unit.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(left(&[1]), ["h2"]);
+        assert_eq!(left(&[]), ["r1", "r1", "h1", "h2"]);
     }
 }

@@ -4,9 +4,6 @@ use uuid::Uuid;
 
 use super::{ClassId, Generation, Inventory, ProviderId, TraitId};
 
-/// The trait of a provider that offers its inventory to all trees with a member in one of its aggregates.
-pub const SHARING_TRAIT: &str = "MISC_SHARES_VIA_AGGREGATE";
-
 /// Everything readers may see of one provider.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderRow {

@@ -1,6 +1,6 @@
-//! What has to be written to store a plan: the plan and its placements, the capacity that is held for
-//! them, and the units that exclusivity groups take. [`write_draft`] makes it of a [`Draft`] and the hosts that
-//! were chosen, [`delete`] of a plan that ends; the store writes it in one transaction.
+//! What has to be written to store or delete a plan: the plan and its placements, the capacity held for them,
+//! and the units that exclusivity groups take. [`write_draft`] makes it of a [`Draft`] and the chosen hosts,
+//! [`delete`] of a stored plan. The store writes it in one transaction.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -11,8 +11,7 @@ use super::group::StoredGroup;
 use super::ids::canonical;
 use super::placement::{Answer, Placed, providers_of};
 use super::plan::{Placement, Plan};
-use super::stack::KeptHost;
-use crate::model::{Bug, Refusal};
+use crate::model::{Bug, ExclusiveHost, Refusal};
 use crate::world::World;
 
 /// Provider, name of the resource class, amount.
@@ -31,8 +30,8 @@ pub struct BookingPlan {
     pub removed: Vec<Uuid>,
     /// What is to be held for placements.
     pub holds: Vec<Hold>,
-    /// Units that groups are to have to themselves.
-    pub units: Vec<KeptHost>,
+    /// Hosts of the units that groups take.
+    pub units: Vec<ExclusiveHost>,
     /// Every provider of the hosts in those units.
     pub unit_providers: Vec<Uuid>,
 }
@@ -61,40 +60,27 @@ pub struct Hold {
     pub amounts: Vec<(Uuid, String, i64)>,
 }
 
-/// The new state of a placement. See [`Placement`] for the fields that have the same name there.
+/// A placement to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacementWrite {
-    /// Its id.
-    pub id: Uuid,
+    /// The placement as it is to be, except for `holds`, which are as they were read. If the consumer that
+    /// is to take the hold over (`ticket`) has allocations on the host of the hold already, it takes over
+    /// at once.
+    pub new: Placement,
     /// The `consumer` and `ticket` that were read; `None`: the placement is new.
     pub seen: Option<(Uuid, Option<Uuid>)>,
+}
+
+impl PlacementWrite {
+    /// A stored placement as it is.
+    fn unchanged(row: &Placement) -> Self {
+        Self { new: row.clone(), seen: Some((row.consumer, row.ticket)) }
+    }
+
     /// Whether the plan held capacity for it when it was read.
-    pub held: bool,
-    /// Its position in the plan.
-    pub position: i32,
-    /// The id that the orchestrator gave the server, as it was written.
-    pub orchestration_id: String,
-    /// The same as it is compared.
-    pub orchestration_key: String,
-    /// The name of the server.
-    pub name: String,
-    /// The instance, as it was written.
-    pub resource_id: Option<String>,
-    /// The same as it is compared.
-    pub resource_key: Option<String>,
-    /// Whether it is reserved.
-    pub reserved: Option<bool>,
-    /// The consumer that holds its capacity.
-    pub consumer: Uuid,
-    /// The consumer that is to take the hold over. If that consumer has allocations on the host of the
-    /// hold already, it takes over at once.
-    pub ticket: Option<Uuid>,
-    /// A JSON object as text.
-    pub metadata: String,
-    /// Whether it is no part of the plan any more.
-    pub leaving: bool,
-    /// Stored groups that the server is in.
-    pub groups: Vec<Uuid>,
+    pub fn was_held(&self) -> bool {
+        self.seen.is_some_and(|(consumer, _)| consumer == self.new.id) && !self.new.holds.is_empty()
+    }
 }
 
 /// Whether a booking that the store refused may succeed when hosts are chosen again in the present
@@ -157,7 +143,9 @@ pub(crate) fn write_draft(
         }
     }
     for row in &draft.leaving {
-        booking.placements.push(PlacementWrite { leaving: true, ..unchanged(row) });
+        let mut write = PlacementWrite::unchanged(row);
+        write.new.leaving = true;
+        booking.placements.push(write);
     }
     let units = answer.map(|answer| answer.units.clone()).unwrap_or_default();
     booking.finish(units)
@@ -184,7 +172,7 @@ fn hold(plan: &Plan, placement: Uuid, amounts: Amounts) -> Hold {
     Hold { placement, project: plan.project.clone(), user: plan.user.clone(), amounts }
 }
 
-/// A booking in the making.
+/// Builds a booking.
 struct Builder<'b> {
     draft: &'b Draft,
     world: &'b World,
@@ -227,29 +215,30 @@ impl<'b> Builder<'b> {
             .map_err(|_| Bug::new(format!("server {nth} of a plan has no position")))?;
         let Some(row) = &server.placement else {
             let Some(wants) = placed.and_then(|placed| placed.wants.clone()) else { return Ok(()) };
-            let write = begin(server, position, groups.unwrap_or_default());
-            self.groups.extend(&write.groups);
-            self.hold(write.id, wants);
-            self.placements.push(write);
+            let new = new_placement(&self.draft.plan, server, position, groups.unwrap_or_default());
+            self.groups.extend(&new.groups);
+            self.hold(new.id, wants);
+            self.placements.push(PlacementWrite { new, seen: None });
             return Ok(());
         };
-        let mut write = unchanged(row);
-        write.position = position;
-        write.leaving = false;
-        write.name.clone_from(&server.entry.name);
-        write.metadata = serde_json::Value::from(server.entry.metadata.clone()).to_string();
+        let mut write = PlacementWrite::unchanged(row);
+        let new = &mut write.new;
+        new.position = position;
+        new.leaving = false;
+        new.name.clone_from(&server.entry.name);
+        new.metadata = serde_json::Value::from(server.entry.metadata.clone()).to_string();
         if let Some(groups) = groups {
-            write.groups = groups;
+            new.groups = groups;
         }
         if server.resource_id.is_some() {
-            write.resource_id.clone_from(&server.resource_id);
-            write.resource_key = server.resource_id.as_deref().map(canonical);
+            new.resource_id.clone_from(&server.resource_id);
+            new.resource_key = server.resource_id.as_deref().map(canonical);
         }
         let wants =
             placed.and_then(|placed| placed.wants.clone()).filter(|wants| !wants.is_empty());
         let moved = placed.is_some_and(|placed| placed.moved);
         let resized = self.draft.stack.servers.get(nth).is_some_and(|server| server.resized);
-        let new = match wants {
+        let claimed = match wants {
             Some(wants)
                 if moved
                     || resized
@@ -260,21 +249,21 @@ impl<'b> Builder<'b> {
             }
             _ => None,
         };
-        if let Some(wants) = new {
+        if claimed.is_some() || new.groups != row.groups {
+            self.groups.extend(row.groups.iter().chain(&new.groups));
+        }
+        if let Some(wants) = claimed {
             self.hold(row.id, wants);
-            write.consumer = row.id;
-            write.ticket = None;
+            new.consumer = row.id;
+            new.ticket = None;
             if moved && server.clear_reservation {
-                write.reserved = Some(false);
+                new.reserved = Some(false);
             }
-            self.groups.extend(row.groups.iter().chain(&write.groups));
-        } else if write.groups != row.groups {
-            self.groups.extend(row.groups.iter().chain(&write.groups));
         }
         if server.reserve {
-            self.reserve(row, &mut write)?;
+            self.reserve(row, new)?;
         }
-        if is_change(row, &write) || self.held.contains(&row.id) {
+        if is_change(row, new) || self.held.contains(&row.id) {
             self.placements.push(write);
         }
         Ok(())
@@ -282,14 +271,14 @@ impl<'b> Builder<'b> {
 
     /// Marks a placement as reserved. If the plan holds its capacity, the instance gets a ticket to take the
     /// hold over.
-    fn reserve(&mut self, row: &Placement, write: &mut PlacementWrite) -> Result<(), BookingError> {
-        write.reserved = Some(true);
-        let instance = write.resource_id.as_deref().and_then(instance);
-        let instance = instance.filter(|instance| write.consumer != *instance);
-        if write.consumer != write.id || instance.is_none() {
+    fn reserve(&mut self, row: &Placement, new: &mut Placement) -> Result<(), BookingError> {
+        new.reserved = Some(true);
+        let instance = new.resource_id.as_deref().and_then(instance);
+        let instance = instance.filter(|instance| new.consumer != *instance);
+        if !new.is_hold() || instance.is_none() {
             return Ok(());
         }
-        write.ticket = instance;
+        new.ticket = instance;
         if !self.held.contains(&row.id) {
             // Claims the same once more, so that the hold certainly exists when the ticket is given.
             let held = self.present_amounts(row)?;
@@ -308,7 +297,7 @@ impl<'b> Builder<'b> {
         row.holds.iter().map(|hold| want(hold).ok_or_else(gone)).collect()
     }
 
-    fn finish(self, units: Vec<KeptHost>) -> Result<Option<BookingPlan>, BookingError> {
+    fn finish(self, units: Vec<ExclusiveHost>) -> Result<Option<BookingPlan>, BookingError> {
         let document = self.draft.document.text()?;
         let plan = Plan { document, ..self.draft.plan.clone() };
         let same =
@@ -318,7 +307,7 @@ impl<'b> Builder<'b> {
         }
         let generations = self.draft.generations.iter().copied();
         let groups = generations.filter(|(group, _)| self.groups.contains(group)).collect();
-        let units: Vec<KeptHost> =
+        let units: Vec<ExclusiveHost> =
             units.into_iter().filter(|unit| self.groups.contains(&unit.group)).collect();
         let exists = self.draft.exists;
         Ok(Some(BookingPlan {
@@ -333,18 +322,18 @@ impl<'b> Builder<'b> {
     }
 }
 
-/// The consumer that an instance is, if its id can be one's.
+/// The consumer of an instance, if its id is a UUID.
 fn instance(resource_id: &str) -> Option<Uuid> {
     Uuid::parse_str(&canonical(resource_id)).ok()
 }
 
 /// The placement of a server that is new.
-fn begin(server: &DraftServer, position: i32, groups: Vec<Uuid>) -> PlacementWrite {
+fn new_placement(plan: &Plan, server: &DraftServer, position: i32, groups: Vec<Uuid>) -> Placement {
     let id = Uuid::new_v4();
-    PlacementWrite {
+    Placement {
         id,
-        seen: None,
-        held: false,
+        plan: plan.id,
+        project: plan.project.clone(),
         position,
         orchestration_id: server.entry.id.clone(),
         orchestration_key: server.entry.key.clone(),
@@ -358,38 +347,13 @@ fn begin(server: &DraftServer, position: i32, groups: Vec<Uuid>) -> PlacementWri
         metadata: serde_json::Value::from(server.entry.metadata.clone()).to_string(),
         leaving: false,
         groups,
+        holds: Vec::new(),
     }
 }
 
-fn unchanged(row: &Placement) -> PlacementWrite {
-    PlacementWrite {
-        id: row.id,
-        seen: Some((row.consumer, row.ticket)),
-        held: row.is_hold() && !row.holds.is_empty(),
-        position: row.position,
-        orchestration_id: row.orchestration_id.clone(),
-        orchestration_key: row.orchestration_key.clone(),
-        name: row.name.clone(),
-        resource_id: row.resource_id.clone(),
-        resource_key: row.resource_key.clone(),
-        reserved: row.reserved,
-        consumer: row.consumer,
-        ticket: row.ticket,
-        metadata: row.metadata.clone(),
-        leaving: row.leaving,
-        groups: row.groups.clone(),
-    }
-}
-
-fn is_change(row: &Placement, write: &PlacementWrite) -> bool {
-    let now = unchanged(row);
-    let key = |it: &PlacementWrite| {
-        (
-            (it.position, it.name.clone(), it.resource_key.clone(), it.reserved),
-            (it.consumer, it.ticket, it.metadata.clone(), it.groups.clone(), it.leaving),
-        )
-    };
-    key(&now) != key(write)
+/// Whether a placement has to be written. Another spelling of the same instance is no change.
+fn is_change(row: &Placement, new: &Placement) -> bool {
+    Placement { resource_id: row.resource_id.clone(), ..new.clone() } != *row
 }
 
 #[cfg(test)]
@@ -428,10 +392,10 @@ mod tests {
         let draft = Draft::new(plan, stored.document, &stored.template, &[]).unwrap();
         let booking = write_draft(&draft, Some(&answer(2)), &World::default()).unwrap().unwrap();
         assert!(matches!(booking.plan, PlanWrite::Create(_)));
-        let placements: Vec<Uuid> = booking.placements.iter().map(|it| it.id).collect();
+        let placements: Vec<Uuid> = booking.placements.iter().map(|it| it.new.id).collect();
         let held: Vec<Uuid> = booking.holds.iter().map(|it| it.placement).collect();
         assert_eq!((placements.len(), &placements), (2, &held));
-        assert!(booking.placements.iter().all(|it| it.seen.is_none() && it.consumer == it.id));
+        assert!(booking.placements.iter().all(|it| it.seen.is_none() && it.new.is_hold()));
         assert_eq!(booking.holds[0].amounts, [(PROVIDER, "VCPU".to_owned(), 1)]);
     }
 
@@ -465,8 +429,8 @@ mod tests {
         };
         let draft = reserve.draft(&current, None, &[]).unwrap();
         let booking = write_draft(&draft, Some(&answer(2)), &World::default()).unwrap().unwrap();
-        let written = booking.placements.iter().find(|it| it.id == placement).unwrap();
-        assert_eq!((written.reserved, written.ticket), (Some(true), Some(instance)));
+        let written = booking.placements.iter().find(|it| it.new.id == placement).unwrap();
+        assert_eq!((written.new.reserved, written.new.ticket), (Some(true), Some(instance)));
         assert_eq!(written.seen, Some((placement, None)));
     }
 

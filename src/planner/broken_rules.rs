@@ -1,15 +1,18 @@
-//! Rules that servers break which have to stay where they are: instances go where their cloud puts
-//! them, and a plan that has drifted must still be able to grow. What is broken already is not asked
-//! for again; everybody else keeps the rest of the rule.
+//! Relaxes rules that fixed servers break already. Instances are where their cloud has put them, and a
+//! plan whose rules are broken must still be able to grow. So a rule does not count for the fixed servers
+//! that break it; all other servers keep the rest of it.
+//!
+//! Example: an affinity group has fixed servers A and B on one host, and C has been migrated elsewhere. A
+//! new member D has to join A and B; C does not count.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::solver::Rule;
 
-/// Where servers are that stay.
+/// Where the fixed servers are.
 #[derive(Debug, Default)]
 pub(super) struct FixedServers {
-    /// The unit that a server which stays is in, by server; those that may move are not in it.
+    /// The unit of each fixed server; `None` if it is in no known unit. Servers that may move are missing.
     unit_of: HashMap<usize, Option<usize>>,
     /// How many of them are in each unit.
     in_unit: HashMap<usize, usize>,
@@ -28,7 +31,7 @@ impl FromIterator<(usize, Option<usize>)> for FixedServers {
     }
 }
 
-/// A rule as far as servers that stay do not break it.
+/// A rule without the fixed servers that break it.
 pub(super) fn without_broken(rule: Rule, stays: &FixedServers) -> Rule {
     match rule {
         Rule::Together(level, servers) => Rule::Together(level, together(servers, stays)),
@@ -37,7 +40,7 @@ pub(super) fn without_broken(rule: Rule, stays: &FixedServers) -> Rule {
     }
 }
 
-/// Those who stay count only where most of them are.
+/// Affinity: fixed servers count only in the unit that has most of them.
 fn together(servers: Vec<usize>, stays: &FixedServers) -> Vec<usize> {
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     for unit in servers.iter().filter_map(|server| *stays.unit_of.get(server)?) {
@@ -51,7 +54,7 @@ fn together(servers: Vec<usize>, stays: &FixedServers) -> Vec<usize> {
     servers.into_iter().filter(keeps).collect()
 }
 
-/// Of those who stay, the first in each unit counts.
+/// Diversity: of the parts with fixed servers in one unit, the first counts.
 fn apart(parts: Vec<Vec<usize>>, stays: &FixedServers) -> Vec<Vec<usize>> {
     let mut first: HashMap<usize, usize> = HashMap::new();
     let mut kept = Vec::with_capacity(parts.len());
@@ -66,7 +69,7 @@ fn apart(parts: Vec<Vec<usize>>, stays: &FixedServers) -> Vec<Vec<usize>> {
     kept
 }
 
-/// Those do not count who stay in a unit with somebody else who stays.
+/// Exclusivity: fixed servers do not count if a fixed server of others is in their unit.
 fn alone(servers: Vec<usize>, stays: &FixedServers) -> Vec<usize> {
     let members: HashSet<usize> = servers.iter().copied().collect();
     let mut own: HashMap<usize, usize> = HashMap::new();
@@ -84,7 +87,7 @@ fn alone(servers: Vec<usize>, stays: &FixedServers) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::solver::Level;
+    use crate::model::Level;
 
     const HOST: Level = Level::Host;
 

@@ -1,4 +1,4 @@
-//! Where servers of one size can be put: by host, the ways that allocation candidates say.
+//! The hosts with enough capacity for servers of one size, found as allocation candidates.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,29 +7,26 @@ use super::failure::{Failure, in_time};
 use super::flavor::Size;
 use super::stack::Stack;
 use super::topology::Topology;
-use crate::model::exclusive::EXCLUSIVE_TRAIT;
+use crate::model::traits;
 use crate::model::{ClassId, ProviderId};
 use crate::search::{self, Group as RequestGroup, Next, Request, Unknown};
 use crate::solver::Budget;
 use crate::world::{Provider, World};
 
-/// Ways in which a server can be put on one host, at the most. A tree may have thousands; those that
-/// are left out are choices of other providers for the same amounts.
+/// Allocation candidates on one host at most. A tree may have thousands; those that are left out take the
+/// same amounts from other providers of the tree.
 pub(super) const WAYS_MAX: usize = 16;
 
-/// Different sizes of the servers of one plan, at the most: for each of them all hosts are looked at.
+/// Different sizes of the servers of one plan at most: all hosts are searched for each size.
 const SIZES_MAX: usize = 500;
 
-/// What it costs to begin a search, in the units of the budget.
+/// The cost of beginning a search, in units of the budget.
 const BEGIN_WORK: usize = 1000;
-
-/// The trait of hosts that are not to get anything new.
-const DISABLED: &str = "COMPUTE_STATUS_DISABLED";
 
 /// The candidates for servers of one size: the amounts from each provider, by host.
 pub(super) type Options = HashMap<ProviderId, Vec<Vec<(ProviderId, ClassId, i64)>>>;
 
-/// The sizes of servers for which candidates are looked for, in the order in which they come.
+/// The sizes of the servers that need a host, in the order of the servers.
 pub(super) fn sizes<'s>(
     stack: &'s Stack,
     homes: &[Option<ProviderId>],
@@ -44,14 +41,14 @@ pub(super) fn sizes<'s>(
     }
     if sizes.len() > SIZES_MAX {
         let count = sizes.len();
-        return Err(Failure::TooLarge(format!(
+        return Err(Failure::Invalid(format!(
             "the servers of a plan have at most {SIZES_MAX} different sizes, and these have {count}"
         )));
     }
     Ok(sizes)
 }
 
-/// Everywhere a server of a size can be put, exactly as allocation candidates say.
+/// All allocation candidates for a server of a size, by host.
 pub(super) fn candidates(
     world: &Arc<World>,
     topology: &Topology,
@@ -59,20 +56,21 @@ pub(super) fn candidates(
     budget: &mut Budget<'_>,
 ) -> Result<Options, Failure> {
     budget.is_spent_after(BEGIN_WORK);
-    // Hosts get this trait when a group gets them to itself, which groups say and not flavors.
-    let required = size.required.iter().filter(|name| *name != EXCLUSIVE_TRAIT);
+    // Hosts get this trait when a group takes them, which follows from groups and not from flavors.
+    let required = size.required.iter().filter(|name| *name != traits::EXCLUSIVE);
     let group = RequestGroup {
         resources: size.needs.iter().map(|(class, amount)| (class.clone(), *amount)).collect(),
         required: required.map(|name| vec![name.clone()]).collect(),
         forbidden: size.forbidden.clone(),
         ..RequestGroup::default()
     };
-    let disabled = world.trait_id(DISABLED).map(|_| DISABLED.to_owned());
+    let disabled =
+        world.trait_id(traits::COMPUTE_DISABLED).map(|_| traits::COMPUTE_DISABLED.to_owned());
     let root_forbidden = disabled.into_iter().collect();
     let request =
         Request { groups: vec![group], root_forbidden, nested: true, ..Request::default() };
     let mut search = search::find(Arc::clone(world), &request).map_err(|unknown| {
-        Failure::Unknown(match unknown {
+        Failure::Invalid(match unknown {
             Unknown::Class(class) => format!("No such resource class {class}."),
             Unknown::Traits(traits) | Unknown::RootTraits(traits) => {
                 format!("No such trait(s): {}.", traits.join(", "))

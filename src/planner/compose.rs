@@ -1,5 +1,5 @@
-//! From a world and a stack to a problem for the solver: the hosts, what is free on them, in which
-//! ways servers of each size can be put there, and where each server may be.
+//! Makes the solver's problem of a world and a stack: the hosts, what is free on them, the ways in which
+//! servers of each size fit there, and the hosts that each server may be on.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -15,8 +15,8 @@ use super::host_filter::{Demands, FilterContext, HostFilter, Reason};
 use super::stack::{Stack, Surroundings};
 use super::topology::{HostEntry, Topology};
 use crate::model::provider::InventoryRow;
-use crate::model::{ClassId, ProviderId};
-use crate::solver::{self, AllowedHosts, Budget, Level, PlacementProblem, Pool, Rule, Way, Ways};
+use crate::model::{ClassId, Level, ProviderId};
+use crate::solver::{self, AllowedHosts, Budget, PlacementProblem, Pool, Rule, Way, Ways};
 use crate::world::{Changes, Provider, World};
 
 /// A problem, and what its numbers mean.
@@ -32,11 +32,11 @@ pub(super) struct Composed {
     pub(super) groups: Vec<usize>,
     /// The stored groups of each server.
     pub(super) memberships: Vec<BTreeSet<Uuid>>,
-    /// Hosts that no server comes into question for, for want of room.
+    /// Hosts that are too small for every server.
     pub(super) too_small: usize,
-    /// Hosts that may have more ways than were looked at.
+    /// Hosts on which not all ways were looked at.
     pub(super) cut_short: usize,
-    /// For each server, why it may not be on how many hosts.
+    /// For each server, how many hosts are ruled out for which reason.
     pub(super) ruled_out: Vec<BTreeMap<Reason, usize>>,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn compose(
     around: &Surroundings,
     budget: &mut Budget<'_>,
 ) -> Result<Composed, Failure> {
-    let rules = stack.rules().map_err(|why| Failure::InvalidGroups(stack.words(why)))?;
+    let rules = stack.rules().map_err(|why| Failure::Invalid(stack.describe(why)))?;
     let (groups, all_rules): (Vec<usize>, Vec<Rule>) = rules.into_iter().unzip();
     let world = freed(world, stack);
     let topology = Topology::of(&world, around.racks_by_names);
@@ -87,8 +87,7 @@ pub(super) fn compose(
     let current_hosts: Vec<Option<usize>> = current_hosts.collect();
     let ComposedServers { servers, ruled_out } =
         compose_servers(stack, &current_hosts, (&ways, &filter), budget)?;
-    let stays = [Level::Host, Level::Rack, Level::Cluster]
-        .map(|level| stays(stack, &current_hosts, &hosts, level));
+    let stays = Level::ALL.map(|level| stays(stack, &current_hosts, &hosts, level));
     let rules = kept_rules(all_rules, &stays, budget)?;
     let problem = composer.problem(servers, rules, stack.spread, budget)?;
     let pools = composer.pools;
@@ -107,7 +106,7 @@ pub(super) fn compose(
     })
 }
 
-/// Rules as far as servers that stay do not break them; it is told where those are at each level.
+/// The rules without what fixed servers break; given where these are at each level.
 fn kept_rules(
     all: Vec<Rule>,
     [host, rack, cluster]: &[FixedServers; 3],
@@ -127,13 +126,13 @@ fn kept_rules(
     Ok(rules)
 }
 
-/// The servers of a problem, and for each of them why it may not be on how many hosts.
+/// The servers of a problem, and for each of them how many hosts are ruled out for which reason.
 struct ComposedServers {
     servers: Vec<solver::Server>,
     ruled_out: Vec<BTreeMap<Reason, usize>>,
 }
 
-/// Where each server may be, and in which ways. What servers have in common they share.
+/// The hosts that each server may be on, and the ways in which it fits there. Equal servers share the data.
 fn compose_servers<'s>(
     stack: &'s Stack,
     current_hosts: &[Option<usize>],
@@ -164,7 +163,7 @@ fn compose_servers<'s>(
         let entry = match known.entry(key) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let missing = || Failure::Broken(format!("server {} has no size", server.id));
+                let missing = || Failure::bug(format!("server {} has no size", server.id));
                 let ways = ways.get(&server.size).ok_or_else(missing)?;
                 let ways = match home.filter(|_| stays) {
                     Some(home) => Arc::new(ways.or_staying_on(home)),
@@ -181,7 +180,7 @@ fn compose_servers<'s>(
     Ok(composed)
 }
 
-/// Trees that have something of their own to give.
+/// The number of trees with inventory that is not shared.
 fn hosts_in_all(world: &World, topology: &Topology, budget: &mut Budget<'_>) -> usize {
     let mut count = 0;
     for root in world.trees() {
@@ -198,7 +197,7 @@ fn hosts_in_all(world: &World, topology: &Topology, budget: &mut Budget<'_>) -> 
     count
 }
 
-/// Where those are who have to stay, at a level. The first host of a unit stands for it.
+/// The units of the fixed servers at a level. The first host of a unit stands for the unit.
 fn stays(
     stack: &Stack,
     current_hosts: &[Option<usize>],
@@ -220,7 +219,7 @@ fn stays(
     fixed.map(|(server, (_, home))| (server, unit(*home))).collect()
 }
 
-/// The world as if servers that may move held nothing, and those that go neither.
+/// The world without what servers hold that may move or are removed.
 fn freed(world: &Arc<World>, stack: &Stack) -> Arc<World> {
     let mut less: BTreeMap<ProviderId, BTreeMap<ClassId, i64>> = BTreeMap::new();
     let movers = stack.servers.iter().filter(|server| !server.is_fixed());
@@ -246,8 +245,8 @@ fn freed(world: &Arc<World>, stack: &Stack) -> Arc<World> {
     Arc::new(world.apply(Changes { catalogue: None, providers }))
 }
 
-/// The hosts that come into question, by name, so that the order does not depend on how they came
-/// to be.
+/// The hosts with a candidate or a server of the plan, ordered by name, so that the result does not depend
+/// on the order in which they were created.
 fn entries(
     world: &World,
     topology: &Topology,
@@ -266,13 +265,13 @@ fn entries(
     Ok(hosts)
 }
 
-/// A provider of which the world has told itself.
+/// A provider that is known to be in the world.
 fn provider(world: &World, id: ProviderId) -> Result<Provider<'_>, Failure> {
-    let missing = || Failure::Broken(format!("provider {} is not in its world", id.0));
+    let missing = || Failure::bug(format!("provider {} is not in its world", id.0));
     world.provider_by_id(id).ok_or_else(missing)
 }
 
-/// Pools and hosts in the making.
+/// Numbers the pools, and makes hosts and pools of providers.
 struct Composer<'w> {
     world: &'w World,
     hosts: &'w [HostEntry],
@@ -285,7 +284,7 @@ impl<'w> Composer<'w> {
         Self { world, hosts, pools: Vec::new(), numbers: HashMap::new() }
     }
 
-    /// What candidates draw on, by the numbers of hosts and pools.
+    /// The candidates as ways, with hosts and pools by number.
     fn ways(&mut self, options: &Options, budget: &mut Budget<'_>) -> Result<Ways, Failure> {
         let mut ways: Vec<Vec<Way>> = Vec::with_capacity(self.hosts.len());
         for host in self.hosts {
@@ -295,7 +294,7 @@ impl<'w> Composer<'w> {
                 let mut draws = Vec::with_capacity(option.len());
                 for (provider, class, amount) in option {
                     let amount = u64::try_from(*amount)
-                        .map_err(|_| Failure::Broken(format!("a candidate draws {amount}")))?;
+                        .map_err(|_| Failure::bug(format!("a candidate draws {amount}")))?;
                     draws.push((self.pool(*provider, *class), amount));
                 }
                 here.push(Way(draws));
@@ -329,7 +328,7 @@ impl<'w> Composer<'w> {
             classes.into_iter().enumerate().map(|(nth, class)| (class, nth)).collect();
         let mut pools = Vec::with_capacity(self.pools.len());
         for (id, class) in &self.pools {
-            let missing = || Failure::Broken(format!("class {} has no number", class.0));
+            let missing = || Failure::bug(format!("class {} has no number", class.0));
             let number = *dense.get(class).ok_or_else(missing)?;
             let row = provider(self.world, *id)?.inventory(*class);
             pools.push(Pool { class: number, free: row.map_or(0, |row| free(&row)) });
@@ -354,7 +353,7 @@ impl<'w> Composer<'w> {
                 free: sums,
                 rack: entry.location.rack.as_deref().map(|name| racks.of(name)),
                 cluster: entry.location.cluster.as_deref().map(|name| clusters.of(name)),
-                // Who is to be spread has no use for hosts that are in use already.
+                // For a plan that is to be spread, it is no advantage that a host is in use.
                 in_use: !spread && is_in_use,
             });
         }

@@ -1,5 +1,5 @@
-//! What a plan remembers of what was asked for: the resources as they were sent, and how large each
-//! server was when its flavor was looked up, because flavors change and plans do not.
+//! What a plan remembers of its requests: the resources as they were sent, and the size of each server when
+//! its flavor was looked up, because plans do not change when flavors do.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -14,17 +14,15 @@ use super::rejection::Rejection;
 use super::template::{self, ServerEntry, Sizing, Template};
 use crate::model::Bug;
 
-/// Bytes of what is stored of a plan at the most: its resources as they were sent, which each update
-/// may add to, and how large its servers are.
+/// Bytes of the stored document at most. Each update of a plan may add to it.
 pub(crate) const DOCUMENT_MAX: usize = 4 << 20;
 
-/// What a plan was asked for.
+/// The stored description of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Document {
     /// The resources, by the ids of the orchestrator.
     pub(crate) resources: Object,
     /// The size of each server, by its id as it is compared.
-    #[serde(with = "sizes")]
     pub(crate) sizes: BTreeMap<String, Size>,
     /// Hosts that all servers may be on.
     pub(crate) locations: Option<Vec<String>>,
@@ -69,7 +67,7 @@ impl Document {
         }
     }
 
-    /// Takes a server away, also from the groups it is in.
+    /// Removes a server, also from the groups it is in.
     pub(crate) fn remove(&mut self, server: &ServerEntry) {
         self.resources.retain(|id, _| canonical(id) != server.key);
         self.sizes.remove(&server.key);
@@ -86,11 +84,11 @@ impl Document {
         }
     }
 
-    /// Notes how large the servers of a template are. Those that ask for the same as `before` stay as
-    /// large as they were.
+    /// Stores the sizes of the servers of a template. Servers that ask for the same as in `before` keep their
+    /// sizes.
     ///
     /// # Errors
-    /// `Invalid`: a flavor that does not exist, or more than is kept of one plan.
+    /// `Invalid`: a flavor does not exist, or the document is too large.
     pub(crate) fn measure(
         &mut self,
         template: &Template,
@@ -106,7 +104,7 @@ impl Document {
             let old = old.filter(|old| asks_the_same(old, server));
             let known = old.and_then(|old| self.sizes.get(&old.key)).cloned();
             let size = known.map_or_else(|| flavors.size(server), Ok)?;
-            // Before all are there: one flavor with many traits makes many servers large.
+            // Checked on the way: one flavor with many traits may be that of many servers.
             bytes += least_bytes(&size);
             check_bytes(bytes)?;
             sizes.insert(server.key.clone(), size);
@@ -160,7 +158,7 @@ fn least_bytes(size: &Size) -> usize {
     names.map(String::len).sum()
 }
 
-/// Whether two servers are to be equally large.
+/// Whether two servers ask for the same size.
 pub(crate) fn asks_the_same(one: &ServerEntry, other: &ServerEntry) -> bool {
     (&one.sizing, &one.required, &one.forbidden)
         == (&other.sizing, &other.required, &other.forbidden)
@@ -212,44 +210,6 @@ impl<'f> Flavors<'f> {
             list.dedup();
         }
         Ok(size)
-    }
-}
-
-/// How sizes are written.
-mod sizes {
-    use std::collections::BTreeMap;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use crate::planner::flavor::Size;
-
-    #[derive(Deserialize, Serialize)]
-    struct Written {
-        needs: BTreeMap<String, i64>,
-        required: Vec<String>,
-        forbidden: Vec<String>,
-    }
-
-    pub(crate) fn serialize<S: Serializer>(
-        sizes: &BTreeMap<String, Size>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        let written = |(key, size): (&String, &Size)| {
-            let Size { needs, required, forbidden } = size.clone();
-            (key.clone(), Written { needs, required, forbidden })
-        };
-        sizes.iter().map(written).collect::<BTreeMap<_, _>>().serialize(serializer)
-    }
-
-    pub(crate) fn deserialize<'d, D: Deserializer<'d>>(
-        deserializer: D,
-    ) -> Result<BTreeMap<String, Size>, D::Error> {
-        let written = BTreeMap::<String, Written>::deserialize(deserializer)?;
-        let size = |(key, it): (String, Written)| {
-            let Written { needs, required, forbidden } = it;
-            (key, Size { needs, required, forbidden })
-        };
-        Ok(written.into_iter().map(size).collect())
     }
 }
 

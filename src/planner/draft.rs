@@ -22,7 +22,7 @@ use super::topology::Topology;
 use crate::solver::groups::GroupError;
 use crate::world::World;
 
-/// How much longer than the search for hosts the search for an explanation may take.
+/// The additional time to find an explanation after the time to find hosts is up.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A stored plan, and the state of the cloud that it was read with.
@@ -50,8 +50,7 @@ impl CurrentPlan {
 
     /// A draft that changes nothing: every server stays where it is.
     pub(crate) fn draft(&self) -> Result<Draft, Rejection> {
-        let stack = resolve::stack(&self.document, &self.template, &self.groups, None)?;
-        Ok(Draft::of(self, self.document.clone(), &self.template, stack))
+        self.reduced(self.document.clone(), &self.template)
     }
 
     /// A draft of the plan with a part of its document; `template` is what `document` contains. The
@@ -164,10 +163,21 @@ impl Draft {
         let stack = resolve::stack(&document, template, stored, Some(&plan.project))?;
         let servers = template.servers.iter();
         let servers = servers.map(|entry| DraftServer::new(entry.clone(), None)).collect();
-        Ok(Self {
+        Ok(Self::unchanged(plan, document, stack, servers, stored))
+    }
+
+    /// A draft that removes nothing.
+    fn unchanged(
+        plan: Plan,
+        document: Document,
+        stack: Stack,
+        servers: Vec<DraftServer>,
+        stored: &[StoredGroup],
+    ) -> Self {
+        Self {
             plan,
             exists: false,
-            generations: generations(stored),
+            generations: stored.iter().map(|group| (group.id, group.generation)).collect(),
             document,
             stack,
             servers,
@@ -176,7 +186,7 @@ impl Draft {
             renamed: false,
             may_move_unreserved: false,
             deferred: None,
-        })
+        }
     }
 
     fn of(
@@ -223,19 +233,9 @@ impl Draft {
         let (leaving, removed): (_, Vec<Placement>) = gone.into_iter().partition(leaves);
         let holds = removed.iter().filter(|row| row.is_hold()).flat_map(|row| &row.holds);
         stack.given_up = holds.copied().collect();
-        Self {
-            plan: current.plan.clone(),
-            exists: true,
-            generations: generations(&current.groups),
-            document,
-            stack,
-            servers,
-            removed,
-            leaving,
-            renamed: false,
-            may_move_unreserved: false,
-            deferred: None,
-        }
+        let plan = current.plan.clone();
+        let draft = Self::unchanged(plan, document, stack, servers, &current.groups);
+        Self { exists: true, removed, leaving, ..draft }
     }
 
     /// The position of a server, by the id of its instance, or else by the orchestrator's.
@@ -340,7 +340,7 @@ impl Draft {
     ) -> Result<Option<Answer>, Failure> {
         let topology = Topology::of(world, around.racks_by_names);
         if let Err(why) = self.complete(world, &topology) {
-            return Err(Failure::InvalidGroups(self.stack.words(why)));
+            return Err(Failure::Invalid(self.stack.describe(why)));
         }
         if !self.is_open() {
             return Ok(None);
@@ -392,10 +392,6 @@ impl Draft {
         };
         self.servers.iter().map(host).collect()
     }
-}
-
-fn generations(stored: &[StoredGroup]) -> Vec<(Uuid, i64)> {
-    stored.iter().map(|group| (group.id, group.generation)).collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Why nothing fits, in words: one sentence that names the smallest set of demands found that
+//! Explains why there is no solution: a sentence that names the smallest set found of demands that
 //! contradict each other, and the counts behind it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::candidates::WAYS_MAX;
 use super::compose::Composed;
 use super::failure::{Demand, Explanation};
-use super::group::{kind_word, level_word};
 use super::host_filter::Reason;
 use super::stack::Stack;
-use crate::solver::{AllowedHosts, Conflict, Level, UnitCount};
+use crate::model::Level;
+use crate::solver::{AllowedHosts, Conflict, UnitCount};
 
 /// Units and servers that a sentence names at the most; the rest are counted.
 const NAMED_MAX: usize = 5;
 
-/// Says what a conflict is.
+/// Explains a conflict.
 pub(super) fn explanation(composed: &Composed, stack: &Stack, conflict: &Conflict) -> Explanation {
     let names = stack.servers.iter().map(|it| (it.id.as_str(), it.name.as_str())).collect();
     let explainer = Explainer { composed, stack, conflict, names };
@@ -52,9 +52,9 @@ impl Explainer<'_> {
             let count = counts.get(rule);
             let hosts = count.map(|count| count.units.as_slice()).unwrap_or_default();
             Some(Demand {
-                constraint: kind_word(group.kind),
+                constraint: group.kind.name(),
                 group: Some(group.name.clone()),
-                level: level_word(group.level),
+                level: group.level.name(),
                 servers: self.ids(&servers),
                 needed: count.map_or(1, |count| count.needed),
                 available: count.map_or(0, |count| count.available),
@@ -65,14 +65,14 @@ impl Explainer<'_> {
         self.conflict.rules.iter().filter_map(demand).collect()
     }
 
-    /// What servers need by themselves.
+    /// The demand of servers without rules: capacity and single hosts.
     fn of_room(&self) -> Demand {
         let servers = &self.conflict.servers;
         let open = self.open_hosts(servers);
         Demand {
             constraint: self.main_reason(servers).name(),
             group: None,
-            level: level_word(Level::Host),
+            level: Level::Host.name(),
             servers: self.ids(servers),
             needed: servers.len(),
             available: open.len(),
@@ -81,7 +81,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// The hosts where one of the servers may be. Servers of one sort share what is open to them.
+    /// The hosts that one of the servers may be on. Equal servers share the list, which is read once.
     fn open_hosts(&self, servers: &[usize]) -> Vec<usize> {
         let mut looked_at: HashSet<*const bool> = HashSet::new();
         let mut open = vec![false; self.composed.hosts.len()];
@@ -99,7 +99,7 @@ impl Explainer<'_> {
         (0..open.len()).zip(open).filter_map(|(host, open)| open.then_some(host)).collect()
     }
 
-    /// What rules most hosts out for these servers.
+    /// The reason that rules out most hosts for these servers.
     fn main_reason(&self, servers: &[usize]) -> Reason {
         let most =
             self.reasons(servers).into_iter().max_by_key(|(reason, count)| (*count, *reason));
@@ -111,7 +111,7 @@ impl Explainer<'_> {
         reasons.map(|(reason, count)| (reason.name(), count)).collect()
     }
 
-    /// For how many hosts one of the servers is ruled out, by the reason.
+    /// For each reason, for how many hosts it rules out a server, summed over the servers.
     fn reasons(&self, servers: &[usize]) -> BTreeMap<Reason, usize> {
         let mut sums: BTreeMap<Reason, usize> = BTreeMap::new();
         for by_server in servers.iter().filter_map(|it| self.composed.ruled_out.get(*it)) {
@@ -197,7 +197,7 @@ impl Explainer<'_> {
         listed_of(&first, demand.servers.len())
     }
 
-    /// Hosts that may have more ways than were looked at: then it is not proven that there are none.
+    /// The number of hosts on which not all ways were looked at, so that it is not proven that nothing fits.
     fn hosts_cut_short(&self) -> Option<String> {
         let count = self.composed.cut_short;
         let hosts = if count == 1 { "1 host".to_owned() } else { format!("{count} hosts") };
@@ -206,20 +206,20 @@ impl Explainer<'_> {
         })
     }
 
-    /// Hosts of which it is not known in which rack or cluster they are, if that matters.
+    /// The hosts whose rack or cluster is not known, if that matters.
     fn hosts_without_unit(&self, demands: &[Demand]) -> Option<String> {
         let level = [Level::Rack, Level::Cluster]
             .into_iter()
-            .find(|level| demands.iter().any(|demand| demand.level == level_word(*level)))?;
+            .find(|level| demands.iter().any(|demand| demand.level == level.name()))?;
         let lost = self.composed.hosts.iter();
         let lost = lost.filter(|host| host.location.unit(level, &host.name).is_none());
         let lost: Vec<String> = lost.map(|host| host.name.clone()).collect();
-        let level = level_word(level);
+        let level = level.name();
         (!lost.is_empty()).then(|| format!("hosts without a known {level}: {}", listed(&lost)))
     }
 }
 
-/// What else rules hosts out, in brackets.
+/// The reasons with their counts, in brackets.
 fn reasons(eliminated: &BTreeMap<&'static str, usize>) -> String {
     let told: Vec<String> =
         eliminated.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
@@ -230,7 +230,7 @@ fn listed(names: &[String]) -> String {
     listed_of(names, names.len())
 }
 
-/// The same of so many names, of which only the first need to be there.
+/// The same for `count` names, of which only the first need to be given.
 fn listed_of(names: &[String], count: usize) -> String {
     let first = names.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     match count.checked_sub(NAMED_MAX) {

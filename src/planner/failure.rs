@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::Bug;
 use crate::solver::Budget;
 
 /// Why there are no places.
@@ -11,21 +12,24 @@ pub enum Failure {
     NoPlaces(Explanation),
     /// The time was up before it was known whether there are.
     OutOfTime,
-    /// It is more than is looked at for one plan, in memory or in number.
-    TooLarge(String),
-    /// What cannot be: the program is at fault.
-    Broken(String),
-    /// What is asked makes no sense, whatever the hosts are.
-    InvalidGroups(String),
-    /// Something is named that does not exist.
-    Unknown(String),
+    /// The request is invalid whatever the hosts are: its groups contradict each other, it names a class or
+    /// trait that does not exist, or it is too large.
+    Invalid(String),
+    /// The program is at fault.
+    Bug(Bug),
 }
 
 impl Failure {
+    /// A fault of the program, for the log.
+    pub(super) fn bug(what: impl Into<String>) -> Self {
+        let what = what.into();
+        Self::Bug(Bug::new(format!("the planner: {what}")))
+    }
+
     /// Why a budget has ended a search.
     pub(super) fn of_end(budget: &Budget<'_>) -> Self {
         if budget.is_full() {
-            return Self::TooLarge(
+            return Self::Invalid(
                 "a search for places of so many servers of different sizes and groups, on so many \
                  hosts, takes more memory than a plan may have; ask for fewer at a time"
                     .to_owned(),

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use thiserror::Error;
+use serde::{Deserialize, Serialize};
 
 /// The longest name, id, key or value, in characters.
 const TEXT_MAX: usize = 255;
 /// The most extra specs of one flavor.
 const EXTRA_SPECS_MAX: usize = 128;
-/// The most of anything that one server can have.
+/// The largest amount of a resource class that one server can have.
 const AMOUNT_MAX: i64 = i32::MAX as i64;
 
 /// A size of servers.
@@ -28,12 +28,12 @@ pub struct Flavor {
     pub ephemeral_gb: i32,
     /// Swap in MiB.
     pub swap_mb: i32,
-    /// What else is asked of a host, in the words of Nova.
+    /// Further demands, as Nova's extra specs.
     pub extra_specs: BTreeMap<String, String>,
 }
 
 /// What a server needs of its host.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub struct Size {
     /// How much, by the name of the resource class, in the units of inventories. None is zero.
     pub needs: BTreeMap<String, i64>,
@@ -43,27 +43,9 @@ pub struct Size {
     pub forbidden: Vec<String>,
 }
 
-/// Why flavors are not changed.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// There is no flavor of this name.
-    #[error("there is no flavor {0}")]
-    NotFound(String),
-    /// Another flavor has the id.
-    #[error("flavor {name}: the id {id} is that of the flavor {other}")]
-    IdTaken {
-        /// The flavor that was to have it.
-        name: String,
-        /// The id.
-        id: String,
-        /// The flavor that has it.
-        other: String,
-    },
-}
-
-/// What an extra spec asks for.
-enum Asked<'s> {
-    /// So much of a resource class.
+/// What an extra spec demands.
+enum ExtraSpec<'s> {
+    /// An amount of a resource class.
     Amount(&'s str, i64),
     /// A trait.
     Required(&'s str),
@@ -89,20 +71,20 @@ impl Flavor {
             ..Size::default()
         };
         for (key, value) in &self.extra_specs {
-            match asked(key, value).map_err(|why| format!("{key}={value}: {why}"))? {
-                Asked::Amount(class, amount) => {
+            match extra_spec(key, value).map_err(|why| format!("{key}={value}: {why}"))? {
+                ExtraSpec::Amount(class, amount) => {
                     size.needs.insert(class.to_owned(), amount);
                 }
-                Asked::Required(name) => size.required.push(name.to_owned()),
-                Asked::Forbidden(name) => size.forbidden.push(name.to_owned()),
-                Asked::Other => {}
+                ExtraSpec::Required(name) => size.required.push(name.to_owned()),
+                ExtraSpec::Forbidden(name) => size.forbidden.push(name.to_owned()),
+                ExtraSpec::Other => {}
             }
         }
         size.needs.retain(|_, amount| *amount > 0);
         Ok(size)
     }
 
-    /// What keeps it from being a flavor.
+    /// Checks that the flavor is valid.
     ///
     /// # Errors
     /// A sentence that names the flavor and what is wrong with it.
@@ -149,19 +131,19 @@ fn text_fault(text: &str) -> Option<String> {
 }
 
 /// What an extra spec asks for.
-fn asked<'s>(key: &'s str, value: &str) -> Result<Asked<'s>, String> {
-    let Some((kind, name)) = key.split_once(':') else { return Ok(Asked::Other) };
+fn extra_spec<'s>(key: &'s str, value: &str) -> Result<ExtraSpec<'s>, String> {
+    let Some((kind, name)) = key.split_once(':') else { return Ok(ExtraSpec::Other) };
     match kind {
-        "resources" => Ok(Asked::Amount(symbol(name)?, amount(value)?)),
+        "resources" => Ok(ExtraSpec::Amount(symbol(name)?, amount(value)?)),
         "trait" => match value {
-            "required" => Ok(Asked::Required(symbol(name)?)),
-            "forbidden" => Ok(Asked::Forbidden(symbol(name)?)),
+            "required" => Ok(ExtraSpec::Required(symbol(name)?)),
+            "forbidden" => Ok(ExtraSpec::Forbidden(symbol(name)?)),
             _ => Err("a trait is required or forbidden".to_owned()),
         },
         _ if kind.starts_with("resources") || kind.starts_with("trait") => {
             Err("numbered groups of resources are not planned".to_owned())
         }
-        _ => Ok(Asked::Other),
+        _ => Ok(ExtraSpec::Other),
     }
 }
 

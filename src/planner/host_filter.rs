@@ -1,5 +1,5 @@
 //! Which hosts a server may be on for reasons other than what is free there: its zone, what the
-//! client allows, where the groups are that it is in, and who has units to themselves.
+//! client allows, where the groups are that it is in, and which units groups have exclusively.
 
 #![expect(clippy::indexing_slicing, reason = "hosts and servers are numbered densely")]
 
@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::stack::{HostNames, KeptHost, Stack, Surroundings};
+use super::stack::{HostNames, Stack, Surroundings};
 use super::topology::{HostEntry, Topology, is_in_use, zone_name};
-use crate::model::ProviderId;
-use crate::solver::groups::Kind;
-use crate::solver::{AllowedHosts, Budget, Level, Ways};
+use crate::model::exclusive::{admits, may_take};
+use crate::model::{ExclusiveHost, GroupKind, Level, ProviderId};
+use crate::solver::{AllowedHosts, Budget, Ways};
 use crate::world::{Provider, World};
 
 /// Why a server may not be on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// There is too little room, or a trait is missing: no allocation candidate.
+    /// There is no allocation candidate: too little is free, or a trait is missing.
     Room,
     /// It is not in the availability zone.
     Zone,
@@ -28,10 +28,10 @@ pub enum Reason {
     Excluded,
     /// Other members of the group are elsewhere (affinity) or there (diversity).
     Group,
-    /// The exclusivity group cannot have the unit to itself.
+    /// The exclusivity group may not take the unit.
     Exclusivity,
-    /// Others have the unit to themselves.
-    Kept,
+    /// Another group has the unit exclusively.
+    OtherGroups,
 }
 
 impl Reason {
@@ -44,7 +44,7 @@ impl Reason {
             Self::Excluded => "excluded-hosts",
             Self::Group => "named-group",
             Self::Exclusivity => "exclusivity",
-            Self::Kept => "no-exclusivity",
+            Self::OtherGroups => "no-exclusivity",
         }
     }
 }
@@ -54,24 +54,24 @@ impl Reason {
 /// servers share them and comparing their contents would cost their length for each server.
 pub(super) type Demands<'f> = (Option<&'f str>, Vec<usize>, Vec<usize>, &'f BTreeSet<Uuid>);
 
-/// What decides, looked up once for all servers.
+/// What decides about hosts, computed once for all servers.
 pub(super) struct HostFilter<'s> {
     stack: &'s Stack,
     hosts: &'s [HostEntry],
     /// The stored groups of each server.
     groups_of: Vec<BTreeSet<Uuid>>,
-    /// For each host the groups that have it to themselves.
-    kept: Vec<BTreeSet<Uuid>>,
-    /// For each host those of them that are there without this stack, or have servers of it there that
-    /// stay. Who is there already and leaves its group has only these to fear.
-    kept_by_others: Vec<BTreeSet<Uuid>>,
+    /// For each host the groups that have it exclusively.
+    holders: Vec<BTreeSet<Uuid>>,
+    /// For each host those of them that keep it whatever becomes of the servers that may move. A server
+    /// that stays on its host but leaves its group is checked against these only.
+    lasting_holders: Vec<BTreeSet<Uuid>>,
     /// What each stored group allows of each host.
     verdicts: HashMap<Uuid, Vec<Option<Reason>>>,
 }
 
 impl<'s> HostFilter<'s> {
-    /// For a stack in its surroundings; `groups_of` are the stored groups of each server. It is of no
-    /// use once the time is up.
+    /// The filter for a stack; `groups_of` has the stored groups of each server. It is incomplete if the budget
+    /// is spent.
     pub(super) fn new(
         context: &FilterContext<'s>,
         stack: &'s Stack,
@@ -91,29 +91,29 @@ impl<'s> HostFilter<'s> {
         }
         let own = context.own_units(stack, &groups_of, budget);
         let mut occupied: HashMap<(Uuid, Level), HashSet<String>> = HashMap::new();
-        let (mut kept, mut kept_by_others) = (Vec::new(), Vec::new());
+        let (mut holders, mut lasting_holders) = (Vec::new(), Vec::new());
         for host in context.hosts {
             if budget.is_spent_after(8) {
                 break;
             }
             let mut all = BTreeSet::new();
-            let mut firm = BTreeSet::new();
-            for keeper in context.keepers(host.root) {
+            let mut lasting = BTreeSet::new();
+            for holder in context.holders(host.root) {
                 let taken = occupied
-                    .entry((keeper.group, keeper.level))
-                    .or_insert_with(|| context.occupied(keeper.group, keeper.level, budget));
-                all.insert(keeper.group);
-                if context.stays(keeper, taken, &own) {
-                    firm.insert(keeper.group);
+                    .entry((holder.group, holder.level))
+                    .or_insert_with(|| context.occupied(holder.group, holder.level, budget));
+                all.insert(holder.group);
+                if context.stays(holder, taken, &own) {
+                    lasting.insert(holder.group);
                 }
             }
-            kept.push(all);
-            kept_by_others.push(firm);
+            holders.push(all);
+            lasting_holders.push(lasting);
         }
-        Self { stack, hosts: context.hosts, groups_of, kept, kept_by_others, verdicts }
+        Self { stack, hosts: context.hosts, groups_of, holders, lasting_holders, verdicts }
     }
 
-    /// All that [`Self::open_to`] goes by, but for ways and home.
+    /// All that [`Self::open_to`] depends on, except for ways and home.
     pub(super) fn demands(&self, server: usize) -> Demands<'_> {
         let it = &self.stack.servers[server];
         let addresses =
@@ -122,13 +122,13 @@ impl<'s> HostFilter<'s> {
         (it.zone.as_deref(), addresses(&it.locations), addresses(&it.excluded), groups)
     }
 
-    /// Whether a host is open to who is there and closed to others.
+    /// Whether a server that is on the host now may stay there although others may not come.
     pub(super) fn tells_homes_apart(&self, host: usize) -> bool {
-        self.kept[host] != self.kept_by_others[host]
+        self.holders[host] != self.lasting_holders[host]
     }
 
-    /// The hosts where a server may be, and how many hosts are ruled out why: each host counts for the
-    /// first reason there is. It is of no use once the time is up.
+    /// The hosts that a server may be on, and how many hosts are ruled out for which reason; each host counts
+    /// for the first reason only. The result is incomplete if the budget is spent.
     pub(super) fn open_to(
         &self,
         server: usize,
@@ -159,8 +159,8 @@ impl<'s> HostFilter<'s> {
                 Some(Reason::Location)
             } else if it.excluded.iter().any(|list| list.contains(name)) {
                 Some(Reason::Excluded)
-            } else if !self.keepers(nth, home).is_subset(groups) {
-                Some(Reason::Kept)
+            } else if !admits(self.holders(nth, home).iter().copied(), groups) {
+                Some(Reason::OtherGroups)
             } else if let Some(why) = by_groups() {
                 Some(why)
             } else if ways.on(nth).is_empty() {
@@ -178,9 +178,9 @@ impl<'s> HostFilter<'s> {
 }
 
 impl HostFilter<'_> {
-    /// Who keeps a host from a server that is at home on another one, or there.
-    fn keepers(&self, host: usize, home: Option<usize>) -> &BTreeSet<Uuid> {
-        if home == Some(host) { &self.kept_by_others[host] } else { &self.kept[host] }
+    /// The groups that have a host, for a server that is on host `home` now.
+    fn holders(&self, host: usize, home: Option<usize>) -> &BTreeSet<Uuid> {
+        if home == Some(host) { &self.lasting_holders[host] } else { &self.holders[host] }
     }
 }
 
@@ -193,7 +193,7 @@ pub(super) struct FilterContext<'s> {
     topology: &'s Topology,
     around: &'s Surroundings,
     hosts: &'s [HostEntry],
-    kept: HashMap<ProviderId, Vec<&'s KeptHost>>,
+    exclusive: HashMap<ProviderId, Vec<&'s ExclusiveHost>>,
 }
 
 impl<'s> FilterContext<'s> {
@@ -203,14 +203,14 @@ impl<'s> FilterContext<'s> {
         around: &'s Surroundings,
         hosts: &'s [HostEntry],
     ) -> Self {
-        let mut kept: HashMap<ProviderId, Vec<&KeptHost>> = HashMap::new();
-        for host in &around.kept {
-            kept.entry(host.root).or_default().push(host);
+        let mut exclusive: HashMap<ProviderId, Vec<&ExclusiveHost>> = HashMap::new();
+        for host in &around.exclusive {
+            exclusive.entry(host.root).or_default().push(host);
         }
-        Self { world, topology, around, hosts, kept }
+        Self { world, topology, around, hosts, exclusive }
     }
 
-    /// The units that servers of the stack are in who stay, by their groups.
+    /// The units of the fixed servers of the stack, by their groups.
     fn own_units(
         &self,
         stack: &Stack,
@@ -225,7 +225,7 @@ impl<'s> FilterContext<'s> {
             let present = server.present.as_ref().filter(|_| server.is_fixed());
             let host = present.and_then(|it| self.topology.host_of(self.world, &it.holds));
             let Some(root) = host.filter(|_| !groups.is_empty()) else { continue };
-            for level in [Level::Host, Level::Rack, Level::Cluster] {
+            for level in Level::ALL {
                 let Some(unit) = self.topology.unit(&root, level) else { continue };
                 for group in groups {
                     own.entry((*group, level)).or_default().insert(unit.clone());
@@ -235,41 +235,41 @@ impl<'s> FilterContext<'s> {
         own
     }
 
-    /// Whether a group keeps its unit whatever becomes of the servers of the stack that may move:
-    /// others of it are there, or servers of the stack that stay.
-    fn stays(&self, kept: &KeptHost, occupied: &HashSet<String>, own: &OwnUnits) -> bool {
-        let own = own.get(&(kept.group, kept.level));
-        !self.around.known.contains(&kept.group)
-            || occupied.contains(&kept.unit)
-            || own.is_some_and(|units| units.contains(&kept.unit))
+    /// Whether a group keeps its unit even if all servers leave it that may move: members of other stacks are
+    /// there, or fixed servers.
+    fn stays(&self, host: &ExclusiveHost, occupied: &HashSet<String>, own: &OwnUnits) -> bool {
+        let own = own.get(&(host.group, host.level));
+        !self.around.known.contains(&host.group)
+            || occupied.contains(&host.unit)
+            || own.is_some_and(|units| units.contains(&host.unit))
     }
 
-    /// Who has a host to itself, by its root.
-    fn keepers(&self, root: ProviderId) -> impl Iterator<Item = &'s KeptHost> {
-        self.kept.get(&root).into_iter().flatten().copied()
+    /// The groups that have a host exclusively, by its root.
+    fn holders(&self, root: ProviderId) -> impl Iterator<Item = &'s ExclusiveHost> {
+        self.exclusive.get(&root).into_iter().flatten().copied()
     }
 
-    /// For each host why the group cannot be there.
+    /// For each host, why the group cannot be there.
     fn verdicts(
         &self,
         group: Uuid,
-        (kind, level): (Kind, Level),
+        (kind, level): (GroupKind, Level),
         budget: &mut Budget<'_>,
     ) -> Vec<Option<Reason>> {
         budget.is_spent_after(8 * self.hosts.len());
         let unit = |host: &HostEntry| host.location.unit(level, &host.name).map(str::to_owned);
         let taken = self.occupied(group, level, budget);
         match kind {
-            Kind::Affinity if self.is_nowhere(group) => vec![None; self.hosts.len()],
-            Kind::Affinity => {
+            GroupKind::Affinity if self.is_nowhere(group) => vec![None; self.hosts.len()],
+            GroupKind::Affinity => {
                 let there = |host| unit(host).is_some_and(|unit| taken.contains(&unit));
                 self.hosts.iter().map(|host| (!there(host)).then_some(Reason::Group)).collect()
             }
-            Kind::Diversity => {
+            GroupKind::Diversity => {
                 let free = |host| unit(host).is_some_and(|unit| !taken.contains(&unit));
                 self.hosts.iter().map(|host| (!free(host)).then_some(Reason::Group)).collect()
             }
-            Kind::Exclusivity => {
+            GroupKind::Exclusivity => {
                 let closed = self.closed(group, level, budget);
                 let open = |host| unit(host).is_some_and(|unit| !closed.contains(&unit));
                 self.hosts.iter().map(|host| (!open(host)).then_some(Reason::Exclusivity)).collect()
@@ -277,7 +277,7 @@ impl<'s> FilterContext<'s> {
         }
     }
 
-    /// The units that members of other stacks are in.
+    /// The units with members of other stacks.
     fn occupied(&self, group: Uuid, level: Level, budget: &mut Budget<'_>) -> HashSet<String> {
         let servers = self.around.occupied.get(&group).into_iter().flatten();
         servers
@@ -293,15 +293,11 @@ impl<'s> FilterContext<'s> {
         self.around.occupied.get(&group).is_none_or(Vec::is_empty)
     }
 
-    /// The units that a group can not have to itself: others are there, and it does not have them
-    /// already.
+    /// The units that a group [may not take](may_take).
     fn closed(&self, group: Uuid, level: Level, budget: &mut Budget<'_>) -> HashSet<String> {
         let is_closed = |root: &Provider<'_>| {
-            let mut keepers = self.keepers(root.id()).filter(|it| it.level == level);
-            match keepers.next() {
-                Some(keeper) => keeper.group != group,
-                None => is_in_use(root),
-            }
+            let holder = self.holders(root.id()).find(|it| it.level == level);
+            !may_take(group, holder.map(|it| it.group), || is_in_use(root))
         };
         let trees = self.world.trees().take_while(|_| !budget.is_spent_after(16));
         let closed = trees.filter(is_closed);

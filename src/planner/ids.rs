@@ -1,9 +1,9 @@
-//! How ids that others have chosen are compared.
+//! Comparison of ids that clients have chosen.
 
 use uuid::Uuid;
 
-/// An id as it is compared: a UUID, which has many spellings, in lower case with dashes; anything
-/// else as it is.
+/// The form of an id in which it is compared: a UUID, which has many spellings, in lower case with dashes;
+/// anything else as it is.
 pub fn canonical(id: &str) -> String {
     Uuid::try_parse(id).map_or_else(|_| id.to_owned(), |uuid| uuid.to_string())
 }

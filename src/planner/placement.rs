@@ -8,11 +8,10 @@ use uuid::Uuid;
 use super::compose::{Composed, compose};
 use super::explanation::explanation;
 use super::failure::Failure;
-use super::stack::{KeptHost, Stack, Surroundings};
+use super::stack::{Stack, Surroundings};
 use super::topology::Topology;
-use crate::model::ProviderId;
-use crate::solver::groups::Kind;
-use crate::solver::{Budget, Cost, Level, Outcome, Solution, explain_within, solve_within};
+use crate::model::{ClassId, ExclusiveHost, GroupKind, Level, ProviderId};
+use crate::solver::{Budget, Cost, Outcome, Solution, explain_within, solve_within};
 use crate::world::{Provider, World};
 
 /// Places for all servers.
@@ -20,11 +19,11 @@ use crate::world::{Provider, World};
 pub struct Answer {
     /// One for each server of the stack; `None` for those that are absent.
     pub places: Vec<Option<Placed>>,
-    /// Hosts that groups get to themselves, or have to themselves already.
-    pub units: Vec<KeptHost>,
+    /// Hosts that groups take, or have already.
+    pub units: Vec<ExclusiveHost>,
     /// What it costs.
     pub cost: Cost,
-    /// What it costs at the least: the same, if nothing better is possible.
+    /// A lower bound of the cost. If it equals the cost, the answer is optimal.
     pub bound: Cost,
 }
 
@@ -33,7 +32,7 @@ pub struct Answer {
 pub struct Placed {
     /// The name of its host.
     pub host: String,
-    /// What is to be held for it: provider, class, amount. `None`: it stays, and so does what is held.
+    /// What is to be held for it: provider, class, amount. `None`: it stays, with what is held for it.
     pub wants: Option<Vec<(Uuid, String, i64)>>,
     /// Whether it was elsewhere before.
     pub moved: bool,
@@ -43,11 +42,11 @@ pub struct Placed {
 
 /// Finds places for all servers of a stack.
 ///
-/// `is_time_up` is asked now and then; after it has said yes, the best that was found counts. To
-/// explain why there is nothing, as much time is taken again at the most: `is_time_over` says when.
+/// When `is_time_up` returns true, the best solution so far is the answer. The search for an explanation,
+/// if there is no solution, ends when `is_time_over` returns true.
 ///
 /// # Errors
-/// There is no way, or none was found in time.
+/// There is no solution, or none was found in time.
 pub fn places(
     world: &Arc<World>,
     stack: &Stack,
@@ -79,7 +78,7 @@ pub fn places(
 }
 
 fn placed(composed: &Composed, stack: &Stack, solution: &Solution) -> Result<Vec<Placed>, Failure> {
-    let lost = |nth: usize| Failure::Broken(format!("the place of server {nth} is none"));
+    let lost = |nth: usize| Failure::bug(format!("the place of server {nth} is none"));
     let mut found = Vec::with_capacity(stack.servers.len());
     for (nth, server) in stack.servers.iter().enumerate() {
         let (Some(place), Some(it)) =
@@ -104,7 +103,7 @@ fn placed(composed: &Composed, stack: &Stack, solution: &Solution) -> Result<Vec
     Ok(found)
 }
 
-/// What a way draws, by provider and class. All of it is known to the world it was found in.
+/// The amounts of a way, by provider and class.
 fn wants(composed: &Composed, draws: &[(usize, u64)]) -> Option<Vec<(Uuid, String, i64)>> {
     let world = &composed.world;
     let want = |(pool, amount): &(usize, u64)| {
@@ -115,16 +114,21 @@ fn wants(composed: &Composed, draws: &[(usize, u64)]) -> Option<Vec<(Uuid, Strin
     draws.iter().map(want).collect()
 }
 
-/// The hosts of the units in which the servers of exclusivity groups are. Those that are theirs
-/// already are among them: until this is booked, they may have been let go.
-fn units(world: &World, stack: &Stack, around: &Surroundings, places: &[Placed]) -> Vec<KeptHost> {
+/// The hosts of the units in which the servers of exclusivity groups are to be. Units that the groups have
+/// already are among them, because they may be abandoned before this is booked.
+fn units(
+    world: &World,
+    stack: &Stack,
+    around: &Surroundings,
+    places: &[Placed],
+) -> Vec<ExclusiveHost> {
     let topology = Topology::of(world, around.racks_by_names);
-    let mut known: HashSet<KeptHost> = HashSet::new();
-    let mut taken: Vec<KeptHost> = Vec::new();
+    let mut known: HashSet<ExclusiveHost> = HashSet::new();
+    let mut taken: Vec<ExclusiveHost> = Vec::new();
     let mut units_at: HashMap<Level, BTreeMap<String, Vec<Provider<'_>>>> = HashMap::new();
-    for group in stack.groups.iter().filter(|group| group.kind == Kind::Exclusivity) {
+    for group in stack.groups.iter().filter(|group| group.kind == GroupKind::Exclusivity) {
         let Some(stored) = group.stored else { continue };
-        // Where an instance has gone by itself there may be others, who stay.
+        // An instance that was moved without the planner may share its host with others.
         let is_placed = |placed: &Placed| placed.wants.as_ref().is_some_and(|it| !it.is_empty());
         let members = places.iter().filter(|it| is_placed(it) && it.groups.contains(&stored));
         let hosts: BTreeSet<&str> = members.map(|placed| placed.host.as_str()).collect();
@@ -136,7 +140,8 @@ fn units(world: &World, stack: &Stack, around: &Surroundings, places: &[Placed])
             }
             for root in roots {
                 let root = root.id();
-                let host = KeptHost { root, level: group.level, unit: unit.clone(), group: stored };
+                let host =
+                    ExclusiveHost { root, level: group.level, unit: unit.clone(), group: stored };
                 if known.insert(host.clone()) {
                     taken.push(host);
                 }
@@ -147,7 +152,7 @@ fn units(world: &World, stack: &Stack, around: &Surroundings, places: &[Placed])
 }
 
 /// Every provider of the trees of these hosts.
-pub fn providers_of(world: &World, hosts: &[KeptHost]) -> Vec<Uuid> {
+pub fn providers_of(world: &World, hosts: &[ExclusiveHost]) -> Vec<Uuid> {
     let roots: BTreeSet<ProviderId> = hosts.iter().map(|host| host.root).collect();
     let trees = roots.into_iter().filter_map(|root| world.provider_by_id(root));
     trees.flat_map(|root| root.tree().map(|it| it.uuid()).collect::<Vec<_>>()).collect()
@@ -157,7 +162,7 @@ pub fn providers_of(world: &World, hosts: &[KeptHost]) -> Vec<Uuid> {
 pub fn location<'w>(
     world: &'w World,
     topology: &Topology,
-    holds: &[(ProviderId, crate::model::ClassId, i64)],
+    holds: &[(ProviderId, ClassId, i64)],
 ) -> Option<&'w str> {
     topology.host_of(world, holds).as_ref().map(Provider::name)
 }

@@ -16,11 +16,11 @@ pub struct Plan {
     pub stack_id: String,
     /// The same as it is compared.
     pub stack_key: String,
-    /// Whose it is.
+    /// Its project.
     pub project: String,
-    /// Who made it.
+    /// The user who created it.
     pub user: String,
-    /// What was asked for, as text that only those who wrote it understand.
+    /// The stored [document](super::document), as text.
     pub document: String,
     /// Moves with every change.
     pub generation: i64,
@@ -33,9 +33,9 @@ pub struct Placement {
     pub id: Uuid,
     /// The plan it is of.
     pub plan: Uuid,
-    /// Whose that is.
+    /// The project of the plan.
     pub project: String,
-    /// Where it stands in the plan.
+    /// Its position in the plan.
     pub position: i32,
     /// What the orchestrator calls the server, as it was written.
     pub orchestration_id: String,
@@ -49,9 +49,9 @@ pub struct Placement {
     pub resource_key: Option<String>,
     /// `None`: never reserved; `Some(false)`: reserved once, and not any more.
     pub reserved: Option<bool>,
-    /// Who holds its capacity: by its own id nobody but the plan does.
+    /// The consumer that holds its capacity. If it has the id of the placement, the plan holds the capacity.
     pub consumer: Uuid,
-    /// The consumer that takes the hold over when it arrives.
+    /// The consumer that takes the hold over when it claims its allocations.
     pub ticket: Option<Uuid>,
     /// A JSON object as text.
     pub metadata: String,

@@ -1,12 +1,9 @@
-//! Why a plan cannot be made, or changed, as a request asks for it. All of this is known before places
-//! are looked for.
+//! Why a plan cannot be made or changed as requested. All of this is known before hosts are searched for.
 
 use thiserror::Error;
 use uuid::Uuid;
 
-use super::group::kind_word;
-use crate::model::Bug;
-use crate::solver::groups::Kind;
+use crate::model::{Bug, GroupKind};
 
 /// Why a request is rejected. `Display` is the sentence that clients know.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -18,20 +15,20 @@ pub(crate) enum Rejection {
     #[error("Group '{0}' not found")]
     GroupNotFound(String),
     /// No stored group of this kind has this name.
-    #[error("{} group '{name}' not found", capitalized(kind_word(*.kind)))]
+    #[error("{} group '{name}' not found", capitalized(.kind.name()))]
     NoSuchGroup {
         /// What the group asks of its servers.
-        kind: Kind,
+        kind: GroupKind,
         /// The name.
         name: String,
     },
     /// The project may not use the stored group.
-    #[error("Tenant ID {project} not a member of {} group '{name}' ({group})", kind_word(*.kind))]
+    #[error("Tenant ID {project} not a member of {} group '{name}' ({group})", .kind.name())]
     NotAMember {
         /// The project of the plan.
         project: String,
         /// What the group asks of its servers.
-        kind: Kind,
+        kind: GroupKind,
         /// The name of the group.
         name: String,
         /// Its id.
@@ -66,14 +63,16 @@ mod tests {
     use uuid::Uuid;
 
     use super::Rejection;
-    use crate::solver::groups::Kind;
+    use crate::model::GroupKind;
 
     #[test]
     fn the_sentences_name_what_is_wrong() {
-        let not_found = Rejection::NoSuchGroup { kind: Kind::Exclusivity, name: "gold".to_owned() };
+        let not_found =
+            Rejection::NoSuchGroup { kind: GroupKind::Exclusivity, name: "gold".to_owned() };
         assert_eq!(not_found.to_string(), "Exclusivity group 'gold' not found");
         let (project, name, group) = ("p".to_owned(), "gold".to_owned(), Uuid::nil());
-        let not_a_member = Rejection::NotAMember { project, kind: Kind::Affinity, name, group };
+        let not_a_member =
+            Rejection::NotAMember { project, kind: GroupKind::Affinity, name, group };
         assert_eq!(
             not_a_member.to_string(),
             "Tenant ID p not a member of affinity group 'gold' \

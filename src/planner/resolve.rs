@@ -12,8 +12,8 @@ use super::group::StoredGroup;
 use super::rejection::Rejection;
 use super::stack::{Group, HostNames, Server, Stack};
 use super::template::{ServerEntry, Template, Which};
-use crate::model::Bug;
-use crate::solver::groups::{GROUPS_MAX, GroupError, Kind, Member};
+use crate::model::{Bug, GroupKind};
+use crate::solver::groups::{GROUPS_MAX, GroupError, Member};
 
 /// The stack that a document and its template describe. If a project is given, it must be allowed to
 /// use the stored groups.
@@ -52,13 +52,13 @@ pub(crate) fn stack(
     let (groups, spread) = (resolver.groups, document.spread);
     let stack = Stack { servers, groups, spread, ..Stack::default() };
     if project.is_some() && stack.groups.len() > GROUPS_MAX {
-        let why = stack.words(GroupError::TooMany(GROUPS_MAX));
+        let why = stack.describe(GroupError::TooMany(GROUPS_MAX));
         return Err(Rejection::Invalid(why));
     }
     Ok(stack)
 }
 
-/// The servers of a template, each as large as the document notes.
+/// The servers of a template, with the sizes in the document.
 fn servers(document: &Document, template: &Template) -> Result<Vec<Server>, Rejection> {
     let names = |list: &Vec<String>| -> HostNames { Arc::new(list.iter().cloned().collect()) };
     let of_all: Option<HostNames> = document.locations.as_ref().map(names);
@@ -69,11 +69,7 @@ fn servers(document: &Document, template: &Template) -> Result<Vec<Server>, Reje
             size: size(document, entry)?,
             zone: entry.zone.clone(),
             locations: of_all.iter().cloned().chain(entry.locations.as_ref().map(names)).collect(),
-            excluded: Vec::new(),
-            present: None,
-            fixed: false,
-            resized: false,
-            absent: false,
+            ..Server::default()
         })
     };
     template.servers.iter().map(server).collect()
@@ -149,7 +145,7 @@ impl<'r> Resolver<'r> {
     /// another kind is open to everybody as long as it has no members.
     fn admit(&self, group: &StoredGroup) -> Result<(), Rejection> {
         let Some(project) = self.project else { return Ok(()) };
-        let open = group.kind != Kind::Exclusivity && group.members.is_empty();
+        let open = group.kind != GroupKind::Exclusivity && group.members.is_empty();
         if open || group.has_member(project) {
             return Ok(());
         }
@@ -181,14 +177,15 @@ mod tests {
     use uuid::Uuid;
 
     use super::stack;
+    use crate::model::GroupKind;
     use crate::planner::document::Document;
     use crate::planner::group::StoredGroup;
     use crate::planner::rejection::Rejection;
     use crate::planner::stack::Stack;
     use crate::planner::template::Template;
-    use crate::solver::groups::{Kind, Member};
+    use crate::solver::groups::Member;
 
-    fn stored(kind: Kind, members: &[&str]) -> StoredGroup {
+    fn stored(kind: GroupKind, members: &[&str]) -> StoredGroup {
         StoredGroup {
             id: Uuid::from_u128(7),
             name: "gold".to_owned(),
@@ -222,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_stored_group_is_one_group_however_it_is_named() {
-        let found = resolved(&stored(Kind::Diversity, &[]), Some("p")).unwrap();
+        let found = resolved(&stored(GroupKind::Diversity, &[]), Some("p")).unwrap();
         assert_eq!(found.groups.len(), 1);
         assert_eq!(found.groups[0].members, [Member::Server(1), Member::Server(0)]);
     }
@@ -230,12 +227,12 @@ mod tests {
     #[test]
     fn only_members_may_use_a_group_with_members_or_exclusivity() {
         for (kind, members, project, may) in [
-            (Kind::Diversity, &[][..], Some("p"), true),
-            (Kind::Diversity, &["q"][..], Some("p"), false),
-            (Kind::Exclusivity, &[][..], Some("p"), false),
-            (Kind::Exclusivity, &["p"][..], Some("p"), true),
+            (GroupKind::Diversity, &[][..], Some("p"), true),
+            (GroupKind::Diversity, &["q"][..], Some("p"), false),
+            (GroupKind::Exclusivity, &[][..], Some("p"), false),
+            (GroupKind::Exclusivity, &["p"][..], Some("p"), true),
             // A plan that is stored already.
-            (Kind::Exclusivity, &["q"][..], None, true),
+            (GroupKind::Exclusivity, &["q"][..], None, true),
         ] {
             let found = resolved(&stored(kind, members), project);
             let refused = matches!(found, Err(Rejection::NotAMember { .. }));
@@ -245,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_group_that_does_not_exist_is_named() {
-        let other = StoredGroup { name: "silver".to_owned(), ..stored(Kind::Affinity, &[]) };
+        let other = StoredGroup { name: "silver".to_owned(), ..stored(GroupKind::Affinity, &[]) };
         assert_eq!(resolved(&other, Some("p")), Err(Rejection::GroupNotFound("gold".to_owned())));
     }
 }

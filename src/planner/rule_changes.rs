@@ -1,4 +1,4 @@
-//! Which servers of a stack other rules bind than in an earlier version of it.
+//! Finds the servers of a stack whose rules differ from those in an earlier version of the stack.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,15 +6,16 @@ use uuid::Uuid;
 
 use super::ids::canonical;
 use super::stack::Stack;
-use crate::solver::groups::{GroupError, Kind};
-use crate::solver::{Level, Rule};
+use crate::model::{GroupKind, Level};
+use crate::solver::Rule;
+use crate::solver::groups::GroupError;
 
-/// A rule, as far as it is about servers that are in both versions: the stored group, what it asks, and
-/// the parts that it binds, in ascending order.
-type RuleKey<'s> = (Option<Uuid>, Kind, Level, Vec<Vec<&'s str>>);
+/// A rule, reduced to servers that are in both versions: the stored group, kind, level, and the parts that it
+/// binds, in ascending order.
+type RuleKey<'s> = (Option<Uuid>, GroupKind, Level, Vec<Vec<&'s str>>);
 
-/// For each server, whether it was in the stack before and other rules bind it now: other groups, or
-/// other servers of both versions. If the groups are invalid, all rules have changed.
+/// For each server, whether it was in the stack before and is bound by other rules now: by other groups, or
+/// to other servers of both versions. If the groups are invalid, all rules count as changed.
 pub(super) fn has_changed_rules(before: &Stack, now: &Stack) -> Vec<bool> {
     let (known, servers) = (keys(before), keys(now));
     let is_known: HashSet<&str> = known.iter().map(String::as_str).collect();
@@ -52,8 +53,8 @@ impl<'s> RuleKeys<'s> {
             let group = stack.groups.get(number).ok_or(GroupError::Unknown(number))?;
             let parts = self.parts(rule, keys);
             let servers: Vec<&str> = parts.concat();
-            // Whom a group of the stack binds to nobody it does not bind.
-            let is_kept = group.stored.is_some() || group.kind == Kind::Exclusivity;
+            // A group of the stack with one server does not bind it to anything.
+            let is_kept = group.stored.is_some() || group.kind == GroupKind::Exclusivity;
             if !is_kept && servers.len() < 2 {
                 continue;
             }

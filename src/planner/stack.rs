@@ -6,9 +6,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::flavor::Size;
-use crate::model::{ClassId, ProviderId};
-use crate::solver::groups::{self, GROUPS_MAX, GroupError, Kind, MEMBERS_MAX, Member, NESTING_MAX};
-use crate::solver::{Level, Rule};
+use crate::model::{ClassId, ExclusiveHost, GroupKind, Level, ProviderId};
+use crate::solver::Rule;
+use crate::solver::groups::{self, GROUPS_MAX, GroupError, MEMBERS_MAX, Member, NESTING_MAX};
 
 /// A stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Stack {
     pub groups: Vec<Group>,
     /// Whether servers are spread over hosts instead of packed.
     pub spread: bool,
-    /// What is held for servers that go, and is given back.
+    /// What is held for servers that are removed.
     pub given_up: Vec<(ProviderId, ClassId, i64)>,
 }
 
@@ -48,7 +48,7 @@ impl Stack {
     /// The rules that the groups come to, each with the position of its group.
     ///
     /// # Errors
-    /// What makes no sense.
+    /// Why the groups are invalid.
     pub fn rules(&self) -> Result<Vec<(usize, Rule)>, GroupError> {
         let group = |it: &Group| groups::Group {
             kind: it.kind,
@@ -62,7 +62,7 @@ impl Stack {
     /// A server and those that are in affinity groups with it, directly or by way of others.
     ///
     /// # Errors
-    /// What makes no sense.
+    /// Why the groups are invalid.
     pub fn mates(&self, server: usize) -> Result<BTreeSet<usize>, GroupError> {
         let bound = self.rules()?.into_iter().filter_map(|(_, rule)| match rule {
             Rule::Together(_, servers) => Some(servers),
@@ -87,8 +87,8 @@ impl Stack {
         Ok(found)
     }
 
-    /// Why groups make no sense, with their names and those of servers.
-    pub fn words(&self, why: GroupError) -> String {
+    /// A sentence about invalid groups, with the names of groups and servers.
+    pub fn describe(&self, why: GroupError) -> String {
         use GroupError::{
             AloneTwice, ApartFromItself, Cycle, HigherInside, TooDeep, TooLarge, TooMany, Unknown,
         };
@@ -131,7 +131,7 @@ impl Stack {
 pub type HostNames = Arc<HashSet<String>>;
 
 /// A server to be placed, or one that has its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Server {
     /// What the orchestrator calls it, as it was written.
     pub id: String,
@@ -141,17 +141,17 @@ pub struct Server {
     pub size: Size,
     /// The availability zone it has to be in.
     pub zone: Option<String>,
-    /// Names of hosts it has to be on one of: in each of the lists.
+    /// Lists of host names. The host has to be in each of the lists.
     pub locations: Vec<HostNames>,
-    /// Names of hosts it must not be on, in any of the lists.
+    /// Lists of host names. The host must be in none of them.
     pub excluded: Vec<HostNames>,
     /// Where it is.
     pub present: Option<Present>,
     /// Whether it has to stay there.
     pub fixed: bool,
-    /// Whether what is held for it is not what it needs any more.
+    /// Whether its size has changed since its capacity was held.
     pub resized: bool,
-    /// Whether it has lost its place and is not to get another one now. Nothing is asked for it.
+    /// Whether it has lost its place and is not to get another one now. It is left out of the problem.
     pub absent: bool,
 }
 
@@ -161,25 +161,13 @@ impl Server {
         self.fixed && self.present.as_ref().is_some_and(|present| !present.holds.is_empty())
     }
 
-    /// A server that nothing is known of but what it needs: amounts by class, which may be named
-    /// several times.
+    /// A server of which only the amounts are known. A class may be named several times.
     pub fn of_amounts(id: &str, amounts: impl Iterator<Item = (String, i64)>) -> Self {
         let mut size = Size::default();
         for (class, amount) in amounts {
             *size.needs.entry(class).or_insert(0) += amount;
         }
-        Self {
-            id: id.to_owned(),
-            name: id.to_owned(),
-            size,
-            zone: None,
-            locations: Vec::new(),
-            excluded: Vec::new(),
-            present: None,
-            fixed: false,
-            resized: false,
-            absent: false,
-        }
+        Self { id: id.to_owned(), name: id.to_owned(), size, ..Self::default() }
     }
 }
 
@@ -188,7 +176,7 @@ impl Server {
 pub struct Present {
     /// What is held for it.
     pub holds: Vec<(ProviderId, ClassId, i64)>,
-    /// Whether that is given back when it moves. What an instance holds is not the planner's.
+    /// Whether the plan gives that back when the server moves. Allocations of an instance are not the plan's.
     pub ours: bool,
 }
 
@@ -198,7 +186,7 @@ pub struct Group {
     /// What it is called in answers.
     pub name: String,
     /// What it asks.
-    pub kind: Kind,
+    pub kind: GroupKind,
     /// Of which units.
     pub level: Level,
     /// The stored group that it is, if it holds beyond the stack.
@@ -207,28 +195,15 @@ pub struct Group {
     pub members: Vec<Member>,
 }
 
-/// What others have done that a stack has to respect.
+/// The state of other plans that a stack has to respect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
-    /// What servers draw on that are not of the stack, one list for each, by the stored group they are in.
+    /// By stored group: for each server of the group outside the stack, the providers that it uses.
     pub occupied: HashMap<Uuid, Vec<Vec<ProviderId>>>,
-    /// The groups of which it is known where servers that are not of the stack are.
+    /// The groups for which `occupied` is known.
     pub known: HashSet<Uuid>,
-    /// Hosts that groups have to themselves.
-    pub kept: Vec<KeptHost>,
+    /// Hosts that groups have exclusively.
+    pub exclusive: Vec<ExclusiveHost>,
     /// Whether hosts without a trait for their rack are in the one that their name says.
     pub racks_by_names: bool,
-}
-
-/// A host that is in a unit that a group has to itself.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct KeptHost {
-    /// The root of its tree.
-    pub root: ProviderId,
-    /// The level of the unit.
-    pub level: Level,
-    /// The unit.
-    pub unit: String,
-    /// The stored group.
-    pub group: Uuid,
 }

@@ -5,12 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
 
-use super::group::{kind_named, level_named};
 use super::ids::canonical;
 use super::json::{NAME_MAX, Object, read_text, text_fault};
 use super::rejection::Rejection;
-use crate::solver::Level;
-use crate::solver::groups::Kind;
+use crate::model::{GroupKind, Level};
 
 /// Resources in a request at the most.
 const RESOURCES_MAX: usize = 10_000;
@@ -100,9 +98,9 @@ pub(crate) struct GroupEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
     /// Of this request only.
-    Here(Kind, Level),
+    Here(GroupKind, Level),
     /// A stored one by its name, which is to be of this kind, and at this level if it has none itself.
-    Named(Kind, Option<Level>, String),
+    Named(GroupKind, Option<Level>, String),
     /// A stored one, by id or name.
     Stored(String),
 }
@@ -347,11 +345,11 @@ impl Properties<'_> {
         };
         let kind =
             kind.ok_or_else(|| wrong(self.id, "Property 'group_type' must be specified."))?;
-        let kind =
-            kind_named(&kind).ok_or_else(|| invalid(format!("group_type '{kind}' is invalid.")))?;
+        let kind = GroupKind::named(&kind)
+            .ok_or_else(|| invalid(format!("group_type '{kind}' is invalid.")))?;
         let level = self.text("level")?;
         let level = level.map(|level| {
-            level_named(&level).ok_or_else(|| {
+            Level::named(&level).ok_or_else(|| {
                 wrong(
                     self.id,
                     &format!("level '{level}' is invalid: must be host, rack or cluster"),
@@ -365,7 +363,7 @@ impl Properties<'_> {
         };
         match (kind, name.filter(|name| !name.is_empty())) {
             (kind, Some(name)) => Ok(Which::Named(kind, level, name)),
-            (Kind::Exclusivity, None) => {
+            (GroupKind::Exclusivity, None) => {
                 Err(wrong(self.id, "group_name must be used when group_type is 'exclusivity'."))
             }
             (kind, None) => Ok(Which::Here(kind, level.unwrap_or(Level::Host))),
@@ -398,9 +396,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Sizing, Template, Which, read};
+    use crate::model::{GroupKind, Level};
     use crate::planner::rejection::Rejection;
-    use crate::solver::Level;
-    use crate::solver::groups::Kind;
 
     fn template(resources: &Value) -> Result<Template, Rejection> {
         read(resources.as_object().unwrap())
@@ -421,7 +418,7 @@ mod tests {
         assert_eq!(names, ["web", "b"]);
         assert_eq!(found.servers[0].sizing, Sizing::Flavor("m1".to_owned()));
         assert_eq!(found.servers[1].sizing, Sizing::Resources([("VCPU".to_owned(), 2)].into()));
-        assert_eq!(found.groups[0].which, Which::Here(Kind::Diversity, Level::Rack));
+        assert_eq!(found.groups[0].which, Which::Here(GroupKind::Diversity, Level::Rack));
         assert_eq!(found.groups[0].servers, [0, 1]);
     }
 

@@ -3,22 +3,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::model::provider::SHARING_TRAIT;
-use crate::model::{ProviderId, TraitId};
-use crate::solver::Level;
+use crate::model::traits;
+use crate::model::{ClassId, Level, ProviderId, TraitId};
 use crate::world::{Provider, World};
-
-/// What the traits begin with that say where a host stands.
-const RACK: &str = "CUSTOM_RACK_";
-const CLUSTER: &str = "CUSTOM_CLUSTER_";
-const ZONE: &str = "CUSTOM_AZ_";
 
 /// Letters that stand for kinds of nodes in the names of hosts.
 const NODE_LETTERS: &str = "acufops";
 /// Characters of a region's name that a host's name begins with.
 const REGION_LEN: usize = 3;
 
-/// Where a host stands.
+/// Where a host is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostLocation {
     /// Its rack, if it is in exactly one that is known.
@@ -40,45 +34,51 @@ impl HostLocation {
     }
 }
 
+/// What a trait says about where a host is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Area {
     Rack,
     Cluster,
     Zone,
 }
 
-/// What the traits of a world say of where hosts stand.
+const PREFIXES: [(&str, Area); 3] = [
+    (traits::RACK_PREFIX, Area::Rack),
+    (traits::CLUSTER_PREFIX, Area::Cluster),
+    (traits::ZONE_PREFIX, Area::Zone),
+];
+
+/// Where hosts are, from the traits of a world.
 #[derive(Clone, Debug)]
 pub struct Topology {
-    traits: HashMap<TraitId, (Kind, String)>,
+    traits: HashMap<TraitId, (Area, String)>,
     shares: Option<TraitId>,
     by_names: bool,
 }
 
 impl Topology {
-    /// Of a world; with `by_names`, where no trait names a rack the name of the host does.
+    /// The topology of a world. With `by_names`, the name of a host tells its rack if no trait does.
     pub fn of(world: &World, by_names: bool) -> Self {
         let said = |name: &str| {
-            let kinds = [(RACK, Kind::Rack), (CLUSTER, Kind::Cluster), (ZONE, Kind::Zone)];
-            kinds.into_iter().find_map(|(prefix, kind)| {
+            PREFIXES.into_iter().find_map(|(prefix, kind)| {
                 let rest = name.strip_prefix(prefix).filter(|rest| !rest.is_empty())?;
                 Some((kind, rest.to_lowercase()))
             })
         };
         let traits = &world.catalogue().traits;
         let traits = traits.iter().filter_map(|(id, entry)| Some((*id, said(&entry.name)?)));
-        Self { traits: traits.collect(), shares: world.trait_id(SHARING_TRAIT), by_names }
+        Self { traits: traits.collect(), shares: world.trait_id(traits::SHARING), by_names }
     }
 
-    /// Where a host stands, by the root of its tree.
+    /// Where a host is, by the root of its tree.
     pub fn location(&self, root: &Provider<'_>) -> HostLocation {
         let mut location = HostLocation::default();
         let (mut racks, mut clusters) = (Vec::new(), Vec::new());
         for (kind, name) in root.traits().iter().filter_map(|id| self.traits.get(id)) {
             match kind {
-                Kind::Rack => racks.push(name.clone()),
-                Kind::Cluster => clusters.push(name.clone()),
-                Kind::Zone => location.zones.push(name.clone()),
+                Area::Rack => racks.push(name.clone()),
+                Area::Cluster => clusters.push(name.clone()),
+                Area::Zone => location.zones.push(name.clone()),
             }
         }
         if racks.is_empty() && self.by_names {
@@ -94,8 +94,7 @@ impl Topology {
         self.location(root).unit(level, root.name()).map(str::to_owned)
     }
 
-    /// The host that draws on these providers: the root of the tree they are in, those that share
-    /// what they have left aside.
+    /// The host of allocations from these providers: the root of their tree, ignoring sharing providers.
     pub fn host<'w>(
         &self,
         providers: impl Iterator<Item = Provider<'w>> + Clone,
@@ -119,7 +118,7 @@ impl Topology {
     pub fn host_of<'w>(
         &self,
         world: &'w World,
-        holds: &[(ProviderId, crate::model::ClassId, i64)],
+        holds: &[(ProviderId, ClassId, i64)],
     ) -> Option<Provider<'w>> {
         self.host(holds.iter().filter_map(|(id, ..)| world.provider_by_id(*id)))
     }

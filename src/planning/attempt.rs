@@ -1,5 +1,5 @@
-//! Creating and changing plans: each attempt reads the plan and the state of the cloud once, lets the solver choose
-//! hosts, and books them.
+//! Creates and changes plans. Each attempt reads the plan and the state of the cloud once, lets the solver
+//! choose hosts, and books them. If others have changed the state in between, another attempt follows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ pub(crate) struct Planned {
     pub(crate) answer: Option<Answer>,
 }
 
-/// How a plan is to be made.
+/// Bounds and options of making a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// How long the solver may take.
@@ -61,12 +61,12 @@ pub(crate) struct NewPlan {
     pub(crate) spread: bool,
 }
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 enum Attempt {
     Done(Box<Planned>),
     /// Others have changed the state; what the database said.
     Overtaken(String),
-    /// Somebody else has created a plan for the stack.
+    /// Another request has created a plan for the stack.
     Exists,
 }
 
@@ -87,7 +87,7 @@ impl Planning {
             if let Some(plan) = self.store.plan_of_stack(&key, &project).await? {
                 let scope = Scope { project: &project, all: false };
                 let plan = PlanRef { key: &plan.id.to_string(), scope };
-                match self.change(plan, repeat.clone(), terms).await {
+                match self.change(plan, repeat.clone(), None, terms).await {
                     // It has been deleted since.
                     Err(Failure::PlanNotFound) => continue,
                     repeated => return repeated,
@@ -127,24 +127,11 @@ impl Planning {
         }
     }
 
-    /// Changes a stored plan.
+    /// Changes a stored plan; with a name, also renames it.
     ///
     /// # Errors
     /// All of them.
     pub(crate) async fn change(
-        &self,
-        plan: PlanRef<'_>,
-        change: PlanChange,
-        terms: Terms,
-    ) -> Result<Planned, Failure> {
-        self.change_and_rename(plan, change, None, terms).await
-    }
-
-    /// The same; with a name, the plan is called so from now on.
-    ///
-    /// # Errors
-    /// All of them.
-    pub(crate) async fn change_and_rename(
         &self,
         plan: PlanRef<'_>,
         change: PlanChange,
@@ -273,7 +260,9 @@ impl Planning {
         let Some((turn, deadline)) = turn else { return Ok((draft, None)) };
         let world = Arc::clone(world);
         let watch = self.watch.clone();
-        let (_wanted, abandoned) = Wanted::new();
+        // Dropped when nobody waits for the answer any more.
+        let abandoned = Arc::new(AtomicBool::new(false));
+        let _guard = SetOnDrop(Arc::clone(&abandoned));
         let work = tokio::task::spawn_blocking(move || {
             let is_up =
                 |grace| abandoned.load(Ordering::Relaxed) || watch.now() >= deadline + grace;
@@ -287,18 +276,10 @@ impl Planning {
     }
 }
 
-/// Somebody waits for the answer. When this is dropped, the search ends.
-struct Wanted(Arc<AtomicBool>);
+/// Sets a flag when it is dropped.
+struct SetOnDrop(Arc<AtomicBool>);
 
-impl Wanted {
-    /// The guard, and the flag that says that it has been dropped.
-    fn new() -> (Self, Arc<AtomicBool>) {
-        let abandoned = Arc::default();
-        (Self(Arc::clone(&abandoned)), abandoned)
-    }
-}
-
-impl Drop for Wanted {
+impl Drop for SetOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -98,10 +98,8 @@ impl From<planner::Failure> for Failure {
         match failure {
             planner::Failure::NoPlaces(why) => Self::NoPlaces(why),
             planner::Failure::OutOfTime => Self::OutOfTime,
-            planner::Failure::Broken(why) => Self::Bug(Bug::new(format!("the planner: {why}"))),
-            planner::Failure::InvalidGroups(why)
-            | planner::Failure::Unknown(why)
-            | planner::Failure::TooLarge(why) => Self::Rejected(Rejection::Invalid(why)),
+            planner::Failure::Bug(bug) => Self::Bug(bug),
+            planner::Failure::Invalid(why) => Self::Rejected(Rejection::Invalid(why)),
         }
     }
 }

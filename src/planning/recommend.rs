@@ -58,7 +58,7 @@ impl Planning {
         let server = placement.orchestration_id.clone();
         let change = PlanChange::Migrate { server, excluded, locations, with_mates: false };
         let plan = PlanRef { key: &placement.plan.to_string(), scope };
-        let planned = self.change(plan, change, terms).await?;
+        let planned = self.change(plan, change, None, terms).await?;
         let at = planned.draft.find_placement(placement.id);
         let host = at.and_then(|at| planned.hosts.get(at)).cloned().flatten();
         let present = self.location(&placement).await?;

@@ -17,6 +17,7 @@ use std::collections::HashSet;
 use thiserror::Error;
 
 use super::problem::{Level, Rule};
+use crate::model::GroupKind;
 
 /// The maximum number of groups, and so of rules, of one stack.
 pub const GROUPS_MAX: usize = 1_000;
@@ -27,22 +28,11 @@ pub const NESTING_MAX: usize = 64;
 /// servers below it, in each group that contains it.
 pub const MEMBERS_MAX: usize = 100_000;
 
-/// The rule of a group for its members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// All are in one unit.
-    Affinity,
-    /// They are in different units.
-    Diversity,
-    /// No other server is in a unit with one of them.
-    Exclusivity,
-}
-
 /// A group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Its rule.
-    pub kind: Kind,
+    pub kind: GroupKind,
     /// The units that the rule is about.
     pub level: Level,
     /// Its members.
@@ -122,9 +112,11 @@ pub fn rules(groups: &[Group], servers: usize) -> Result<Vec<(usize, Rule)>, Gro
             continue;
         }
         let rule = match group.kind {
-            Kind::Affinity => Rule::Together(group.level, all),
-            Kind::Exclusivity => Rule::Alone(group.level, all),
-            Kind::Diversity => Rule::Apart(group.level, disjoint(number, nesting.parts(group)?)?),
+            GroupKind::Affinity => Rule::Together(group.level, all),
+            GroupKind::Exclusivity => Rule::Alone(group.level, all),
+            GroupKind::Diversity => {
+                Rule::Apart(group.level, disjoint(number, nesting.parts(group)?)?)
+            }
         };
         if let Rule::Alone(level, servers) = &rule {
             let twice = servers.iter().find(|server| !alone.insert((*level, **server)));

@@ -6,6 +6,7 @@ mod ways;
 use std::sync::Arc;
 
 pub use self::ways::{AllowedHosts, Pool, Way, Ways};
+pub use crate::model::Level;
 
 /// Servers to be placed, and the hosts on which they can be placed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,17 +50,6 @@ pub struct Server {
     pub allowed_hosts: AllowedHosts,
     /// The host that the server is on at present. Any other host counts as a move.
     pub current_host: Option<usize>,
-}
-
-/// The units that a rule is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Level {
-    /// Hosts.
-    Host,
-    /// Racks. A host whose rack is not known satisfies no rule about racks.
-    Rack,
-    /// Clusters. A host whose cluster is not known satisfies no rule about clusters.
-    Cluster,
 }
 
 /// A rule that binds servers, which it names by their positions in [`PlacementProblem::servers`].

@@ -1,5 +1,5 @@
-//! How a change becomes durable: one short transaction, tried again when it met another, run to
-//! its end in a task of its own whatever becomes of the caller.
+//! Changes: each is one short transaction, which is retried after a conflict with another one, and runs to
+//! its end in its own task even if the caller goes away.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -16,34 +16,34 @@ use super::primary::ACQUIRE_MAX;
 use super::{Store, WRITE_MAX, feed};
 use crate::model::ProviderId;
 
-/// How often a transaction is tried before its caller is told to come back later.
+/// How often a transaction is tried before the request is answered 503.
 pub(super) const ATTEMPTS_MAX: u32 = 10;
-/// How long saying goodbye to a server may take.
+/// How long closing a connection may take.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts.
 const PAUSE_MS_MAX: u64 = 50;
 
-/// A change to what is stored: it happens entirely or not at all, and may be tried more than once.
+/// A change of the database. It is written entirely or not at all, and may be tried more than once.
 pub trait Change: Send + Sync + 'static {
-    /// What it is called in logs.
+    /// Its name in logs.
     const NAME: &'static str;
-    /// What it tells when it is done.
+    /// What it returns.
     type Outcome: Send + 'static;
-    /// Whether it is tried again when it meets a row that somebody holds for long.
+    /// Whether it is tried again when another transaction keeps a row locked for long.
     const PATIENT: bool = true;
-    /// The row that it begins with: changes of the same row use one connection in turn.
+    /// The row that it locks first. Changes of the same row take turns before they take a connection.
     fn row(&self) -> Option<Uuid> {
         None
     }
-    /// Does it within a transaction, noting every provider whose visible state it changes.
+    /// Makes the change within a transaction, and notes every provider whose visible state it changes.
     fn apply(&self, tx: &mut Tx<'_>) -> impl Future<Output = Result<Self::Outcome>> + Send;
 }
 
-/// A write transaction under way, and what it has changed so far of what replicas keep in memory.
+/// A write transaction, and the providers and names that it has changed so far.
 #[derive(Debug)]
 pub struct Tx<'c> {
     pub(super) conn: &'c mut PgConnection,
-    /// Whether strangers in exclusive units are only remarked on.
+    /// Whether claims in units that other groups have exclusively are allowed and only reported.
     pub(super) report_only: bool,
     touched: BTreeSet<i64>,
 }
@@ -62,7 +62,7 @@ impl Tx<'_> {
 
 /// Runs one transaction on a connection: begin, apply, log what changed, commit.
 ///
-/// An error of the commit itself leaves open whether the change happened; it is never
+/// After an error of the commit itself it is unknown whether the change was made, so that error is never
 /// [`Error::Again`].
 pub(super) async fn transact<C: Change>(
     conn: &mut PgConnection,
@@ -89,13 +89,13 @@ pub(super) async fn transact<C: Change>(
     Ok(outcome)
 }
 
-/// Begins a transaction for a look at which rows can be locked. It must write nothing, and be rolled
-/// back: to commit locks is to wait until the log is on disk, which keeps them for all that time.
+/// Begins a transaction that finds out which rows can be locked. It must write nothing, and be rolled
+/// back: a commit would wait until the log is on disk, and keep the locks meanwhile.
 pub(super) async fn look(conn: &mut PgConnection) -> Result<Transaction<'_, Postgres>> {
     Ok(conn.begin().await?)
 }
 
-/// Waits before attempt number `attempt` (the first is 1): a little, and not in step with others.
+/// Waits for a short random time before attempt number `attempt` (the first is 1).
 pub(super) async fn pause(attempt: u32) {
     let spread = Uuid::new_v4().as_u128() % u128::from(PAUSE_MS_MAX);
     let pause = u64::try_from(spread).unwrap_or(PAUSE_MS_MAX).min(u64::from(attempt) * 10);
@@ -103,10 +103,10 @@ pub(super) async fn pause(attempt: u32) {
 }
 
 impl Store {
-    /// Makes a change: entirely or not at all, and to its end even if the caller goes away.
+    /// Makes a change, entirely or not at all, to its end even if the caller goes away.
     ///
-    /// A change that meets a row that somebody holds for long gives its connection back, and is
-    /// tried again until [`WRITE_MAX`] has passed.
+    /// If another transaction keeps a row locked for long, the change gives its connection back and is tried
+    /// again, until [`WRITE_MAX`] has passed.
     ///
     /// # Errors
     /// A refusal, or the database cannot be asked.
@@ -141,8 +141,8 @@ impl Store {
         work.await.map_err(|panic| Error::bug(format!("{} did not end: {panic}", C::NAME)))?
     }
 
-    /// One transaction on a connection of the pool. One that has no outcome in time goes on, and
-    /// keeps its connection: the server would keep the session of a commit that hangs.
+    /// One transaction on a connection of the pool. If it has no outcome in time, it continues in the
+    /// background and keeps its connection: the server would keep the session of a commit that hangs.
     async fn attempt<C: Change>(
         &self,
         change: &Arc<C>,
@@ -154,7 +154,7 @@ impl Store {
         let term = self.primary().term()?;
         let acquired = term.during(async { Ok(term.pool().acquire().await?) });
         let mut conn = acquired.await.inspect_err(|_| self.primary().suspect())?;
-        let (change, report_only) = (Arc::clone(change), self.report_only);
+        let (change, report_only) = (Arc::clone(change), self.report_only());
         let mut work = Box::pin(async move {
             let _permits = permits;
             let settled = term.make(transact(&mut conn, change.as_ref(), report_only)).await;

@@ -1,7 +1,7 @@
-//! Claims in the database: locking what they need, and writing what was judged.
+//! Claims in the database: locks and reads the rows that they need, and writes the judged state.
 //!
-//! The order of locks is the same for every writer (see [`locks`](super::locks)), so
-//! claims queue behind each other and none is refused because another came at the same time.
+//! Every transaction takes its locks in the same order (see [`locks`](super::locks)), so claims queue
+//! behind each other, and none is refused because another one came at the same time.
 
 mod write;
 
@@ -15,13 +15,14 @@ pub(super) use write::{GenerationSteps, write};
 use super::audit;
 use super::change::Tx;
 use super::error::{Error, Result};
+use super::resource_classes;
 use crate::model::claim::{
     Claim, Consumer, ConsumerState, InventoryUsage, LockedProvider, LockedState, Owner, Request,
 };
 use crate::model::{ClassId, ConsumerId, Expected, Generation, Inventory, ProviderId};
 
-/// What has been locked, as the judge sees it, with the keys that writing needs.
-pub(super) struct Locked {
+/// The locked state, with the keys that writing needs.
+pub(super) struct LockedClaims {
     pub(super) state: LockedState,
     rows: BTreeMap<Uuid, ConsumerRow>,
     /// How the planner is involved.
@@ -32,39 +33,39 @@ pub(super) struct Locked {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PlannerRole {
     /// Some of the consumers are placements of plans, or take one over.
-    pub(super) planned: bool,
-    /// Some providers of the cloud are kept for groups.
-    pub(super) kept: bool,
+    pub(super) has_placements: bool,
+    /// Some groups have units exclusively.
+    pub(super) has_exclusive_units: bool,
 }
 
-/// A consumer's row. `inserted`: what this transaction has inserted, if the consumer did not exist.
+/// A row of `consumers`. `inserted`: what this transaction has inserted, if the consumer did not exist.
 struct ConsumerRow {
     id: ConsumerId,
     inserted: Option<Consumer>,
 }
 
-/// What nearly all consumers have that did not exist: they come with their first claim.
+/// The generation of a new consumer after its first claim, which nearly always comes with it.
 const GENERATION_INSERTED: Generation = 1;
 
-/// What has to be locked.
+/// The rows that have to be locked.
 #[derive(Default)]
 pub(super) struct Needs<'r> {
-    /// Consumers that come into being if they do not exist, with an owner to insert.
+    /// Consumers to insert if they do not exist, with their owners.
     pub(super) claiming: BTreeMap<Uuid, Owner>,
     /// All consumers that are named.
     pub(super) consumers: BTreeSet<Uuid>,
     /// Providers that are named.
     pub(super) providers: BTreeSet<Uuid>,
-    /// Consumers that claim something: they take over what is held for them.
+    /// Consumers that claim something, and so take over what plans hold for them.
     pub(super) arriving: BTreeSet<Uuid>,
-    /// Groups whose units may become free, besides those that the consumers are in.
+    /// Groups that may abandon units, besides those of the consumers.
     pub(super) groups: BTreeSet<Uuid>,
     /// Classes that are named.
     pub(super) classes: BTreeSet<&'r str>,
 }
 
 impl<'r> Needs<'r> {
-    /// What these requests need.
+    /// The rows that these requests need.
     pub(super) fn of(requests: impl IntoIterator<Item = &'r Request>) -> Self {
         let mut needs = Self::default();
         for request in requests {
@@ -78,14 +79,14 @@ impl<'r> Needs<'r> {
         needs
     }
 
-    /// Adds what these claims need.
+    /// Adds the rows that these claims need.
     pub(super) fn add_claims(&mut self, claims: &'r [Claim]) {
         for claim in claims {
             self.consumers.insert(claim.consumer);
             if !claim.wants.is_empty() {
                 self.arriving.insert(claim.consumer);
             }
-            // Who expects a generation or gives everything up creates no consumer.
+            // A claim that expects a generation or gives everything up creates no consumer.
             if !claim.wants.is_empty() && !matches!(claim.expected, Expected::Is(_)) {
                 self.claiming.insert(claim.consumer, claim.owner);
             }
@@ -97,8 +98,8 @@ impl<'r> Needs<'r> {
     }
 }
 
-/// Locks everything that is needed and reads it.
-pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<Locked> {
+/// Locks and reads the rows that are needed.
+pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<LockedClaims> {
     let (mut rows, expected) = insert_consumers(tx.conn, &needs.claiming).await?;
     let mut consumers = lock_consumers(tx.conn, needs, expected, &mut rows).await?;
     if needs.claiming.keys().any(|uuid| !rows.contains_key(uuid)) {
@@ -111,15 +112,15 @@ pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<Locked> {
     let planner_role = read_inventories(tx.conn, &mut state).await?;
     read_classes(tx.conn, needs, &mut state.classes).await?;
     audit::check_held(&state)?;
-    Ok(Locked { state, rows, planner_role })
+    Ok(LockedClaims { state, rows, planner_role })
 }
 
-impl Locked {
-    /// Makes sure that these holds are locked, or that they are gone.
+impl LockedClaims {
+    /// Checks that these holds are locked or do not exist any more.
     ///
     /// # Errors
-    /// [`Error::Again`] if one was given to its instance while the locks were taken: to lock it now
-    /// would be out of order.
+    /// [`Error::Again`] if one was reserved for its instance while the locks were taken: to lock it now would
+    /// be out of order.
     pub(super) async fn expect(&mut self, tx: &mut Tx<'_>, holds: &[Uuid]) -> Result<()> {
         let known = &self.state.consumers;
         let unknown: Vec<Uuid> =
@@ -234,7 +235,7 @@ async fn lock_consumers(
     Ok(consumers)
 }
 
-/// Fills in what the consumers hold; tells on which providers.
+/// Reads the allocations of the consumers, and returns their providers.
 async fn read_held(
     conn: &mut PgConnection,
     consumers: &mut BTreeMap<Uuid, ConsumerState>,
@@ -270,8 +271,8 @@ async fn read_held(
     Ok(providers)
 }
 
-/// Locks the providers that are named or drawn upon, and the roots of all units of the groups that
-/// the consumers are in: a unit that becomes free moves the generation of its hosts.
+/// Locks the providers that are named or that the consumers use, and the roots of all exclusive units of the
+/// consumers' groups: when a unit is abandoned, the generations of its hosts move.
 async fn lock_providers(
     conn: &mut PgConnection,
     needs: &Needs<'_>,
@@ -310,8 +311,8 @@ async fn lock_providers(
         .collect())
 }
 
-/// Reads what the providers have, and the names of the classes of it; and, in the same statement,
-/// because it begins after everything is locked, whether the planner has to do with it.
+/// Reads the inventories of the providers with the names of their classes, and how the planner is involved:
+/// in the same statement, because it begins after everything is locked.
 async fn read_inventories(conn: &mut PgConnection, state: &mut LockedState) -> Result<PlannerRole> {
     let ids: Vec<i64> = state.providers.values().map(|provider| provider.id.0).collect();
     let consumers: Vec<Uuid> = state.consumers.keys().copied().collect();
@@ -319,8 +320,8 @@ async fn read_inventories(conn: &mut PgConnection, state: &mut LockedState) -> R
         r#"select provider_id, class_id, name, total, reserved, min_unit, max_unit, step_size,
                   allocation_ratio, used,
                   (select exists(select from placements where consumer = any($2)))
-                  or (select exists(select from placements where ticket = any($2))) as "planned!",
-                  (select exists(select from exclusive_units)) as "kept!"
+                  or (select exists(select from placements where ticket = any($2))) as "has_placements!",
+                  (select exists(select from exclusive_units)) as "has_exclusive_units!"
            from inventories join resource_classes on id = class_id where provider_id = any($1)"#,
         &ids,
         &consumers
@@ -329,7 +330,10 @@ async fn read_inventories(conn: &mut PgConnection, state: &mut LockedState) -> R
     .await?;
     let mut planner_role = PlannerRole::default();
     for row in rows {
-        planner_role = PlannerRole { planned: row.planned, kept: row.kept };
+        planner_role = PlannerRole {
+            has_placements: row.has_placements,
+            has_exclusive_units: row.has_exclusive_units,
+        };
         state.classes.entry(row.name).or_insert(ClassId(row.class_id));
         let terms = Inventory {
             total: row.total,
@@ -347,7 +351,7 @@ async fn read_inventories(conn: &mut PgConnection, state: &mut LockedState) -> R
     Ok(planner_role)
 }
 
-/// Adds the classes that are named but not stocked, if they exist.
+/// Adds the classes that are named but that no locked provider has inventory of.
 async fn read_classes(
     conn: &mut PgConnection,
     needs: &Needs<'_>,
@@ -358,12 +362,6 @@ async fn read_classes(
     if names.is_empty() {
         return Ok(());
     }
-    let rows = sqlx::query!(
-        "select id, name from resource_classes where name = any($1)",
-        &names as &[&str]
-    )
-    .fetch_all(conn)
-    .await?;
-    classes.extend(rows.into_iter().map(|row| (row.name, ClassId(row.id))));
+    classes.extend(resource_classes::ids(conn, &names).await?);
     Ok(())
 }

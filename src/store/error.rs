@@ -1,4 +1,4 @@
-//! What can go wrong below HTTP, and what each kind of database error means.
+//! Errors of the store, and what each kind of database error means.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -11,18 +11,18 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why the store did not do as asked.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The rules say no.
+    /// A rule refuses the request.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The database is away, slow or full up, and nothing was written unless a commit was under
-    /// way: worth trying again later.
+    /// The database is unreachable, slow or full. Nothing was written, unless a commit was in progress. The
+    /// request may succeed later.
     #[error("the database is not available: {0}")]
     Unavailable(String),
-    /// The transaction met another one, or a connection that had died, and wrote nothing: worth
-    /// trying again at once. Becomes [`Error::Unavailable`] when that has not helped.
+    /// The transaction conflicted with another one, or its connection was dead. Nothing was written, and it is
+    /// retried at once. Becomes [`Error::Unavailable`] when that does not help.
     #[error("the transaction must be tried again: {0}")]
     Again(String),
-    /// Rows contradict each other, or mean nothing to this program. Made by
+    /// Rows contradict each other, or have values that this program does not know. Made by
     /// [`Error::inconsistent`]. Nothing was written.
     #[error("inconsistent data: {table}.{column} of {key}")]
     Inconsistent {
@@ -33,11 +33,11 @@ pub enum Error {
         /// The key of the row, and what is wrong with it.
         key: String,
     },
-    /// A row that was needed was held by somebody else for longer than one wait; nothing was
-    /// written. Becomes [`Error::Unavailable`] when that has not changed in time.
+    /// Another transaction had a row locked for longer than one wait. Nothing was written. Becomes
+    /// [`Error::Unavailable`] when that does not change in time.
     #[error("a row is held by another transaction: {0}")]
     Locked(String),
-    /// A fault of ours.
+    /// The program is at fault.
     #[error(transparent)]
     Bug(#[from] Bug),
 }
@@ -57,13 +57,12 @@ const AWAY: [&str; 12] = [
 const LOCKED: &str = "55P03";
 
 impl Error {
-    /// A fault of ours, with what is wrong. It is counted.
+    /// A fault of the program, with a description. It is counted.
     pub fn bug(what: impl Into<Cow<'static, str>>) -> Self {
         Self::Bug(Bug::new(what))
     }
 
-    /// A row that cannot be: which table, which column, and the key of the row with what is wrong.
-    /// It is counted.
+    /// An inconsistent row: the table, the column, and the key of the row with what is wrong. It is counted.
     pub fn inconsistent(table: &'static str, column: &'static str, key: impl Display) -> Self {
         bug::count();
         Self::Inconsistent { table, column, key: key.to_string() }
@@ -74,8 +73,8 @@ impl Error {
         matches!(self, Self::Bug(_) | Self::Inconsistent { .. })
     }
 
-    /// What the caller is told when trying again at once has not helped, or must not be tried
-    /// because the transaction may have been committed.
+    /// The error for the caller when a retry has not helped, or is not allowed because the transaction may
+    /// have been committed.
     pub(super) fn settled(self) -> Self {
         match self {
             Self::Again(why) => Self::Unavailable(why),

@@ -47,16 +47,16 @@ const REFRESH_LONGEST: Duration = Duration::from_secs(30);
 const IDLE: Duration = Duration::from_secs(1);
 /// A change of more providers than this is read again from scratch.
 const RELOAD_ABOVE: usize = 20_000;
-/// Up to this many changed keys are worked in on the spot.
+/// Up to so many changed providers are applied on the feed's own thread.
 const APPLY_INLINE_MAX: usize = 100;
 /// Requests that may wait for a refresh at once.
 const WAITING_MAX: usize = 65_536;
 
-/// Whoever waits for a refresh is told the term in which it was made.
+/// A request that waits for a refresh. It is told the term in which the refresh was made.
 type Waiter = oneshot::Sender<Result<Arc<Term>>>;
 
-/// How often everything has been read. Whoever remembers keys of rows forgets them when it has moved:
-/// the database may have been set back.
+/// Counts how often everything has been read. Caches of keys are emptied when it has moved, because the
+/// database may have been restored to an earlier state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reloads(Arc<AtomicU64>);
 
@@ -120,11 +120,11 @@ impl Feed {
     }
 }
 
-/// Where the reader stands: what it has seen is everything visible in this snapshot.
+/// What the reader has seen: everything that is visible in this snapshot.
 #[derive(Clone, Debug)]
 struct Seen {
     snapshot: String,
-    /// Of the database it was taken of.
+    /// The identity of the database that it was taken of.
     identity: String,
 }
 
@@ -163,14 +163,14 @@ impl Reader {
                 self.conn = None;
                 self.primary.suspect();
                 if error.is_ours() {
-                    // What cannot be worked in is not tried for ever: everything is read again,
-                    // after a panic too.
+                    // A change that cannot be applied is not tried for ever: everything is read again,
+                    // also after a panic.
                     self.seen = None;
                 }
             }
             let failed = refreshed.is_err();
             for waiter in waiting.drain(..) {
-                // Whoever does not wait any more needs no answer.
+                // The request may have been abandoned.
                 drop(waiter.send(refreshed.clone()));
             }
             if failed {
@@ -249,7 +249,7 @@ async fn apply(current: Arc<World>, changes: Changes, keys: usize) -> Result<Wor
     }
 }
 
-/// Large changes are worked in away from the threads that serve requests.
+/// Runs the work on a blocking thread, because large changes would delay other requests.
 async fn off_thread(work: impl FnOnce() -> World + Send + 'static) -> Result<World> {
     tokio::task::spawn_blocking(work)
         .await

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::change::{Change, Tx};
 use super::error::{Error, Result, violated};
-use super::providers::{Locked, advance, lock_at};
+use super::providers::{ProviderLock, advance, lock_at};
 use super::resource_classes;
 use crate::model::{ClassId, Generation, Inventory, ProviderId, Refusal};
 
@@ -227,7 +227,7 @@ pub(super) async fn write(
 }
 
 /// Refuses to let go of an inventory that something is allocated of.
-async fn refuse_in_use(tx: &mut Tx<'_>, provider: Locked, stays: &[ClassId]) -> Result<()> {
+async fn refuse_in_use(tx: &mut Tx<'_>, provider: ProviderLock, stays: &[ClassId]) -> Result<()> {
     let stays: Vec<i32> = stays.iter().map(|class| class.0).collect();
     let used = sqlx::query_scalar!(
         "select c.name from inventories i join resource_classes c on c.id = i.class_id

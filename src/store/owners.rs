@@ -1,8 +1,8 @@
-//! Projects, users and consumer types: names to keys. Rows are never deleted or renamed, so a key
-//! that was committed may be kept.
+//! Projects, users and consumer types: from names to keys. Rows are never deleted or renamed, so a
+//! committed key may be cached.
 //!
-//! A name gets its row with the first claim that succeeds. Until a claim has been judged, a name
-//! without a row stands in it with a provisional key, which is negative and never stored.
+//! A name gets a row with the first claim that succeeds. Until its claim has been judged, a new name has a
+//! provisional key, which is negative and never stored.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,19 +12,19 @@ use super::allocations::ConsumerClaim;
 use super::error::{Error, Result};
 use crate::model::claim::{Claim, LockedState, Owner};
 
-/// Names remembered at most, of each kind; then all of the kind are forgotten and read again.
+/// Cached names of each kind at most; beyond that, the cache of the kind is emptied.
 const REMEMBERED_MAX: usize = 100_000;
 
-/// What a name is of.
+/// The kind of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Kind {
+enum OwnerKind {
     Project,
     User,
     ConsumerType,
 }
 
-impl Kind {
-    /// As the statements below number them.
+impl OwnerKind {
+    /// The kind with a number in the statements below.
     fn numbered(number: i32) -> Result<Self> {
         match number {
             1 => Ok(Self::Project),
@@ -36,34 +36,26 @@ impl Kind {
 }
 
 /// The names in claims, by kind.
-fn names(claim: &ConsumerClaim) -> impl Iterator<Item = (Kind, &str)> {
-    let consumer_type = claim.consumer_type.as_deref().map(|name| (Kind::ConsumerType, name));
-    [(Kind::Project, claim.project.as_str()), (Kind::User, claim.user.as_str())]
+fn names(claim: &ConsumerClaim) -> impl Iterator<Item = (OwnerKind, &str)> {
+    let consumer_type = claim.consumer_type.as_deref().map(|name| (OwnerKind::ConsumerType, name));
+    [(OwnerKind::Project, claim.project.as_str()), (OwnerKind::User, claim.user.as_str())]
         .into_iter()
         .chain(consumer_type)
 }
 
-/// Keys that have been committed.
+/// Keys that have been committed, by kind and name.
 #[derive(Debug, Default)]
-pub(super) struct Owners {
-    projects: HashMap<String, i64>,
-    users: HashMap<String, i64>,
-    consumer_types: HashMap<String, i64>,
-}
+pub(super) struct Owners(BTreeMap<OwnerKind, HashMap<String, i64>>);
 
 impl Owners {
-    /// Reads the keys of those named in the claims that have one.
+    /// Reads the keys of those names in the claims that have a row.
     pub(super) async fn look_up<'c>(
         &mut self,
         conn: &mut PgConnection,
         claims: impl Iterator<Item = &'c ConsumerClaim>,
     ) -> Result<()> {
-        for names in [&mut self.projects, &mut self.users, &mut self.consumer_types] {
-            if names.len() > REMEMBERED_MAX {
-                names.clear();
-            }
-        }
-        let mut unknown: BTreeMap<Kind, BTreeSet<&str>> = BTreeMap::new();
+        self.0.retain(|_, names| names.len() <= REMEMBERED_MAX);
+        let mut unknown: BTreeMap<OwnerKind, BTreeSet<&str>> = BTreeMap::new();
         for (kind, name) in claims.flat_map(names) {
             if self.key(kind, name).is_none() {
                 unknown.entry(kind).or_default().insert(name);
@@ -82,37 +74,27 @@ impl Owners {
                select 2, id, external_id from users where external_id = any($2)
                union all
                select 3, id, name from consumer_types where name = any($3)"#,
-            &wanted(Kind::Project) as &[&str],
-            &wanted(Kind::User) as &[&str],
-            &wanted(Kind::ConsumerType) as &[&str]
+            &wanted(OwnerKind::Project) as &[&str],
+            &wanted(OwnerKind::User) as &[&str],
+            &wanted(OwnerKind::ConsumerType) as &[&str]
         )
         .fetch_all(conn)
         .await?;
         for row in rows {
-            self.insert(Kind::numbered(row.kind)?, row.name, row.id);
+            self.insert(OwnerKind::numbered(row.kind)?, row.name, row.id);
         }
         Ok(())
     }
 
-    fn key(&self, kind: Kind, name: &str) -> Option<i64> {
-        let names = match kind {
-            Kind::Project => &self.projects,
-            Kind::User => &self.users,
-            Kind::ConsumerType => &self.consumer_types,
-        };
-        names.get(name).copied()
+    fn key(&self, kind: OwnerKind, name: &str) -> Option<i64> {
+        self.0.get(&kind)?.get(name).copied()
     }
 
-    fn insert(&mut self, kind: Kind, name: String, key: i64) {
-        let names = match kind {
-            Kind::Project => &mut self.projects,
-            Kind::User => &mut self.users,
-            Kind::ConsumerType => &mut self.consumer_types,
-        };
-        names.insert(name, key);
+    fn insert(&mut self, kind: OwnerKind, name: String, key: i64) {
+        self.0.entry(kind).or_default().insert(name, key);
     }
 
-    /// The claims with keys for names: those that are known, and provisional ones for new owners.
+    /// The claims with keys instead of names; new names get provisional keys.
     pub(super) fn resolve(
         &self,
         claims: &[ConsumerClaim],
@@ -124,14 +106,14 @@ impl Owners {
         };
         let mut resolved = Vec::with_capacity(claims.len());
         for claim in claims {
-            let of_type = |name: &String| key(Kind::ConsumerType, name);
+            let of_type = |name: &String| key(OwnerKind::ConsumerType, name);
             let consumer_type = claim.consumer_type.as_ref().map(of_type).transpose()?;
             resolved.push(Claim {
                 consumer: claim.consumer,
                 expected: claim.expected,
                 owner: Owner {
-                    project: key(Kind::Project, &claim.project)?,
-                    user: key(Kind::User, &claim.user)?,
+                    project: key(OwnerKind::Project, &claim.project)?,
+                    user: key(OwnerKind::User, &claim.user)?,
                     consumer_type,
                 },
                 wants: claim.wants.clone(),
@@ -140,7 +122,7 @@ impl Owners {
         Ok(resolved)
     }
 
-    /// Remembers what has been committed.
+    /// Caches committed keys.
     pub(super) fn remember(&mut self, added: AddedOwners) {
         for (kind, name, key) in added.0 {
             self.insert(kind, name, key);
@@ -148,18 +130,18 @@ impl Owners {
     }
 }
 
-/// Names that have got rows, with their keys; to be remembered once they are committed.
+/// Names that have just got rows, with their keys; to be cached once they are committed.
 #[derive(Debug, Default)]
-pub(super) struct AddedOwners(Vec<(Kind, String, i64)>);
+pub(super) struct AddedOwners(Vec<(OwnerKind, String, i64)>);
 
 /// Names without a row, with their provisional keys.
 #[derive(Debug, Default)]
 pub(super) struct NewOwners {
-    keys: BTreeMap<(Kind, String), i64>,
+    keys: BTreeMap<(OwnerKind, String), i64>,
 }
 
 impl NewOwners {
-    fn key(&mut self, kind: Kind, name: &str) -> Result<i64> {
+    fn key(&mut self, kind: OwnerKind, name: &str) -> Result<i64> {
         let next = i64::try_from(self.keys.len()).map(|number| -1 - number);
         let next = next.map_err(|_| Error::bug("too many new owners in one batch"))?;
         Ok(*self.keys.entry((kind, name.to_owned())).or_insert(next))
@@ -167,22 +149,22 @@ impl NewOwners {
 
     /// The names of projects by their provisional keys.
     pub(super) fn projects(&self) -> HashMap<i64, String> {
-        let projects = self.keys.iter().filter(|((kind, _), _)| *kind == Kind::Project);
+        let projects = self.keys.iter().filter(|((kind, _), _)| *kind == OwnerKind::Project);
         projects.map(|((_, name), key)| (*key, name.clone())).collect()
     }
 
-    /// Gives rows to those who answer for a consumer now that all is judged, and puts their keys into
-    /// the state.
+    /// Inserts rows for the new owners of consumers, now that all claims have been judged, and puts their
+    /// keys into the state.
     ///
     /// # Errors
-    /// [`Error::Again`] if somebody else has just added one of them.
+    /// [`Error::Again`] if another transaction has just added one of them.
     pub(super) async fn settle(
         &self,
         conn: &mut PgConnection,
         state: &mut LockedState,
     ) -> Result<AddedOwners> {
         let used: BTreeSet<i64> = owners(state).flat_map(keys).map(|key| *key).collect();
-        let wanted: Vec<&(Kind, String)> =
+        let wanted: Vec<&(OwnerKind, String)> =
             self.keys.iter().filter(|(_, key)| used.contains(*key)).map(|(name, _)| name).collect();
         if used.iter().filter(|key| **key < 0).count() != wanted.len() {
             return Err(Error::bug("a claim was judged with an unknown owner"));
@@ -212,7 +194,7 @@ impl NewOwners {
     }
 }
 
-/// Who answers for the consumers that exist now.
+/// The owners of the consumers that exist now.
 fn owners(state: &mut LockedState) -> impl Iterator<Item = &mut Owner> {
     let consumers = state.consumers.values_mut();
     consumers.filter_map(|consumer| consumer.now.as_mut()).map(|now| &mut now.owner)
@@ -222,9 +204,9 @@ fn keys(owner: &mut Owner) -> impl IntoIterator<Item = &mut i64> {
     [&mut owner.project, &mut owner.user].into_iter().chain(owner.consumer_type.as_mut())
 }
 
-/// Adds rows, in an order that is the same for everybody; keys are not used up by those that exist.
-async fn insert(conn: &mut PgConnection, wanted: &[&(Kind, String)]) -> Result<AddedOwners> {
-    let of = |wanted_kind: Kind| -> Vec<&str> {
+/// Adds rows, in the same order in every transaction. Names that exist use up no keys.
+async fn insert(conn: &mut PgConnection, wanted: &[&(OwnerKind, String)]) -> Result<AddedOwners> {
+    let of = |wanted_kind: OwnerKind| -> Vec<&str> {
         let of_kind = wanted.iter().filter(|(kind, _)| *kind == wanted_kind);
         of_kind.map(|(_, name)| name.as_str()).collect()
     };
@@ -248,15 +230,15 @@ async fn insert(conn: &mut PgConnection, wanted: &[&(Kind, String)]) -> Result<A
          select 1 as "kind!", id as "id!", external_id as "name!" from project
          union all select 2, id, external_id from person
          union all select 3, id, name from consumer_type"#,
-        &of(Kind::Project) as &[&str],
-        &of(Kind::User) as &[&str],
-        &of(Kind::ConsumerType) as &[&str]
+        &of(OwnerKind::Project) as &[&str],
+        &of(OwnerKind::User) as &[&str],
+        &of(OwnerKind::ConsumerType) as &[&str]
     )
     .fetch_all(conn)
     .await?;
     let mut added = AddedOwners::default();
     for row in rows {
-        added.0.push((Kind::numbered(row.kind)?, row.name, row.id));
+        added.0.push((OwnerKind::numbered(row.kind)?, row.name, row.id));
     }
     Ok(added)
 }

@@ -19,6 +19,7 @@ use sqlx::postgres::PgConnectOptions;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::StoreOptions;
 use super::error::{Error, Result};
 use identity::Identity;
 pub use probe::find;
@@ -37,10 +38,7 @@ pub(super) struct Primary(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    hosts: Vec<PgConnectOptions>,
-    /// The size of the pool.
-    connections: u32,
-    lease: Option<Duration>,
+    options: StoreOptions,
     state: watch::Sender<State>,
     /// Asks for a probe of all hosts at once.
     probe_now: Notify,
@@ -59,12 +57,8 @@ struct State {
 
 impl Primary {
     /// Looks at the hosts for the first time, and begins to watch them.
-    pub(super) async fn start(
-        hosts: Vec<PgConnectOptions>,
-        connections: u32,
-        lease: Option<Duration>,
-    ) -> Result<Self> {
-        let primary = Self(Arc::new(Inner::new(hosts, connections, lease)));
+    pub(super) async fn start(options: StoreOptions) -> Result<Self> {
+        let primary = Self(Arc::new(Inner::new(options)));
         probe::probe(&primary.0, &mut probe::MissedProbes::default()).await?;
         tokio::spawn(probe::watch(Arc::downgrade(&primary.0)));
         Ok(primary)
@@ -73,7 +67,13 @@ impl Primary {
     /// Where no host is known.
     #[cfg(test)]
     pub(super) fn unknown() -> Self {
-        Self(Arc::new(Inner::new(Vec::new(), 1, None)))
+        let options = StoreOptions::at(PgConnectOptions::new_without_pgpass(), 1);
+        Self(Arc::new(Inner::new(StoreOptions { hosts: Vec::new(), ..options })))
+    }
+
+    /// The options of the store.
+    pub(super) fn options(&self) -> &StoreOptions {
+        &self.0.options
     }
 
     /// The present term.
@@ -162,7 +162,7 @@ impl Primary {
             Ok(ask(&mut conn).await?)
         });
         let answer = answer.await.inspect_err(|_| self.suspect())?;
-        term.confirm(self.0.lease).await?;
+        term.confirm(self.0.options.lease).await?;
         Ok(answer)
     }
 
@@ -172,15 +172,15 @@ impl Primary {
     /// It is not.
     pub(super) async fn confirm(&self, term: &Term) -> Result<()> {
         let late = || Error::Unavailable("the primary has not confirmed its lease".to_owned());
-        let confirmed = timeout(READ_MAX, term.confirm(self.0.lease)).await;
+        let confirmed = timeout(READ_MAX, term.confirm(self.0.options.lease)).await;
         confirmed.unwrap_or_else(|_| Err(late())).map_err(Error::settled)
     }
 }
 
 impl Inner {
-    fn new(hosts: Vec<PgConnectOptions>, connections: u32, lease: Option<Duration>) -> Self {
+    fn new(options: StoreOptions) -> Self {
         let (state, probes) = (watch::Sender::new(State::default()), watch::Sender::new(0));
-        Self { hosts, connections, lease, state, probe_now: Notify::new(), probes }
+        Self { options, state, probe_now: Notify::new(), probes }
     }
 
     /// Takes a server for the primary, unless it is known that it is not; the term of the one before
@@ -196,7 +196,7 @@ impl Inner {
                 return false;
             }
             admitted = state.newest.map_or(Ok(()), |newest| found.may_follow(newest, alone));
-            let options = self.hosts.get(host).filter(|_| admitted.is_ok());
+            let options = self.options.hosts.get(host).filter(|_| admitted.is_ok());
             options.is_some_and(|options| {
                 self.begin(state, found, host, options);
                 true
@@ -214,8 +214,8 @@ impl Inner {
         } else {
             tracing::info!(%server, "the primary is {found}");
         }
-        let term = Arc::new(Term::begin(found, host, options.clone(), self.connections));
-        if let Some(lease) = self.lease {
+        let term = Arc::new(Term::begin(found, host, options.clone(), self.options.connections));
+        if let Some(lease) = self.options.lease {
             tokio::spawn(lease::keep(Arc::clone(&term), lease));
         }
         if let Some(before) = state.term.replace(term) {

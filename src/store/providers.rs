@@ -61,7 +61,7 @@ pub struct DeleteProvider {
 
 /// A provider whose row is locked until the transaction ends.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Locked {
+pub(super) struct ProviderLock {
     pub(super) id: ProviderId,
     pub(super) uuid: Uuid,
     pub(super) generation: Generation,
@@ -69,7 +69,7 @@ pub(super) struct Locked {
 }
 
 /// Locks a provider against every other writer of it.
-pub(super) async fn lock(conn: &mut PgConnection, uuid: Uuid) -> Result<Locked> {
+pub(super) async fn lock(conn: &mut PgConnection, uuid: Uuid) -> Result<ProviderLock> {
     let row = sqlx::query!(
         "select id, generation, parent_id from providers where uuid = $1 \
          for no key update",
@@ -78,7 +78,12 @@ pub(super) async fn lock(conn: &mut PgConnection, uuid: Uuid) -> Result<Locked> 
     .fetch_optional(conn)
     .await?
     .ok_or(Refusal::ProviderNotFound(uuid))?;
-    Ok(Locked { id: ProviderId(row.id), uuid, generation: row.generation, parent: row.parent_id })
+    Ok(ProviderLock {
+        id: ProviderId(row.id),
+        uuid,
+        generation: row.generation,
+        parent: row.parent_id,
+    })
 }
 
 /// As [`lock`], for a client that says which generation it saw.
@@ -86,7 +91,7 @@ pub(super) async fn lock_at(
     conn: &mut PgConnection,
     uuid: Uuid,
     seen: Option<Generation>,
-) -> Result<Locked> {
+) -> Result<ProviderLock> {
     let provider = lock(conn, uuid).await?;
     match seen {
         Some(given) if given != provider.generation => {
@@ -98,7 +103,7 @@ pub(super) async fn lock_at(
 }
 
 /// Moves the generation of a locked provider by one, and tells it.
-pub(super) async fn advance(tx: &mut Tx<'_>, provider: Locked) -> Result<Generation> {
+pub(super) async fn advance(tx: &mut Tx<'_>, provider: ProviderLock) -> Result<Generation> {
     tx.touch(provider.id);
     let generation = sqlx::query_scalar!(
         "update providers set generation = generation + 1, updated_at = now() where id = $1 \

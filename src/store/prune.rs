@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use sqlx::PgConnection;
 use sqlx::postgres::PgConnectOptions;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::error::{Error, Result};
@@ -55,23 +55,14 @@ impl Default for Pruning {
 /// The task that prunes. It ends with the last owner of this.
 #[derive(Clone, Debug)]
 pub(super) struct Pruner {
-    _task: Arc<Task>,
-}
-
-#[derive(Debug)]
-struct Task(JoinHandle<()>);
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    _task: Arc<JoinSet<()>>,
 }
 
 impl Pruner {
     /// Starts the task. It connects when it has something to do for the first time.
     pub(super) fn start(primary: Primary, pruning: Pruning) -> Self {
         let work = Work { primary, pruning, conn: None, cut: None };
-        Self { _task: Arc::new(Task(tokio::spawn(work.run()))) }
+        Self { _task: Arc::new(JoinSet::from_iter([work.run()])) }
     }
 }
 

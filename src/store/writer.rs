@@ -43,7 +43,7 @@ const WAITING_MAX: usize = 4096;
 /// been begun may be.
 const WAIT_MAX: Duration = WRITE_MAX;
 
-/// What a caller wants written.
+/// A request to the writer.
 #[derive(Clone, Debug)]
 pub(super) enum Job {
     /// See [`Request::Replace`](crate::model::claim::Request::Replace).
@@ -75,7 +75,7 @@ impl Job {
     }
 }
 
-/// A job and who waits for its outcome.
+/// A job, and where its outcome is awaited.
 #[derive(Debug)]
 struct Waiting {
     job: Job,
@@ -85,12 +85,12 @@ struct Waiting {
 
 impl Waiting {
     fn end(self, outcome: Result<()>) {
-        // Whoever does not wait any more needs no answer.
+        // The caller may have gone away.
         drop(self.answer.send(outcome));
     }
 }
 
-/// The way to the writer.
+/// Access to the claim writer. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct ClaimWriter {
     jobs: mpsc::Sender<Waiting>,
@@ -98,9 +98,9 @@ pub(super) struct ClaimWriter {
 
 impl ClaimWriter {
     /// Starts the tasks.
-    pub(super) fn start(primary: &Primary, report_only: bool, reloads: &Reloads) -> Self {
+    pub(super) fn start(primary: &Primary, reloads: &Reloads) -> Self {
         let (jobs, queue) = mpsc::channel(WAITING_MAX);
-        let writer = || BatchWriter::new(primary.clone(), report_only, reloads.clone());
+        let writer = || BatchWriter::new(primary.clone(), reloads.clone());
         let (task, deferred) = DeferredTask::new(writer());
         tokio::spawn(task.run());
         tokio::spawn(run(writer(), queue, deferred));
@@ -125,7 +125,7 @@ impl ClaimWriter {
     }
 }
 
-/// Answers those that have waited for too long; they are never written.
+/// Answers jobs that have waited too long with 503. They are never written.
 fn end_late(waiting: &mut Vec<Waiting>) {
     let is_late = |it: &mut Waiting| it.arrived.elapsed() >= WAIT_MAX;
     for late in waiting.extract_if(.., is_late) {

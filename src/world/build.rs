@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::change::Draft;
 use super::{Catalogue, Names, World};
-use crate::model::provider::{ProviderRow, SHARING_TRAIT};
+use crate::model::provider::ProviderRow;
+use crate::model::traits::SHARING;
 
 impl Names {
     pub(super) fn new(catalogue: Catalogue) -> Self {
@@ -12,7 +13,7 @@ impl Names {
         let traits = catalogue.traits.iter().map(|(id, entry)| (entry.name.clone(), *id));
         let (classes, traits) = (classes.collect(), traits.collect());
         let mut names = Self { catalogue, classes, traits, shares: None };
-        names.shares = names.traits.get(SHARING_TRAIT).copied();
+        names.shares = names.traits.get(SHARING).copied();
         names
     }
 }

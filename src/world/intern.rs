@@ -11,15 +11,9 @@ use crate::model::Bug;
 type Alike<T> = Vec<(Arc<[T]>, usize)>;
 
 /// The lists in use, by hash of their content.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Interned<T> {
     lists: Map<u64, Alike<T>>,
-}
-
-impl<T> Clone for Interned<T> {
-    fn clone(&self) -> Self {
-        Self { lists: self.lists.clone() }
-    }
 }
 
 impl<T> Default for Interned<T> {
@@ -28,7 +22,8 @@ impl<T> Default for Interned<T> {
     }
 }
 
-fn hash<T: Hash>(list: &[T]) -> u64 {
+/// The hash of a list.
+pub(super) fn hash<T: Hash>(list: &[T]) -> u64 {
     let mut hasher = DefaultHasher::new();
     list.hash(&mut hasher);
     hasher.finish()

@@ -47,16 +47,10 @@ impl Key for u64 {
 }
 
 /// The map.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Map<K, V> {
     leaves: Pages<Vec<(K, V)>>,
     len: usize,
-}
-
-impl<K, V> Clone for Map<K, V> {
-    fn clone(&self) -> Self {
-        Self { leaves: self.leaves.clone(), len: self.len }
-    }
 }
 
 impl<K, V> Default for Map<K, V> {

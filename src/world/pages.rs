@@ -14,21 +14,9 @@ const FAN: usize = 64;
 type Node<P> = [Option<Arc<P>>; FAN];
 
 /// The sequence. A page never written is absent and reads as empty.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pages<P> {
     nodes: Arc<Vec<Option<Arc<Node<P>>>>>,
-}
-
-impl<P> Clone for Pages<P> {
-    fn clone(&self) -> Self {
-        Self { nodes: Arc::clone(&self.nodes) }
-    }
-}
-
-impl<P> Default for Pages<P> {
-    fn default() -> Self {
-        Self { nodes: Arc::default() }
-    }
 }
 
 impl<P> Pages<P> {
@@ -75,6 +63,21 @@ impl<P: Clone + Default> Pages<P> {
     }
 }
 
+/// The bits of [`BITS`] numbers.
+#[derive(Clone, Debug)]
+pub(super) struct BitPage(pub(super) [u64; WORDS]);
+
+/// Words of a [`BitPage`].
+pub(super) const WORDS: usize = 64;
+/// Bits of a [`BitPage`].
+pub(super) const BITS: usize = WORDS * 64;
+
+impl Default for BitPage {
+    fn default() -> Self {
+        Self([0; WORDS])
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Rows<T, const N: usize>([T; N]);
 
@@ -85,21 +88,9 @@ impl<T: Default, const N: usize> Default for Rows<T, N> {
 }
 
 /// One value per slot, `N` to a page: fewer, the dearer a value is to copy.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Table<T, const N: usize> {
     pages: Pages<Rows<T, N>>,
-}
-
-impl<T, const N: usize> Clone for Table<T, N> {
-    fn clone(&self) -> Self {
-        Self { pages: self.pages.clone() }
-    }
-}
-
-impl<T, const N: usize> Default for Table<T, N> {
-    fn default() -> Self {
-        Self { pages: Pages::default() }
-    }
 }
 
 impl<T, const N: usize> Table<T, N> {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::pages::Pages;
+use super::pages::{BITS, BitPage, Pages, WORDS};
 
 /// Slots per block: the unit in which sets are combined.
 pub(crate) const BLOCK: u32 = 256;
@@ -18,18 +18,6 @@ const FEW_MAX: usize = 4096;
 /// ... which becomes a list again when it has shrunk to this many.
 const MANY_MIN: usize = 2048;
 
-const WORDS: usize = 64;
-const BITS: usize = WORDS * 64;
-
-#[derive(Clone, Debug)]
-struct Leaf([u64; WORDS]);
-
-impl Default for Leaf {
-    fn default() -> Self {
-        Self([0; WORDS])
-    }
-}
-
 /// The set. Copies share what they have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Set(Form);
@@ -37,7 +25,7 @@ pub(crate) struct Set(Form);
 #[derive(Clone, Debug)]
 enum Form {
     Few(Arc<Vec<u32>>),
-    Many { leaves: Pages<Leaf>, len: usize },
+    Many { leaves: Pages<BitPage>, len: usize },
 }
 
 impl Default for Set {
@@ -204,14 +192,14 @@ fn many(list: &[u32]) -> Form {
     let mut leaves = Pages::default();
     for &member in list {
         let (leaf, word, bit) = place(member);
-        let leaf: &mut Leaf = leaves.get_mut(leaf);
+        let leaf: &mut BitPage = leaves.get_mut(leaf);
         leaf.0[word] |= bit;
     }
     Form::Many { leaves, len: list.len() }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the pages hold numbers that came as u32")]
-fn next_in_leaves(leaves: &Pages<Leaf>, from: u32) -> Option<u32> {
+fn next_in_leaves(leaves: &Pages<BitPage>, from: u32) -> Option<u32> {
     let (leaf, word, bit) = place(from);
     let mut ahead = !(bit - 1);
     let mut word = word;

@@ -1,16 +1,19 @@
 //! Which trees can use which sharing providers.
 //!
-//! A provider with the trait [`SHARING_TRAIT`](crate::model::provider::SHARING_TRAIT) offers its inventory to every tree that has a member in
-//! one of its aggregates; the roots of these trees are its *anchors*. Trees that can use the same
-//! sharing providers are many, so what they have in common is kept once: the *signature* of a tree
-//! is the set of all aggregates its members are in and in which somebody shares.
+//! A provider with the trait [`SHARING`](crate::model::traits::SHARING) offers its inventory to every tree
+//! that has a member in one of its aggregates; the roots of these trees are its *anchors*. Many trees can
+//! use the same sharing providers, so what they have in common is stored once: the *signature* of a tree
+//! is the set of all aggregates that its members are in and that have a sharing provider.
+//!
+//! Example: a thousand hosts of a row are in the aggregates `row-7` and `ssd`, and a storage pool in
+//! `row-7` shares. The hosts are a thousand trees with the one signature {`row-7`}; nobody shares in
+//! `ssd`. A search for hosts that reach the pool looks at signatures, and not at each host.
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::intern::hash;
 use super::map::Map;
 use super::pages::Table;
 use super::set::Set;
@@ -134,10 +137,4 @@ impl Signatures {
             }
         }
     }
-}
-
-fn hash(content: &[Uuid]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    content.hash(&mut hasher);
-    hasher.finish()
 }

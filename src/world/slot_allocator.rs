@@ -3,25 +3,15 @@
 
 #![expect(clippy::indexing_slicing, reason = "indices are remainders of the lengths, or orders")]
 
-use super::pages::Pages;
+use super::pages::{BitPage, Pages, WORDS};
 
-const WORDS: usize = 64;
 /// Numbers of slots are below 2 to the power of this.
 const ORDERS: usize = 32;
-
-#[derive(Clone, Debug)]
-struct Leaf([u64; WORDS]);
-
-impl Default for Leaf {
-    fn default() -> Self {
-        Self([0; WORDS])
-    }
-}
 
 /// The slots taken, a bit each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SlotAllocator {
-    taken: Pages<Leaf>,
+    taken: Pages<BitPage>,
     /// Below the word with this number no run of the order is free.
     full_before: [usize; ORDERS],
 }
@@ -122,7 +112,7 @@ mod tests {
     use super::SlotAllocator;
 
     #[test]
-    fn rooms_are_aligned_and_never_overlap() {
+    fn runs_are_aligned_and_never_overlap() {
         let mut slots = SlotAllocator::default();
         let mut held: Vec<(u32, u32)> = Vec::new();
         let mut seed = 1_u32;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use berth::http::app::Options;
-use berth::store::{Opening, Pruning, Store};
+use berth::store::{Pruning, Store, StoreOptions};
 use futures_util::future::join_all;
 use serde_json::json;
 use sqlx::Connection;
@@ -28,7 +28,8 @@ async fn replica(ports: &[u16]) -> Berth {
 async fn leased(ports: &[u16], lease: Option<Duration>) -> Berth {
     let hosts = ports.iter().map(|port| at(*port)).collect();
     let pruning = Pruning::default();
-    let opening = Opening { hosts, connections: CONNECTIONS, report_only: false, lease, pruning };
+    let opening =
+        StoreOptions { hosts, connections: CONNECTIONS, report_only: false, lease, pruning };
     Berth::opened(opening, Options::default()).await
 }
 
@@ -137,7 +138,7 @@ async fn of_several_hosts_the_primary_is_found() {
     // It comes back as the primary that it was.
     one.start();
     assert_follows(&berth, &replica(&[other.port]).await).await;
-    let opened = Store::open(Opening::at(one.options(), 1)).await;
+    let opened = Store::open(StoreOptions::at(one.options(), 1)).await;
     assert!(opened.is_ok(), "who knows of no other believes it");
 }
 
@@ -151,7 +152,7 @@ async fn a_standby_is_asked_nothing() {
     berth.claim(consumer, None, &[(host, "VCPU", 1)]).await.expect(204);
     let other = one.standby();
 
-    let refused = Store::open(Opening::at(other.options(), 1)).await.err().unwrap();
+    let refused = Store::open(StoreOptions::at(other.options(), 1)).await.err().unwrap();
     assert!(refused.to_string().contains("standby"), "{refused}");
 
     proxy.lead_to(other.port);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth::http::app::{App, Options};
-use berth::store::{Opening, Store};
+use berth::store::{Store, StoreOptions};
 use sqlx::postgres::PgConnectOptions;
 
 use crate::dice::{Dice, seed};
@@ -85,7 +85,7 @@ async fn watched() -> PgConnectOptions {
 
 /// A replica with more connections than it has clients, each of which may wait for another one.
 async fn replica(database: &PgConnectOptions) -> Arc<Site> {
-    let store = Store::open(Opening::at(database.clone(), CONNECTIONS)).await.unwrap();
+    let store = Store::open(StoreOptions::at(database.clone(), CONNECTIONS)).await.unwrap();
     Arc::new(Site::serving(App::new(store, Options::default()), database).await)
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use berth::http::app::{App, Options};
-use berth::store::{Opening, Store};
+use berth::store::{Store, StoreOptions};
 use berth::watch::Watch;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -17,7 +17,7 @@ use crate::support::postgres;
 /// of work, whatever the machine.
 async fn site() -> Site {
     let database = postgres::database().await;
-    let store = Store::open(Opening::at(database.clone(), 5)).await.unwrap();
+    let store = Store::open(StoreOptions::at(database.clone(), 5)).await.unwrap();
     let (began, looks) = (Instant::now(), AtomicU32::new(0));
     let moment = Duration::from_millis(1);
     let watch = Watch::of(move || began + moment * looks.fetch_add(1, Ordering::Relaxed));

@@ -6,7 +6,7 @@ use berth::http::Api;
 use berth::http::app::{App, Options};
 use berth::http::listener::{Endpoint, Listener};
 use berth::http::server::Front;
-use berth::store::{Opening, Store};
+use berth::store::{Store, StoreOptions};
 use berth::watch::Watch;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
@@ -71,17 +71,17 @@ impl Site {
 
     /// A further server over a database that is there.
     pub async fn over(database: &PgConnectOptions, options: Options) -> Self {
-        Self::opened(Opening::at(database.clone(), 5), options).await
+        Self::opened(StoreOptions::at(database.clone(), 5), options).await
     }
 
     /// Over a fresh database, where strangers in exclusive units are only reported.
     pub async fn reporting() -> Self {
         let database = postgres::database().await;
-        let opening = Opening { report_only: true, ..Opening::at(database, 5) };
+        let opening = StoreOptions { report_only: true, ..StoreOptions::at(database, 5) };
         Self::opened(opening, Options::default()).await
     }
 
-    async fn opened(opening: Opening, options: Options) -> Self {
+    async fn opened(opening: StoreOptions, options: Options) -> Self {
         let database = opening.hosts[0].clone();
         let store = Store::open(opening).await.unwrap();
         Self::serving(App::new(store, options).timed_by(slow()), &database).await

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use berth::http::app::{App, Options, PlannerSettings};
-use berth::store::{Opening, Store};
+use berth::store::{Store, StoreOptions};
 use berth::turns::{Asker, Turn};
 use berth::watch::Watch;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ async fn a_plan_that_does_not_come_to_its_turn_is_told_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_whose_time_is_up_is_not_called_impossible() {
     let database = postgres::database().await;
-    let store = Store::open(Opening::at(database.clone(), 5)).await.unwrap();
+    let store = Store::open(StoreOptions::at(database.clone(), 5)).await.unwrap();
     let (began, looks) = (Instant::now(), AtomicU32::new(0));
     let hour = Duration::from_hours(1);
     let watch = Watch::of(move || began + hour * looks.fetch_add(1, Ordering::Relaxed));

@@ -22,7 +22,7 @@ use super::microversion::{LATEST, Microversion};
 use super::problem::Problem;
 use crate::http::api::reply::Reply;
 use crate::model::Refusal;
-use crate::model::exclusive::EXCLUSIVE_TRAIT;
+use crate::model::traits;
 use crate::search::{self, Request, Unknown};
 use crate::turns::{Asker, Turn};
 use crate::world::World;
@@ -107,11 +107,11 @@ async fn begun(
 /// Leaves hosts out that a group has to itself, unless the request names their trait: then it is
 /// known what is asked for.
 fn keep_out(request: &mut Request, world: &World) {
-    let kept = world.trait_id(EXCLUSIVE_TRAIT).is_some_and(|id| world.trait_in_use(id));
+    let kept = world.trait_id(traits::EXCLUSIVE).is_some_and(|id| world.trait_in_use(id));
     let required = request.groups.iter().flat_map(|group| group.required.iter().flatten());
     let mut named = required.chain(&request.root_required);
-    if kept && !named.any(|name| name == EXCLUSIVE_TRAIT) {
-        request.root_forbidden.push(EXCLUSIVE_TRAIT.to_owned());
+    if kept && !named.any(|name| name == traits::EXCLUSIVE) {
+        request.root_forbidden.push(traits::EXCLUSIVE.to_owned());
     }
 }
 

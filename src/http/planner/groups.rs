@@ -14,7 +14,9 @@ use super::schema::{self, Check, DESCRIPTION_MAX, Key, NAME_MAX, Object, optiona
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::identity::Identity;
-use crate::planner::group::{self, Refusal, StoredGroup};
+use crate::model::{GroupKind, Level, Refusal};
+use crate::planner::group::{self, StoredGroup};
+use crate::store;
 use crate::store::planner::groups::{
     AddMembers, CreateGroup, DeleteGroup, DescribeGroup, RemoveMembers,
 };
@@ -48,11 +50,11 @@ pub(super) async fn create(
 ) -> Result<Reply, Problem> {
     schema::check(&body, &CREATE)?;
     let text = |key| text(&body, key);
-    let level = text("level").and_then(|word| group::level_named(&word));
+    let level = text("level").and_then(|word| Level::named(&word));
     let word = text("type").unwrap_or_default();
-    let kind = group::kind_named(&word).filter(|kind| {
+    let kind = GroupKind::named(&word).filter(|kind| {
         // Who says no level knows no other kind.
-        level.is_some() || group::kind_word(*kind) == "exclusivity"
+        level.is_some() || *kind == GroupKind::Exclusivity
     });
     let kind = kind.ok_or_else(|| {
         Problem::bad_request(format!(
@@ -71,7 +73,7 @@ pub(super) async fn create(
     };
     let (project, caps) = (tenant.project().to_owned(), app.options.planner.caps);
     let created = app.store.commit(CreateGroup { group, project, caps }).await?;
-    Ok(changed(&created?))
+    Ok(changed(&created))
 }
 
 /// `GET /v1/groups/{group}`
@@ -89,7 +91,7 @@ pub(super) async fn update(
     schema::check(&body, &UPDATE)?;
     let description = text(&body, "description");
     let updated = app.store.commit(DescribeGroup { group: path.0, description }).await?;
-    Ok(changed(&updated?))
+    Ok(changed(&updated))
 }
 
 /// `DELETE /v1/groups/{group}`: only a group without members and servers can be deleted.
@@ -97,7 +99,7 @@ pub(super) async fn delete(
     State(app): State<Arc<App>>,
     GroupPath(group): GroupPath,
 ) -> Result<Reply, Problem> {
-    app.store.commit(DeleteGroup { group }).await??;
+    app.store.commit(DeleteGroup { group }).await?;
     Ok(Reply::no_content())
 }
 
@@ -117,7 +119,7 @@ pub(super) async fn add_members(
         return Err(Problem::conflict("Member list contains invalid tenant IDs"));
     }
     let updated = app.store.commit(AddMembers { group: path.0, members }).await?;
-    Ok(changed(&updated?))
+    Ok(changed(&updated))
 }
 
 /// `DELETE /v1/groups/{group}/members`: removes all of them, if none has servers in the group.
@@ -125,7 +127,7 @@ pub(super) async fn remove_members(
     State(app): State<Arc<App>>,
     GroupPath(group): GroupPath,
 ) -> Result<Reply, Problem> {
-    app.store.commit(RemoveMembers { group, member: None }).await??;
+    app.store.commit(RemoveMembers { group, member: None }).await?;
     Ok(Reply::no_content())
 }
 
@@ -136,7 +138,11 @@ pub(super) async fn show_member(
     MemberPath(member): MemberPath,
 ) -> Result<Reply, Problem> {
     let is_member = found(&app, &path).await?.has_member(&member);
-    if is_member { Ok(Reply::no_content()) } else { Err(Refusal::MemberNotFound.into()) }
+    if is_member {
+        Ok(Reply::no_content())
+    } else {
+        Err(store::Error::Refused(Refusal::MemberNotFound).into())
+    }
 }
 
 /// `DELETE /v1/groups/{group}/members/{member}`: removes one, if it has no servers in the group.
@@ -145,7 +151,7 @@ pub(super) async fn remove_member(
     GroupPath(group): GroupPath,
     MemberPath(member): MemberPath,
 ) -> Result<Reply, Problem> {
-    app.store.commit(RemoveMembers { group, member: Some(member) }).await??;
+    app.store.commit(RemoveMembers { group, member: Some(member) }).await?;
     Ok(Reply::no_content())
 }
 
@@ -155,8 +161,7 @@ pub(super) async fn exists(State(app): State<Arc<App>>, path: GroupPath) -> Resu
 }
 
 async fn found(app: &App, path: &GroupPath) -> Result<StoredGroup, Problem> {
-    let group = app.store.group(&path.0).await?;
-    group.ok_or_else(|| Refusal::NotFound.into())
+    Ok(app.store.group(&path.0).await?)
 }
 
 /// The answer with a group that has just been written.
@@ -183,29 +188,16 @@ fn is_uuid(id: &str) -> bool {
     [32, 36].contains(&id.len()) && Uuid::try_parse(id).is_ok()
 }
 
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
-        let words = refusal.to_string();
-        match refusal {
-            Refusal::NotFound | Refusal::MemberNotFound => Self::not_found(words),
-            Refusal::NameTaken(_) => Self::bad_request(words),
-            Refusal::HasMembers | Refusal::HasServers(_) | Refusal::MemberHasServers { .. } => {
-                Self::conflict(words)
-            }
-        }
-    }
-}
-
 fn view(group: &StoredGroup) -> Value {
     let mut view = json!({
         "description": group.description,
-        "type": group::kind_word(group.kind),
+        "type": group.kind.name(),
         "id": group.id,
         "members": group.members,
         "name": group.name,
     });
     if let (Some(level), Some(view)) = (group.level, view.as_object_mut()) {
-        view.insert("level".to_owned(), group::level_word(level).into());
+        view.insert("level".to_owned(), level.name().into());
     }
     view
 }
@@ -225,12 +217,12 @@ fn rule() -> String {
 }
 
 fn kind(value: &Value) -> Result<(), String> {
-    let known = value.as_str().and_then(group::kind_named);
+    let known = value.as_str().and_then(GroupKind::named);
     known.map(drop).ok_or_else(|| "must be affinity, diversity or exclusivity".to_owned())
 }
 
 fn level(value: &Value) -> Result<(), String> {
-    let known = value.as_str().and_then(group::level_named);
+    let known = value.as_str().and_then(Level::named);
     known.map(drop).ok_or_else(|| "must be host, rack or cluster".to_owned())
 }
 

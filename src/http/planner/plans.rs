@@ -111,8 +111,7 @@ pub(super) async fn update(
     let change = if body.contains_key("action") { act(&body)? } else { add(&body)? };
     let terms = terms(&app, &tenant, &query, &body)?;
     let (plan, name) = (canonical(&plan), text(&body, "plan_name"));
-    let changed =
-        planning.change_and_rename(tenant.plan(&plan), change, name.as_deref(), terms).await?;
+    let changed = planning.change(tenant.plan(&plan), change, name.as_deref(), terms).await?;
     Ok(planned(&changed, terms))
 }
 

@@ -9,10 +9,10 @@ use super::Owner;
 use crate::model::exclusive::Exclusivity;
 use crate::model::{Bug, ClassId, Generation, Inventory, ProviderId};
 
-/// A consumer as it stands.
+/// A consumer with its allocations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consumer {
-    /// Who answers for it.
+    /// Its owner.
     pub owner: Owner,
     /// Its generation.
     pub generation: Generation,
@@ -20,7 +20,7 @@ pub struct Consumer {
     pub holds: BTreeMap<(ProviderId, ClassId), i64>,
 }
 
-/// A consumer before the requests and now; `None`: there is none.
+/// A consumer before the requests and now; `None`: it does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConsumerState {
     /// As it was locked.
@@ -29,18 +29,18 @@ pub struct ConsumerState {
     pub now: Option<Consumer>,
 }
 
-/// One inventory as it stands.
+/// One inventory and how much of it is used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InventoryUsage {
     /// The terms.
     pub terms: Inventory,
-    /// Units taken, as it was locked.
+    /// Units in use when it was locked.
     pub used_before: i64,
-    /// Units taken, as judged so far.
+    /// Units in use as judged so far.
     pub used: i64,
 }
 
-/// A provider that may be named.
+/// A locked provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockedProvider {
     /// Its key.
@@ -60,13 +60,12 @@ pub struct LockedState {
     pub inventories: BTreeMap<(ProviderId, ClassId), InventoryUsage>,
     /// Every consumer that is named, whether it exists or not.
     pub consumers: BTreeMap<Uuid, ConsumerState>,
-    /// Which of the providers groups have to themselves.
+    /// Which of the providers groups have exclusively.
     pub exclusivity: Exclusivity,
 }
 
 impl LockedState {
-    /// An amount that is held where there is no inventory: consumer, provider and class. As long as
-    /// there is one, nothing can be judged.
+    /// An allocation without an inventory: consumer, provider and class. A state with one cannot be judged.
     pub fn held_from_nothing(&self) -> Option<(Uuid, ProviderId, ClassId)> {
         self.consumers.iter().find_map(|(uuid, consumer)| {
             let mut places = consumer.now.iter().flat_map(|now| now.holds.keys());
@@ -75,7 +74,7 @@ impl LockedState {
         })
     }
 
-    /// Whether what each inventory has gained is what consumers have gained of it.
+    /// Checks that the use of each inventory has changed by as much as the allocations of consumers.
     ///
     /// # Errors
     /// The judge has lost or made up an amount.
@@ -112,9 +111,15 @@ impl LockedState {
         self.consumers.get(&uuid)?.now.as_ref()
     }
 
-    /// Names of the classes, for texts.
-    pub(super) fn class_names(&self) -> HashMap<ClassId, &str> {
-        self.classes.iter().map(|(name, id)| (*id, name.as_str())).collect()
+    /// The names of classes of which something is held.
+    pub(super) fn class_names(&self, classes: impl Iterator<Item = ClassId>) -> Vec<&str> {
+        let names: HashMap<ClassId, &str> =
+            self.classes.iter().map(|(name, id)| (*id, name.as_str())).collect();
+        let name = |class: ClassId| {
+            let nameless = || Bug::raise(format!("class {} is held and has no name", class.0));
+            names.get(&class).copied().unwrap_or_else(nameless)
+        };
+        classes.map(name).collect()
     }
 
     /// All inventories of a provider.

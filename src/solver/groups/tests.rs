@@ -3,12 +3,12 @@
 use proptest::prelude::{Just, ProptestConfig, Strategy, prop_assert_eq, prop_oneof, proptest};
 
 use super::{
-    GROUPS_MAX, Group, GroupError, Kind, Level, MEMBERS_MAX, Member, NESTING_MAX, Rule, rules,
+    GROUPS_MAX, Group, GroupError, GroupKind, Level, MEMBERS_MAX, Member, NESTING_MAX, Rule, rules,
 };
 
-const A: Kind = Kind::Affinity;
-const D: Kind = Kind::Diversity;
-const E: Kind = Kind::Exclusivity;
+const A: GroupKind = GroupKind::Affinity;
+const D: GroupKind = GroupKind::Diversity;
+const E: GroupKind = GroupKind::Exclusivity;
 
 fn s(server: usize) -> Member {
     Member::Server(server)
@@ -18,8 +18,8 @@ fn g(group: usize) -> Member {
     Member::Group(group)
 }
 
-fn groups(groups: &[(Kind, Level, &[Member])]) -> Vec<Group> {
-    let group = |(kind, level, members): &(Kind, Level, &[Member])| Group {
+fn groups(groups: &[(GroupKind, Level, &[Member])]) -> Vec<Group> {
+    let group = |(kind, level, members): &(GroupKind, Level, &[Member])| Group {
         kind: *kind,
         level: *level,
         members: members.to_vec(),
@@ -36,9 +36,9 @@ fn every_nesting_has_a_meaning() {
             let nested = groups(&[(inner, host, &[s(0), s(1)]), (outer, host, &[g(0), s(2)])]);
             let found = rules(&nested, 3);
             let expected = match outer {
-                Kind::Affinity => Rule::Together(host, vec![0, 1, 2]),
-                Kind::Diversity => Rule::Apart(host, vec![vec![0, 1], vec![2]]),
-                Kind::Exclusivity => Rule::Alone(host, vec![0, 1, 2]),
+                GroupKind::Affinity => Rule::Together(host, vec![0, 1, 2]),
+                GroupKind::Diversity => Rule::Apart(host, vec![vec![0, 1], vec![2]]),
+                GroupKind::Exclusivity => Rule::Alone(host, vec![0, 1, 2]),
             };
             if (inner, outer) == (E, E) {
                 assert_eq!(found, Err(GroupError::AloneTwice { server: 0 }));
@@ -105,7 +105,7 @@ fn a_group_in_several_groups_is_no_cycle() {
 /// The same rules read literally: each group is expanded anew wherever it is named, which takes
 /// exponential time.
 mod literal {
-    use super::{Group, GroupError, Kind, Level, Member, Rule};
+    use super::{Group, GroupError, GroupKind, Level, Member, Rule};
 
     pub(super) fn rules(
         groups: &[Group],
@@ -122,9 +122,9 @@ mod literal {
                 }
             }
             let rule = match group.kind {
-                Kind::Affinity => Rule::Together(group.level, ascending(parts.concat())),
-                Kind::Exclusivity => Rule::Alone(group.level, ascending(parts.concat())),
-                Kind::Diversity => {
+                GroupKind::Affinity => Rule::Together(group.level, ascending(parts.concat())),
+                GroupKind::Exclusivity => Rule::Alone(group.level, ascending(parts.concat())),
+                GroupKind::Diversity => {
                     parts.sort_unstable();
                     parts.dedup();
                     let mut all = parts.concat();

@@ -1,24 +1,24 @@
-//! Writing what was judged: the difference between the state as it was locked and as it is
-//! now, in one statement.
+//! Writes a judged state: the difference between the state as it was locked and as it is now, in one
+//! statement.
 
 use std::collections::BTreeMap;
 
 use sqlx::PgConnection;
 
-use super::{ConsumerRow, Locked};
+use super::{ConsumerRow, LockedClaims};
 use crate::model::ProviderId;
 use crate::model::claim::{Consumer, ConsumerState, LockedState};
 use crate::store::change::Tx;
 use crate::store::error::{Error, Result};
 
-/// Writes the difference between the state as it was locked and as it is now. Inventories
-/// themselves (their terms, and whether they exist) are not this function's business.
+/// Writes the difference between the state as it was locked and as it is now. Inventories are not added,
+/// changed or removed here, except for how much of them is used.
 ///
 /// # Errors
-/// Besides those of the database, a bug if what was judged does not add up.
+/// Those of the database; a bug if allocations and inventories do not add up.
 pub(in crate::store) async fn write(
     tx: &mut Tx<'_>,
-    locked: &Locked,
+    locked: &LockedClaims,
     moved: &GenerationSteps,
 ) -> Result<()> {
     locked.state.balance()?;
@@ -77,11 +77,11 @@ struct Rows {
     inventory: (Vec<i64>, Vec<i32>, Vec<i64>),
     /// Steps of provider generations.
     provider: (Vec<i64>, Vec<i64>),
-    /// Consumers that come into being or change: id and generation.
+    /// Consumers that are new or change: id and generation.
     consumer: (Vec<i64>, Vec<i64>),
     /// Their project, user and type.
     owner: (Vec<i64>, Vec<i64>, Vec<Option<i64>>),
-    /// Consumers that go.
+    /// Consumers to delete.
     consumer_gone: Vec<i64>,
 }
 
@@ -124,8 +124,8 @@ impl Rows {
     /// One statement for everything: constraints are checked at its end, when all is in place.
     ///
     /// # Errors
-    /// Besides those of the database, a bug if not exactly the rows that are meant have changed:
-    /// there is no foreign key that would notice.
+    /// Those of the database; a bug if other rows have changed than were meant to, which no foreign key would
+    /// detect.
     async fn write(&self, conn: &mut PgConnection) -> Result<()> {
         let changed = sqlx::query!(
             r#"with gone as (

@@ -14,12 +14,13 @@ use super::handover::exclusivity;
 use super::placements;
 use super::projects::{Claimants, own};
 use crate::model::claim::{Claim, LockedState, Request, judge};
-use crate::model::provider::SHARING_TRAIT;
+use crate::model::traits;
 use crate::model::{Expected, ProviderId, Refusal};
 use crate::planner::booking::{BookingPlan, Hold, PlacementWrite, PlanWrite};
+use crate::planner::plan::Placement;
 use crate::store::allocations::ConsumerClaim;
 use crate::store::change::{Change, Tx};
-use crate::store::claims::{self, GenerationSteps, Locked, Needs};
+use crate::store::claims::{self, GenerationSteps, LockedClaims, Needs};
 use crate::store::error::{Result, refuse_on};
 use crate::store::locks;
 use crate::store::owners::{NewOwners, Owners};
@@ -128,7 +129,7 @@ impl Booking {
     async fn pass_groups(&self, tx: &mut Tx<'_>) -> Result<()> {
         let (ids, seen): (Vec<Uuid>, Vec<i64>) = self.plan.groups.iter().copied().unzip();
         // Those that placements only stay in are locked by their foreign keys, too.
-        let named = self.plan.placements.iter().flat_map(|it| &it.groups).chain(&ids).copied();
+        let named = self.plan.placements.iter().flat_map(|it| &it.new.groups).chain(&ids).copied();
         let named: Vec<Uuid> = named.collect::<BTreeSet<_>>().into_iter().collect();
         if named.is_empty() {
             return Ok(());
@@ -157,7 +158,7 @@ impl Booking {
 
     /// Writes placements and what is held for them, as the judge allows it. Consumers and providers are
     /// locked first, as by every claim.
-    async fn hold(&self, tx: &mut Tx<'_>, plan: Uuid) -> Result<Locked> {
+    async fn hold(&self, tx: &mut Tx<'_>, plan: Uuid) -> Result<LockedClaims> {
         let (mut owners, mut new_owners) = (Owners::default(), NewOwners::default());
         let wanted: Vec<ConsumerClaim> = self.plan.holds.iter().map(claim).collect();
         owners.look_up(tx.conn, wanted.iter()).await?;
@@ -166,8 +167,8 @@ impl Booking {
             self.plan.placements.iter().cloned().partition(|it| it.seen.is_none());
         let mut change: Vec<_> = awaited(&begin).chain(change).collect();
         let mut locked = self.lock(tx, &claims, &change).await?;
-        placements::insert(tx, (plan, self.project()), &begin).await?;
-        if locked.planner_role.kept {
+        placements::insert(tx, &begin).await?;
+        if locked.planner_role.has_exclusive_units {
             let claimants = Claimants::of(&claims, &new_owners);
             locked.state.exclusivity = exclusivity(tx, &locked.state, &claimants).await?;
         }
@@ -175,13 +176,13 @@ impl Booking {
             return Err(Refusal::PlanChanged.into());
         }
         let hosts = hosts(tx, &locked.state, &change).await?;
-        let instances = change.iter().filter_map(|it| it.ticket).collect();
+        let instances = change.iter().filter_map(|it| it.new.ticket).collect();
         let own = own(tx, &locked.state, self.project(), instances).await?;
         let by_consumer: HashMap<Uuid, &Claim> =
             claims.iter().map(|claim| (claim.consumer, claim)).collect();
         let mut taken_over = Vec::new();
-        let is_own = |it: &&mut PlacementWrite| it.ticket.is_some_and(|it| own.contains(&it));
-        for placement in change.iter_mut().filter(is_own) {
+        let is_own = |it: &&mut PlacementWrite| it.new.ticket.is_some_and(|it| own.contains(&it));
+        for PlacementWrite { new: placement, .. } in change.iter_mut().filter(is_own) {
             let claim = by_consumer.get(&placement.id).copied();
             if let Some(instance) = arrived(&locked.state, &hosts, claim, placement) {
                 placement.consumer = instance;
@@ -199,7 +200,7 @@ impl Booking {
         claims::write(tx, &locked, &moved).await?;
         let deleted = matches!(self.plan.plan, PlanWrite::Delete(..)).then_some(plan);
         placements::lock(tx, &change, &self.plan.removed, deleted).await?;
-        placements::update(tx, (plan, self.project()), &change).await?;
+        placements::update(tx, &change).await?;
         sqlx::query!("delete from placements where id = any($1)", &self.plan.removed)
             .execute(&mut *tx.conn)
             .await?;
@@ -212,22 +213,22 @@ impl Booking {
         tx: &mut Tx<'_>,
         claims: &[Claim],
         change: &[PlacementWrite],
-    ) -> Result<Locked> {
+    ) -> Result<LockedClaims> {
         let owner = claims.first().map(|claim| claim.owner);
         let mut needs = Needs::default();
         needs.add_claims(claims);
         needs.providers.extend(&self.plan.unit_providers);
         needs.groups.extend(self.plan.groups.iter().map(|(group, _)| *group));
-        for ticket in change.iter().filter(|it| it.ticket.is_some()) {
-            needs.consumers.insert(ticket.id);
-            needs.consumers.extend(ticket.ticket);
-            // To insert is to wait for whoever inserts the same at the same time.
-            if let (Some(instance), Some(owner)) = (ticket.ticket, owner) {
+        for write in change {
+            let Some(instance) = write.new.ticket else { continue };
+            needs.consumers.extend([write.new.id, instance]);
+            // An insertion waits for a transaction that inserts the same consumer.
+            if let Some(owner) = owner {
                 needs.claiming.insert(instance, owner);
             }
         }
         let locked = claims::lock(tx, &needs).await?;
-        let keys = self.plan.placements.iter().filter_map(|it| it.resource_key.as_deref());
+        let keys = self.plan.placements.iter().filter_map(|it| it.new.resource_key.as_deref());
         locks::lock_resource_keys(tx.conn, &keys.collect::<Vec<_>>()).await?;
         Ok(locked)
     }
@@ -248,15 +249,15 @@ fn claim(hold: &Hold) -> ConsumerClaim {
 /// Placements that begin and that somebody is to take over: they change once more when that is known
 /// to be still to come.
 fn awaited(begin: &[PlacementWrite]) -> impl Iterator<Item = PlacementWrite> {
-    let awaited = begin.iter().filter(|it| it.ticket.is_some());
-    awaited.map(|it| PlacementWrite { seen: Some((it.consumer, None)), ..it.clone() })
+    let awaited = begin.iter().filter(|it| it.new.ticket.is_some());
+    awaited.map(|it| PlacementWrite { seen: Some((it.new.consumer, None)), ..it.clone() })
 }
 
 /// Whether what was held for a placement has been taken away. It would come back without the unit
 /// that its group may have had to itself.
 fn has_gone(state: &LockedState, placement: &PlacementWrite) -> bool {
-    let consumer = state.consumers.get(&placement.id);
-    placement.held && consumer.is_some_and(|consumer| consumer.before.is_none())
+    let consumer = state.consumers.get(&placement.new.id);
+    placement.was_held() && consumer.is_some_and(|consumer| consumer.before.is_none())
 }
 
 /// The instance that a placement is reserved for, if it is on the host already on which its capacity
@@ -265,7 +266,7 @@ fn arrived(
     state: &LockedState,
     hosts: &HashMap<ProviderId, ProviderId>,
     claim: Option<&Claim>,
-    placement: &PlacementWrite,
+    placement: &Placement,
 ) -> Option<Uuid> {
     let instance = placement.ticket?;
     let is_on = |consumer: Uuid| -> BTreeSet<ProviderId> {
@@ -289,7 +290,7 @@ async fn hosts(
     state: &LockedState,
     change: &[PlacementWrite],
 ) -> Result<HashMap<ProviderId, ProviderId>> {
-    if change.iter().all(|placement| placement.ticket.is_none()) {
+    if change.iter().all(|it| it.new.ticket.is_none()) {
         return Ok(HashMap::new());
     }
     let providers: Vec<i64> = state.providers.values().map(|provider| provider.id.0).collect();
@@ -298,7 +299,7 @@ async fn hosts(
              select from provider_traits pt join traits t on t.id = pt.trait_id
              where pt.provider_id = p.id and t.name = $2)",
         &providers,
-        SHARING_TRAIT
+        traits::SHARING
     )
     .fetch_all(&mut *tx.conn)
     .await?;

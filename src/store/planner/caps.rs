@@ -1,10 +1,11 @@
-//! How much of the planner's a project may store.
+//! How much a project may store in the planner.
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::PgConnection;
 
 use crate::model::Refusal;
+use crate::model::refusal::Capped;
 use crate::store::Store;
 use crate::store::change::Tx;
 use crate::store::error::Result;
@@ -61,7 +62,10 @@ impl Caps {
         .fetch_one(&mut *tx.conn)
         .await?;
         let most = i64::from(self.groups);
-        if has > most { Err(over(most, "groups", "groups").into()) } else { Ok(()) }
+        if has > most {
+            return Err(Refusal::CapReached { most, what: Capped::Groups }.into());
+        }
+        Ok(())
     }
 
     /// Refuses a new plan of so many servers that would not be stored, before places are looked for.
@@ -72,37 +76,40 @@ impl Caps {
     pub async fn foresee(&self, store: &Store, project: &str, servers: usize) -> Result<()> {
         let has = store.read(|conn| count(conn, project)).await?;
         let servers = i64::try_from(servers).unwrap_or(i64::MAX);
-        let would =
-            Has { plans: has.plans + 1, placements: has.placements.saturating_add(servers), ..has };
+        let would = Stored {
+            plans: has.plans + 1,
+            placements: has.placements.saturating_add(servers),
+            ..has
+        };
         self.refuse(would, Growth { plans: true, placements: servers > 0, bytes: false })
     }
 
-    fn refuse(&self, has: Has, growth: Growth) -> Result<()> {
+    fn refuse(&self, has: Stored, growth: Growth) -> Result<()> {
         let bytes = i64::try_from(self.bytes).unwrap_or(i64::MAX);
-        for (grows, has, most, what, option) in [
-            (growth.plans, has.plans, self.plans.into(), "plans", "plans"),
-            (growth.placements, has.placements, self.placements.into(), "placements", "placements"),
-            (growth.bytes, has.bytes, bytes, "bytes of plans", "bytes"),
+        for (grows, has, most, what) in [
+            (growth.plans, has.plans, self.plans.into(), Capped::Plans),
+            (growth.placements, has.placements, self.placements.into(), Capped::Placements),
+            (growth.bytes, has.bytes, bytes, Capped::Bytes),
         ] {
             if grows && has > most {
-                return Err(over(most, what, option).into());
+                return Err(Refusal::CapReached { most, what }.into());
             }
         }
         Ok(())
     }
 }
 
-/// What a project has.
+/// What a project has stored.
 #[derive(Clone, Copy, Debug)]
-struct Has {
+struct Stored {
     plans: i64,
     placements: i64,
     bytes: i64,
 }
 
-fn count<'c>(conn: &'c mut PgConnection, project: &str) -> BoxFuture<'c, sqlx::Result<Has>> {
+fn count<'c>(conn: &'c mut PgConnection, project: &str) -> BoxFuture<'c, sqlx::Result<Stored>> {
     sqlx::query_as!(
-        Has,
+        Stored,
         r#"select count(*) as "plans!",
                   coalesce(sum(octet_length(document)), 0)::bigint as "bytes!",
                   (select count(*) from placements where project = $1) as "placements!"
@@ -119,8 +126,4 @@ async fn take_turns(tx: &mut Tx<'_>, project: &str) -> Result<()> {
         .execute(&mut *tx.conn)
         .await?;
     Ok(())
-}
-
-fn over(most: i64, what: &'static str, option: &'static str) -> Refusal {
-    Refusal::CapReached { most, what, option }
 }

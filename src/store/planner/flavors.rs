@@ -1,5 +1,5 @@
-//! Flavors. They are changed under a lock of all of them, as names and ids must be unique in the
-//! end and not on the way there.
+//! Flavors. A change locks the table, because names and ids must be unique after all of its flavors have
+//! been written, and not in between.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,15 +7,16 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::PgConnection;
 
-use crate::planner::flavor::{Flavor, Refusal};
+use crate::model::Refusal;
+use crate::planner::flavor::Flavor;
 use crate::store::change::{self, Change, Tx};
 use crate::store::{Result, Store};
 
-/// Flavors as they are from now on; others stay as they are. Refusals: `IdTaken`.
+/// Stores these flavors; others stay as they are. Refusals: `FlavorIdTaken`.
 #[derive(Clone, Debug)]
 pub struct SetFlavors(pub Vec<SetFlavor>);
 
-/// A flavor as it is from now on.
+/// A flavor to store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetFlavor {
     /// The flavor.
@@ -24,18 +25,15 @@ pub struct SetFlavor {
     keeps_id: bool,
 }
 
-/// No flavor of this name any more. Refusals: `NotFound`.
+/// Deletes the flavor with this name. Refusals: `FlavorNotFound`.
 #[derive(Clone, Debug)]
 pub struct UnsetFlavor(pub String);
 
-/// What becomes of flavors, or why nothing does.
-pub type Outcome = std::result::Result<(), Refusal>;
-
 impl Change for SetFlavors {
     const NAME: &'static str = "set_flavors";
-    type Outcome = Outcome;
+    type Outcome = ();
 
-    async fn apply(&self, tx: &mut Tx<'_>) -> Result<Outcome> {
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
         sqlx::query!("lock table flavors in share row exclusive mode")
             .execute(&mut *tx.conn)
             .await?;
@@ -44,9 +42,7 @@ impl Change for SetFlavors {
         let known: HashMap<String, String> =
             rows.into_iter().map(|row| (row.name, row.flavor_id)).collect();
         let flavors: Vec<Flavor> = self.0.iter().map(|wanted| wanted.with_id(&known)).collect();
-        if let Some(refusal) = id_taken(&known, &flavors) {
-            return Ok(Err(refusal));
-        }
+        check_ids(&known, &flavors)?;
         let names: Vec<String> = flavors.iter().map(|flavor| flavor.name.clone()).collect();
         sqlx::query!("delete from flavors where name = any($1)", &names)
             .execute(&mut *tx.conn)
@@ -54,7 +50,7 @@ impl Change for SetFlavors {
         for flavor in &flavors {
             insert(tx, flavor).await?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 }
 
@@ -80,27 +76,32 @@ impl SetFlavor {
 
 impl Change for UnsetFlavor {
     const NAME: &'static str = "unset_flavor";
-    type Outcome = Outcome;
+    type Outcome = ();
 
-    async fn apply(&self, tx: &mut Tx<'_>) -> Result<Outcome> {
+    async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
         let gone = sqlx::query!("delete from flavors where name = $1", self.0)
             .execute(&mut *tx.conn)
             .await?
             .rows_affected();
-        Ok(if gone == 0 { Err(Refusal::NotFound(self.0.clone())) } else { Ok(()) })
+        if gone == 0 { Err(Refusal::FlavorNotFound(self.0.clone()).into()) } else { Ok(()) }
     }
 }
 
-/// The first of these flavors with the id of another, be it one of them or one that stays.
-fn id_taken(known: &HashMap<String, String>, flavors: &[Flavor]) -> Option<Refusal> {
+/// Refuses the first of these flavors with the id of another, be it one of them or one that stays.
+fn check_ids(
+    known: &HashMap<String, String>,
+    flavors: &[Flavor],
+) -> std::result::Result<(), Refusal> {
     let staying = known.iter().filter(|(name, _)| flavors.iter().all(|it| it.name != **name));
     let mut owners: HashMap<&str, &str> =
         staying.map(|(name, id)| (id.as_str(), name.as_str())).collect();
-    flavors.iter().find_map(|flavor| {
-        let other = owners.insert(&flavor.id, &flavor.name)?;
-        let (name, id) = (flavor.name.clone(), flavor.id.clone());
-        Some(Refusal::IdTaken { name, id, other: other.to_owned() })
-    })
+    for flavor in flavors {
+        if let Some(other) = owners.insert(&flavor.id, &flavor.name) {
+            let (name, id) = (flavor.name.clone(), flavor.id.clone());
+            return Err(Refusal::FlavorIdTaken { name, id, other: other.to_owned() });
+        }
+    }
+    Ok(())
 }
 
 async fn insert(tx: &mut Tx<'_>, flavor: &Flavor) -> Result<()> {
@@ -126,7 +127,7 @@ async fn insert(tx: &mut Tx<'_>, flavor: &Flavor) -> Result<()> {
     Ok(())
 }
 
-struct Row {
+struct FlavorRow {
     name: String,
     flavor_id: String,
     vcpus: i32,
@@ -138,8 +139,8 @@ struct Row {
     values: Vec<String>,
 }
 
-impl From<Row> for Flavor {
-    fn from(row: Row) -> Self {
+impl From<FlavorRow> for Flavor {
+    fn from(row: FlavorRow) -> Self {
         let extra_specs: BTreeMap<String, String> = row.keys.into_iter().zip(row.values).collect();
         Self {
             name: row.name,
@@ -158,9 +159,9 @@ impl From<Row> for Flavor {
 fn select<'c>(
     asked: Option<&[String]>,
     conn: &'c mut PgConnection,
-) -> BoxFuture<'c, sqlx::Result<Vec<Row>>> {
+) -> BoxFuture<'c, sqlx::Result<Vec<FlavorRow>>> {
     sqlx::query_as!(
-        Row,
+        FlavorRow,
         r#"select name, flavor_id, vcpus, ram_mb, root_gb, ephemeral_gb, swap_mb,
                   array(select key from jsonb_each_text(extra_specs::jsonb) order by key) as "keys!",
                   array(select coalesce(value, '') from jsonb_each_text(extra_specs::jsonb)
@@ -174,7 +175,7 @@ fn select<'c>(
     .boxed()
 }
 
-fn shown(rows: Vec<Row>) -> Vec<Flavor> {
+fn shown(rows: Vec<FlavorRow>) -> Vec<Flavor> {
     rows.into_iter().map(Flavor::from).collect()
 }
 
@@ -189,12 +190,9 @@ pub async fn list(conn: &mut PgConnection) -> Result<Vec<Flavor>> {
 /// Changes flavors, without a store.
 ///
 /// # Errors
-/// The database cannot be asked.
-pub async fn change<C: Change<Outcome = Outcome>>(
-    conn: &mut PgConnection,
-    change: &C,
-) -> Result<Outcome> {
-    // Nobody comes into an exclusive unit by this.
+/// Those of the change, or the database cannot be asked.
+pub async fn change<C: Change<Outcome = ()>>(conn: &mut PgConnection, change: &C) -> Result<()> {
+    // Flavors have nothing to do with exclusive units.
     change::transact(conn, change, false).await
 }
 

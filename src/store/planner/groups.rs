@@ -1,15 +1,17 @@
-//! Groups and their members. Whoever changes a group, or uses it, locks its row first, so that no
-//! two changes pass each other.
+//! Groups and their members. A transaction that changes or uses a group locks its row first.
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::caps::Caps;
-use crate::planner::group::{self, Refusal, StoredGroup};
+use crate::model::{GroupKind, Level, Refusal};
+use crate::planner::group::{self, StoredGroup};
 use crate::store::change::{Change, Tx};
 use crate::store::{Error, Result, Store};
 
-/// A new group without members. Refusals: `NameTaken`, and that of the cap.
+/// Creates a group without members. Refusals: `GroupNameTaken`, `CapReached`.
 #[derive(Clone, Debug)]
 pub struct CreateGroup {
     /// The group.
@@ -20,7 +22,7 @@ pub struct CreateGroup {
     pub caps: Caps,
 }
 
-/// Another description. Refusals: `NotFound`.
+/// Changes the description. Refusals: `GroupNotFound`.
 #[derive(Clone, Debug)]
 pub struct DescribeGroup {
     /// Id or name of the group.
@@ -29,14 +31,15 @@ pub struct DescribeGroup {
     pub description: Option<String>,
 }
 
-/// No group any more. Refusals: `NotFound`, `HasMembers`, `HasServers`.
+/// Deletes a group. Refusals: `GroupNotFound`, `GroupHasMembers`,
+/// `GroupHasServers`.
 #[derive(Clone, Debug)]
 pub struct DeleteGroup {
     /// Id or name of the group.
     pub group: String,
 }
 
-/// More members; those that are members already stay as they are. Refusals: `NotFound`.
+/// Adds members; those that are members already stay as they are. Refusals: `GroupNotFound`.
 #[derive(Clone, Debug)]
 pub struct AddMembers {
     /// Id or name of the group.
@@ -45,7 +48,7 @@ pub struct AddMembers {
     pub members: Vec<String>,
 }
 
-/// Fewer members. Refusals: `NotFound`, `MemberNotFound`, `MemberHasServers`.
+/// Removes members. Refusals: `GroupNotFound`, `MemberNotFound`, `MemberHasServers`.
 #[derive(Clone, Debug)]
 pub struct RemoveMembers {
     /// Id or name of the group.
@@ -54,12 +57,9 @@ pub struct RemoveMembers {
     pub member: Option<String>,
 }
 
-/// What becomes of a group, or why nothing does.
-pub type Outcome<T> = std::result::Result<T, Refusal>;
-
 impl Change for CreateGroup {
     const NAME: &'static str = "create_group";
-    type Outcome = Outcome<StoredGroup>;
+    type Outcome = StoredGroup;
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {
         let StoredGroup { id, name, kind, level, description, .. } = &self.group;
@@ -68,8 +68,8 @@ impl Change for CreateGroup {
              values ($1, $2, $3, $4, $5, $6) on conflict (name) do nothing",
             id,
             name,
-            group::kind_word(*kind),
-            level.map(group::level_word),
+            kind.name(),
+            level.map(Level::name),
             description.as_deref(),
             self.project
         )
@@ -77,19 +77,19 @@ impl Change for CreateGroup {
         .await?
         .rows_affected();
         if created == 0 {
-            return Ok(Err(Refusal::NameTaken(name.clone())));
+            return Err(Refusal::GroupNameTaken(name.clone()).into());
         }
         self.caps.check_groups(tx, &self.project).await?;
-        Ok(Ok(StoredGroup { members: Vec::new(), ..self.group.clone() }))
+        Ok(StoredGroup { members: Vec::new(), ..self.group.clone() })
     }
 }
 
 impl Change for DescribeGroup {
     const NAME: &'static str = "describe_group";
-    type Outcome = Outcome<StoredGroup>;
+    type Outcome = StoredGroup;
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {
-        let Some(found) = lock(tx, &self.group).await? else { return Ok(Err(Refusal::NotFound)) };
+        let found = lock(tx, &self.group).await?;
         sqlx::query!(
             "update planner_groups set description = $2 where id = $1",
             found.id,
@@ -97,23 +97,23 @@ impl Change for DescribeGroup {
         )
         .execute(&mut *tx.conn)
         .await?;
-        Ok(Ok(StoredGroup { description: self.description.clone(), ..found }))
+        Ok(StoredGroup { description: self.description.clone(), ..found })
     }
 }
 
 impl Change for DeleteGroup {
     const NAME: &'static str = "delete_group";
-    type Outcome = Outcome<()>;
+    type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {
-        let Some(found) = lock(tx, &self.group).await? else { return Ok(Err(Refusal::NotFound)) };
+        let found = lock(tx, &self.group).await?;
         if !found.members.is_empty() {
-            return Ok(Err(Refusal::HasMembers));
+            return Err(Refusal::GroupHasMembers.into());
         }
         let servers = servers(tx, found.id).await?;
         if !servers.is_empty() {
             let ids = servers.into_iter().map(|(_, server)| server).collect();
-            return Ok(Err(Refusal::HasServers(ids)));
+            return Err(Refusal::GroupHasServers(ids).into());
         }
         // Without placements, a unit that it once had to itself is nobody's.
         sqlx::query!("delete from exclusive_units where group_id = $1", found.id)
@@ -122,17 +122,16 @@ impl Change for DeleteGroup {
         sqlx::query!("delete from planner_groups where id = $1", found.id)
             .execute(&mut *tx.conn)
             .await?;
-        Ok(Ok(()))
+        Ok(())
     }
 }
 
 impl Change for AddMembers {
     const NAME: &'static str = "add_group_members";
-    type Outcome = Outcome<StoredGroup>;
+    type Outcome = StoredGroup;
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {
-        let found = lock(tx, &self.group).await?;
-        let Some(mut found) = found else { return Ok(Err(Refusal::NotFound)) };
+        let mut found = lock(tx, &self.group).await?;
         let new = group::new_members(&found.members, &self.members);
         sqlx::query!(
             "insert into planner_group_members (group_id, project) \
@@ -144,28 +143,24 @@ impl Change for AddMembers {
         .execute(&mut *tx.conn)
         .await?;
         found.members.extend(new);
-        Ok(Ok(found))
+        Ok(found)
     }
 }
 
 impl Change for RemoveMembers {
     const NAME: &'static str = "remove_group_members";
-    type Outcome = Outcome<()>;
+    type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {
-        let Some(found) = lock(tx, &self.group).await? else { return Ok(Err(Refusal::NotFound)) };
+        let found = lock(tx, &self.group).await?;
         let leaving = match &self.member {
             None => found.members.clone(),
             Some(member) => {
-                let spelled = found.spelling(member).map(str::to_owned);
-                let Some(spelled) = spelled else { return Ok(Err(Refusal::MemberNotFound)) };
-                vec![spelled]
+                vec![found.spelling(member).ok_or(Refusal::MemberNotFound)?.to_owned()]
             }
         };
         let servers = servers(tx, found.id).await?;
-        if let Some(refusal) = group::keeps(&found, &leaving, &servers) {
-            return Ok(Err(refusal));
-        }
+        group::check_leaving(&found, &leaving, &servers)?;
         sqlx::query!(
             "delete from planner_group_members where group_id = $1 and project = any($2)",
             found.id,
@@ -180,12 +175,12 @@ impl Change for RemoveMembers {
         )
         .execute(&mut *tx.conn)
         .await?;
-        Ok(Ok(()))
+        Ok(())
     }
 }
 
-/// A group by its id or its name, locked against everybody who would change or use it.
-async fn lock(tx: &mut Tx<'_>, group: &str) -> Result<Option<StoredGroup>> {
+/// Locks a group, given by its id or else its name, against other changes and bookings.
+async fn lock(tx: &mut Tx<'_>, group: &str) -> Result<StoredGroup> {
     let id = sqlx::query_scalar!(
         "select id from planner_groups where id = $1 or name = $2 \
          order by id is distinct from $1 limit 1 for update",
@@ -194,19 +189,29 @@ async fn lock(tx: &mut Tx<'_>, group: &str) -> Result<Option<StoredGroup>> {
     )
     .fetch_optional(&mut *tx.conn)
     .await?;
-    let Some(id) = id else { return Ok(None) };
-    // Asked once it is locked: who had it locked before may have changed its members.
-    let row = sqlx::query_as!(
-        Row,
+    let id = id.ok_or(Refusal::GroupNotFound)?.to_string();
+    // Read once it is locked: the transaction that had it locked before may have changed its members.
+    let row = select(Some(&id), &mut *tx.conn).await?.into_iter().next();
+    row.ok_or_else(|| Error::inconsistent("planner_groups", "id", &id))?.read()
+}
+
+/// The group with an id or else a name, or all groups in the order in which they were made.
+fn select<'c>(
+    id_or_name: Option<&str>,
+    conn: &'c mut PgConnection,
+) -> BoxFuture<'c, sqlx::Result<Vec<GroupRow>>> {
+    sqlx::query_as!(
+        GroupRow,
         r#"select id, name, kind, level, description, generation,
                   array(select project from planner_group_members where group_id = g.id
                         order by position) as "members!"
-           from planner_groups g where id = $1"#,
-        id
+           from planner_groups g where $1::text is null or id = $2 or name = $1
+           order by (id = $2) is true desc, created_at, id"#,
+        id_or_name,
+        id_or_name.and_then(|id| Uuid::try_parse(id).ok())
     )
-    .fetch_one(&mut *tx.conn)
-    .await?;
-    row.read().map(Some)
+    .fetch_all(conn)
+    .boxed()
 }
 
 /// Project and id of every server that is in a group: its own id if it is known, otherwise the one
@@ -226,7 +231,8 @@ async fn servers(tx: &mut Tx<'_>, group: Uuid) -> Result<Vec<(String, String)>> 
     Ok(rows.into_iter().map(|row| (row.project, row.server)).collect())
 }
 
-struct Row {
+/// A row of `planner_groups`, with the members.
+struct GroupRow {
     id: Uuid,
     name: String,
     kind: String,
@@ -236,7 +242,7 @@ struct Row {
     members: Vec<String>,
 }
 
-impl Row {
+impl GroupRow {
     fn read(self) -> Result<StoredGroup> {
         let Self { id, name, kind, level, description, generation, members } = self;
         let unknown = |word: &str| {
@@ -244,9 +250,9 @@ impl Row {
         };
         let level = match level {
             None => None,
-            Some(word) => Some(group::level_named(&word).ok_or_else(|| unknown(&word))?),
+            Some(word) => Some(Level::named(&word).ok_or_else(|| unknown(&word))?),
         };
-        let kind = group::kind_named(&kind).ok_or_else(|| unknown(&kind))?;
+        let kind = GroupKind::named(&kind).ok_or_else(|| unknown(&kind))?;
         Ok(StoredGroup { id, name, kind, level, description, generation, members })
     }
 }
@@ -257,43 +263,16 @@ impl Store {
     /// # Errors
     /// The database cannot be asked.
     pub async fn groups(&self) -> Result<Vec<StoredGroup>> {
-        let rows = self
-            .read(|conn| {
-                sqlx::query_as!(
-                    Row,
-                    r#"select id, name, kind, level, description, generation,
-                      array(select project from planner_group_members where group_id = g.id
-                            order by position) as "members!"
-               from planner_groups g order by created_at, id"#
-                )
-                .fetch_all(conn)
-                .boxed()
-            })
-            .await?;
-        rows.into_iter().map(Row::read).collect()
+        let rows = self.read(|conn| select(None, conn)).await?;
+        rows.into_iter().map(GroupRow::read).collect()
     }
 
     /// The group with this id, or else with this name.
     ///
     /// # Errors
-    /// The database cannot be asked.
-    pub async fn group(&self, id_or_name: &str) -> Result<Option<StoredGroup>> {
-        let row = self
-            .read(|conn| {
-                sqlx::query_as!(
-                    Row,
-                    r#"select id, name, kind, level, description, generation,
-                      array(select project from planner_group_members where group_id = g.id
-                            order by position) as "members!"
-               from planner_groups g where id = $1 or name = $2
-               order by id is distinct from $1 limit 1"#,
-                    Uuid::try_parse(id_or_name).ok(),
-                    id_or_name
-                )
-                .fetch_optional(conn)
-                .boxed()
-            })
-            .await?;
-        row.map(Row::read).transpose()
+    /// `GroupNotFound`, or the database cannot be asked.
+    pub async fn group(&self, id_or_name: &str) -> Result<StoredGroup> {
+        let rows = self.read(|conn| select(Some(id_or_name), conn)).await?;
+        rows.into_iter().next().ok_or(Refusal::GroupNotFound)?.read()
     }
 }

@@ -1,8 +1,13 @@
-//! What ordinary claims mean to plans, within the same transaction: a hold is handed over when the
-//! instance it was reserved for arrives, strangers are kept out of exclusive units, and a unit that
-//! its group has left is everybody's again.
+//! What ordinary claims mean to plans, in the transaction that writes the claims. A plan holds capacity
+//! for each placement by a consumer of its own. When the instance that the placement is reserved for
+//! claims its allocations, the hold ends in the same transaction, so nothing counts twice. Facts about
+//! exclusive units are read for the judge, and units that no member uses any more are given up.
 //!
-//! Any project may reserve for any id. Only the ticket of the project that claims counts.
+//! Example: placement P holds 2 VCPU on host h for instance I. Nova claims 2 VCPU on h for I. The claim is
+//! judged together with a second one, in which P gives up what it holds; then P's consumer is I, and its
+//! ticket is gone.
+//!
+//! Any project may reserve a placement for any id. Only tickets of the project that claims count.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,7 +19,7 @@ use crate::model::ProviderId;
 use crate::model::claim::{Claim, LockedState};
 use crate::model::exclusive::{Exclusivity, UnitHolder};
 use crate::store::change::Tx;
-use crate::store::claims::Locked;
+use crate::store::claims::LockedClaims;
 use crate::store::error::{Error, Result};
 use crate::store::owners::NewOwners;
 
@@ -24,7 +29,7 @@ use crate::store::owners::NewOwners;
 pub(in crate::store) struct Handover {
     expected: BTreeMap<(Uuid, i64), Uuid>,
     /// Placements whose consumers have been allowed to claim.
-    come: BTreeSet<Uuid>,
+    handed_over: BTreeSet<Uuid>,
 }
 
 impl Handover {
@@ -32,38 +37,37 @@ impl Handover {
     /// locked with their instances.
     pub(in crate::store) async fn find<'c>(
         tx: &mut Tx<'_>,
-        locked: &mut Locked,
+        locked: &mut LockedClaims,
         claims: impl IntoIterator<Item = &'c Claim>,
         new_owners: &NewOwners,
     ) -> Result<Self> {
-        if !locked.planner_role.planned && !locked.planner_role.kept {
+        if !locked.planner_role.has_placements && !locked.planner_role.has_exclusive_units {
             return Ok(Self::default());
         }
         let claimants = Claimants::of(claims, new_owners);
         let mut handover = Self::default();
-        if locked.planner_role.planned {
+        if locked.planner_role.has_placements {
             handover.expected = expected(tx, &claimants).await?;
             let holds: Vec<Uuid> = handover.expected.values().copied().collect();
             locked.expect(tx, &holds).await?;
         }
-        if locked.planner_role.kept {
+        if locked.planner_role.has_exclusive_units {
             locked.state.exclusivity = exclusivity(tx, &locked.state, &claimants).await?;
         }
         Ok(handover)
     }
 
-    /// The claims, and with those of instances that arrive the end of what is held for them, so that
-    /// nothing counts twice.
+    /// The claims, and for each instance that takes over a hold a claim that ends the hold.
     pub(in crate::store) fn with_holds(&self, claims: &[Claim]) -> Vec<Claim> {
         let ends = claims.iter().filter_map(|claim| self.hold(claim)).map(Claim::giving_up);
         claims.iter().cloned().chain(ends).collect()
     }
 
-    /// Notes that claims have been allowed: whoever was expected has come, even if it goes again, or
-    /// was elsewhere before.
+    /// Notes that claims have been allowed: their instances have taken over their holds, even if they
+    /// give everything up again in the same batch.
     pub(in crate::store) fn note(&mut self, claims: &[Claim]) {
-        let come: Vec<Uuid> = claims.iter().filter_map(|claim| self.hold(claim)).collect();
-        self.come.extend(come);
+        let holds: Vec<Uuid> = claims.iter().filter_map(|claim| self.hold(claim)).collect();
+        self.handed_over.extend(holds);
     }
 
     /// The placement that the claim takes over.
@@ -77,17 +81,24 @@ impl Handover {
         self.expected.is_empty()
     }
 
-    /// Notes who has arrived, and lets go of units that nobody of their group is in any more. To be
+    /// Records which holds have been handed over, and gives up exclusive units that are abandoned. To be
     /// called when the claims have been written.
-    pub(in crate::store) async fn settle(self, tx: &mut Tx<'_>, locked: &Locked) -> Result<()> {
+    pub(in crate::store) async fn settle(
+        self,
+        tx: &mut Tx<'_>,
+        locked: &LockedClaims,
+    ) -> Result<()> {
         let LockedState { consumers, exclusivity, .. } = &locked.state;
-        for ((consumer, _), why) in &exclusivity.reported {
-            tracing::warn!(%consumer, "let in because --planner-exclusivity is report: {why}");
+        for ((consumer, provider), UnitHolder { name: group, unit, .. }) in &exclusivity.reported {
+            tracing::warn!(
+                %consumer, %provider, group, unit,
+                "let in because --planner-exclusivity is report"
+            );
         }
-        if !locked.planner_role.planned {
+        if !locked.planner_role.has_placements {
             return Ok(());
         }
-        let arrived: Vec<Uuid> = self.come.iter().copied().collect();
+        let arrived: Vec<Uuid> = self.handed_over.iter().copied().collect();
         if !arrived.is_empty() {
             let handed_over = sqlx::query!(
                 "update placements set consumer = ticket, ticket = null, reserved = true,
@@ -102,16 +113,15 @@ impl Handover {
             if usize::try_from(handed_over) != Ok(arrived.len()) {
                 return Err(Error::Again("a placement changed while its instance came".to_owned()));
             }
-            self.remark_on_strays(&locked.state);
+            self.log_other_hosts(&locked.state);
         }
         let concerned: Vec<Uuid> = consumers.keys().copied().collect();
         let groups = exclusive_units::groups_of_consumers(tx, &concerned).await?;
         exclusive_units::release(tx, &groups, locked).await
     }
 
-    /// An instance that has come to another host than was planned is where it is; whoever looks for
-    /// the reason finds this line.
-    fn remark_on_strays(&self, state: &LockedState) {
+    /// Logs instances that use other hosts than was planned.
+    fn log_other_hosts(&self, state: &LockedState) {
         let places = |uuid: &Uuid, before: bool| -> BTreeSet<ProviderId> {
             let consumer = state.consumers.get(uuid);
             let state =
@@ -156,8 +166,8 @@ async fn expected(
     Ok(expected)
 }
 
-/// Which of the providers that are locked are kept for groups, and which of the claimants are in
-/// those: by a placement of their own project.
+/// Which of the locked providers groups have exclusively, and which of the claiming consumers are members
+/// of these groups, by a placement of their own project.
 pub(super) async fn exclusivity(
     tx: &mut Tx<'_>,
     state: &LockedState,
@@ -173,16 +183,19 @@ pub(super) async fn exclusivity(
     )
     .fetch_all(&mut *tx.conn)
     .await?;
-    let mut kept: BTreeMap<ProviderId, Vec<UnitHolder>> = BTreeMap::new();
+    let mut holders: BTreeMap<ProviderId, Vec<UnitHolder>> = BTreeMap::new();
     for row in rows {
-        let keeper = UnitHolder { group: row.group_id, name: row.name, unit: row.unit };
-        kept.entry(ProviderId(row.id)).or_default().push(keeper);
+        let holder = UnitHolder { group: row.group_id, name: row.name, unit: row.unit };
+        holders.entry(ProviderId(row.id)).or_default().push(holder);
     }
-    let groups_of = if kept.is_empty() { HashMap::new() } else { groups_of(tx, claimants).await? };
-    Ok(Exclusivity { kept, groups_of, report_only: tx.report_only, reported: BTreeMap::new() })
+    if holders.is_empty() {
+        return Ok(Exclusivity::default());
+    }
+    let (groups_of, report_only) = (groups_of(tx, claimants).await?, tx.report_only);
+    Ok(Exclusivity { holders, groups_of, report_only, ..Exclusivity::default() })
 }
 
-/// The groups that consumers are in. Where two projects claim for one consumer at once, a placement
+/// The groups that consumers are members of. If two projects claim for one consumer at once, a placement
 /// has to be of both.
 async fn groups_of(
     tx: &mut Tx<'_>,

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::model::Refusal;
 use crate::planner::booking::PlacementWrite;
+use crate::planner::plan::Placement;
 use crate::store::change::Tx;
 use crate::store::error::{Error, Result, refuse_on};
 
@@ -19,14 +20,11 @@ use crate::store::error::{Error, Result, refuse_on};
 /// # Errors
 /// `ResourceTaken`, of the first placement whose instance has another one; `PlanChanged` if a group is
 /// gone.
-pub(super) async fn insert(
-    tx: &mut Tx<'_>,
-    (plan, project): (Uuid, Option<&str>),
-    placements: &[PlacementWrite],
-) -> Result<()> {
-    if placements.is_empty() {
+pub(super) async fn insert(tx: &mut Tx<'_>, placements: &[PlacementWrite]) -> Result<()> {
+    let Some(PlacementWrite { new: Placement { plan, project, .. }, .. }) = placements.first()
+    else {
         return Ok(());
-    }
+    };
     let rows = Columns::of(placements);
     let inserted = sqlx::query_scalar!(
         "insert into placements (id, plan_id, position, orchestration_id, orchestration_key, name,
@@ -55,7 +53,7 @@ pub(super) async fn insert(
     .fetch_all(&mut *tx.conn)
     .await?;
     let inserted: HashSet<Uuid> = inserted.into_iter().collect();
-    if let Some(refused) = placements.iter().find(|it| !inserted.contains(&it.id)) {
+    if let Some(refused) = placements.iter().find(|it| !inserted.contains(&it.new.id)) {
         return Err(taken(refused));
     }
     join(tx, placements).await
@@ -72,7 +70,7 @@ pub(super) async fn lock(
     removed: &[Uuid],
     deleted_plan: Option<Uuid>,
 ) -> Result<()> {
-    let ids: Vec<Uuid> = change.iter().map(|it| it.id).chain(removed.iter().copied()).collect();
+    let ids: Vec<Uuid> = change.iter().map(|it| it.new.id).chain(removed.iter().copied()).collect();
     if ids.is_empty() && deleted_plan.is_none() {
         return Ok(());
     }
@@ -87,7 +85,7 @@ pub(super) async fn lock(
     let found: HashMap<Uuid, (Uuid, Option<Uuid>)> =
         rows.into_iter().map(|row| (row.id, (row.consumer, row.ticket))).collect();
     let is_as_seen =
-        |it: &PlacementWrite| it.seen.is_none() || it.seen.as_ref() == found.get(&it.id);
+        |it: &PlacementWrite| it.seen.is_none() || it.seen.as_ref() == found.get(&it.new.id);
     if change.iter().all(is_as_seen) { Ok(()) } else { Err(Refusal::PlanChanged.into()) }
 }
 
@@ -96,16 +94,12 @@ pub(super) async fn lock(
 /// # Errors
 /// `ResourceTaken`, of the first placement whose instance has another one; `PlanChanged` if a group is
 /// gone.
-pub(super) async fn update(
-    tx: &mut Tx<'_>,
-    (plan, project): (Uuid, Option<&str>),
-    placements: &[PlacementWrite],
-) -> Result<()> {
+pub(super) async fn update(tx: &mut Tx<'_>, placements: &[PlacementWrite]) -> Result<()> {
     if placements.is_empty() {
         return Ok(());
     }
     let rows = Columns::of(placements);
-    refuse_taken(tx, (plan, project), placements, &rows).await?;
+    refuse_taken(tx, placements, &rows).await?;
     // A unique key is checked row by row, so an instance is taken from one placement before it is given
     // to another.
     sqlx::query!(
@@ -156,10 +150,13 @@ pub(super) async fn update(
 /// Refuses the first placement whose instance has another placement of the project.
 async fn refuse_taken(
     tx: &mut Tx<'_>,
-    (plan, project): (Uuid, Option<&str>),
     placements: &[PlacementWrite],
     rows: &Columns<'_>,
 ) -> Result<()> {
+    let Some(PlacementWrite { new: Placement { plan, project, .. }, .. }) = placements.first()
+    else {
+        return Ok(());
+    };
     let stored = sqlx::query!(
         "select id, consumer, ticket, resource_key, leaving from placements
          where project = $2 and (consumer = any($3) or consumer = any($4) or ticket = any($4)
@@ -177,7 +174,7 @@ async fn refuse_taken(
         let instance = row.resource_key.as_deref().filter(|_| !row.leaving);
         (row.id, Keys { consumer: row.consumer, ticket: row.ticket, instance })
     });
-    let new = placements.iter().map(|it| {
+    let new = placements.iter().map(|PlacementWrite { new: it, .. }| {
         let instance = it.resource_key.as_deref().filter(|_| !it.leaving);
         (it.id, Keys { consumer: it.consumer, ticket: it.ticket, instance })
     });
@@ -244,15 +241,16 @@ fn first_taken<'k>(
 
 /// The instance of a placement has another one. Only placements with a resource id can meet others.
 fn taken(placement: &PlacementWrite) -> Error {
-    match &placement.resource_id {
+    match &placement.new.resource_id {
         Some(id) => Refusal::ResourceTaken(id.clone()).into(),
-        None => Error::inconsistent("placements", "resource_id", placement.id),
+        None => Error::inconsistent("placements", "resource_id", placement.new.id),
     }
 }
 
 /// Writes the groups that servers are in.
 async fn join(tx: &mut Tx<'_>, placements: &[PlacementWrite]) -> Result<()> {
-    let members = placements.iter().flat_map(|it| it.groups.iter().map(|group| (it.id, *group)));
+    let members = placements.iter().map(|it| &it.new);
+    let members = members.flat_map(|it| it.groups.iter().map(|group| (it.id, *group)));
     let (ids, groups): (Vec<Uuid>, Vec<Uuid>) = members.unzip();
     sqlx::query!(
         "insert into placement_groups (placement_id, group_id)
@@ -288,9 +286,9 @@ impl<'p> Columns<'p> {
     fn of(placements: &'p [PlacementWrite]) -> Self {
         fn column<'p, T>(
             placements: &'p [PlacementWrite],
-            value: impl Fn(&'p PlacementWrite) -> T,
+            value: impl Fn(&'p Placement) -> T,
         ) -> Vec<T> {
-            placements.iter().map(value).collect()
+            placements.iter().map(|it| value(&it.new)).collect()
         }
         Self {
             id: column(placements, |it| it.id),

@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::model::{ClassId, ProviderId};
-use crate::planner::group::level_named;
+use super::exclusive_units::HostRow;
+use crate::model::{ClassId, ExclusiveHost, ProviderId};
 use crate::planner::ids::same;
 use crate::planner::plan::{Placement, Plan};
-use crate::planner::stack::{KeptHost, Surroundings};
-use crate::store::{Error, Result, Store};
+use crate::planner::stack::Surroundings;
+use crate::store::{Result, Store};
 
 /// Plans that are named at the most where a key means several.
 const NAMED_MAX: i64 = 10;
@@ -64,6 +66,27 @@ impl PlacementFilter {
     }
 }
 
+/// At most two plans with this id or stack: first the one with the id, then one of the caller's project.
+fn select<'c>(
+    id: Option<Uuid>,
+    stack_key: &str,
+    scope: Scope<'_>,
+    conn: &'c mut PgConnection,
+) -> BoxFuture<'c, sqlx::Result<Vec<Plan>>> {
+    sqlx::query_as!(
+        Plan,
+        r#"select id, name, stack_id, stack_key, project, user_id as "user", document, generation
+           from plans where (id = $1 or stack_key = $2) and ($4 or project = $3)
+           order by coalesce(id = $1, false) desc, project = $3 desc limit 2"#,
+        id,
+        stack_key,
+        scope.project,
+        scope.all
+    )
+    .fetch_all(conn)
+    .boxed()
+}
+
 impl Store {
     /// The plan that a key means, as it is compared: by its id, or else by that of its stack. Stacks
     /// are those of a project; who sees all means the own one, or else the only one there is.
@@ -72,16 +95,7 @@ impl Store {
     /// The database cannot be asked.
     pub async fn plan(&self, key: &str, scope: Scope<'_>) -> Result<PlanLookup> {
         let id = Uuid::parse_str(key).ok();
-        let plans = self.read(|conn| sqlx::query_as!(
-            Plan,
-            r#"select id, name, stack_id, stack_key, project, user_id as "user", document, generation
-               from plans where (id = $1 or stack_key = $2) and ($4 or project = $3)
-               order by coalesce(id = $1, false) desc, project = $3 desc limit 2"#,
-            id,
-            key,
-            scope.project,
-            scope.all
-        ).fetch_all(conn).boxed()).await?;
+        let plans = self.read(|conn| select(id, key, scope, conn)).await?;
         let only = plans.len() < 2;
         let Some(first) = plans.into_iter().next() else { return Ok(PlanLookup::Nothing) };
         if only || Some(first.id) == id || first.project == scope.project {
@@ -106,14 +120,8 @@ impl Store {
     /// # Errors
     /// The database cannot be asked.
     pub async fn plan_of_stack(&self, stack_key: &str, project: &str) -> Result<Option<Plan>> {
-        let plan = self.read(|conn| sqlx::query_as!(
-            Plan,
-            r#"select id, name, stack_id, stack_key, project, user_id as "user", document, generation
-               from plans where stack_key = $1 and project = $2"#,
-            stack_key,
-            project
-        ).fetch_optional(conn).boxed()).await?;
-        Ok(plan)
+        let scope = Scope { project, all: false };
+        Ok(self.read(|conn| select(None, stack_key, scope, conn)).await?.pop())
     }
 
     /// All plans of a project, or of all, oldest first.
@@ -223,29 +231,26 @@ impl Store {
             occupied.entry(row.group_id).or_default().push(providers);
         }
         let known = groups.iter().copied().collect();
-        Ok(Surroundings { occupied, known, kept: self.kept().await?, racks_by_names: false })
+        Ok(Surroundings {
+            occupied,
+            known,
+            exclusive: self.exclusive_hosts().await?,
+            racks_by_names: false,
+        })
     }
 
-    async fn kept(&self) -> Result<Vec<KeptHost>> {
+    async fn exclusive_hosts(&self) -> Result<Vec<ExclusiveHost>> {
         let rows = self
             .read(|conn| {
-                sqlx::query!(
-            "select root_id, level, unit, group_id from exclusive_units order by root_id, level"
-        ).fetch_all(conn).boxed()
+                sqlx::query_as!(
+                    HostRow,
+                    "select root_id, level, unit, group_id from exclusive_units
+                     order by root_id, level"
+                )
+                .fetch_all(conn)
+                .boxed()
             })
             .await?;
-        let kept = rows.into_iter().map(|row| {
-            let unknown = || {
-                let row = format!("{}: {:?}", row.root_id, row.level);
-                Error::inconsistent("exclusive_units", "level", row)
-            };
-            Ok(KeptHost {
-                root: ProviderId(row.root_id),
-                level: level_named(&row.level).ok_or_else(unknown)?,
-                unit: row.unit,
-                group: row.group_id,
-            })
-        });
-        kept.collect()
+        rows.into_iter().map(HostRow::read).collect()
     }
 }

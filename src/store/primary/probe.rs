@@ -54,7 +54,7 @@ pub async fn find(hosts: &[PgConnectOptions]) -> Result<PgConnectOptions> {
 /// Probes all hosts, and begins a term if another one is the primary now.
 pub(super) async fn probe(inner: &Arc<Inner>, missed_probes: &mut MissedProbes) -> Result<()> {
     let known = inner.state.borrow().newest;
-    let said = probe_all(&inner.hosts, known, missed_probes).await;
+    let said = probe_all(&inner.options.hosts, known, missed_probes).await;
     let (newest, term) = {
         let state = inner.state.borrow();
         (state.newest, state.term.clone())
@@ -71,7 +71,7 @@ pub(super) async fn probe(inner: &Arc<Inner>, missed_probes: &mut MissedProbes) 
                 inner.lose(&term, &format!("no answer for {SILENT_MAX:?}"));
             }
         }
-        return Err(no_primary(&inner.hosts, &said));
+        return Err(no_primary(&inner.options.hosts, &said));
     };
     // Of another cluster than the one before: all hosts lead there, or nowhere.
     let alone = newest.is_some_and(|newest| newest.system != found.system);

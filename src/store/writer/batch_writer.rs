@@ -8,7 +8,6 @@ use futures_util::FutureExt;
 use sqlx::PgConnection;
 use sqlx::postgres::PgConnectOptions;
 use tokio::task::JoinSet;
-use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::Job;
@@ -30,7 +29,7 @@ use crate::store::{locks, waiting};
 /// that jobs that come after it can be written in time.
 const ATTEMPT_MAX: Duration = Duration::from_secs(8);
 /// How long a look at which rows are locked may take, with connecting.
-const PROBE_MAX: Duration = Duration::from_secs(5);
+const LOOK_MAX: Duration = Duration::from_secs(5);
 /// Transactions without an outcome, each with a connection, beside the one that is under way. With
 /// more, the writer would only add sessions to a server that does not answer.
 const UNSETTLED_MAX: usize = 2;
@@ -108,8 +107,6 @@ impl Change for Batch {
 /// A connection and what is remembered beside it.
 pub(super) struct BatchWriter {
     primary: Primary,
-    /// See [`Tx::report_only`].
-    report_only: bool,
     conn: Option<(PgConnection, Arc<Term>)>,
     /// Transactions that were given up, and go on until their outcome is known.
     unsettled: JoinSet<()>,
@@ -122,10 +119,9 @@ pub(super) struct BatchWriter {
 
 impl BatchWriter {
     /// A writer that connects when it has something to write.
-    pub(super) fn new(primary: Primary, report_only: bool, reloads: Reloads) -> Self {
+    pub(super) fn new(primary: Primary, reloads: Reloads) -> Self {
         Self {
             primary,
-            report_only,
             conn: None,
             unsettled: JoinSet::new(),
             plans: StatementPlans::new(),
@@ -169,48 +165,35 @@ impl BatchWriter {
 
     /// Which rows that the jobs need are locked by others.
     pub(super) async fn locked(&mut self, jobs: &[&Job]) -> Result<LockedRows> {
-        let probed = timeout(PROBE_MAX, self.try_held(jobs)).await;
-        self.found(probed)
+        self.look(async |conn| LockedRows::find(conn, jobs).await).await
     }
 
-    async fn try_held(&mut self, jobs: &[&Job]) -> Result<LockedRows> {
-        let conn = self.conn().await?;
-        LockedRows::find(conn, jobs).await
-    }
-
-    /// Adds to what is known to be locked those consumers of the jobs that draw upon it.
+    /// Adds to the rows that are known to be locked those consumers of the jobs that draw upon locked
+    /// providers.
     pub(super) async fn add_consumers_of_locked(
         &mut self,
         locked: &mut LockedRows,
         jobs: &[&Job],
     ) -> Result<()> {
-        // Nobody draws upon nothing, and to ask may mean to connect.
+        // Nobody draws upon no provider, and to ask may mean to connect.
         if locked.providers.is_empty() {
             return Ok(());
         }
-        let probed = timeout(PROBE_MAX, self.try_add_consumers_of_locked(locked, jobs)).await;
-        self.found(probed)
+        self.look(async |conn| locked.add_consumers_of_locked(conn, jobs).await).await
     }
 
-    async fn try_add_consumers_of_locked(
+    /// Asks which rows are locked. A connection on which that has failed is not used again.
+    async fn look<T>(
         &mut self,
-        locked: &mut LockedRows,
-        jobs: &[&Job],
-    ) -> Result<()> {
-        let conn = self.conn().await?;
-        locked.add_consumers_of_locked(conn, jobs).await
-    }
-
-    /// What a probe has found. A connection on which one has failed is not used again.
-    fn found<T>(&mut self, probed: std::result::Result<Result<T>, Elapsed>) -> Result<T> {
-        let found = match probed {
-            Ok(found) => found,
-            Err(_) => Err(Error::Unavailable(format!("no outcome within {PROBE_MAX:?}"))),
-        };
-        if found.is_err() {
+        ask: impl AsyncFnOnce(&mut PgConnection) -> Result<T>,
+    ) -> Result<T> {
+        let asked = timeout(LOOK_MAX, async { ask(self.conn().await?).await }).await;
+        let late = || Error::Unavailable(format!("no outcome within {LOOK_MAX:?}"));
+        let answer = asked.unwrap_or_else(|_| Err(late()));
+        if answer.is_err() {
             self.conn = None;
         }
-        found
+        answer
     }
 
     /// One transaction for all, tried again while that may help.
@@ -240,7 +223,7 @@ impl BatchWriter {
         let Some((mut conn, term)) = self.conn.take() else {
             return Err(Error::bug("the claim writer has no connection"));
         };
-        let report_only = self.report_only;
+        let report_only = self.primary.options().report_only;
         let mut attempt = Box::pin(async move {
             let written = term.make(transact(&mut conn, &batch, report_only));
             let settled = AssertUnwindSafe(written).catch_unwind().await;

@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_job_is_not_tried_alone_beside_an_earlier_one_of_its_consumer() {
-        let writer = BatchWriter::new(Primary::unknown(), false, Reloads::default());
+        let writer = BatchWriter::new(Primary::unknown(), Reloads::default());
         let (mut task, _lane) = DeferredTask::new(writer);
         let consumer = Uuid::new_v4();
         for _ in 0..2 {

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, Method, Request, Response};
 use berth::http::app::{App, Options};
 use berth::http::listener::Peer;
 use berth::http::{self, Api};
-use berth::store::{Opening, Pruning, Store};
+use berth::store::{Pruning, Store, StoreOptions};
 use berth::watch::Watch;
 use serde_json::Value;
 use sqlx::postgres::PgConnectOptions;
@@ -46,16 +46,16 @@ impl Berth {
     }
 
     pub async fn with(database: &PgConnectOptions, options: Options) -> Self {
-        Self::opened(Opening::at(database.clone(), 5), options).await
+        Self::opened(StoreOptions::at(database.clone(), 5), options).await
     }
 
     /// One that cuts the change log off at this pace.
     pub async fn pruning(database: &PgConnectOptions, pruning: Pruning) -> Self {
-        let opening = Opening { pruning, ..Opening::at(database.clone(), 5) };
+        let opening = StoreOptions { pruning, ..StoreOptions::at(database.clone(), 5) };
         Self::opened(opening, Options::default()).await
     }
 
-    pub async fn opened(opening: Opening, options: Options) -> Self {
+    pub async fn opened(opening: StoreOptions, options: Options) -> Self {
         let database = opening.hosts[0].clone();
         let store = Store::open(opening).await.unwrap();
         let app = App::new(store, options);
