@@ -1,7 +1,7 @@
 //! Everything that knows HTTP and JSON.
 //!
 //! A connection comes by a [`listener`], is accepted by the [`server`] within bounds (`connections`), and
-//! is kept until its end (`serving`), with what is left of bodies that nobody reads (`leftover`). A
+//! is kept until its end (`serving`), with what is left of bodies that nobody reads (`unread`). A
 //! request passes the tower stack of `middleware`, then the API that its connection is for, if there
 //! is a store already ([`backend`]).
 //!
@@ -19,12 +19,13 @@ mod api;
 pub mod app;
 mod around;
 pub mod backend;
+mod bare_errors;
 mod connections;
 pub mod cors;
 mod external_url;
 pub mod identity;
-mod leftover;
 pub mod listener;
+mod log_throttle;
 mod middleware;
 mod observed;
 mod paced;
@@ -33,12 +34,11 @@ mod placement;
 mod planner;
 pub mod proxy;
 mod python;
-mod seldom;
 pub mod server;
 mod serving;
 mod status;
 pub mod tls;
-mod unreadable;
+mod unread_body;
 mod well_formed;
 
 use std::sync::Arc;

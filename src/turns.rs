@@ -55,7 +55,7 @@ pub struct Waiting {
 /// Too many requests of the asker, or of all, wait already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many requests of this project wait for their turns")]
-pub struct Crowded;
+pub struct QueueFull;
 
 /// A number of turns that can be held at once. Clones share them.
 #[derive(Clone, Debug)]
@@ -100,7 +100,7 @@ impl Turns {
     ///
     /// # Errors
     /// Too many requests wait already.
-    pub async fn turn(&self, asker: Asker) -> Result<Turn, Crowded> {
+    pub async fn turn(&self, asker: Asker) -> Result<Turn, QueueFull> {
         let waits = {
             let mut line = self.line();
             if let Some(turn) = self.take(&mut line, asker) {
@@ -109,7 +109,7 @@ impl Turns {
             line.wait(asker, self.0.waiting_max)?
         };
         // The other end lives in the line, which lives as long as `self`.
-        waits.await.map_err(|_| Crowded)
+        waits.await.map_err(|_| QueueFull)
     }
 
     /// A turn, if there is one without waiting.
@@ -159,11 +159,11 @@ impl Turns {
 }
 
 impl Line {
-    fn wait(&mut self, asker: Asker, most: Waiting) -> Result<oneshot::Receiver<Turn>, Crowded> {
+    fn wait(&mut self, asker: Asker, most: Waiting) -> Result<oneshot::Receiver<Turn>, QueueFull> {
         if self.is_full(asker, most) {
             self.forget_those_who_left();
             if self.is_full(asker, most) {
-                return Err(Crowded);
+                return Err(QueueFull);
             }
         }
         let (sender, receiver) = oneshot::channel();
@@ -224,9 +224,9 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Poll, Waker};
 
-    use super::{Asker, Crowded, Turn, Turns, WAITING_MAX};
+    use super::{Asker, QueueFull, Turn, Turns, WAITING_MAX};
 
-    type Waiting = Pin<Box<dyn Future<Output = Result<Turn, Crowded>>>>;
+    type Waiting = Pin<Box<dyn Future<Output = Result<Turn, QueueFull>>>>;
 
     fn asks(turns: &Turns, project: &str) -> Waiting {
         let (turns, asker) = (turns.clone(), Asker::named(project));
@@ -235,7 +235,7 @@ mod tests {
         waiting
     }
 
-    fn poll(waiting: &mut Waiting) -> Option<Result<Turn, Crowded>> {
+    fn poll(waiting: &mut Waiting) -> Option<Result<Turn, QueueFull>> {
         match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(turn) => Some(turn),
             Poll::Pending => None,
@@ -326,7 +326,7 @@ mod tests {
         let waiting: Vec<Waiting> = (0..WAITING_MAX.of_one).map(|_| asks(&turns, "a")).collect();
         let (again, asker) = (turns.clone(), Asker::named("a"));
         let mut more: Waiting = Box::pin(async move { again.turn(asker).await });
-        assert_eq!(poll(&mut more).unwrap().unwrap_err(), Crowded);
+        assert_eq!(poll(&mut more).unwrap().unwrap_err(), QueueFull);
         let other = asks(&turns, "b");
         assert_eq!(turns.waiting(), WAITING_MAX.of_one + 1);
         drop((waiting, other));

@@ -30,11 +30,11 @@ pub(super) struct Findings {
 /// It is a layer of its own because the line tells what only the APIs find out, and who asked.
 pub(super) fn log(trusted: &Trusted, request: &mut Request) -> Then {
     let started = Instant::now();
-    let approach = ForwardedFrom::of(connection(request.extensions()), request.headers(), trusted);
-    let line = Line::of(&approach, request);
-    request.extensions_mut().insert(approach.remote);
-    if approach.is_remarkable() {
-        request.extensions_mut().insert(approach);
+    let forwarded = ForwardedFrom::of(connection(request.extensions()), request.headers(), trusted);
+    let line = Line::of(&forwarded, request);
+    request.extensions_mut().insert(forwarded.remote);
+    if forwarded.is_remarkable() {
+        request.extensions_mut().insert(forwarded);
     }
     Box::new(move |response| {
         line.write(&response, started);
@@ -52,13 +52,13 @@ struct Line {
 }
 
 impl Line {
-    fn of(approach: &ForwardedFrom, request: &Request) -> Self {
+    fn of(forwarded: &ForwardedFrom, request: &Request) -> Self {
         let target = match request.uri().path_and_query() {
             Some(target) => target.to_string(),
             None => request.uri().to_string(),
         };
         Self {
-            remote: approach.remote,
+            remote: forwarded.remote,
             request_id: request_id(request.extensions()).to_owned(),
             global_request_id: request.extensions().get().cloned(),
             method: request.method().clone(),

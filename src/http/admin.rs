@@ -19,10 +19,9 @@ use super::activity::Phase;
 use super::backend::Backend;
 use super::connections::Connections;
 use super::listener::Listener;
-use super::seldom::Seldom;
-use super::server::{Bounds, Door, Stage};
+use super::server::{Bounds, Listeners, Stage};
 use super::serving::{Service, Serving};
-use super::{WriteError, leftover};
+use super::{WriteError, unread_body};
 use crate::model::bug;
 
 /// Connections open at once.
@@ -40,7 +39,7 @@ const PANICS: &str = "berth_panics_total";
 const INCONSISTENCIES: &str = "berth_inconsistencies_total";
 const ACCEPT_ERRORS: &str = "berth_accept_errors_total";
 
-/// Where numbers are collected: one place for the whole process, as the crate `metrics` has it. It
+/// Where numbers are collected: one slot for the whole process, as the crate `metrics` has it. It
 /// is none where somebody else collects already.
 static COLLECTED: LazyLock<Option<PrometheusHandle>> = LazyLock::new(|| {
     let recorder = PrometheusBuilder::new().build_recorder();
@@ -129,10 +128,10 @@ impl AdminState {
     /// The numbers, in the text format of Prometheus.
     fn metrics(&self) -> Option<String> {
         let collected = COLLECTED.as_ref()?;
-        let census = self.connections.census();
-        gauge!(OPEN).set(number(census.open));
-        gauge!(IDLE).set(number(census.idle));
-        gauge!(IN_FLIGHT).set(number(census.busy));
+        let counts = self.connections.counts();
+        gauge!(OPEN).set(number(counts.open));
+        gauge!(IDLE).set(number(counts.idle));
+        gauge!(IN_FLIGHT).set(number(counts.busy));
         counter!(CLOSED_FOR_ROOM).absolute(self.connections.closed_for_room());
         counter!(PANICS).absolute(self.backend.app().map_or(0, |app| app.panics()));
         counter!(INCONSISTENCIES).absolute(bug::found());
@@ -165,35 +164,35 @@ struct Answering(Arc<AdminState>);
 
 impl Service for Answering {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
-        let desk = Arc::clone(&self.0);
+        let admin_state = Arc::clone(&self.0);
         let (parts, _) = request.into_parts();
-        async move { desk.answer(parts.method, parts.uri.path()).await }
+        async move { admin_state.answer(parts.method, parts.uri.path()).await }
     }
 
     fn write_error(&self) -> WriteError {
         |_, detail, _| ("text/plain; charset=utf-8", format!("{detail}\n"))
     }
 
-    fn leftover(&self) -> leftover::Bounds {
-        leftover::Bounds::of(BODY_BYTES_MAX, READY_MAX)
+    fn unread_bounds(&self) -> unread_body::Bounds {
+        unread_body::Bounds::of(BODY_BYTES_MAX, READY_MAX)
     }
 }
 
 /// Accepts connections, and serves them, until this is dropped.
 pub(super) async fn accept_all(
     listeners: Vec<Listener>,
-    desk: Arc<AdminState>,
+    admin_state: Arc<AdminState>,
     bounds: Bounds,
     stage: watch::Sender<Stage>,
 ) -> Infallible {
     let connections = Connections::new(CONNECTIONS_MAX);
     let listeners = listeners.into_iter().map(|listener| ((), listener)).collect();
-    let mut door = Door { listeners, next: 0, trouble: Seldom::default() };
+    let mut listeners = Listeners::new(listeners);
     loop {
-        let ((), accepted) = door.next(&connections).await;
-        let place = connections.enter(Phase::Fresh).await;
-        let service = Answering(Arc::clone(&desk));
-        let serving = Serving { service, bounds, place, stage: stage.subscribe() };
+        let ((), accepted) = listeners.next(&connections).await;
+        let slot = connections.enter(Phase::Fresh).await;
+        let service = Answering(Arc::clone(&admin_state));
+        let serving = Serving { service, bounds, slot, stage: stage.subscribe() };
         tokio::spawn(serving.serve(accepted, None));
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Admissions {
     /// Further ones that wait.
     waiting: usize,
     /// How long they wait.
-    patience: Duration,
+    max_wait: Duration,
     gates: Mutex<HashMap<String, Gate>>,
 }
 
@@ -41,11 +41,11 @@ pub(super) struct Admitted<'a> {
 
 /// Why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Crowded {
+pub(super) enum AdmissionError {
     /// So many requests of the project are planned, and so many wait.
-    Full(usize, usize),
+    QueueFull(usize, usize),
     /// So many are planned, and none of them has ended for so long.
-    Late(usize, Duration),
+    Timeout(usize, Duration),
 }
 
 /// A request that works or waits; it is counted out when this is dropped, also in mid-wait.
@@ -61,23 +61,23 @@ impl Admissions {
         Self {
             at_once: settings.at_once,
             waiting: settings.waiting,
-            patience: settings.timeout_max,
+            max_wait: settings.timeout_max,
             gates: Mutex::default(),
         }
     }
 
     /// A place for a request of the project; those that wait get one in the order in which they came.
-    pub(super) async fn enter(&self, project: &str) -> Result<Admitted<'_>, Crowded> {
+    pub(super) async fn enter(&self, project: &str) -> Result<Admitted<'_>, AdmissionError> {
         let (counted, places) = self.count_in(project)?;
-        let place = tokio::time::timeout(self.patience, places.acquire_owned()).await;
+        let place = tokio::time::timeout(self.max_wait, places.acquire_owned()).await;
         match place {
             Ok(Ok(place)) => Ok(Admitted { _place: place, _counted: counted }),
             // No gate is ever closed.
-            Ok(Err(_)) | Err(_) => Err(Crowded::Late(self.at_once, self.patience)),
+            Ok(Err(_)) | Err(_) => Err(AdmissionError::Timeout(self.at_once, self.max_wait)),
         }
     }
 
-    fn count_in(&self, project: &str) -> Result<(Counted<'_>, Arc<Semaphore>), Crowded> {
+    fn count_in(&self, project: &str) -> Result<(Counted<'_>, Arc<Semaphore>), AdmissionError> {
         let mut gates = self.gates();
         let most = self.at_once.saturating_add(self.waiting);
         let gate = gates.entry(project.to_owned()).or_insert_with(|| Gate {
@@ -85,7 +85,7 @@ impl Admissions {
             inside: 0,
         });
         if gate.inside >= most {
-            return Err(Crowded::Full(self.at_once, self.waiting));
+            return Err(AdmissionError::QueueFull(self.at_once, self.waiting));
         }
         gate.inside += 1;
         let counted = Counted { admissions: self, project: project.to_owned() };
@@ -116,7 +116,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
     use std::time::Duration;
 
-    use super::{Admissions, Crowded};
+    use super::{AdmissionError, Admissions};
     use crate::http::app::PlannerSettings;
 
     fn admissions(at_once: usize, waiting: usize) -> Admissions {
@@ -132,7 +132,7 @@ mod tests {
         let admissions = admissions(2, 0);
         let one = admissions.enter("p").await.unwrap();
         let two = admissions.enter("p").await.unwrap();
-        assert_eq!(admissions.enter("p").await.unwrap_err(), Crowded::Full(2, 0));
+        assert_eq!(admissions.enter("p").await.unwrap_err(), AdmissionError::QueueFull(2, 0));
         let other = admissions.enter("q").await.unwrap();
         drop(one);
         let three = admissions.enter("p").await.unwrap();
@@ -152,7 +152,7 @@ mod tests {
             let mut gone = pin!(admissions.enter("p"));
             assert!(gone.as_mut().poll(&mut context).is_pending());
             assert_eq!(inside(&admissions, "p"), Some(3));
-            assert_eq!(admissions.enter("p").await.unwrap_err(), Crowded::Full(1, 2));
+            assert_eq!(admissions.enter("p").await.unwrap_err(), AdmissionError::QueueFull(1, 2));
         }
         assert_eq!(inside(&admissions, "p"), Some(2));
         drop(first);
@@ -164,10 +164,10 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_too_long_is_told() {
-        let admissions = Admissions { patience: Duration::ZERO, ..admissions(1, 1) };
+        let admissions = Admissions { max_wait: Duration::ZERO, ..admissions(1, 1) };
         let first = admissions.enter("p").await.unwrap();
         let late = admissions.enter("p").await.unwrap_err();
-        assert_eq!(late, Crowded::Late(1, Duration::ZERO));
+        assert_eq!(late, AdmissionError::Timeout(1, Duration::ZERO));
         assert_eq!(inside(&admissions, "p"), Some(1));
         drop(first);
     }

@@ -23,7 +23,7 @@ use axum::response::{IntoResponse, Response};
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
-use self::path::{Prefix, Unreadable};
+use self::path::{Prefix, UndecodablePath};
 use self::problem::Problem;
 use self::routes::{Route, Routed, Row};
 use super::access_log::Findings;
@@ -221,8 +221,8 @@ async fn identify<D: Dialect>(app: &App, request: &Parts) -> Result<(), Problem<
 fn understand<D: Dialect>(request: &mut Request) -> Before {
     let understood = || {
         D::understand(context(request.extensions())?, request)?;
-        match request.extensions().get::<Unreadable>() {
-            Some(Unreadable(why)) => Err(Problem::bad_request(why)),
+        match request.extensions().get::<UndecodablePath>() {
+            Some(UndecodablePath(why)) => Err(Problem::bad_request(why)),
             // No part of a path that a route knows is empty.
             None if request.uri().path().contains("//") => Err(Problem::not_found("")),
             None => Ok(()),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::activity::{Activity, Moment, Phase, Waiting};
-use super::seldom::Seldom;
+use super::log_throttle::LogThrottle;
 
 /// How many connections are chosen in advance when one must be closed: choosing looks at all.
 const CHOSEN_MAX: usize = 64;
@@ -22,13 +22,13 @@ pub(super) struct Connections {
     most: usize,
     room: Arc<Semaphore>,
     waiting: Arc<Waiting>,
-    known: Mutex<Known>,
+    known: Mutex<OpenConnections>,
     closed_for_room: AtomicU64,
-    told: Seldom,
+    told: LogThrottle,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct OpenConnections {
     next: u64,
     open: HashMap<u64, Arc<Activity>>,
     /// Those that had been idle longest when all were looked at, the longest first. One that has
@@ -38,7 +38,7 @@ struct Known {
 
 /// How many connections there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Census {
+pub(super) struct ConnectionCounts {
     /// All.
     pub(super) open: usize,
     /// Those without a request, and without the beginning of one.
@@ -56,19 +56,19 @@ impl Connections {
             waiting: Arc::new(Waiting::new()),
             known: Mutex::default(),
             closed_for_room: AtomicU64::new(0),
-            told: Seldom::default(),
+            told: LogThrottle::default(),
         })
     }
 
     /// Waits for room for one more, and has an idle one closed if there is none.
-    pub(super) async fn enter(self: &Arc<Self>, phase: Phase) -> Place {
+    pub(super) async fn enter(self: &Arc<Self>, phase: Phase) -> Slot {
         let permit = self.room().await;
         let activity = Arc::new(Activity::new(Arc::clone(&self.waiting), phase));
         let mut known = self.known();
         let id = known.next;
         known.next += 1;
         known.open.insert(id, Arc::clone(&activity));
-        Place { connections: Arc::clone(self), id, activity, _permit: permit }
+        Slot { connections: Arc::clone(self), id, activity, _permit: permit }
     }
 
     async fn room(&self) -> Option<OwnedSemaphorePermit> {
@@ -118,25 +118,25 @@ impl Connections {
     }
 
     /// How many there are.
-    pub(super) fn census(&self) -> Census {
+    pub(super) fn counts(&self) -> ConnectionCounts {
         let known = self.known();
-        let mut census = Census { open: known.open.len(), ..Census::default() };
+        let mut counts = ConnectionCounts { open: known.open.len(), ..ConnectionCounts::default() };
         for activity in known.open.values() {
             match activity.phase() {
-                Phase::Fresh | Phase::Idle => census.idle += 1,
-                Phase::Busy | Phase::Sending => census.busy += 1,
+                Phase::Fresh | Phase::Idle => counts.idle += 1,
+                Phase::Busy | Phase::Sending => counts.busy += 1,
                 Phase::Arriving => {}
             }
         }
-        census
+        counts
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, OpenConnections> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl OpenConnections {
     /// Asks the first of the chosen that is as it was. Says whether there was one.
     fn ask_chosen(&mut self) -> bool {
         while let Some((moment, id)) = self.chosen.pop_front() {
@@ -174,7 +174,7 @@ impl Known {
 
 /// The place of an open connection, free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Slot {
     connections: Arc<Connections>,
     id: u64,
     /// What happens on the connection.
@@ -182,14 +182,14 @@ pub(super) struct Place {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Place {
+impl Slot {
     /// Counts that the connection was closed for another.
     pub(super) fn count_closed(&self) {
         self.connections.count_closed();
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.connections.known().open.remove(&self.id);
     }
@@ -199,7 +199,7 @@ impl Drop for Place {
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use super::{Census, Connections, Phase};
+    use super::{ConnectionCounts, Connections, Phase};
 
     /// Puts the clock forward.
     fn advance(connections: &Connections, microseconds: u64) {
@@ -215,7 +215,7 @@ mod tests {
         advance(&connections, 1000);
         let third = connections.enter(Phase::Fresh).await;
         first.activity.begin(Phase::Busy);
-        assert_eq!(connections.census(), Census { open: 3, idle: 2, busy: 1 });
+        assert_eq!(connections.counts(), ConnectionCounts { open: 3, idle: 2, busy: 1 });
 
         let fourth = tokio::spawn({
             let connections = connections.clone();

@@ -21,14 +21,14 @@ impl ExternalUrl {
     /// From what the request itself says, and how it came.
     pub(super) fn of(request: &Parts, prefix: &str) -> Self {
         let plain = ForwardedFrom::default();
-        let approach = request.extensions.get::<ForwardedFrom>().unwrap_or(&plain);
-        let host = approach.host.as_deref();
+        let forwarded = request.extensions.get::<ForwardedFrom>().unwrap_or(&plain);
+        let host = forwarded.host.as_deref();
         // A target with a host in it wins over the header (RFC 9112, 3.2.2).
         let said = || request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let host = host.or_else(|| request.uri.authority().map(Authority::as_str)).or_else(said);
-        let usual = if approach.tls { ":443" } else { ":80" };
+        let usual = if forwarded.tls { ":443" } else { ":80" };
         let host = host.map(|host| host.strip_suffix(usual).unwrap_or(host).to_owned());
-        Self { secure: approach.tls, host, prefix: format!("{}{prefix}", approach.prefix) }
+        Self { secure: forwarded.tls, host, prefix: format!("{}{prefix}", forwarded.prefix) }
     }
 
     /// The path of something of ours.

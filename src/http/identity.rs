@@ -28,11 +28,11 @@ pub enum Identity {
 
 /// Why it is not known who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stranger {
+pub enum IdentityError {
     /// There is no token, or none that is valid.
-    Unknown,
+    NoValidToken,
     /// The same; `WWW-Authenticate` is to say this.
-    TurnedAway(String),
+    Challenged(String),
     /// Nobody can say at present; the words are for the log.
     Unavailable(String),
 }
@@ -43,10 +43,10 @@ impl Identity {
     ///
     /// # Errors
     /// Nobody is known to have sent it.
-    pub async fn caller(&self, request: &Parts, path: &str) -> Result<Arc<Caller>, Stranger> {
+    pub async fn caller(&self, request: &Parts, path: &str) -> Result<Arc<Caller>, IdentityError> {
         match self {
             Self::NoAuth => {
-                noauth::believed(&request.headers).map(Arc::new).ok_or(Stranger::Unknown)
+                noauth::believed(&request.headers).map(Arc::new).ok_or(IdentityError::NoValidToken)
             }
             // Boxed, so that requests which ask nobody do not carry the room for it.
             Self::Keystone(known) => Box::pin(known.caller(request, path)).await,

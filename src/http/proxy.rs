@@ -199,7 +199,7 @@ mod tests {
     use crate::http::listener::Peer;
     use crate::http::{Api, Connection};
 
-    fn approach(peer: &str, headers: &[(&'static str, &'static str)]) -> ForwardedFrom {
+    fn forwarded(peer: &str, headers: &[(&'static str, &'static str)]) -> ForwardedFrom {
         let trusted = ["10.0.0.0/8".to_owned(), "::1".to_owned(), "unix:".to_owned()];
         let headers: HeaderMap = headers
             .iter()
@@ -225,7 +225,7 @@ mod tests {
             ("forwarded", "for=1.2.3.4;proto=https;host=evil.example.com"),
         ];
         let direct = ForwardedFrom { remote: ip("192.0.2.1"), ..ForwardedFrom::default() };
-        assert_eq!(approach("192.0.2.1", &headers), direct);
+        assert_eq!(forwarded("192.0.2.1", &headers), direct);
     }
 
     #[test]
@@ -243,14 +243,14 @@ mod tests {
             remote: ip("192.0.2.9"),
         };
         for peer in ["10.1.2.3", "::1", "::ffff:10.1.2.3", "a Unix socket"] {
-            assert_eq!(approach(peer, &headers), expected, "{peer}");
+            assert_eq!(forwarded(peer, &headers), expected, "{peer}");
         }
     }
 
     #[test]
     fn forwarded_comes_first() {
-        let forwarded = "for=\"[2001:db8::1]:4711\";Proto=HTTPS;host=a.example.com, for=10.0.0.2";
-        let seen = approach("10.0.0.1", &[("forwarded", forwarded), ("x-forwarded-proto", "http")]);
+        let header = "for=\"[2001:db8::1]:4711\";Proto=HTTPS;host=a.example.com, for=10.0.0.2";
+        let seen = forwarded("10.0.0.1", &[("forwarded", header), ("x-forwarded-proto", "http")]);
         assert_eq!((seen.tls, seen.host.as_deref()), (true, Some("a.example.com")));
         assert_eq!(seen.remote, ip("2001:db8::1"));
     }
@@ -258,8 +258,8 @@ mod tests {
     #[test]
     fn what_a_client_puts_in_front_is_not_its_address() {
         let headers = [("x-forwarded-for", "10.9.9.9, 6.6.6.6, 192.0.2.9, 10.0.0.7")];
-        assert_eq!(approach("10.0.0.1", &headers).remote, ip("192.0.2.9"));
-        assert_eq!(approach("10.0.0.1", &[("x-forwarded-for", "unknown")]).remote, ip("10.0.0.1"));
+        assert_eq!(forwarded("10.0.0.1", &headers).remote, ip("192.0.2.9"));
+        assert_eq!(forwarded("10.0.0.1", &[("x-forwarded-for", "unknown")]).remote, ip("10.0.0.1"));
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
             ("x-forwarded-prefix", "//evil.example.com"),
         ];
         let direct = ForwardedFrom { remote: ip("10.0.0.1"), ..ForwardedFrom::default() };
-        assert_eq!(approach("10.0.0.1", &headers), direct);
+        assert_eq!(forwarded("10.0.0.1", &headers), direct);
         assert!(Trusted::parse(&["10.0.0.0/40".to_owned()]).unwrap_err().contains("10.0.0.0/40"));
         assert_eq!(Trusted::parse(&[]).unwrap(), Trusted::default());
     }

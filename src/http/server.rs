@@ -19,10 +19,10 @@ use super::activity::Phase;
 use super::admin::{self, AdminState};
 use super::connections::Connections;
 use super::listener::{Accepted, Listener, Peer};
-use super::seldom::Seldom;
+use super::log_throttle::LogThrottle;
 use super::serving::{Service, Serving};
 use super::tls::Tls;
-use super::{Api, Backend, Connection, WriteError, leftover};
+use super::{Api, Backend, Connection, WriteError, unread_body};
 
 /// How long the listeners rest when the system is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -78,34 +78,39 @@ pub async fn serve(
 ) {
     let Front { listeners, tls, admin } = front;
     let connections = Connections::new(bounds.connections);
-    let desk = Arc::new(AdminState::new(Arc::clone(&backend), Arc::clone(&connections)));
+    let of_admin = Arc::new(AdminState::new(Arc::clone(&backend), Arc::clone(&connections)));
     let admin_stage = watch::Sender::new(Stage::Open);
     // Told to the end: it says that the server is stopping. Ends with this function.
     let mut admin_tasks = JoinSet::new();
     if !admin.is_empty() {
-        admin_tasks.spawn(admin::accept_all(admin, Arc::clone(&desk), bounds, admin_stage.clone()));
+        admin_tasks.spawn(admin::accept_all(
+            admin,
+            Arc::clone(&of_admin),
+            bounds,
+            admin_stage.clone(),
+        ));
     }
     let stage = watch::Sender::new(Stage::Open);
     let serving = async {
-        let mut door = Door { listeners, next: 0, trouble: Seldom::default() };
+        let mut listeners = Listeners::new(listeners);
         loop {
-            let (api, accepted) = door.next(&connections).await;
-            let place = connections.enter(Phase::Fresh).await;
+            let (api, accepted) = listeners.next(&connections).await;
+            let slot = connections.enter(Phase::Fresh).await;
             let peer = peer(&accepted);
             let secure = tls.is_some() && matches!(peer, Peer::Tcp(_));
             let connection = Connection { api, peer, secure };
             let service = Answering { backend: Arc::clone(&backend), connection };
-            let serving = Serving { service, bounds, place, stage: stage.subscribe() };
+            let serving = Serving { service, bounds, slot, stage: stage.subscribe() };
             tokio::spawn(serving.serve(accepted, tls.clone()));
         }
     };
     // Whichever ends first, the listeners are closed with it: files of Unix sockets are removed, so
-    // that the next server finds the place free.
+    // that the next server finds their places free.
     tokio::select! {
         () = serving => {}
         () = stop => {}
     }
-    desk.stop();
+    of_admin.stop();
     finish(&stage, &connections, bounds.shutdown_grace).await;
     admin_stage.send_replace(Stage::Over);
 }
@@ -116,7 +121,7 @@ async fn finish(stage: &watch::Sender<Stage>, connections: &Connections, grace: 
     if tokio::time::timeout(grace, stage.closed()).await.is_ok() {
         return;
     }
-    let busy = connections.census().busy;
+    let busy = connections.counts().busy;
     tracing::warn!("{busy} requests were cut off: not finished {grace:?} after the word to stop");
     stage.send_replace(Stage::Over);
     drop(tokio::time::timeout(CUT_MAX, stage.closed()).await);
@@ -138,9 +143,9 @@ impl Service for Answering {
         self.connection.api.write_error()
     }
 
-    fn leftover(&self) -> leftover::Bounds {
+    fn unread_bounds(&self) -> unread_body::Bounds {
         let options = &self.backend.options;
-        leftover::Bounds::of(options.max_body_bytes, options.body_timeout)
+        unread_body::Bounds::of(options.max_body_bytes, options.body_timeout)
     }
 }
 
@@ -151,15 +156,19 @@ fn peer(accepted: &Accepted) -> Peer {
     }
 }
 
-/// Where connections come in.
-pub(super) struct Door<T> {
-    pub(super) listeners: Vec<(T, Listener)>,
+/// Several listeners, each of which is for something.
+pub(super) struct Listeners<T> {
+    all: Vec<(T, Listener)>,
     /// The listener that is asked first.
-    pub(super) next: usize,
-    pub(super) trouble: Seldom,
+    first: usize,
+    trouble: LogThrottle,
 }
 
-impl<T: Copy> Door<T> {
+impl<T: Copy> Listeners<T> {
+    pub(super) fn new(all: Vec<(T, Listener)>) -> Self {
+        Self { all, first: 0, trouble: LogThrottle::default() }
+    }
+
     /// The next connection, and what its listener is for.
     pub(super) async fn next(&mut self, connections: &Connections) -> (T, Accepted) {
         loop {
@@ -192,12 +201,10 @@ impl<T: Copy> Door<T> {
     /// Asks all listeners, and first the one after that which had the last connection: none
     /// starves.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(T, Accepted)>> {
-        let count = self.listeners.len();
-        let (before, from) =
-            self.listeners.split_at_checked(self.next).unwrap_or((&[], &self.listeners));
+        let (before, from) = self.all.split_at_checked(self.first).unwrap_or((&[], &self.all));
         for (nth, (of, listener)) in from.iter().chain(before).enumerate() {
             if let Poll::Ready(accepted) = listener.poll_accept(cx) {
-                self.next = (self.next + nth + 1) % count.max(1);
+                self.first = (self.first + nth + 1) % self.all.len().max(1);
                 return Poll::Ready(accepted.map(|accepted| (*of, accepted)));
             }
         }

@@ -21,13 +21,13 @@ use tokio_io_timeout::TimeoutStream;
 
 use super::WriteError;
 use super::activity::{Phase, UntilSent};
-use super::connections::Place;
-use super::leftover;
+use super::bare_errors::WithErrorBodies;
+use super::connections::Slot;
 use super::listener::Accepted;
 use super::observed::{Observed, Socket};
 use super::server::{Bounds, Stage};
 use super::tls::{self, Tls};
-use super::unreadable::Explained;
+use super::unread_body;
 
 /// The longest request head: room for URLs of 64 KiB and the headers beside them.
 const HEAD_BYTES_MAX: usize = 128 * 1024;
@@ -43,14 +43,14 @@ pub(super) trait Service: Clone + Send + 'static {
     fn write_error(&self) -> WriteError;
 
     /// How much of a body is read that the answer did not need.
-    fn leftover(&self) -> leftover::Bounds;
+    fn unread_bounds(&self) -> unread_body::Bounds;
 }
 
 /// A connection to be served.
 pub(super) struct Serving<V> {
     pub(super) service: V,
     pub(super) bounds: Bounds,
-    pub(super) place: Place,
+    pub(super) slot: Slot,
     pub(super) stage: watch::Receiver<Stage>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Serving<V> {
 enum Event {
     /// The client, or an error.
     Ended(Result<(), hyper::Error>),
-    /// Another connection wants its place.
+    /// Another connection wants its slot.
     Asked,
     /// The server stops.
     Stage(Stage),
@@ -78,24 +78,24 @@ impl<V: Service> Serving<V> {
 
     /// Agrees on TLS, then serves; gives up when told to stop before that.
     async fn secure(mut self, tls: &Tls, stream: TcpStream) {
-        self.place.activity.begin(Phase::Arriving);
+        self.slot.activity.begin(Phase::Arriving);
         let agreeing = tls::agree(tls.accept(stream), self.bounds.header_timeout);
         let mut agreeing = std::pin::pin!(agreeing);
         let agreed = loop {
             tokio::select! {
                 agreed = &mut agreeing => break agreed,
                 _ = self.stage.changed() => return,
-                () = self.place.activity.asked() => {
-                    if self.place.activity.can_be_closed() {
-                        return self.place.count_closed();
+                () = self.slot.activity.asked() => {
+                    if self.slot.activity.can_be_closed() {
+                        return self.slot.count_closed();
                     }
-                    self.place.activity.refuse();
+                    self.slot.activity.refuse();
                 }
             }
         };
         match agreed {
             Ok(stream) => {
-                self.place.activity.begin(Phase::Fresh);
+                self.slot.activity.begin(Phase::Fresh);
                 self.keep(stream).await;
             }
             Err(error) => tracing::debug!(%error, "no TLS was agreed on"),
@@ -103,8 +103,8 @@ impl<V: Service> Serving<V> {
     }
 
     async fn keep<S: Socket>(self, stream: S) {
-        let Self { service, bounds, place, mut stage } = self;
-        let activity = Arc::clone(&place.activity);
+        let Self { service, bounds, slot, mut stage } = self;
+        let activity = Arc::clone(&slot.activity);
         let write_error = service.write_error();
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let until_sent = UntilSent::begin(&activity);
@@ -118,9 +118,10 @@ impl<V: Service> Serving<V> {
                 Ok::<_, Infallible>(response.map(|body| Sent { body, _until_sent: until_sent }))
             }
         });
-        let activity = &place.activity;
+        let activity = &slot.activity;
         let stream = Observed::new(stream, Arc::clone(activity));
-        let stream = Explained::new(patient(stream, bounds), Arc::clone(activity), write_error);
+        let stream =
+            WithErrorBodies::new(patient(stream, bounds), Arc::clone(activity), write_error);
         let served = http1::Builder::new()
             // The phases of the connection have their times here, which tell idle ones apart.
             .header_read_timeout(None)
@@ -140,7 +141,7 @@ impl<V: Service> Serving<V> {
                 }),
                 () = tokio::time::sleep_until(activity.look_at(&bounds)) => Event::Time,
             };
-            match next(event, &place, &bounds) {
+            match next(event, &slot, &bounds) {
                 Next::GoOn => {}
                 Next::Finish => served.as_mut().graceful_shutdown(),
                 Next::Close => {
@@ -166,8 +167,8 @@ enum Next {
     End,
 }
 
-fn next(event: Event, place: &Place, bounds: &Bounds) -> Next {
-    let activity = &place.activity;
+fn next(event: Event, slot: &Slot, bounds: &Bounds) -> Next {
+    let activity = &slot.activity;
     let end = match activity.phase() {
         Phase::Fresh | Phase::Idle => Next::Close,
         // What has come of a head is no request.
@@ -182,7 +183,7 @@ fn next(event: Event, place: &Place, bounds: &Bounds) -> Next {
             Next::End
         }
         Event::Asked if activity.can_be_closed() => {
-            place.count_closed();
+            slot.count_closed();
             end
         }
         Event::Asked => {
@@ -199,14 +200,14 @@ fn next(event: Event, place: &Place, bounds: &Bounds) -> Next {
 /// Answers a request and takes care of what its body leaves behind. Says whether the connection is
 /// good for another request.
 async fn answer(service: impl Service, request: Request) -> (Response, bool) {
-    let (request, leftover) = leftover::lend(request);
-    let bounds = service.leftover();
+    let (request, unread) = unread_body::track(request);
+    let bounds = service.unread_bounds();
     let mut response = service.answer(request).await;
-    let goes_on = match leftover {
+    let goes_on = match unread {
         None => true,
         // It has been waited for already.
         Some(_) if response.status() == StatusCode::REQUEST_TIMEOUT => false,
-        Some(leftover) => leftover.discard(bounds).await,
+        Some(unread) => unread.discard(bounds).await,
     };
     if !goes_on {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -22,7 +22,7 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::client;
-    use crate::turns::{Crowded, Turn, Turns, Waiting};
+    use crate::turns::{QueueFull, Turn, Turns, Waiting};
 
     const BOUND: Waiting = Waiting { of_one: 3, of_all: 5 };
 
@@ -80,14 +80,14 @@ mod tests {
             assert_eq!(told, None);
             own.push(taking);
         }
-        assert_eq!(wait("192.0.2.1".to_owned()).0, Some(Err(Crowded)));
+        assert_eq!(wait("192.0.2.1".to_owned()).0, Some(Err(QueueFull)));
         let mut others = Vec::new();
         for number in BOUND.of_one..BOUND.of_all {
             let (told, taking) = wait(format!("198.51.100.{number}"));
             assert_eq!(told, None);
             others.push(taking);
         }
-        assert_eq!(wait("192.0.2.2".to_owned()).0, Some(Err(Crowded)));
+        assert_eq!(wait("192.0.2.2".to_owned()).0, Some(Err(QueueFull)));
         drop(own);
         assert_eq!(wait("192.0.2.2".to_owned()).0, None);
         drop(others);

@@ -30,7 +30,7 @@ pub(super) async fn wait_for(
 ) -> Result<Turn, Failure> {
     let why = match tokio::time::timeout(most, turns.turn(asker)).await {
         Ok(Ok(turn)) => return Ok(turn),
-        Ok(Err(crowded)) => crowded.to_string(),
+        Ok(Err(error)) => error.to_string(),
         Err(_) => match work {
             Work::Reading => "too many plans are read at present".to_owned(),
             Work::Solving => "too many plans are made at present".to_owned(),

@@ -9,39 +9,42 @@ use crate::http::app::Options;
 
 /// Why a request is not taken in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Unfit {
+pub(in crate::http) enum IntakeError {
     /// There is no place for it now; the words are for the log.
     Busy(String),
     /// Its URI is longer than so many bytes.
-    LongUri(usize),
+    UriTooLong(usize),
     /// Its body is longer than so many bytes.
-    LongBody(usize),
+    BodyTooLong(usize),
     /// Its body did not arrive in time.
-    LateBody,
+    BodyTimeout,
     /// Its body broke off, as the words say.
-    LostBody(String),
+    BodyBroken(String),
 }
 
 /// Refuses a path and query that are longer than is looked at.
-pub(in crate::http) fn check_uri(uri: &Uri, options: &Options) -> Result<(), Unfit> {
+pub(in crate::http) fn check_uri(uri: &Uri, options: &Options) -> Result<(), IntakeError> {
     let bytes = uri.path_and_query().map_or(0, |target| target.as_str().len());
     let most = options.max_uri_bytes;
-    if bytes > most { Err(Unfit::LongUri(most)) } else { Ok(()) }
+    if bytes > most { Err(IntakeError::UriTooLong(most)) } else { Ok(()) }
 }
 
 /// Why there is no place for one more request.
-pub(in crate::http) fn busy(options: &Options) -> Unfit {
-    Unfit::Busy(format!("{} requests are worked on already (--max-requests)", options.max_requests))
+pub(in crate::http) fn busy(options: &Options) -> IntakeError {
+    IntakeError::Busy(format!(
+        "{} requests are worked on already (--max-requests)",
+        options.max_requests
+    ))
 }
 
 /// The whole body.
-pub(in crate::http) async fn read(body: Body, options: &Options) -> Result<Bytes, Unfit> {
+pub(in crate::http) async fn read(body: Body, options: &Options) -> Result<Bytes, IntakeError> {
     let most = options.max_body_bytes;
     let arriving = Limited::new(body, most).collect();
     match tokio::time::timeout(options.body_timeout, arriving).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Unfit::LongBody(most)),
-        Ok(Err(error)) => Err(Unfit::LostBody(format!("The body did not arrive: {error}"))),
-        Err(_) => Err(Unfit::LateBody),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(IntakeError::BodyTooLong(most)),
+        Ok(Err(error)) => Err(IntakeError::BodyBroken(format!("The body did not arrive: {error}"))),
+        Err(_) => Err(IntakeError::BodyTimeout),
     }
 }

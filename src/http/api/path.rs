@@ -57,7 +57,7 @@ pub(super) struct Prefix(pub(super) String);
 
 /// What is wrong with a path that cannot be decoded.
 #[derive(Clone, Debug)]
-pub(super) struct Unreadable(pub(super) String);
+pub(super) struct UndecodablePath(pub(super) String);
 
 /// The prefix by which a request came; empty if it came by none.
 pub(in crate::http) fn prefix(extensions: &Extensions) -> &str {
@@ -85,7 +85,7 @@ pub(in crate::http) fn normalized<D: Dialect>(prefix: &str, mut request: Request
                 request.extensions_mut().insert(Prefix(taken));
             }
         }
-        Err(why) => drop(request.extensions_mut().insert(Unreadable(why))),
+        Err(why) => drop(request.extensions_mut().insert(UndecodablePath(why))),
     }
     request
 }

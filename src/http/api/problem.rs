@@ -4,8 +4,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::Dialect;
-use super::intake::Unfit;
-use crate::http::identity::Stranger;
+use super::intake::IntakeError;
+use crate::http::identity::IdentityError;
 use crate::model::Bug;
 use crate::store;
 
@@ -102,27 +102,29 @@ impl<D: Dialect> IntoResponse for Problem<D> {
     }
 }
 
-impl<D: Dialect> From<Stranger> for Problem<D> {
-    fn from(stranger: Stranger) -> Self {
+impl<D: Dialect> From<IdentityError> for Problem<D> {
+    fn from(stranger: IdentityError) -> Self {
         match stranger {
-            Stranger::Unknown => Self::unauthorized(),
-            Stranger::TurnedAway(www_authenticate) => {
+            IdentityError::NoValidToken => Self::unauthorized(),
+            IdentityError::Challenged(www_authenticate) => {
                 Self { www_authenticate: Some(www_authenticate), ..Self::unauthorized() }
             }
-            Stranger::Unavailable(cause) => Self::without_keystone(cause),
+            IdentityError::Unavailable(cause) => Self::without_keystone(cause),
         }
     }
 }
 
-impl<D: Dialect> From<Unfit> for Problem<D> {
-    fn from(unfit: Unfit) -> Self {
+impl<D: Dialect> From<IntakeError> for Problem<D> {
+    fn from(unfit: IntakeError) -> Self {
         let most = |bytes| format!("At most {bytes} bytes are accepted.");
         match unfit {
-            Unfit::Busy(cause) => Self::unavailable(cause),
-            Unfit::LongUri(bytes) => Self::new(StatusCode::URI_TOO_LONG, most(bytes)),
-            Unfit::LongBody(bytes) => Self::new(StatusCode::PAYLOAD_TOO_LARGE, most(bytes)),
-            Unfit::LateBody => Self::new(StatusCode::REQUEST_TIMEOUT, ""),
-            Unfit::LostBody(why) => Self::bad_request(why),
+            IntakeError::Busy(cause) => Self::unavailable(cause),
+            IntakeError::UriTooLong(bytes) => Self::new(StatusCode::URI_TOO_LONG, most(bytes)),
+            IntakeError::BodyTooLong(bytes) => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, most(bytes))
+            }
+            IntakeError::BodyTimeout => Self::new(StatusCode::REQUEST_TIMEOUT, ""),
+            IntakeError::BodyBroken(why) => Self::bad_request(why),
         }
     }
 }

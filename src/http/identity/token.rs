@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 
-use super::{Caller, Stranger};
+use super::{Caller, IdentityError};
 use crate::http::api::path;
 use crate::http::proxy::Remote;
 use crate::keystone::{AuthOptions, Keystone, Token, Unavailable};
@@ -39,7 +39,7 @@ impl ByToken {
         &self,
         request: &Parts,
         path: &str,
-    ) -> Result<Arc<Caller>, Stranger> {
+    ) -> Result<Arc<Caller>, IdentityError> {
         let headers = &request.headers;
         let from = request.extensions.get::<Remote>().and_then(|remote| remote.0);
         let service = match given(headers, "x-service-token") {
@@ -47,13 +47,13 @@ impl ByToken {
             None => None,
         };
         let token = given(headers, "x-auth-token").or_else(|| given(headers, "x-storage-token"));
-        let token = token.ok_or_else(|| self.turned_away())?;
+        let token = token.ok_or_else(|| self.challenged())?;
         // A service finishes what was begun while the user's token was still valid.
         let allow_expired = service.as_ref().is_some_and(|service| service.trusted);
         let token = self.valid(token, allow_expired, from).await?;
         if service.is_none() && !self.may_be_used_for(&token, request.method.as_str(), path) {
             tracing::info!("the access rules of the token do not allow the request");
-            return Err(self.turned_away());
+            return Err(self.challenged());
         }
         Ok(match service {
             None => Arc::clone(&token.caller),
@@ -75,13 +75,13 @@ impl ByToken {
     }
 
     /// The service that a service token is of.
-    async fn service(&self, token: &[u8], from: Option<IpAddr>) -> Result<Service, Stranger> {
+    async fn service(&self, token: &[u8], from: Option<IpAddr>) -> Result<Service, IdentityError> {
         let token = self.valid(token, false, from).await?;
         let roles = &self.options.service_token_roles;
         let trusted = roles.iter().any(|role| token.caller.has_role(role));
         if !trusted && self.options.service_token_roles_required {
             tracing::info!("the service token has none of the roles of services");
-            return Err(self.turned_away());
+            return Err(self.challenged());
         }
         Ok(Service { token, trusted })
     }
@@ -91,14 +91,14 @@ impl ByToken {
         token: &[u8],
         allow_expired: bool,
         from: Option<IpAddr>,
-    ) -> Result<Arc<Token>, Stranger> {
+    ) -> Result<Arc<Token>, IdentityError> {
         let text = std::str::from_utf8(token).map(str::trim).unwrap_or_default();
         if text.is_empty() || text.len() > TOKEN_BYTES_MAX {
-            return Err(self.turned_away());
+            return Err(self.challenged());
         }
         let answer = self.keystone.validate(text, allow_expired, from).await;
-        let answer = answer.map_err(|failure| Stranger::Unavailable(failure.to_string()))?;
-        answer.ok_or_else(|| self.turned_away())
+        let answer = answer.map_err(|failure| IdentityError::Unavailable(failure.to_string()))?;
+        answer.ok_or_else(|| self.challenged())
     }
 
     /// Whether the access rules of a token, if it has any, name the request. They are compared with
@@ -111,8 +111,8 @@ impl ByToken {
         rules.iter().any(|rule| rule.allows(kind, method, &path))
     }
 
-    fn turned_away(&self) -> Stranger {
-        Stranger::TurnedAway(self.www_authenticate.clone())
+    fn challenged(&self) -> IdentityError {
+        IdentityError::Challenged(self.www_authenticate.clone())
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) async fn list(
 async fn seat_of(app: &App, turns_of: Asker) -> Result<Turn, Problem> {
     let seat = app.streams.turn(turns_of);
     match tokio::time::timeout(app.options.stream_wait, seat).await {
-        Ok(seat) => seat.map_err(|crowded| failed(crowded.into())),
+        Ok(seat) => seat.map_err(|error| failed(error.into())),
         Err(_) => Err(Problem::not_now(
             "too many large answers are being sent; ask again, or for fewer with limit",
         )),
@@ -148,7 +148,7 @@ pub fn write_candidates(
 
 fn failed(failure: Failure) -> Problem {
     match failure {
-        Failure::Fruitless(_) | Failure::Crowded(_) => Problem::not_now(failure.to_string()),
+        Failure::SearchTimeout(_) | Failure::QueueFull(_) => Problem::not_now(failure.to_string()),
         // It goes on here, where panics are caught.
         Failure::Panic(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),

@@ -139,7 +139,7 @@ pub(super) async fn list(
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     asked: Microversion,
-    site: ExternalUrl,
+    external_url: ExternalUrl,
     path: ProviderPath,
     body: Body,
 ) -> Result<Reply, Problem> {
@@ -163,7 +163,7 @@ pub(super) async fn create(
         other => other.into(),
     })?;
     let location =
-        site.location(&format!("{}/inventories/{class}", resource_providers::path(uuid)));
+        external_url.location(&format!("{}/inventories/{class}", resource_providers::path(uuid)));
     let reply = one(&inventory, generation).modified(app.now());
     Ok(reply.status(StatusCode::CREATED).at(&location))
 }

@@ -31,22 +31,25 @@ struct Wanted {
 }
 
 /// `GET /resource_classes`
-pub(super) async fn list(State(app): State<Arc<App>>, site: ExternalUrl) -> Result<Reply, Problem> {
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    external_url: ExternalUrl,
+) -> Result<Reply, Problem> {
     let world = app.store.world().await?;
     let known = world.catalogue().classes.values();
     let modified = known.clone().map(|class| class.updated_at).max();
-    let resource_classes = known.map(|class| View::of(&class.name, &site)).collect();
+    let resource_classes = known.map(|class| View::of(&class.name, &external_url)).collect();
     Ok(Reply::json(&List { resource_classes }).modified(modified.unwrap_or(app.now())))
 }
 
 /// `POST /resource_classes`
 pub(super) async fn create(
     State(app): State<Arc<App>>,
-    site: ExternalUrl,
+    external_url: ExternalUrl,
     body: Body,
 ) -> Result<Reply, Problem> {
     let Wanted { name } = body.parse(&BODY)?;
-    let location = site.location(&path(&name));
+    let location = external_url.location(&path(&name));
     app.store.commit(CreateClass { name: name.clone() }).await.map_err(|error| match error {
         Error::Refused(Refusal::ClassExists(_)) => {
             Problem::conflict(format!("Conflicting resource class already exists: {name}"))
@@ -59,20 +62,20 @@ pub(super) async fn create(
 /// `GET /resource_classes/{name}`
 pub(super) async fn show(
     State(app): State<Arc<App>>,
-    site: ExternalUrl,
+    external_url: ExternalUrl,
     NamePath(name): NamePath,
 ) -> Result<Reply, Problem> {
     let world = app.store.world().await?;
     let class = world.class_id(&name).and_then(|id| world.catalogue().classes.get(&id));
     let missing = || Problem::not_found(Refusal::ClassNotFound(name.clone()).to_string());
     let modified = class.ok_or_else(missing)?.updated_at;
-    Ok(Reply::json(&View::of(&name, &site)).modified(modified))
+    Ok(Reply::json(&View::of(&name, &external_url)).modified(modified))
 }
 
 /// `PUT /resource_classes/{name}` from 1.2 to 1.6: another name for a class.
 pub(super) async fn rename(
     State(app): State<Arc<App>>,
-    site: ExternalUrl,
+    external_url: ExternalUrl,
     NamePath(name): NamePath,
     body: Body,
 ) -> Result<Reply, Problem> {
@@ -87,17 +90,17 @@ pub(super) async fn rename(
         }
         other => other.into(),
     })?;
-    Ok(Reply::json(&View::of(&new_name, &site)))
+    Ok(Reply::json(&View::of(&new_name, &external_url)))
 }
 
 /// `PUT /resource_classes/{name}` from 1.7: there is such a class from now on.
 pub(super) async fn ensure(
     State(app): State<Arc<App>>,
-    site: ExternalUrl,
+    external_url: ExternalUrl,
     NamePath(name): NamePath,
 ) -> Result<Reply, Problem> {
     body::check(&json!({ "name": name }), &BODY)?;
-    let location = site.location(&path(&name));
+    let location = external_url.location(&path(&name));
     let world = app.store.world().await?;
     let known = world.class_id(&name).is_some();
     let created = !known && app.store.commit(EnsureClass { name }).await?;
@@ -144,7 +147,7 @@ struct Link {
 }
 
 impl<'a> View<'a> {
-    fn of(name: &'a str, site: &ExternalUrl) -> Self {
-        Self { name, links: [Link { rel: "self", href: site.href(&path(name)) }] }
+    fn of(name: &'a str, external_url: &ExternalUrl) -> Self {
+        Self { name, links: [Link { rel: "self", href: external_url.href(&path(name)) }] }
     }
 }

@@ -93,19 +93,19 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     asked: Microversion,
     AskedBy(caller): AskedBy,
-    site: ExternalUrl,
+    external_url: ExternalUrl,
     query: Query,
 ) -> Result<Reply, Problem> {
     query.check(LIST_QUERY.at(asked))?;
     let filter = filter(&query, Grammar::at(asked))?;
     let world = app.store.world().await?;
     if filter.uuid.is_some() || filter.in_tree.is_some() || world.end() <= SLOTS_AT_ONCE {
-        return listed(&app, asked, &site, &world, &filter);
+        return listed(&app, asked, &external_url, &world, &filter);
     }
     let turn = app.search_turns.turn(Asker::of(&caller)).await;
-    let turn = turn.map_err(|crowded| Problem::not_now(crowded.to_string()))?;
+    let turn = turn.map_err(|error| Problem::not_now(error.to_string()))?;
     let list = tokio::task::spawn_blocking(move || {
-        let list = listed(&app, asked, &site, &world, &filter);
+        let list = listed(&app, asked, &external_url, &world, &filter);
         drop(turn);
         list
     });
@@ -118,12 +118,12 @@ pub(super) async fn list(
 fn listed(
     app: &App,
     asked: Microversion,
-    site: &ExternalUrl,
+    external_url: &ExternalUrl,
     world: &World,
     filter: &Filter,
 ) -> Result<Reply, Problem> {
     let providers = listing::list(world, filter).map_err(unknown)?;
-    let views: Vec<_> = providers.iter().map(|it| View::of(it, site, asked)).collect();
+    let views: Vec<_> = providers.iter().map(|it| View::of(it, external_url, asked)).collect();
     let modified = providers.iter().map(Provider::updated_at).max();
     Ok(Reply::json(&List { resource_providers: views }).modified(modified.unwrap_or(app.now())))
 }
@@ -132,7 +132,7 @@ fn listed(
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     asked: Microversion,
-    site: ExternalUrl,
+    external_url: ExternalUrl,
     body: Body,
 ) -> Result<Reply, Problem> {
     let wanted: Wanted = body.parse(CREATE_BODY.at(asked))?;
@@ -150,8 +150,8 @@ pub(super) async fn create(
     };
     let change = CreateProvider { uuid, name: wanted.name, parent };
     let record = app.store.commit(change).await.map_err(refused)?;
-    let location = site.location(&path(uuid));
-    let shown = asked.show(CREATED_PROVIDER_SHOWN, View::of_record(&record, &site, asked));
+    let location = external_url.location(&path(uuid));
+    let shown = asked.show(CREATED_PROVIDER_SHOWN, View::of_record(&record, &external_url, asked));
     Ok(match shown {
         Some(view) => Reply::json(&view).modified(record.updated_at),
         None => Reply::created(),
@@ -163,12 +163,12 @@ pub(super) async fn create(
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     asked: Microversion,
-    site: ExternalUrl,
+    external_url: ExternalUrl,
     path: ProviderPath,
 ) -> Result<Reply, Problem> {
     let world = app.store.world().await?;
     let provider = path.provider(&world)?;
-    let view = View::of(&provider, &site, asked);
+    let view = View::of(&provider, &external_url, asked);
     Ok(Reply::json(&view).modified(provider.updated_at()))
 }
 
@@ -176,7 +176,7 @@ pub(super) async fn show(
 pub(super) async fn update(
     State(app): State<Arc<App>>,
     asked: Microversion,
-    site: ExternalUrl,
+    external_url: ExternalUrl,
     path: ProviderPath,
     body: Body,
 ) -> Result<Reply, Problem> {
@@ -193,7 +193,7 @@ pub(super) async fn update(
     let may_reparent = asked.has(REPARENTING);
     let change = UpdateProvider { uuid, name: wanted.name, parent, may_reparent };
     let record = app.store.commit(change).await.map_err(refused)?;
-    let view = View::of_record(&record, &site, asked);
+    let view = View::of_record(&record, &external_url, asked);
     Ok(Reply::json(&view).modified(record.updated_at))
 }
 
@@ -323,33 +323,37 @@ struct Link {
 }
 
 impl<'a> View<'a> {
-    fn of(provider: &Provider<'a>, site: &ExternalUrl, asked: Microversion) -> Self {
+    fn of(provider: &Provider<'a>, external_url: &ExternalUrl, asked: Microversion) -> Self {
         let parent = provider.parent().map(|parent| parent.uuid());
         let root = provider.root().uuid();
         Self {
             uuid: provider.uuid(),
             name: provider.name(),
             generation: provider.generation(),
-            links: links(provider.uuid(), site, asked),
+            links: links(provider.uuid(), external_url, asked),
             parent_provider_uuid: asked.show(NESTED_PROVIDERS, parent),
             root_provider_uuid: asked.show(NESTED_PROVIDERS, root),
         }
     }
 
-    fn of_record(record: &'a ProviderRecord, site: &ExternalUrl, asked: Microversion) -> Self {
+    fn of_record(
+        record: &'a ProviderRecord,
+        external_url: &ExternalUrl,
+        asked: Microversion,
+    ) -> Self {
         Self {
             uuid: record.uuid,
             name: &record.name,
             generation: record.generation,
-            links: links(record.uuid, site, asked),
+            links: links(record.uuid, external_url, asked),
             parent_provider_uuid: asked.show(NESTED_PROVIDERS, record.parent),
             root_provider_uuid: asked.show(NESTED_PROVIDERS, record.root),
         }
     }
 }
 
-fn links(uuid: Uuid, site: &ExternalUrl, asked: Microversion) -> Vec<Link> {
-    let own = site.href(&path(uuid));
+fn links(uuid: Uuid, external_url: &ExternalUrl, asked: Microversion) -> Vec<Link> {
+    let own = external_url.href(&path(uuid));
     let others = LINKS.at(asked).iter().map(|rel| Link { rel, href: format!("{own}/{rel}") });
     let others: Vec<_> = others.collect();
     std::iter::once(Link { rel: "self", href: own }).chain(others).collect()

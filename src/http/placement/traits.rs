@@ -71,7 +71,7 @@ pub(super) async fn show(
 /// `PUT /traits/{name}`
 pub(super) async fn ensure(
     State(app): State<Arc<App>>,
-    site: ExternalUrl,
+    external_url: ExternalUrl,
     NamePath(name): NamePath,
 ) -> Result<Reply, Problem> {
     if CUSTOM_TRAIT.check(&Value::from(name.as_str())).is_err() {
@@ -80,7 +80,7 @@ pub(super) async fn ensure(
              the prefix \"CUSTOM_\" and use following characters: \"A\"-\"Z\", \"0\"-\"9\" and \"_\"",
         ));
     }
-    let location = site.location(&format!("/traits/{name}"));
+    let location = external_url.location(&format!("/traits/{name}"));
     let world = app.store.world().await?;
     if let Some(id) = world.trait_id(&name) {
         return Ok(Reply::no_content().modified(changed(&world, &[id], &app)).at(&location));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Planner, views};
-use crate::http::admission::Crowded;
+use crate::http::admission::AdmissionError;
 use crate::http::api::problem::RETRY_AFTER;
 use crate::http::status;
 use crate::keystone::Unavailable;
@@ -105,17 +105,17 @@ impl From<Unavailable> for Problem {
     }
 }
 
-impl From<Crowded> for Problem {
-    fn from(crowded: Crowded) -> Self {
-        Self::too_many(match crowded {
-            Crowded::Full(at_once, waiting) => format!(
+impl From<AdmissionError> for Problem {
+    fn from(error: AdmissionError) -> Self {
+        Self::too_many(match error {
+            AdmissionError::QueueFull(at_once, waiting) => format!(
                 "{at_once} requests of the project are planned (--planner-project-requests), and \
                  {waiting} wait (--planner-project-waiting)."
             ),
-            Crowded::Late(at_once, patience) => format!(
+            AdmissionError::Timeout(at_once, max_wait) => format!(
                 "{at_once} requests of the project are planned (--planner-project-requests), and \
                  there was no place within {} s (--planner-timeout-max).",
-                patience.as_secs_f64()
+                max_wait.as_secs_f64()
             ),
         })
     }

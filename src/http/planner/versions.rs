@@ -10,13 +10,13 @@ use crate::http::external_url::ExternalUrl;
 const ENDPOINTS: [&str; 4] = ["groups", "placements", "plans", "status"];
 
 /// `GET /`
-pub(super) async fn root(external: ExternalUrl) -> Result<Reply, Problem> {
-    Ok(Reply::json(&versions(&[external.location("/v1/")])))
+pub(super) async fn root(external_url: ExternalUrl) -> Result<Reply, Problem> {
+    Ok(Reply::json(&versions(&[external_url.location("/v1/")])))
 }
 
 /// `GET /v1/`
-pub(super) async fn endpoints(external: ExternalUrl) -> Result<Reply, Problem> {
-    let location = |name| external.location(&format!("/v1/{name}/"));
+pub(super) async fn endpoints(external_url: ExternalUrl) -> Result<Reply, Problem> {
+    let location = |name| external_url.location(&format!("/v1/{name}/"));
     Ok(Reply::json(&versions(&ENDPOINTS.map(location))))
 }
 

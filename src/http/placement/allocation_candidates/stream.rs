@@ -15,7 +15,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::response::{Stopped, Writing};
 use crate::http::app::App;
-use crate::turns::{Asker, Crowded, Turn, Turns};
+use crate::turns::{Asker, QueueFull, Turn, Turns};
 use crate::watch::Watch;
 
 /// The size of a part, in bytes.
@@ -28,7 +28,7 @@ pub(super) struct Pace {
     asker: Asker,
     watch: Watch,
     /// How long a search may go on without finding anything.
-    patience: Duration,
+    max_wait: Duration,
     /// How long the whole of an answer may take.
     whole: Duration,
 }
@@ -38,10 +38,10 @@ pub(super) struct Pace {
 pub(super) enum Failure {
     /// The search went on for that long without finding anything.
     #[error("the search found nothing for {0:?} (--search-timeout)")]
-    Fruitless(Duration),
+    SearchTimeout(Duration),
     /// Others wait for their turns, and too many of them.
     #[error("{0}")]
-    Crowded(#[from] Crowded),
+    QueueFull(#[from] QueueFull),
     /// It panicked.
     #[error("{0}")]
     Panic(JoinError),
@@ -54,7 +54,7 @@ impl Pace {
             turns: app.search_turns.clone(),
             asker,
             watch: app.watch.clone(),
-            patience: app.options.search_timeout,
+            max_wait: app.options.search_timeout,
             whole: app.options.stream_timeout,
         }
     }
@@ -89,8 +89,8 @@ impl Pace {
                 Stopped::Full => return Ok((writing, true)),
                 Stopped::Done => return Ok((writing, false)),
                 Stopped::Paused if writing.has_news() => return Ok((writing, true)),
-                Stopped::Paused if self.watch.now() - began > self.patience => {
-                    return Err(Failure::Fruitless(self.patience));
+                Stopped::Paused if self.watch.now() - began > self.max_wait => {
+                    return Err(Failure::SearchTimeout(self.max_wait));
                 }
                 Stopped::Paused => {}
             }

@@ -38,7 +38,7 @@ impl Bounds {
 
 /// What became of a body.
 #[derive(Debug)]
-enum Fate {
+enum BodyState {
     /// It has been read.
     Read,
     /// It broke off, or its framing is wrong.
@@ -48,31 +48,31 @@ enum Fate {
 }
 
 /// A request's body, to be handed back when its reader drops it.
-struct Lent {
+struct TrackedBody {
     body: Option<Body>,
     begun: bool,
     broken: bool,
-    back: Option<oneshot::Sender<Fate>>,
+    back: Option<oneshot::Sender<BodyState>>,
 }
 
 /// The body of a request that is being answered.
-pub(super) struct Leftover {
-    back: oneshot::Receiver<Fate>,
+pub(super) struct UnreadBody {
+    back: oneshot::Receiver<BodyState>,
     /// Whether the client waits for a word before it sends the body.
     expects: bool,
 }
 
 /// The request with a body that is handed back, and where. `None`: it has no body.
-pub(super) fn lend(request: Request) -> (Request, Option<Leftover>) {
+pub(super) fn track(request: Request) -> (Request, Option<UnreadBody>) {
     if request.body().is_end_stream() {
         return (request, None);
     }
     let expects = expects_a_word(request.headers());
     let (back, returned) = oneshot::channel();
     let request = request.map(|body| {
-        Body::new(Lent { body: Some(body), begun: false, broken: false, back: Some(back) })
+        Body::new(TrackedBody { body: Some(body), begun: false, broken: false, back: Some(back) })
     });
-    (request, Some(Leftover { back: returned, expects }))
+    (request, Some(UnreadBody { back: returned, expects }))
 }
 
 fn expects_a_word(headers: &HeaderMap) -> bool {
@@ -80,19 +80,19 @@ fn expects_a_word(headers: &HeaderMap) -> bool {
     expect.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
-impl Leftover {
+impl UnreadBody {
     /// Reads the rest of the body, if its reader has dropped it. Says whether the connection is at
     /// the end of the request; otherwise it must be closed.
     pub(super) async fn discard(mut self, bounds: Bounds) -> bool {
         match self.back.try_recv() {
-            Ok(Fate::Read) => true,
+            Ok(BodyState::Read) => true,
             // To ask for the body now would be to promise that it counts.
-            Ok(Fate::Left { begun: false, .. }) if self.expects => false,
-            Ok(Fate::Left { body, .. }) => {
+            Ok(BodyState::Left { begun: false, .. }) if self.expects => false,
+            Ok(BodyState::Left { body, .. }) => {
                 tokio::time::timeout(bounds.time, discard(body, bounds.bytes)).await == Ok(true)
             }
             // Its reader has it still, after the answer: nobody knows where the request ends.
-            Ok(Fate::Broken) | Err(_) => false,
+            Ok(BodyState::Broken) | Err(_) => false,
         }
     }
 }
@@ -114,7 +114,7 @@ async fn discard(mut body: Body, most: usize) -> bool {
     false
 }
 
-impl HttpBody for Lent {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = Error;
 
@@ -142,12 +142,12 @@ impl HttpBody for Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
         let fate = match self.body.take() {
-            _ if self.broken => Fate::Broken,
-            Some(body) if !body.is_end_stream() => Fate::Left { body, begun: self.begun },
-            Some(_) | None => Fate::Read,
+            _ if self.broken => BodyState::Broken,
+            Some(body) if !body.is_end_stream() => BodyState::Left { body, begun: self.begun },
+            Some(_) | None => BodyState::Read,
         };
         if let Some(back) = self.back.take() {
             // Nobody wants it when the connection has gone.

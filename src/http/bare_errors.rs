@@ -36,7 +36,7 @@ const EMPTY: &[u8] = b"\r\ncontent-length: 0\r\n";
 
 /// A connection whose bare refusals get a body.
 #[derive(Debug)]
-pub(super) struct Explained<S> {
+pub(super) struct WithErrorBodies<S> {
     stream: S,
     activity: Arc<Activity>,
     write_error: WriteError,
@@ -44,7 +44,7 @@ pub(super) struct Explained<S> {
     words: Option<(Vec<u8>, usize)>,
 }
 
-impl<S> Explained<S> {
+impl<S> WithErrorBodies<S> {
     pub(super) fn new(stream: S, activity: Arc<Activity>, write_error: WriteError) -> Self {
         Self { stream, activity, write_error, words: None }
     }
@@ -70,7 +70,7 @@ fn instead(answer: &[u8], write_error: WriteError) -> Option<Vec<u8>> {
     Some(answer.into_bytes())
 }
 
-impl<S: AsyncWrite + Unpin> Explained<S> {
+impl<S: AsyncWrite + Unpin> WithErrorBodies<S> {
     /// Writes what stands in the place of a refusal.
     fn poll_words(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some((words, written)) = &mut self.words {
@@ -90,7 +90,7 @@ impl<S: AsyncWrite + Unpin> Explained<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Explained<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WithErrorBodies<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -130,7 +130,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Explained<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Explained<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WithErrorBodies<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

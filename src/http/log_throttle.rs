@@ -1,4 +1,4 @@
-//! What happens often and is told seldom.
+//! Log lines about what happens often, at most one a minute.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -9,7 +9,7 @@ const TOLD_EVERY: Duration = Duration::from_mins(1);
 
 /// Counts what happens, and says now and then how often it did.
 #[derive(Debug, Default)]
-pub(super) struct Seldom(Mutex<Count>);
+pub(super) struct LogThrottle(Mutex<Count>);
 
 #[derive(Debug, Default)]
 struct Count {
@@ -17,7 +17,7 @@ struct Count {
     untold: u64,
 }
 
-impl Seldom {
+impl LogThrottle {
     /// Counts one more. Some: it is time to tell that it has happened so often since it was told
     /// last.
     pub(super) fn count(&self) -> Option<u64> {
@@ -37,15 +37,15 @@ impl Seldom {
 
 #[cfg(test)]
 mod tests {
-    use super::{Instant, Seldom, TOLD_EVERY};
+    use super::{Instant, LogThrottle, TOLD_EVERY};
 
     #[test]
     fn what_happens_often_is_told_once_a_minute() {
-        let seldom = Seldom::default();
+        let log_throttle = LogThrottle::default();
         let now = Instant::now();
-        assert_eq!(seldom.count_at(now), Some(1));
-        assert_eq!((seldom.count_at(now), seldom.count_at(now)), (None, None));
+        assert_eq!(log_throttle.count_at(now), Some(1));
+        assert_eq!((log_throttle.count_at(now), log_throttle.count_at(now)), (None, None));
         let later = now + TOLD_EVERY;
-        assert_eq!((seldom.count_at(later), seldom.count_at(later)), (Some(3), None));
+        assert_eq!((log_throttle.count_at(later), log_throttle.count_at(later)), (Some(3), None));
     }
 }
