@@ -141,16 +141,9 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
                 *position = Some(nth);
             }
         }
-        let kept = |list: &Vec<usize>| -> Vec<usize> {
-            list.iter().filter_map(|it| position.get(*it).copied().flatten()).collect()
-        };
-        let rule = |rule: &Rule| match rule {
-            Rule::Together(level, list) => Rule::Together(*level, kept(list)),
-            Rule::Alone(level, list) => Rule::Alone(*level, kept(list)),
-            Rule::Apart(level, parts) => Rule::Apart(*level, parts.iter().map(kept).collect()),
-        };
-        self.part.rules =
-            rules.iter().filter_map(|it| self.problem.rules.get(*it)).map(rule).collect();
+        let position = |server: usize| position.get(server).copied().flatten();
+        let rules = rules.iter().filter_map(|it| self.problem.rules.get(*it));
+        self.part.rules = rules.map(|rule| rule.restricted(position)).collect();
         let servers = servers.iter().filter_map(|it| self.problem.servers.get(*it));
         self.part.servers = servers.cloned().collect();
         search(&self.part, self.budget, Objective::Feasible) == Outcome::Impossible
@@ -207,14 +200,9 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
         let mut bound: Vec<Vec<(usize, Option<usize>)>> =
             vec![Vec::new(); self.problem.servers.len()];
         for number in rules {
-            let (parts, is_apart) = match self.problem.rules.get(*number) {
-                Some(Rule::Apart(_, parts)) => (parts.as_slice(), true),
-                Some(Rule::Together(_, servers) | Rule::Alone(_, servers)) => {
-                    (std::slice::from_ref(servers), false)
-                }
-                None => (&[][..], false),
-            };
-            for (part, servers) in parts.iter().enumerate() {
+            let Some(it) = self.problem.rules.get(*number) else { continue };
+            let is_apart = matches!(it, Rule::Apart(..));
+            for (part, servers) in it.parts().iter().enumerate() {
                 self.budget.is_spent_after(1 + servers.len());
                 let role = if is_apart && servers.len() == 1 { None } else { Some(part) };
                 for server in servers {

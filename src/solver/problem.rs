@@ -71,19 +71,33 @@ impl Rule {
         }
     }
 
+    /// The parts of the rule: for diversity those that are apart, otherwise one part with all servers.
+    pub fn parts(&self) -> &[Vec<usize>] {
+        match self {
+            Self::Together(_, servers) | Self::Alone(_, servers) => std::slice::from_ref(servers),
+            Self::Apart(_, parts) => parts,
+        }
+    }
+
     /// The size of the rule, for accounting: its servers, and for diversity one more for each part.
     pub fn size(&self) -> usize {
-        match self {
-            Self::Together(_, servers) | Self::Alone(_, servers) => servers.len(),
-            Self::Apart(_, parts) => parts.iter().map(|part| 1 + part.len()).sum(),
-        }
+        let servers = self.parts().iter().map(Vec::len).sum::<usize>();
+        if let Self::Apart(_, parts) = self { servers + parts.len() } else { servers }
     }
 
     /// The servers that the rule binds.
     pub fn servers(&self) -> Vec<usize> {
+        self.parts().concat()
+    }
+
+    /// The rule in a problem with some of the servers. `position` is the new position of a server, or
+    /// `None` if the problem does not have it.
+    pub(super) fn restricted(&self, position: impl Fn(usize) -> Option<usize>) -> Self {
+        let kept = |servers: &Vec<usize>| servers.iter().filter_map(|it| position(*it)).collect();
         match self {
-            Self::Together(_, servers) | Self::Alone(_, servers) => servers.clone(),
-            Self::Apart(_, parts) => parts.concat(),
+            Self::Together(level, servers) => Self::Together(*level, kept(servers)),
+            Self::Alone(level, servers) => Self::Alone(*level, kept(servers)),
+            Self::Apart(level, parts) => Self::Apart(*level, parts.iter().map(kept).collect()),
         }
     }
 }

@@ -62,14 +62,9 @@ impl<'p> State<'p> {
         let (problem, units) = (model.problem, &model.units);
         let tallies =
             problem.rules.iter().map(|rule| vec![Tally::default(); units.count(rule.level())]);
-        let parts = problem.rules.iter().map(|rule| match rule {
-            Rule::Apart(_, parts) => parts.len(),
-            Rule::Together(..) | Rule::Alone(..) => 1,
-        });
-        let unstarted = problem.rules.iter().map(|rule| match rule {
-            Rule::Apart(_, parts) => parts.iter().filter(|part| !part.is_empty()).count(),
-            Rule::Together(..) | Rule::Alone(..) => 1,
-        });
+        let parts = problem.rules.iter().map(|rule| rule.parts().len());
+        let unstarted = problem.rules.iter().map(Rule::parts);
+        let unstarted = unstarted.map(|parts| parts.iter().filter(|part| !part.is_empty()).count());
         let mut state = Self {
             model,
             domains: Domains::new(model, budget),

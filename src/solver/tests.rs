@@ -68,7 +68,7 @@ fn placed(problem: &PlacementProblem) -> Option<Solution> {
 fn is_drawn(problem: &PlacementProblem, solution: &Solution) -> bool {
     let mut left: Vec<u64> = problem.pools.iter().map(|pool| pool.free).collect();
     problem.servers.iter().zip(&solution.assignments).all(|(server, place)| {
-        let Way(draws) = &server.ways[place.host][place.way];
+        let Way(draws) = &server.ways.on(place.host)[place.way];
         draws.iter().all(|(pool, amount)| {
             let rest = left[*pool].checked_sub(*amount);
             left[*pool] = rest.unwrap_or(0);
@@ -370,7 +370,7 @@ fn bounds_add_up_what_kinds_lack() {
 #[test]
 fn sizes_are_told_apart_where_only_one_may_be() {
     let mut problem = site(2, Vec::new());
-    let on = |host: usize| problem.servers[0].ways[host].to_vec();
+    let on = |host: usize| problem.servers[0].ways.on(host).to_vec();
     let mut ways: Vec<Vec<Way>> = (0..4).map(on).collect();
     problem.servers[0].allowed_hosts = vec![false, true, false, false].into();
     ways[0] = Vec::new();

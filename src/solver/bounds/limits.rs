@@ -118,31 +118,16 @@ impl Racks {
             by_rack(state, |host| if counts(host) { state.own_left[host][class] } else { 0 })
         };
         let of_kind = |kind: usize| {
-            let mut racks =
-                by_rack(
-                    state,
-                    |host| {
-                        if counts(host) { slots(state, kind, host) as u128 } else { 0 }
-                    },
-                );
-            if model.kinds[kind].is_apart(Level::Rack) {
-                for (slots, _) in &mut racks {
-                    *slots = 1.min(*slots);
-                }
-            }
-            racks
+            let slots = |host| if counts(host) { slots(state, kind, host) as u128 } else { 0 };
+            let racks = by_rack(state, slots);
+            at_most_one(racks, model.kinds[kind].is_apart(Level::Rack))
         };
         let of_rule = |rule: usize| {
             let Rule::Apart(level, _) = model.problem.rules[rule] else { return Vec::new() };
             let bound = &model.kinds_of_rule[rule];
             let can_be = |host: usize| bound.iter().any(|(it, _)| state.domains.is_open(*it, host));
-            let mut racks = by_rack(state, |host| u128::from(counts(host) && can_be(host)));
-            if level == Level::Rack {
-                for (parts, _) in &mut racks {
-                    *parts = 1.min(*parts);
-                }
-            }
-            racks
+            let racks = by_rack(state, |host| u128::from(counts(host) && can_be(host)));
+            at_most_one(racks, level == Level::Rack)
         };
         let mut each = |count: usize, of: &dyn Fn(usize) -> ByRack| {
             let mut all = Vec::new();
@@ -171,6 +156,14 @@ impl Racks {
 
 fn slots(state: &State<'_>, kind: usize, host: usize) -> usize {
     if state.domains.is_open(kind, host) { state.domains.slots(kind, host) } else { 0 }
+}
+
+/// Limits what each rack offers to one, if bundles must be in different racks.
+fn at_most_one(mut racks: ByRack, is_apart: bool) -> ByRack {
+    for (amount, _) in racks.iter_mut().filter(|_| is_apart) {
+        *amount = 1.min(*amount);
+    }
+    racks
 }
 
 /// Sums over the hosts of each rack, in descending order.

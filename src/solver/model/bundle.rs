@@ -158,21 +158,13 @@ fn bind(
     (number, rule): (usize, &Rule),
     (bound, budget): (&mut Vec<usize>, &mut Budget<'_>),
 ) -> Option<()> {
-    let whole;
-    let (parts, alone) = match rule {
-        Rule::Together(_, servers) => {
-            whole = [servers.clone()];
-            (whole.as_slice(), None)
-        }
-        Rule::Alone(_, servers) => {
-            whole = [servers.clone()];
-            (whole.as_slice(), Some(servers.iter().copied().collect::<HashSet<usize>>()))
-        }
-        Rule::Apart(_, parts) => (parts.as_slice(), None),
+    let alone: Option<HashSet<usize>> = match rule {
+        Rule::Alone(_, servers) => Some(servers.iter().copied().collect()),
+        Rule::Together(..) | Rule::Apart(..) => None,
     };
     bound.clear();
     let mut part_of: HashMap<usize, usize> = HashMap::new();
-    for (part, servers) in parts.iter().enumerate() {
+    for (part, servers) in rule.parts().iter().enumerate() {
         if budget.is_spent_after(1 + 8 * servers.len()) {
             return None;
         }

@@ -1,20 +1,21 @@
 //! Units: the hosts, racks and clusters that rules are about, numbered from 0.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use crate::solver::problem::{Host, Level};
 
 /// The unit of each host at each level, and the hosts of each unit.
 #[derive(Clone, Debug)]
 pub(in crate::solver) struct Units {
-    hosts: Vec<usize>,
-    racks: Named,
-    clusters: Named,
+    hosts: LevelUnits,
+    racks: LevelUnits,
+    clusters: LevelUnits,
 }
 
-/// The units of one level that hosts name: racks or clusters.
+/// The units of one level.
 #[derive(Clone, Debug, Default)]
-struct Named {
+struct LevelUnits {
     of: Vec<Option<usize>>,
     hosts: Vec<Vec<usize>>,
 }
@@ -22,19 +23,15 @@ struct Named {
 impl Units {
     pub(in crate::solver) fn of(hosts: &[Host]) -> Self {
         Self {
-            hosts: (0..hosts.len()).collect(),
-            racks: Named::of(hosts.iter().map(|host| host.rack)),
-            clusters: Named::of(hosts.iter().map(|host| host.cluster)),
+            hosts: LevelUnits::of((0..hosts.len()).map(Some)),
+            racks: LevelUnits::of(hosts.iter().map(|host| host.rack)),
+            clusters: LevelUnits::of(hosts.iter().map(|host| host.cluster)),
         }
     }
 
     /// The unit that a host is in; `None` if that is not known.
     pub(in crate::solver) fn unit(&self, level: Level, host: usize) -> Option<usize> {
-        match level {
-            Level::Host => Some(host),
-            Level::Rack => self.racks.of.get(host).copied().flatten(),
-            Level::Cluster => self.clusters.of.get(host).copied().flatten(),
-        }
+        self.at(level).of.get(host).copied().flatten()
     }
 
     /// The rack of each host.
@@ -44,27 +41,26 @@ impl Units {
 
     /// The hosts of a unit.
     pub(in crate::solver) fn hosts(&self, level: Level, unit: usize) -> &[usize] {
-        let hosts = match level {
-            Level::Host => self.hosts.get(unit..=unit),
-            Level::Rack => self.racks.hosts.get(unit).map(Vec::as_slice),
-            Level::Cluster => self.clusters.hosts.get(unit).map(Vec::as_slice),
-        };
-        hosts.unwrap_or_default()
+        self.at(level).hosts.get(unit).map_or(&[], Vec::as_slice)
     }
 
     /// The number of units.
     pub(in crate::solver) fn count(&self, level: Level) -> usize {
+        self.at(level).hosts.len()
+    }
+
+    fn at(&self, level: Level) -> &LevelUnits {
         match level {
-            Level::Host => self.hosts.len(),
-            Level::Rack => self.racks.hosts.len(),
-            Level::Cluster => self.clusters.hosts.len(),
+            Level::Host => &self.hosts,
+            Level::Rack => &self.racks,
+            Level::Cluster => &self.clusters,
         }
     }
 }
 
-impl Named {
-    fn of(names: impl Iterator<Item = Option<u32>>) -> Self {
-        let mut known: HashMap<u32, usize> = HashMap::new();
+impl LevelUnits {
+    fn of<N: Eq + Hash>(names: impl Iterator<Item = Option<N>>) -> Self {
+        let mut known: HashMap<N, usize> = HashMap::new();
         let mut units = Self::default();
         for (host, name) in names.enumerate() {
             let unit = name.map(|name| {
@@ -72,12 +68,10 @@ impl Named {
                 *known.entry(name).or_insert(next)
             });
             units.of.push(unit);
-            let Some(unit) = unit else { continue };
-            if unit == units.hosts.len() {
-                units.hosts.push(Vec::new());
-            }
-            if let Some(hosts) = units.hosts.get_mut(unit) {
-                hosts.push(host);
+            match unit.and_then(|unit| units.hosts.get_mut(unit)) {
+                Some(hosts) => hosts.push(host),
+                None if unit.is_some() => units.hosts.push(vec![host]),
+                None => {}
             }
         }
         units

@@ -3,7 +3,6 @@
 //! *Example.* A host has two NUMA nodes with 8 VCPU each, pools 0 and 1. A server of 4 VCPU has two
 //! ways there: `Way([(0, 4)])` and `Way([(1, 4)])`.
 
-use std::ops::Index;
 use std::sync::Arc;
 
 /// The free capacity of one resource class on one provider.
@@ -99,14 +98,6 @@ impl From<Vec<Vec<Way>>> for Ways {
     }
 }
 
-impl Index<usize> for Ways {
-    type Output = [Way];
-
-    fn index(&self, host: usize) -> &[Way] {
-        self.on(host)
-    }
-}
-
 /// The hosts that a server may be on, for reasons other than capacity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AllowedHosts {
@@ -124,9 +115,7 @@ impl AllowedHosts {
             Self::These(these) => these.get(host).is_some_and(|may| *may),
         }
     }
-}
 
-impl AllowedHosts {
     /// The allowed hosts, ascending.
     pub fn hosts(&self) -> impl Iterator<Item = usize> {
         let (from, to) = match self {
@@ -168,16 +157,16 @@ mod tests {
         let ways: Ways = vec![way(0), Vec::new(), way(2)].into();
         for (host, expected) in [(0, 2), (1, 1), (2, 2), (9, 1)] {
             let with = ways.or_staying_on(host);
-            assert_eq!(with[host].len(), expected);
-            assert_eq!(with[host][0], Way::default());
+            assert_eq!(with.on(host).len(), expected);
+            assert_eq!(with.on(host)[0], Way::default());
             let hosts: Vec<usize> = with.by_host().map(|(host, _)| host).collect();
             let mut all = vec![0, 2, host];
             all.sort_unstable();
             all.dedup();
             assert_eq!(hosts, all);
-            assert!(with.by_host().all(|(host, ways)| ways == &with[host]));
+            assert!(with.by_host().all(|(host, ways)| ways == with.on(host)));
         }
         assert_eq!(Ways::staying_on(3).by_host().map(|(host, _)| host).collect::<Vec<_>>(), [3]);
-        assert_eq!(&ways[1], &[]);
+        assert_eq!(ways.on(1), []);
     }
 }

@@ -52,7 +52,7 @@ fn cost(problem: &PlacementProblem, fit_costs: &[u64], places: &[usize]) -> Cost
 /// Whether the servers from the one on have ways that go together.
 fn is_room(problem: &PlacementProblem, places: &[usize], from: usize, left: &mut Vec<u64>) -> bool {
     let Some(host) = places.get(from) else { return true };
-    problem.servers[from].ways[*host].iter().any(|Way(draws)| {
+    problem.servers[from].ways.on(*host).iter().any(|Way(draws)| {
         let before = left.clone();
         let is_drawn = draws.iter().all(|(pool, amount)| {
             let rest = left[*pool].checked_sub(*amount);
@@ -222,16 +222,8 @@ fn problems() -> impl Strategy<Value = PlacementProblem> {
 
 /// A part of a problem.
 fn part(problem: &PlacementProblem, rules: &[usize], servers: &[usize]) -> PlacementProblem {
-    let kept = |list: &[usize]| -> Vec<usize> {
-        list.iter().filter_map(|it| servers.iter().position(|known| known == it)).collect()
-    };
-    let rule = |number: &usize| match &problem.rules[*number] {
-        Rule::Together(level, list) => Rule::Together(*level, kept(list)),
-        Rule::Alone(level, list) => Rule::Alone(*level, kept(list)),
-        Rule::Apart(level, parts) => {
-            Rule::Apart(*level, parts.iter().map(|part| kept(part)).collect())
-        }
-    };
+    let position = |server: usize| servers.iter().position(|known| *known == server);
+    let rule = |number: &usize| problem.rules[*number].restricted(position);
     PlacementProblem {
         servers: servers.iter().map(|it| problem.servers[*it].clone()).collect(),
         rules: rules.iter().map(rule).collect(),
