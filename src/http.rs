@@ -14,7 +14,6 @@
 mod access_log;
 mod activity;
 pub mod admin;
-mod admission;
 mod api;
 pub mod app;
 mod around;

@@ -176,7 +176,7 @@ impl Line {
 
     fn is_full(&self, asker: Asker, most: Waiting) -> bool {
         let own = self.waiting.iter().find(|(known, _)| *known == asker);
-        own.is_some_and(|(_, senders)| senders.len() >= most.of_one)
+        own.map_or(0, |(_, senders)| senders.len()) >= most.of_one
             || self.waiting.iter().map(|(_, senders)| senders.len()).sum::<usize>() >= most.of_all
     }
 
@@ -331,5 +331,20 @@ mod tests {
         assert_eq!(turns.waiting(), WAITING_MAX.of_one + 1);
         drop((waiting, other));
         assert_eq!(turns.waiting(), 0);
+    }
+
+    #[test]
+    fn nobody_waits_where_nobody_may() {
+        let turns = Turns::bounded(usize::MAX, 2, super::Waiting { of_one: 0, of_all: usize::MAX });
+        let held = [now(&turns, "a").unwrap(), now(&turns, "a").unwrap()];
+        let asker = Asker::named("a");
+        let mut more: Waiting = Box::pin({
+            let turns = turns.clone();
+            async move { turns.turn(asker).await }
+        });
+        assert_eq!(poll(&mut more).unwrap().unwrap_err(), QueueFull);
+        assert!(now(&turns, "b").is_some(), "each project has its own");
+        drop(held);
+        assert!(now(&turns, "a").is_some());
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::admission::Admissions;
 use super::cors::Cors;
 use super::identity::Identity;
 use super::proxy::Trusted;
@@ -14,7 +13,7 @@ use crate::policy::Policy;
 use crate::search::Strategy;
 use crate::store::Store;
 use crate::store::planner::caps::Caps;
-use crate::turns::Turns;
+use crate::turns::{Turns, Waiting};
 use crate::watch::Watch;
 
 /// Seconds since the Unix epoch.
@@ -38,8 +37,8 @@ pub struct App {
     panics: Arc<AtomicU64>,
     /// Requests are worked on at the same time, as many as this has permits.
     pub(super) requests: Arc<Semaphore>,
-    /// Plans of one project are made at the same time, as many as it admits.
-    pub(super) admissions: Arc<Admissions>,
+    /// Requests of one project that are planned at once, or wait for that.
+    pub(super) planned: Turns,
     /// Turns at large searches for candidates, a part of an answer each.
     pub search_turns: Turns,
     /// Turns at finding places for plans, a whole search each.
@@ -63,7 +62,7 @@ impl App {
             requests: Arc::new(Semaphore::new(options.max_requests)),
             streams: Turns::new(options.streams_max, most_of_one(options.streams_max)),
             arriving: Turns::new(options.max_requests, bodies_of_one(options.max_requests)),
-            admissions: Arc::new(Admissions::new(&options.planner)),
+            planned: planned(&options.planner),
             options: Arc::new(options),
             identity: Identity::default(),
             trusted: Arc::default(),
@@ -207,6 +206,12 @@ impl Default for Options {
             planner: PlannerSettings::default(),
         }
     }
+}
+
+/// Each project has its own turns and its own queue, so one that asks a lot waits for itself only.
+fn planned(settings: &PlannerSettings) -> Turns {
+    let waiting = Waiting { of_one: settings.waiting, of_all: usize::MAX };
+    Turns::bounded(usize::MAX, settings.at_once, waiting)
 }
 
 fn half_the_processors() -> usize {

@@ -13,12 +13,12 @@ use super::schema::{self, Object};
 use super::{Planner, caller, project};
 use crate::http::api::extract::path_parts;
 use crate::http::api::{context, intake};
-use crate::http::app::App;
+use crate::http::app::{App, PlannerSettings};
 use crate::http::identity::Caller;
 use crate::planning::{PlanRef, Planning};
 use crate::policy::{Rule, planning};
 use crate::store::planner::plans::Scope;
-use crate::turns::Asker;
+use crate::turns::{Asker, QueueFull, Turn};
 
 path_parts! {
     Problem;
@@ -88,6 +88,26 @@ impl Tenant {
     /// Whose turns the request takes.
     pub(super) fn asker(&self) -> Asker {
         Asker::of(&self.caller)
+    }
+
+    /// Waits until the request is among those of its project that are planned at once.
+    ///
+    /// # Errors
+    /// Too many of them wait already, or none of those before it has ended in time.
+    pub(super) async fn turn(&self, app: &App) -> Result<Turn, Problem> {
+        let PlannerSettings { at_once, waiting, timeout_max, .. } = app.options.planner;
+        let planned =
+            format!("{at_once} requests of the project are planned (--planner-project-requests)");
+        match tokio::time::timeout(timeout_max, app.planned.turn(self.asker())).await {
+            Ok(Ok(turn)) => Ok(turn),
+            Ok(Err(QueueFull)) => Err(Problem::too_many(format!(
+                "{planned}, and {waiting} wait (--planner-project-waiting)."
+            ))),
+            Err(_) => Err(Problem::too_many(format!(
+                "{planned}, and there was no place within {} s (--planner-timeout-max).",
+                timeout_max.as_secs_f64()
+            ))),
+        }
     }
 }
 

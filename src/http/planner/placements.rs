@@ -161,7 +161,7 @@ pub(super) async fn reserve(
     PlacementPath(id): PlacementPath,
     JsonObject(body): JsonObject,
 ) -> Result<Reply, Problem> {
-    let _place = app.admissions.enter(tenant.project()).await?;
+    let _turn = tenant.turn(&app).await?;
     query.no_dry_run()?;
     if !body.is_empty() {
         schema::check(&body, &RESERVE)?;
@@ -196,7 +196,7 @@ pub(super) async fn delete(
     planning: Planning,
     PlacementPath(id): PlacementPath,
 ) -> Result<Reply, Problem> {
-    let _place = app.admissions.enter(tenant.project()).await?;
+    let _turn = tenant.turn(&app).await?;
     query.no_dry_run()?;
     let row = planning.placement(&id, tenant.scope()).await?;
     let terms = terms(&app, &tenant, &query, &Object::new())?;
@@ -213,7 +213,7 @@ pub(super) async fn recommend(
     planning: Planning,
     JsonObject(body): JsonObject,
 ) -> Result<Reply, Problem> {
-    let _place = app.admissions.enter(tenant.project()).await?;
+    let _turn = tenant.turn(&app).await?;
     schema::check(&body, &RECOMMEND)?;
     let id = text(&body, "resource_id").ok_or_else(|| Bug::new("a checked key is missing"))?;
     let wanted = Move {

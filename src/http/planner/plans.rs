@@ -59,7 +59,7 @@ pub(super) async fn create(
     planning: Planning,
     JsonObject(body): JsonObject,
 ) -> Result<Reply, Problem> {
-    let _place = app.admissions.enter(tenant.project()).await?;
+    let _turn = tenant.turn(&app).await?;
     schema::check(&body, &CREATE)?;
     let terms = terms(&app, &tenant, &query, &body)?;
     let new = NewPlan {
@@ -104,7 +104,7 @@ pub(super) async fn update(
     PlanPath(plan): PlanPath,
     JsonObject(body): JsonObject,
 ) -> Result<Reply, Problem> {
-    let _place = app.admissions.enter(tenant.project()).await?;
+    let _turn = tenant.turn(&app).await?;
     let migrates = text(&body, "action").as_deref() == Some("migrate");
     let rule = if migrates { planning::PLANS_MIGRATE } else { planning::PLANS_UPDATE };
     permit(&app, &tenant.caller, &[rule])?;

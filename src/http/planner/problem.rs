@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Planner, views};
-use crate::http::admission::AdmissionError;
 use crate::http::api::problem::RETRY_AFTER;
 use crate::http::status;
 use crate::keystone::Unavailable;
@@ -20,7 +19,7 @@ pub(super) type Problem = crate::http::api::problem::Problem<Planner>;
 
 impl Problem {
     /// 429: the project asks for too much at once; the header `Retry-After` says when to ask again.
-    fn too_many(detail: impl Into<String>) -> Self {
+    pub(super) fn too_many(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, detail)
     }
 
@@ -102,22 +101,6 @@ fn class(status: StatusCode) -> &'static str {
 impl From<Unavailable> for Problem {
     fn from(failure: Unavailable) -> Self {
         Self::without_keystone(failure.to_string())
-    }
-}
-
-impl From<AdmissionError> for Problem {
-    fn from(error: AdmissionError) -> Self {
-        Self::too_many(match error {
-            AdmissionError::QueueFull(at_once, waiting) => format!(
-                "{at_once} requests of the project are planned (--planner-project-requests), and \
-                 {waiting} wait (--planner-project-waiting)."
-            ),
-            AdmissionError::Timeout(at_once, max_wait) => format!(
-                "{at_once} requests of the project are planned (--planner-project-requests), and \
-                 there was no place within {} s (--planner-timeout-max).",
-                max_wait.as_secs_f64()
-            ),
-        })
     }
 }
 
