@@ -8,7 +8,7 @@
 //! [`placement`] is an axum router: its layers find out who asks ([`identity`]) and for which version,
 //! a route chooses a row of its table and asks the [policy](crate::policy), and a handler works on the
 //! store and the options that it finds in the [`app`]. The [`planner`] does the same by a table and
-//! rules of its own. What both take in of a request is bounded by the [`intake`]. What takes long is
+//! rules of its own. What both take in of a request is bounded by the [`api::intake`]. What takes long is
 //! done in [`turns`](crate::turns).
 
 mod access_log;
