@@ -19,7 +19,7 @@ help:
 
 # ARGS are handed to `berth serve`.
 run: install-run
-	@[ -e target/release/berth ] || echo "Building Berth: about 7 minutes of CPU time the first time. Later builds compile only what changed."
+	@[ -e target/release/berth ] || echo "Building Berth: under 5 minutes of CPU time the first time. Later builds compile only what changed."
 	cargo build --release --locked
 	exec target/release/berth serve $(ARGS)
 

@@ -1,4 +1,4 @@
-//! The commands of `berth`, and how their arguments are put together.
+//! The commands of `berth` and their arguments.
 
 mod flavor;
 mod policy;
@@ -27,12 +27,12 @@ use crate::model::Bug;
                        Every option of a command: berth COMMAND --help"
 )]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve the Placement API and the planner.
@@ -156,7 +156,7 @@ pub struct HealthOptions {
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Addresses of the server. All of them are asked.
+    /// Addresses of the server. Berth asks each of them.
     #[arg(
         long,
         env = "BERTH_LISTEN",
@@ -176,7 +176,7 @@ pub struct HealthOptions {
 /// Parsed arguments, and where each option of `serve` or `config check` came from.
 #[derive(Debug)]
 pub struct Invocation {
-    /// What to do.
+    /// The command.
     pub command: Command,
     /// Option, value, source; for `config check`.
     pub sources: Vec<(String, String, &'static str)>,
@@ -283,6 +283,6 @@ pub fn sample() -> String {
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("NAME=VALUE is wanted")?;
+    let (name, value) = text.split_once('=').ok_or("must be NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }

@@ -1,6 +1,6 @@
-//! Every option, once: its type, its default and its manual (the doc comments are what `--help` and
-//! `samples/berth.toml` say). Values come from flags, the environment, a file and the defaults, in
-//! this order.
+//! Every option, once: its type, its default and its documentation. The doc comments are the text of
+//! `--help` and of `samples/berth.toml`. A value comes from a flag, or else from the environment, the
+//! configuration file or the default.
 
 pub mod database_url;
 pub mod flavors;
@@ -21,10 +21,10 @@ pub use self::planner::{Exclusivity, PlannerAddress, PlannerOptions};
 pub use self::policy::PolicyOptions;
 use crate::http::listener::Endpoint;
 
-/// The largest pool of connections to a private PostgreSQL, which takes 200 in all.
+/// The largest pool of connections to a private PostgreSQL, which accepts 200 connections.
 const PRIVATE_MAX: u32 = 150;
 
-/// The most that may be allowed at once of anything.
+/// The largest limit that an option may set.
 const COUNT_MAX: usize = 1_000_000;
 
 /// Which database to use.
@@ -48,13 +48,13 @@ pub struct DatabaseOptions {
 }
 
 impl DatabaseOptions {
-    /// How to connect to each host of the database that is named, if one is.
+    /// How to connect to each host in --database-url; `None` without that option.
     ///
     /// # Errors
     /// What is wrong with the URL, without repeating it.
     pub fn hosts(&self) -> Result<Option<Vec<PgConnectOptions>>, String> {
         let hosts = self.database_url.as_deref().map(database_url::read).transpose();
-        hosts.map_err(|why| format!("--database-url cannot be read: {why}"))
+        hosts.map_err(|why| format!("--database-url is invalid: {why}"))
     }
 }
 
@@ -100,7 +100,7 @@ pub enum GenerationStrategy {
     BreadthFirst,
 }
 
-/// Everything `berth serve` can be told.
+/// The options of `berth serve`.
 #[derive(Args, Clone, Debug)]
 pub struct Config {
     /// Read options from this TOML file.
@@ -261,22 +261,22 @@ pub struct Config {
 }
 
 impl Config {
-    /// How long to wait at the start for a database that is away; none: until it is there.
+    /// How long to wait at the start for an unavailable database; `None`: without limit.
     pub fn database_wait(&self) -> Option<Duration> {
         u64::try_from(self.database_wait).ok().map(Duration::from_secs)
     }
 
-    /// What is wrong with the options together, before anything that they name is looked at.
+    /// Checks that the options fit together, without opening the files that they name.
     ///
     /// # Errors
     /// A sentence for the operator.
     pub fn check(&self) -> Result<(), String> {
         if self.listen.is_empty() {
-            return Err("--listen: at least one address is wanted".to_owned());
+            return Err("--listen needs at least one address".to_owned());
         }
         if self.database.database_url.is_none() && self.database_connections > PRIVATE_MAX {
             return Err(format!(
-                "--database-connections: the private PostgreSQL has room for {PRIVATE_MAX}"
+                "--database-connections must be at most {PRIVATE_MAX} with the private PostgreSQL"
             ));
         }
         self.database.hosts()?;
@@ -287,15 +287,15 @@ impl Config {
         let everybody = self.auth == Auth::Noauth2 && !self.allow_noauth;
         if let (true, Some(open)) = (everybody, open) {
             return Err(format!(
-                "--auth noauth2 believes every caller, and {open} can be reached by others; listen \
-                 on 127.0.0.1, or say --allow-noauth if something in front keeps strangers out"
+                "--auth noauth2 believes every caller, and other machines can reach {open}; listen \
+                 on 127.0.0.1, or pass --allow-noauth if something in front keeps strangers out"
             ));
         }
         Ok(())
     }
 }
 
-/// How many of something there may be at once.
+/// A limit.
 fn count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=COUNT_MAX) => Ok(count),
@@ -304,7 +304,7 @@ fn count(text: &str) -> Result<usize, String> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "must be a number of seconds".to_owned())?;
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) if duration > Duration::ZERO => Ok(duration),
         _ => Err("must be more than 0".to_owned()),
@@ -314,7 +314,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 fn path_prefix(text: &str) -> Result<String, String> {
     let trimmed = text.trim_end_matches('/');
     if trimmed.is_empty() || !trimmed.starts_with('/') {
-        return Err("must begin with / and name something below it".to_owned());
+        return Err("must begin with / and have at least one segment".to_owned());
     }
     Ok(trimmed.to_owned())
 }
@@ -326,18 +326,18 @@ fn keys(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
     })
 }
 
-/// Makes the values of a file the defaults of a command, so that flags and the environment still
-/// win.
+/// Makes the values of a file the defaults of a command, so that flags and the environment override
+/// them.
 ///
 /// # Errors
-/// The file is not TOML, has an unknown key, or a value that its option does not take: a string, a
+/// The file is not TOML, or has an unknown key or a value of the wrong type. A value is a string, a
 /// number or a boolean; for a list, also an array of strings.
 pub fn with_file(command: clap::Command, text: &str) -> Result<clap::Command, String> {
     let table: toml::Table = text.parse().map_err(|error| unreadable(text, &error))?;
     let unknown = table.keys().find(|key| keys(&command).all(|arg| arg.get_long() != Some(key)));
     if let Some(key) = unknown {
         let known: Vec<&str> = keys(&command).filter_map(clap::Arg::get_long).collect();
-        return Err(format!("unknown option {key:?}; known are {}", known.join(", ")));
+        return Err(format!("unknown option {key:?}; the options are {}", known.join(", ")));
     }
     with_known(command, table)
 }
@@ -345,7 +345,7 @@ pub fn with_file(command: clap::Command, text: &str) -> Result<clap::Command, St
 /// The same for a command that has only some of the options.
 ///
 /// # Errors
-/// The file is not TOML, or a value of it is not one that its option takes.
+/// The file is not TOML, or has a value of the wrong type.
 pub fn with_part_of_file(command: clap::Command, text: &str) -> Result<clap::Command, String> {
     let table: toml::Table = text.parse().map_err(|error| unreadable(text, &error))?;
     with_known(command, table)
@@ -363,18 +363,18 @@ fn with_known(mut command: clap::Command, table: toml::Table) -> Result<clap::Co
     Ok(command)
 }
 
-/// What is wrong with a file, without its words: there may be a secret among them.
+/// What is wrong with a file, and in which line. Does not quote the file, which may contain secrets.
 fn unreadable(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
     format!("line {}: {}", before.matches('\n').count() + 1, error.message())
 }
 
-/// Whether an option takes several values, as a list with commas.
+/// Whether an option takes several values, separated by commas.
 fn is_list(arg: &clap::Arg) -> bool {
     arg.get_value_delimiter().is_some()
 }
 
-/// What a value of a file is on a command line.
+/// A value of a file as a flag would give it.
 fn values(value: toml::Value, is_list: bool) -> Result<Vec<String>, &'static str> {
     let text = match value {
         toml::Value::String(text) => text,
@@ -383,22 +383,22 @@ fn values(value: toml::Value, is_list: bool) -> Result<Vec<String>, &'static str
         toml::Value::Boolean(yes) => yes.to_string(),
         toml::Value::Array(entries) if is_list => {
             let entry = |entry: toml::Value| {
-                entry.as_str().map(str::to_owned).ok_or("an array of strings is wanted")
+                entry.as_str().map(str::to_owned).ok_or("must be an array of strings")
             };
             return entries.into_iter().map(entry).collect();
         }
         toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => {
-            return Err("a string, a number, true or false is wanted");
+            return Err("must be a string, a number, true or false");
         }
     };
     Ok(vec![text])
 }
 
-/// A file with every option, its manual and its default, commented out.
+/// A file with every option, its documentation and its default, commented out.
 pub fn sample(command: &clap::Command) -> String {
     let mut text = String::from(
         "# Options of `berth serve`. A line that is commented out shows the default.\n\
-         # A flag (--listen ...) or a variable (BERTH_LISTEN=...) wins over this file.\n",
+         # A flag (--listen ...) or an environment variable (BERTH_LISTEN=...) overrides this file.\n",
     );
     for arg in keys(command) {
         let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string);

@@ -127,12 +127,12 @@ impl FlavorCommand {
     }
 }
 
-/// Does what `berth flavor` is told, and gives the text it prints.
+/// Runs `berth flavor`, and returns the text that it prints.
 ///
 /// # Errors
-/// What is wrong with the flavors, or why the database cannot be asked.
+/// A flavor is invalid, or the database is unavailable.
 pub async fn run(command: &FlavorCommand) -> Result<String, Failure> {
-    // What is wrong is told before a database is started.
+    // Invalid arguments are reported before a private database is started.
     let task = Task::of(command).map_err(Failure)?;
     let database = Database::open(&command.db().database).await?;
     let outcome = task.carry_out(&database).await;
@@ -198,7 +198,7 @@ impl FlavorSetOptions {
     }
 }
 
-/// A flavor in the words of its options.
+/// A flavor, with the names of the options of `flavor set`.
 fn view(flavor: &Flavor) -> Value {
     json!({
         "name": flavor.name,
@@ -212,7 +212,7 @@ fn view(flavor: &Flavor) -> Value {
     })
 }
 
-/// Flavors in columns as wide as what is in them.
+/// Flavors in columns that fit their contents.
 fn table(flavors: &[Flavor]) -> String {
     let heads = ["name", "id", "vcpus", "ram", "disk", "ephemeral", "swap", "properties"];
     let mut lines = vec![heads.map(str::to_owned)];

@@ -1,4 +1,4 @@
-//! `berth policy`: which rules there are, and what they say of a caller.
+//! `berth policy`: lists the rules, and checks whether a caller passes them.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub struct PolicyListOptions {
 /// Options of `policy check`.
 #[derive(Args, Clone, Debug)]
 pub struct PolicyCheckOptions {
-    /// A file with options, in TOML, as `berth serve` has it.
+    /// Read the options of `berth serve` from this TOML file.
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -137,7 +137,7 @@ fn one(
         why.ok_or_else(|| format!("there is no rule {rule:?}; see `berth policy list`"))?;
     let passes = verdict(rules, caller, target, rule);
     if scoped_elsewhere(caller) && policy::is_for_operations(rule) {
-        why.push("operations are for tokens of projects, and this one is not".to_owned());
+        why.push("operations require a token that is scoped to a project".to_owned());
     }
     why.insert(0, format!("{rule}: {}", if passes { "allowed" } else { "denied" }));
     Ok((passes, why))

@@ -54,7 +54,7 @@ pub fn read(url: &str) -> Result<Vec<PgConnectOptions>, String> {
     let named = Parts::read(url.trim())?;
     let (hosts, ports) = (&named.hosts, &named.ports);
     if hosts.len() > HOSTS_MAX {
-        return Err(format!("{} hosts are named; at the most {HOSTS_MAX} may be", hosts.len()));
+        return Err(format!("it names {} hosts; at most {HOSTS_MAX} are allowed", hosts.len()));
     }
     let is_list = hosts.len() > 1;
     if let Some(nth) = hosts.iter().position(String::is_empty).filter(|_| is_list) {
@@ -65,7 +65,7 @@ pub fn read(url: &str) -> Result<Vec<PgConnectOptions>, String> {
         ports if ports.len() == hosts.len() => ports.iter().collect(),
         ports => {
             return Err(format!(
-                "{} ports are named for {} hosts; one for all or one for each is wanted",
+                "it names {} ports for {} hosts; name one port, or one for each host",
                 ports.len(),
                 hosts.len()
             ));
@@ -115,7 +115,7 @@ impl Parts {
         let Some((_, rest)) = url.split_once("://").filter(|(scheme, _)| known(scheme)) else {
             let found = if url.is_empty() { "it is empty" } else { "it begins with neither" };
             return Err(format!(
-                "postgres://USER:PASSWORD@HOST:PORT/DATABASE or postgresql://... is wanted, and \
+                "it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE or postgresql://..., but \
                  {found}"
             ));
         };
@@ -158,7 +158,7 @@ impl Parts {
     fn read_parameter(&mut self, nth: usize, parameter: &str) -> Result<(), String> {
         let what = format!("parameter {nth} after the question mark");
         let Some((key, value)) = parameter.split_once('=') else {
-            return Err(format!("{what} has no value: NAME=VALUE is wanted"));
+            return Err(format!("{what} has no value; write NAME=VALUE"));
         };
         let (key, value) = (decoded(key, &what)?, decoded(value, &what)?);
         match key.as_str() {
@@ -186,16 +186,18 @@ impl Parts {
             }
             key if PASSED.contains(&key) || key.starts_with("options[") => {
                 if ["sslmode", "ssl-mode"].contains(&key) && value.parse::<PgSslMode>().is_err() {
-                    return Err("sslmode is none of disable, allow, prefer, require, verify-ca \
-                                and verify-full"
-                        .to_owned());
+                    return Err(
+                        "sslmode must be one of disable, allow, prefer, require, verify-ca \
+                                or verify-full"
+                            .to_owned(),
+                    );
                 }
                 self.set(key, &value);
             }
             // Its name is not repeated: it may be a piece of a password.
             _ => {
                 return Err(format!(
-                    "{what} is not known; known are host, hostaddr, port, target_session_attrs, \
+                    "{what} is unknown; the parameters are host, hostaddr, port, target_session_attrs, \
                      {} and options[...]",
                     PASSED.join(", ")
                 ));
@@ -223,13 +225,13 @@ fn split_host(entry: &str, nth: usize) -> Result<(String, &str), String> {
         let (host, port) = before(entry, ':');
         if port.contains(':') {
             return Err(format!(
-                "host {nth} has several colons: an IPv6 address stands in brackets, and a \
-                 character such as : / ? # @ in a password is percent-encoded"
+                "host {nth} has several colons: write an IPv6 address in brackets, and a \
+                 character such as : / ? # @ in a password percent-encoded"
             ));
         }
         return Ok((decoded(host, &format!("host {nth}"))?, port));
     };
-    let no_address = || format!("host {nth} is no IPv6 address in brackets");
+    let no_address = || format!("host {nth} is not an IPv6 address in brackets");
     let (address, rest) = bracketed.split_once(']').ok_or_else(no_address)?;
     let address = decoded(address, &format!("host {nth}"))?;
     // An address of a link names its interface behind a per cent sign.
@@ -253,7 +255,7 @@ fn read_port(port: &str, nth: usize) -> Result<Option<u16>, String> {
 fn read_addresses(value: &str) -> Result<Vec<String>, String> {
     let address = |(nth, address): (usize, &str)| match address.parse::<IpAddr>() {
         Ok(address) => Ok(address.to_string()),
-        Err(_) => Err(format!("hostaddr: entry {} is no IP address", nth + 1)),
+        Err(_) => Err(format!("hostaddr: entry {} is not an IP address", nth + 1)),
     };
     value.split(',').enumerate().map(address).collect()
 }
@@ -372,20 +374,20 @@ mod tests {
             ("postgres://u:s3cret@a:x/berth", "the port of host 1 is not a number"),
             ("postgres://u:s3cret@a,b:70000/berth", "the port of host 2 is not a number"),
             ("postgres://u:s3cret@a:0/berth", "the port of host 1 is not a number"),
-            ("postgres:///berth?host=a,b&port=1,2,3", "3 ports are named for 2 hosts"),
-            ("postgres://a:1,b:2/berth?port=1,2,3", "3 ports are named for 2 hosts"),
-            ("postgres://u:s3cret@[::1/berth", "host 1 is no IPv6 address"),
-            ("postgres://u:s3cret@[a]/berth", "host 1 is no IPv6 address"),
-            ("postgres://u:s3cret@[::1]5/berth", "host 1 is no IPv6 address"),
-            ("postgres://u:s3cret@::1/berth", "stands in brackets"),
-            ("postgres:///berth?hostaddr=localhost", "hostaddr: entry 1 is no IP address"),
+            ("postgres:///berth?host=a,b&port=1,2,3", "3 ports for 2 hosts"),
+            ("postgres://a:1,b:2/berth?port=1,2,3", "3 ports for 2 hosts"),
+            ("postgres://u:s3cret@[::1/berth", "host 1 is not an IPv6 address"),
+            ("postgres://u:s3cret@[a]/berth", "host 1 is not an IPv6 address"),
+            ("postgres://u:s3cret@[::1]5/berth", "host 1 is not an IPv6 address"),
+            ("postgres://u:s3cret@::1/berth", "IPv6 address in brackets"),
+            ("postgres:///berth?hostaddr=localhost", "hostaddr: entry 1 is not an IP address"),
             ("postgres://u:s3cret/x@h/berth", "is percent-encoded"),
             ("postgres://u:%s3cret@h/berth", "in the password a %"),
             ("postgres://u:s3cret%00@h/berth", "in the password a %"),
             ("postgres://u:s3cret%ff@h/berth", "the password is not UTF-8"),
             ("postgres://h/berth?password=a&s3cret", "parameter 2 after the question mark"),
             ("postgres://h/berth?password=a&s3cret=b", "parameter 2 after the question mark"),
-            ("postgres://h/berth?sslmode=s3cret", "sslmode is none of"),
+            ("postgres://h/berth?sslmode=s3cret", "sslmode must be one of"),
             ("postgres://h/?statement-cache-capacity=s3cret", "statement-cache-capacity"),
             ("postgres://h/berth?target_session_attrs=any", "Berth needs the primary"),
             ("postgres://h/berth?target_session_attrs=prefer-standby", "Berth needs the primary"),

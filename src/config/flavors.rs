@@ -17,7 +17,7 @@ struct File {
     flavors: BTreeMap<String, Entry>,
 }
 
-/// A flavor in the words of `berth flavor set`.
+/// A flavor, with the names of the options of `berth flavor set`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -37,7 +37,7 @@ struct Entry {
 /// The flavors of a file.
 ///
 /// # Errors
-/// A sentence for the operator: the file cannot be read, or what is in it makes no sense.
+/// A sentence for the operator: the file cannot be read, or a flavor is invalid.
 pub fn read(path: &Path) -> Result<Vec<SetFlavor>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
     text.and_then(|text| parse(&text)).map_err(|why| format!("{}: {why}", path.display()))
@@ -46,7 +46,7 @@ pub fn read(path: &Path) -> Result<Vec<SetFlavor>, String> {
 fn parse(text: &str) -> Result<Vec<SetFlavor>, String> {
     let file: File = toml::from_str(text).map_err(|error| super::unreadable(text, &error))?;
     if file.flavors.len() > FLAVORS_MAX {
-        return Err(format!("at most {FLAVORS_MAX} flavors are taken"));
+        return Err(format!("a file may have at most {FLAVORS_MAX} flavors"));
     }
     file.flavors.into_iter().map(|(name, entry)| entry.flavor(name)).collect()
 }

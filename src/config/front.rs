@@ -1,5 +1,4 @@
-//! Options of the front: encryption, proxies, how much is worked on at once, and requests from
-//! pages of other origins.
+//! Options of the front: TLS, proxies, the number of concurrent requests, and CORS.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use crate::http::listener::Endpoint;
 use crate::http::proxy::Trusted;
 use crate::http::tls::Files;
 
-/// How to be reached beside the address.
+/// Options of the front.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Network, TLS and CORS")]
 pub struct FrontOptions {
@@ -115,18 +114,18 @@ pub struct FrontOptions {
 }
 
 impl FrontOptions {
-    /// Whose word about clients counts.
+    /// The proxies whose forwarding headers are believed.
     ///
     /// # Errors
-    /// Which entry is neither an address nor a network.
+    /// The entry that is neither an address nor a network.
     pub fn trusted(&self) -> Result<Trusted, String> {
         Trusted::parse(&self.trusted_proxies).map_err(|why| format!("--trusted-proxies: {why}"))
     }
 
-    /// What is asked for by pages of other origins, unless none is allowed any.
+    /// What pages of other origins may do; `None` if no origin is allowed.
     ///
     /// # Errors
-    /// Which option cannot stand in a header.
+    /// The option whose value cannot be part of a header.
     pub fn cors(&self) -> Result<Option<Cors>, String> {
         let origins = entries(&self.cors_allowed_origin);
         if origins.is_empty() {
@@ -140,21 +139,21 @@ impl FrontOptions {
         cors.exposing(&entries(&self.cors_expose_headers)).map(Some)
     }
 
-    /// The files to serve over TLS with, if it is asked for.
+    /// The files for TLS; `None` without TLS.
     ///
     /// # Errors
-    /// One is named and not the other.
+    /// Only one of certificate and key is given.
     pub fn tls(&self) -> Result<Option<Files>, String> {
         let client_ca = self.tls_client_ca.clone();
         match (self.tls_cert.clone(), self.tls_key.clone()) {
             (Some(cert), Some(key)) => Ok(Some(Files { cert, key, client_ca })),
             (None, None) if client_ca.is_none() => Ok(None),
-            _ => Err("TLS takes both --tls-cert and --tls-key".to_owned()),
+            _ => Err("TLS needs both --tls-cert and --tls-key".to_owned()),
         }
     }
 }
 
-/// The entries of a list, without blanks around them and empty ones.
+/// The entries of a list that are not empty, trimmed.
 fn entries(list: &[String]) -> Vec<String> {
     let trimmed = list.iter().map(|entry| entry.trim());
     trimmed.filter(|entry| !entry.is_empty()).map(str::to_owned).collect()

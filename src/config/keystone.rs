@@ -208,7 +208,7 @@ impl KeystoneOptions {
         })
     }
 
-    /// How callers are to be judged by what Keystone says of them.
+    /// The rules for callers whom Keystone has authenticated.
     pub fn rules(&self) -> AuthOptions {
         AuthOptions {
             www_authenticate_uri: self.keystone_www_authenticate_uri.clone(),
@@ -278,7 +278,7 @@ impl KeystoneOptions {
                     (self.keystone_project_id.as_ref(), self.keystone_project_name.as_ref());
                 named("project", id, name, domain).map(Scope::Project)
             }
-            _ => Err("Berth's token can be for one thing only: a project, the system \
+            _ => Err("Berth's token can be scoped to one thing only: a project, the system \
                       (--keystone-system-scope) or a trust (--keystone-trust-id)"
                 .to_owned()),
         }
@@ -319,9 +319,9 @@ fn one_secret(
             let text = std::fs::read_to_string(path)
                 .map_err(|error| format!("--{option}-file {}: {error}", path.display()))?;
             secret(text.trim_end())
-                .map_err(|_| format!("--{option}-file {}: there is nothing in it", path.display()))
+                .map_err(|_| format!("--{option}-file {}: the file is empty", path.display()))
         }
-        (Some(_), Some(_)) => Err(format!("give --{option} or --{option}-file, not both")),
+        (Some(_), Some(_)) => Err(format!("pass --{option} or --{option}-file, not both")),
         (None, None) => Err(format!("--auth keystone needs --{option} or --{option}-file")),
     }
 }

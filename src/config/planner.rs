@@ -33,7 +33,7 @@ impl FromStr for PlannerAddress {
     }
 }
 
-/// What happens to strangers in units that an exclusivity group has to itself.
+/// What happens to an allocation in a unit that an exclusivity group has to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Exclusivity {
     /// The allocation is refused.
@@ -128,10 +128,10 @@ pub struct PlannerOptions {
 }
 
 impl PlannerOptions {
-    /// Where the planner's API is served; nowhere if this is empty.
+    /// The addresses of the planner's API; empty if it is not served.
     ///
     /// # Errors
-    /// A sentence for the operator: addresses and none of them, or neither.
+    /// A sentence for the operator: the list is empty, or has addresses and `none`.
     pub fn endpoints(&self) -> Result<Vec<&Endpoint>, String> {
         let endpoints = self.planner_listen.iter().filter_map(|address| match address {
             PlannerAddress::None => None,
@@ -139,25 +139,25 @@ impl PlannerOptions {
         });
         let endpoints: Vec<&Endpoint> = endpoints.collect();
         match (endpoints.len(), self.planner_listen.len()) {
-            (0, 0) => Err(format!("--planner-listen: an address is wanted, or the word {NONE}")),
+            (0, 0) => Err(format!("--planner-listen needs an address, or the word {NONE}")),
             (0, _) => Ok(endpoints),
             (some, all) if some == all => Ok(endpoints),
-            _ => Err(format!("--planner-listen: {NONE} stands alone")),
+            _ => Err(format!("--planner-listen: {NONE} must stand alone")),
         }
     }
 
-    /// What is wrong with the options together.
+    /// Checks that the options fit together.
     ///
     /// # Errors
     /// A sentence for the operator.
     pub fn check(&self) -> Result<(), String> {
         if self.planner_timeout > self.planner_timeout_max {
-            return Err("--planner-timeout: at most --planner-timeout-max".to_owned());
+            return Err("--planner-timeout must not exceed --planner-timeout-max".to_owned());
         }
         self.endpoints().map(drop)
     }
 
-    /// Whether strangers in the units of exclusivity groups are logged and let be, not refused.
+    /// Whether violations of exclusivity are only logged.
     pub fn report_only(&self) -> bool {
         self.planner_exclusivity == Exclusivity::Report
     }

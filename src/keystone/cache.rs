@@ -26,28 +26,26 @@ pub(super) struct Entry {
     pub(super) ttl: Duration,
 }
 
-/// SHA-256 of a token.
-type Hash = [u8; 32];
-/// A token, and whether it was accepted although expired.
-type Key = (Hash, bool);
+/// SHA-256 of a token, and whether it was accepted although expired.
+type Key = ([u8; 32], bool);
+// One type for all three caches, because each other one would compile the whole cache once more.
+type Entries = moka::future::Cache<Key, Entry>;
 
 /// Answers, each for as long as it may be cached.
 #[derive(Debug)]
 pub(super) struct Cache {
-    good: Kept<Key, (Arc<Token>, Duration)>,
-    bad: Kept<Key, ((), Duration)>,
-    /// Tokens that were valid at their last validation, until they expire.
-    seen: Kept<Hash, ((), Duration)>,
+    good: Entries,
+    bad: Entries,
+    /// Tokens that were valid at their last validation, until they expire; without their contents.
+    seen: Entries,
 }
 
-type Kept<K, V> = moka::future::Cache<K, V>;
-
-/// Expires each value after the time that is stored with it.
+/// Expires each entry after its own time.
 struct Ttl;
 
-impl<K, V> Expiry<K, (V, Duration)> for Ttl {
-    fn expire_after_create(&self, _: &K, kept: &(V, Duration), _: Instant) -> Option<Duration> {
-        Some(kept.1)
+impl Expiry<Key, Entry> for Ttl {
+    fn expire_after_create(&self, _: &Key, entry: &Entry, _: Instant) -> Option<Duration> {
+        Some(entry.ttl)
     }
 }
 
@@ -61,7 +59,7 @@ enum Miss {
 
 impl Cache {
     pub(super) fn new() -> Self {
-        Self { good: kept(TOKENS_MAX), bad: kept(BAD_TOKENS_MAX), seen: kept(TOKENS_MAX) }
+        Self { good: entries(TOKENS_MAX), bad: entries(BAD_TOKENS_MAX), seen: entries(TOKENS_MAX) }
     }
 
     /// A token (`None` if it is not valid), from the cache or by `ask`, which gets whether the
@@ -76,28 +74,28 @@ impl Cache {
     where
         F: Future<Output = Result<Entry, Unavailable>>,
     {
-        let hash: Hash = Sha256::digest(token.as_bytes()).into();
-        let key = (hash, allow_expired);
+        let hash = Sha256::digest(token.as_bytes()).into();
+        let (key, seen) = ((hash, allow_expired), (hash, false));
         if self.bad.contains_key(&key) {
             return Ok(None);
         }
         let asking = async {
-            let entry = ask(self.seen.contains_key(&hash)).await.map_err(Miss::Unavailable)?;
-            let token = entry.token.ok_or(Miss::Bad(entry.ttl))?;
+            let entry = ask(self.seen.contains_key(&seen)).await.map_err(Miss::Unavailable)?;
+            let token = entry.token.as_ref().ok_or(Miss::Bad(entry.ttl))?;
             let lives = token.expires - OffsetDateTime::now_utc();
-            if let Ok(lives) = Duration::try_from(lives) {
-                self.seen.insert(hash, ((), lives)).await;
+            if let Ok(ttl) = Duration::try_from(lives) {
+                self.seen.insert(seen, Entry { token: None, ttl }).await;
             }
-            Ok::<_, Miss>((token, entry.ttl))
+            Ok::<_, Miss>(entry)
         };
         match self.good.try_get_with(key, asking).await {
-            Ok((token, _)) => Ok(Some(token)),
+            Ok(entry) => Ok(entry.token),
             Err(miss) => match miss.as_ref() {
                 Miss::Unavailable(failure) => Err(failure.clone()),
                 Miss::Bad(ttl) => {
-                    self.bad.insert(key, ((), *ttl)).await;
+                    self.bad.insert(key, Entry { token: None, ttl: *ttl }).await;
                     if !allow_expired {
-                        self.seen.invalidate(&hash).await;
+                        self.seen.invalidate(&seen).await;
                     }
                     Ok(None)
                 }
@@ -106,12 +104,8 @@ impl Cache {
     }
 }
 
-fn kept<K, V>(entries: u64) -> Kept<K, (V, Duration)>
-where
-    K: std::hash::Hash + Eq + Send + Sync + 'static,
-    V: Clone + Send + Sync + 'static,
-{
-    moka::future::Cache::builder().max_capacity(entries).expire_after(Ttl).build()
+fn entries(most: u64) -> Entries {
+    moka::future::Cache::builder().max_capacity(most).expire_after(Ttl).build()
 }
 
 #[cfg(test)]

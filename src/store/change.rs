@@ -6,6 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use sqlx::{Acquire, PgConnection, Postgres, Transaction};
 use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
@@ -112,7 +113,8 @@ impl Store {
     /// A refusal, or the database cannot be asked.
     pub async fn commit<C: Change>(&self, change: C) -> Result<C::Outcome> {
         let store = self.clone();
-        let work = tokio::spawn(async move {
+        // Boxed, here and below, so that the runtime's part of a task is not compiled for each change.
+        let work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {
             let deadline = Instant::now() + WRITE_MAX;
             let _turn = match change.row() {
                 Some(row) => {
@@ -138,6 +140,7 @@ impl Store {
                 }
             }
         });
+        let work = tokio::spawn(work);
         work.await.map_err(|panic| Error::bug(format!("{} did not end: {panic}", C::NAME)))?
     }
 
@@ -155,7 +158,7 @@ impl Store {
         let acquired = term.during(async { Ok(term.pool().acquire().await?) });
         let mut conn = acquired.await.inspect_err(|_| self.primary().suspect())?;
         let (change, report_only) = (Arc::clone(change), self.report_only());
-        let mut work = Box::pin(async move {
+        let mut work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {
             let _permits = permits;
             let settled = term.make(transact(&mut conn, change.as_ref(), report_only)).await;
             if !matches!(settled, Ok(_) | Err(Error::Refused(_) | Error::Locked(_))) {
@@ -167,7 +170,8 @@ impl Store {
         if let Ok(settled) = timeout_at(deadline, &mut work).await {
             return settled;
         }
-        tokio::spawn(async move { drop(work.await) });
+        let rest: BoxFuture<'static, ()> = Box::pin(async move { drop(work.await) });
+        tokio::spawn(rest);
         self.primary().suspect();
         // It may have been committed all the same.
         Err(Error::Unavailable(format!("no outcome within {WRITE_MAX:?}")))

@@ -11,7 +11,7 @@ fn what_is_wrong_is_named() {
         (&["--planner-listen", "0.0.0.0:8090"], "", "--allow-noauth"),
         (&["--planner-listen", "none,127.0.0.1:1"], "", "--planner-listen"),
         (&["--planner-timeout", "9"], "", "--planner-timeout-max"),
-        (&["--database-connections", "151"], "", "has room for 150"),
+        (&["--database-connections", "151"], "", "at most 150"),
         (&["--database-url", "mysql://u:s3cret@h/d"], "", "postgres://USER:PASSWORD@HOST:PORT"),
         (&["--database-url", "postgres://u:s3cret@h:x/d"], "", "the port of host 1"),
         (&["--max-connections", "0"], "", "--max-connections"),

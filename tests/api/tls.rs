@@ -249,13 +249,13 @@ fn files_that_do_not_fit_are_refused_with_their_names() {
     assert!(told.contains("do not fit"), "{told}");
 }
 
-/// Half of what TLS takes must not mean to serve without it.
+/// Half of what TLS needs must not mean to serve without it.
 #[test]
 fn half_of_the_files_are_refused() {
     for option in ["--tls-cert", "--tls-key", "--tls-client-ca"] {
         let given = ["berth", "serve", &format!("{option}=/nowhere.pem")].map(Into::into);
         let Command::Serve(config) = berth::cli::parse(&given).unwrap().command else { panic!() };
         let told = config.check().unwrap_err();
-        assert_eq!(told, "TLS takes both --tls-cert and --tls-key", "{option}");
+        assert_eq!(told, "TLS needs both --tls-cert and --tls-key", "{option}");
     }
 }
