@@ -32,7 +32,7 @@ use crate::turns::{Asker, Turns};
 use crate::watch::Watch;
 use crate::world::World;
 
-/// Attempts at a change that others make impossible in between.
+/// Attempts at a change when other requests interfere each time.
 const ATTEMPTS_MAX: usize = 5;
 
 /// A plan as a caller names it.
@@ -44,7 +44,7 @@ pub(crate) struct PlanRef<'p> {
     pub(crate) scope: Scope<'p>,
 }
 
-/// What plans are made with. Cheap to clone.
+/// Everything that planning needs. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Planning {
     /// Where plans are stored.
@@ -93,7 +93,7 @@ impl Planning {
         let placements = self.store.placements(&filter).await?;
         let (leaving, placements) = placements.into_iter().partition(|it| it.leaving);
         let groups = self.store.groups().await?;
-        // Last, so that it has every provider that something is held on.
+        // Read last, so that it has every provider of the placements.
         let world = self.store.world().await?;
         let host_names = self.host_names;
         run(turn, move || {

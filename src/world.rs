@@ -5,12 +5,16 @@
 //!
 //! # Layout
 //!
-//! Every provider has a *slot*. A tree has a range of slots, each member before those below it, so
-//! that "is this an ancestor of that" is two comparisons ([`slot_data`]). Per resource class there
-//! is a [`column`](mod@column) of inventories, per trait and per aggregate a [`set`] of slots. Sharing
-//! providers are found through the [signature](sharing) of a tree. All of it stands in
-//! [pages](pages::Pages) that successive worlds have in common: applying a change copies only the
-//! pages it touches, and claims touch no page of the structure.
+//! Every provider has a number, its *slot*. The members of a tree have consecutive slots, each member
+//! before its descendants, so whether a provider is an ancestor of another takes two comparisons
+//! ([`slot_data`]). There is a [`column`](mod@column) of inventories for each resource class, and a [`set`]
+//! of slots for each trait and aggregate. Sharing providers are found through the [signature](sharing) of a
+//! tree. All of this is stored in [pages](pages::Pages) that successive worlds share: applying a change
+//! copies only the pages it touches, and claims touch no page of the structure.
+//!
+//! Example: a host with two NUMA nodes and a network card has the slots 8 (the host), 9, 10 and 11. The
+//! search for 4 VCPU reads the bits of slots 8 to 11 from the column of VCPU, with those of the trait that
+//! is asked for from its set, and combines them with one `and`.
 //!
 //! A million providers with three inventories each take about 0.4 GB.
 
@@ -46,7 +50,7 @@ pub use provider::Provider;
 use set::{Set, Words};
 use sharing::{Aggregate, Signature, SignatureId, Signatures};
 use slot_allocator::SlotAllocator;
-use slot_data::{Place, ProviderData, Version};
+use slot_data::{ProviderData, TreePosition, Version};
 
 /// The names of resource classes and traits.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -66,7 +70,7 @@ pub struct Name {
     pub updated_at: i64,
 }
 
-/// What has changed since a world was current.
+/// The changes since a world was current.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// The whole catalogue, when any name changed.
@@ -92,7 +96,7 @@ pub struct World {
     lists: SharedLists,
 }
 
-/// The catalogue with its names turned round.
+/// The catalogue, and its keys by name.
 #[derive(Debug, Default)]
 struct Names {
     catalogue: Catalogue,
@@ -102,22 +106,22 @@ struct Names {
     shares: Option<TraitId>,
 }
 
-/// The forest.
+/// The trees of all providers.
 #[derive(Clone, Debug, Default)]
 struct Trees {
     allocator: SlotAllocator,
-    places: Table<Place, 256>,
+    places: Table<TreePosition, 256>,
     /// Slots of all providers.
     present: Set,
     /// Slots of all roots.
     roots: Set,
-    /// Those that are alone in their tree.
+    /// Slots of roots without children.
     lone: Set,
-    /// Those whose tree may use more slots than a block of a [`Set`] has.
+    /// Slots of roots whose trees may use more slots than a block of a [`Set`] has.
     large: Set,
 }
 
-/// Lists that many providers have alike.
+/// Lists that many providers share.
 #[derive(Clone, Debug, Default)]
 struct SharedLists {
     traits: Interned<TraitId>,
@@ -214,7 +218,7 @@ impl World {
     }
 }
 
-/// What a search works on: slots and sets of them.
+/// Slots and sets of slots, for searches.
 impl World {
     /// The provider in a slot.
     pub(crate) fn at(&self, slot: u32) -> Option<Provider<'_>> {
@@ -226,8 +230,8 @@ impl World {
         self.at(slot).unwrap_or_else(|| Bug::raise(format!("nobody is in slot {slot}")))
     }
 
-    /// The place of a slot in its tree; [`Place::default`] if nobody is there.
-    pub(crate) fn place(&self, slot: u32) -> Place {
+    /// The position of a slot in its tree; [`TreePosition::default`] if no provider has the slot.
+    pub(crate) fn place(&self, slot: u32) -> TreePosition {
         self.trees.places.get(slot).copied().unwrap_or_default()
     }
 
@@ -236,7 +240,7 @@ impl World {
         self.trees.present.words(block)
     }
 
-    /// There is no provider in this slot or a later one.
+    /// The first slot behind those of all providers.
     pub(crate) fn end(&self) -> u32 {
         self.trees.roots.last().map_or(0, |root| root + self.place(root).len)
     }

@@ -15,21 +15,24 @@ use crate::model::{Bug, ExclusiveHost, Refusal};
 use crate::world::World;
 
 /// Provider, name of the resource class, amount.
-type Amounts = Vec<(Uuid, String, i64)>;
+pub type Amounts = Vec<(Uuid, String, i64)>;
 
 /// A change to a plan and to what it holds, to be written as a whole or not at all.
 #[derive(Clone, Debug)]
 pub struct BookingPlan {
+    /// The plan as it is to be, with the generation that was read.
+    pub plan: Plan,
     /// What becomes of the plan itself.
-    pub plan: PlanWrite,
+    pub write: PlanWrite,
     /// The stored groups concerned, each with the generation at which hosts were chosen.
     pub groups: Vec<(Uuid, i64)>,
     /// Placements to create or to write.
     pub placements: Vec<PlacementWrite>,
     /// Placements to delete.
     pub removed: Vec<Uuid>,
-    /// What is to be held for placements.
-    pub holds: Vec<Hold>,
+    /// What is to be held for which placements, each by a consumer with the id of the placement. Without
+    /// amounts, nothing is held any more.
+    pub holds: Vec<(Uuid, Amounts)>,
     /// Hosts of the units that groups take.
     pub units: Vec<ExclusiveHost>,
     /// Every provider of the hosts in those units.
@@ -37,27 +40,14 @@ pub struct BookingPlan {
 }
 
 /// What becomes of a plan.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanWrite {
     /// It is created.
-    Create(Plan),
-    /// It is changed; its generation is the one that was read.
-    Update(Plan),
-    /// It is deleted: its id, and the generation that was read.
-    Delete(Uuid, i64),
-}
-
-/// The capacity that a plan holds for one placement, by a consumer with the id of the placement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hold {
-    /// The placement.
-    pub placement: Uuid,
-    /// The project of the plan.
-    pub project: String,
-    /// The user who created the plan.
-    pub user: String,
-    /// Provider, name of the resource class, amount. Empty: nothing is held any more.
-    pub amounts: Vec<(Uuid, String, i64)>,
+    Create,
+    /// It is changed.
+    Update,
+    /// It is deleted.
+    Delete,
 }
 
 /// A placement to write.
@@ -158,18 +148,15 @@ pub(crate) fn delete(plan: &Plan, placements: &[Placement], stored: &[StoredGrou
     let groups = stored.iter().filter(|group| groups.contains(&group.id));
     let holds = placements.iter().filter(|row| row.is_hold());
     BookingPlan {
-        plan: PlanWrite::Delete(plan.id, plan.generation),
+        plan: plan.clone(),
+        write: PlanWrite::Delete,
         groups: groups.map(|group| (group.id, group.generation)).collect(),
         placements: Vec::new(),
         removed: Vec::new(),
-        holds: holds.map(|row| hold(plan, row.id, Vec::new())).collect(),
+        holds: holds.map(|row| (row.id, Vec::new())).collect(),
         units: Vec::new(),
         unit_providers: Vec::new(),
     }
-}
-
-fn hold(plan: &Plan, placement: Uuid, amounts: Amounts) -> Hold {
-    Hold { placement, project: plan.project.clone(), user: plan.user.clone(), amounts }
 }
 
 /// Builds a booking.
@@ -180,7 +167,7 @@ struct Builder<'b> {
     groups: BTreeSet<Uuid>,
     placements: Vec<PlacementWrite>,
     removed: Vec<Uuid>,
-    holds: Vec<Hold>,
+    holds: Vec<(Uuid, Amounts)>,
     /// The placements of `holds`.
     held: HashSet<Uuid>,
 }
@@ -200,7 +187,7 @@ impl<'b> Builder<'b> {
 
     fn hold(&mut self, placement: Uuid, amounts: Amounts) {
         self.held.insert(placement);
-        self.holds.push(hold(&self.draft.plan, placement, amounts));
+        self.holds.push((placement, amounts));
     }
 
     /// Adds one server with the host that was chosen for it.
@@ -309,9 +296,9 @@ impl<'b> Builder<'b> {
         let groups = generations.filter(|(group, _)| self.groups.contains(group)).collect();
         let units: Vec<ExclusiveHost> =
             units.into_iter().filter(|unit| self.groups.contains(&unit.group)).collect();
-        let exists = self.draft.exists;
         Ok(Some(BookingPlan {
-            plan: if exists { PlanWrite::Update(plan) } else { PlanWrite::Create(plan) },
+            plan,
+            write: if self.draft.exists { PlanWrite::Update } else { PlanWrite::Create },
             groups,
             placements: self.placements,
             removed: self.removed,
@@ -391,12 +378,12 @@ mod tests {
         let plan = Plan::new("p", "p", "project", "user");
         let draft = Draft::new(plan, stored.document, &stored.template, &[]).unwrap();
         let booking = write_draft(&draft, Some(&answer(2)), &World::default()).unwrap().unwrap();
-        assert!(matches!(booking.plan, PlanWrite::Create(_)));
+        assert_eq!(booking.write, PlanWrite::Create);
         let placements: Vec<Uuid> = booking.placements.iter().map(|it| it.new.id).collect();
-        let held: Vec<Uuid> = booking.holds.iter().map(|it| it.placement).collect();
+        let held: Vec<Uuid> = booking.holds.iter().map(|hold| hold.0).collect();
         assert_eq!((placements.len(), &placements), (2, &held));
         assert!(booking.placements.iter().all(|it| it.seen.is_none() && it.new.is_hold()));
-        assert_eq!(booking.holds[0].amounts, [(PROVIDER, "VCPU".to_owned(), 1)]);
+        assert_eq!(booking.holds[0].1, [(PROVIDER, "VCPU".to_owned(), 1)]);
     }
 
     #[test]
@@ -413,7 +400,7 @@ mod tests {
         assert!(write_draft(&draft, None, &World::default()).unwrap().is_none());
         let renamed = Draft { renamed: true, ..draft };
         let booking = write_draft(&renamed, None, &World::default()).unwrap().unwrap();
-        assert!(matches!(booking.plan, PlanWrite::Update(_)));
+        assert_eq!(booking.write, PlanWrite::Update);
         assert_eq!((booking.placements.len(), booking.holds.len()), (0, 0));
     }
 
@@ -439,10 +426,10 @@ mod tests {
         let mut current = current(servers(2));
         current.placements[1].consumer = Uuid::from_u128(5);
         let booking = delete(&current.plan, &current.placements, &[]);
-        assert!(matches!(booking.plan, PlanWrite::Delete(..)));
-        let given_up: Vec<Uuid> = booking.holds.iter().map(|it| it.placement).collect();
+        assert_eq!(booking.write, PlanWrite::Delete);
+        let given_up: Vec<Uuid> = booking.holds.iter().map(|hold| hold.0).collect();
         assert_eq!(given_up, [current.placements[0].id]);
-        assert!(booking.holds[0].amounts.is_empty());
+        assert!(booking.holds[0].1.is_empty());
     }
 
     #[test]

@@ -240,8 +240,8 @@ fn reserve(
     }
 }
 
-/// Limits a server to these hosts. They replace the locations that the plan was created with: the caller,
-/// Nova, has applied all other filters before.
+/// Limits a server to these hosts. They replace the locations that the plan was created with, because the
+/// caller, Nova, has applied all other filters before.
 fn limit(draft: &mut Draft, at: usize, locations: &[String]) {
     if let Some(demand) = draft.stack.servers.get_mut(at) {
         demand.locations = vec![Arc::new(locations.iter().cloned().collect())];

@@ -11,7 +11,7 @@ use super::flavor::Size;
 use super::group::StoredGroup;
 use super::rejection::Rejection;
 use super::stack::{Group, HostNames, Server, Stack};
-use super::template::{ServerEntry, Template, Which};
+use super::template::{GroupRef, ServerEntry, Template};
 use crate::model::{Bug, GroupKind};
 use crate::solver::groups::{GROUPS_MAX, GroupError, Member};
 
@@ -44,7 +44,7 @@ pub(crate) fn stack(
     }
     for (nth, entry) in template.servers.iter().enumerate() {
         for group in &entry.groups {
-            let position = resolver.position(group, &Which::Stored(group.clone()))?;
+            let position = resolver.position(group, &GroupRef::Stored(group.clone()))?;
             resolver.join(position, [Member::Server(nth)].into_iter())?;
         }
     }
@@ -112,17 +112,17 @@ impl<'r> Resolver<'r> {
     }
 
     /// The position of a group among those of the stack.
-    fn position(&mut self, name: &str, which: &Which) -> Result<usize, Rejection> {
+    fn position(&mut self, name: &str, which: &GroupRef) -> Result<usize, Rejection> {
         let (kind, level, stored) = match which {
-            Which::Here(kind, level) => (*kind, *level, None),
-            Which::Named(kind, level, name) => {
+            GroupRef::Here(kind, level) => (*kind, *level, None),
+            GroupRef::Named(kind, level, name) => {
                 let found = self.by_name.get(name.as_str()).filter(|it| it.kind == *kind);
                 let missing = || Rejection::NoSuchGroup { kind: *kind, name: name.clone() };
                 let found = *found.ok_or_else(missing)?;
                 let level = found.level.or(*level).unwrap_or(found.effective_level());
                 (*kind, level, Some(found))
             }
-            Which::Stored(reference) => {
+            GroupRef::Stored(reference) => {
                 let missing = || Rejection::GroupNotFound(reference.clone());
                 let found = self.stored(reference).ok_or_else(missing)?;
                 (found.kind, found.effective_level(), Some(found))

@@ -1,12 +1,12 @@
-//! The resources of a request: servers to be placed, groups that bind them, and all else, which is
-//! accepted and means nothing here.
+//! Reads the resources of a request: servers and groups of servers. All other resources are accepted and
+//! ignored.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
 
 use super::ids::canonical;
-use super::json::{NAME_MAX, Object, read_text, text_fault};
+use super::json::{NAME_MAX, Object, read_text};
 use super::rejection::Rejection;
 use crate::model::{GroupKind, Level};
 
@@ -14,7 +14,7 @@ use crate::model::{GroupKind, Level};
 const RESOURCES_MAX: usize = 10_000;
 
 const SERVER: &str = "OS::Nova::Server";
-/// The types by which groups are assigned, of all times.
+/// The resource types of groups, in all versions of the API.
 const ASSIGNMENTS: [&str; 4] = [
     "ATT::Valet::GroupAssignment",
     "OS::Valet::GroupAssignment",
@@ -22,7 +22,7 @@ const ASSIGNMENTS: [&str; 4] = [
     "ATT::QoS::ResourceGroup",
 ];
 
-/// What a request asks for.
+/// The servers and groups of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Template {
     /// In the order of the request.
@@ -66,9 +66,9 @@ pub(crate) struct ServerEntry {
     pub(crate) locations: Option<Vec<String>>,
     /// Stored groups, by id or name.
     pub(crate) groups: Vec<String>,
-    /// What is kept with it for searching.
+    /// Metadata by which placements can be searched.
     pub(crate) metadata: Object,
-    /// The instance, if it is there already.
+    /// The instance, if the request names one.
     pub(crate) resource_id: Option<String>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct GroupEntry {
     /// What it is called in answers.
     pub(crate) name: String,
     /// What it is.
-    pub(crate) which: Which,
+    pub(crate) which: GroupRef,
     /// Servers by position, and groups by position.
     pub(crate) servers: Vec<usize>,
     /// Groups inside of it.
@@ -96,7 +96,7 @@ pub(crate) struct GroupEntry {
 
 /// Which group it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum GroupRef {
     /// Of this request only.
     Here(GroupKind, Level),
     /// A stored one by its name, which is to be of this kind, and at this level if it has none itself.
@@ -140,7 +140,7 @@ fn invalid(why: impl std::fmt::Display) -> Rejection {
     Rejection::Invalid(why.to_string())
 }
 
-/// What a reference may mean.
+/// The resource that a reference names.
 #[derive(Clone, Copy, Debug)]
 enum Target {
     Server(usize),
@@ -172,7 +172,7 @@ impl Names {
     }
 }
 
-/// One resource, with the keys that may be in capitals.
+/// One resource. Its keys are in lower case here, and may be written in capitals.
 struct Entry<'r> {
     id: &'r str,
     kind: String,
@@ -193,10 +193,8 @@ impl<'r> Entry<'r> {
         let kind = kind.ok_or_else(|| wrong(id, "has no type"))?.to_owned();
         let entry = Self { id, kind, members };
         for key in ["name", "resource_id"] {
-            if let Some(value) = entry.members.get(key).filter(|value| !value.is_null())
-                && let Some(fault) = text_fault(value, NAME_MAX)
-            {
-                return Err(wrong(id, &format!("{key}: {fault}")));
+            if let Some(value) = entry.members.get(key).filter(|value| !value.is_null()) {
+                text(id, key, value)?;
             }
         }
         Ok(entry)
@@ -224,7 +222,7 @@ impl<'r> Entry<'r> {
         let locations = self.members.get("locations").filter(|value| !value.is_null());
         let locations = locations.map(|list| texts(self.id, "locations", list)).transpose()?;
         let zone = properties.text("availability_zone")?;
-        // After a colon stands a host that the orchestrator would pin; the planner decides.
+        // A host after a colon would pin the server; the planner ignores it.
         let zone = zone.and_then(|zone| zone.split(':').next().map(str::to_owned));
         let resource_id = self.members.get("resource_id").and_then(|id| id.as_str());
         let resource_id = resource_id.filter(|id| !id.is_empty());
@@ -247,8 +245,8 @@ impl<'r> Entry<'r> {
         let properties = Properties { id: self.id, properties: self.properties()? };
         let which = properties.which()?;
         let name = match &which {
-            Which::Named(_, _, name) | Which::Stored(name) => name.clone(),
-            Which::Here(..) => self.name().unwrap_or(self.id).to_owned(),
+            GroupRef::Named(_, _, name) | GroupRef::Stored(name) => name.clone(),
+            GroupRef::Here(..) => self.name().unwrap_or(self.id).to_owned(),
         };
         let (mut servers, mut groups) = (Vec::new(), Vec::new());
         let list = properties.properties.get("resources");
@@ -265,7 +263,7 @@ impl<'r> Entry<'r> {
     }
 }
 
-fn wrong(id: &str, why: &str) -> Rejection {
+fn wrong(id: &str, why: impl std::fmt::Display) -> Rejection {
     invalid(format!("resource '{id}': {why}"))
 }
 
@@ -277,13 +275,13 @@ struct Properties<'r> {
 
 impl Properties<'_> {
     fn text(&self, key: &str) -> Result<Option<String>, Rejection> {
-        match self.properties.get(key) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => match read_text(value, NAME_MAX) {
-                Ok(text) => Ok(Some(text.to_owned())),
-                Err(fault) => Err(wrong(self.id, &format!("{key}: {fault}"))),
-            },
-        }
+        let value = self.properties.get(key).filter(|value| !value.is_null());
+        value.map(|value| text(self.id, key, value)).transpose()
+    }
+
+    /// The text of the first key that there is.
+    fn first_text(&self, [first, second]: [&str; 2]) -> Result<Option<String>, Rejection> {
+        self.text(first)?.map_or_else(|| self.text(second), |text| Ok(Some(text)))
     }
 
     fn texts(&self, key: &str) -> Result<Vec<String>, Rejection> {
@@ -302,7 +300,7 @@ impl Properties<'_> {
                     let whole = whole.ok_or_else(|| {
                         wrong(
                             self.id,
-                            &format!("resources: {class}: not an amount from 1 to 2147483647"),
+                            format!("resources: {class}: not an amount from 1 to 2147483647"),
                         )
                     })?;
                     Ok((class.clone(), whole))
@@ -335,52 +333,44 @@ impl Properties<'_> {
         texts(self.id, "metadata: valet: groups", said.as_ref().unwrap_or(list))
     }
 
-    fn which(&self) -> Result<Which, Rejection> {
+    fn which(&self) -> Result<GroupRef, Rejection> {
         if let Some(group) = self.text("group")? {
-            return Ok(Which::Stored(group));
+            return Ok(GroupRef::Stored(group));
         }
-        let kind = match self.text("group_type")? {
-            Some(kind) => Some(kind),
-            None => self.text("relationship")?,
-        };
+        let kind = self.first_text(["group_type", "relationship"])?;
         let kind =
             kind.ok_or_else(|| wrong(self.id, "Property 'group_type' must be specified."))?;
-        let kind = GroupKind::named(&kind)
-            .ok_or_else(|| invalid(format!("group_type '{kind}' is invalid.")))?;
-        let level = self.text("level")?;
-        let level = level.map(|level| {
-            Level::named(&level).ok_or_else(|| {
-                wrong(
-                    self.id,
-                    &format!("level '{level}' is invalid: must be host, rack or cluster"),
-                )
-            })
+        let unknown = || invalid(format!("group_type '{kind}' is invalid."));
+        let kind = GroupKind::named(&kind).ok_or_else(unknown)?;
+        let level = self.text("level")?.map(|level| {
+            let unknown = || {
+                wrong(self.id, format!("level '{level}' is invalid: must be host, rack or cluster"))
+            };
+            Level::named(&level).ok_or_else(unknown)
         });
         let level = level.transpose()?;
-        let name = match self.text("group_name")? {
-            Some(name) => Some(name),
-            None => self.text("name")?,
-        };
+        let name = self.first_text(["group_name", "name"])?;
         match (kind, name.filter(|name| !name.is_empty())) {
-            (kind, Some(name)) => Ok(Which::Named(kind, level, name)),
+            (kind, Some(name)) => Ok(GroupRef::Named(kind, level, name)),
             (GroupKind::Exclusivity, None) => {
                 Err(wrong(self.id, "group_name must be used when group_type is 'exclusivity'."))
             }
-            (kind, None) => Ok(Which::Here(kind, level.unwrap_or(Level::Host))),
+            (kind, None) => Ok(GroupRef::Here(kind, level.unwrap_or(Level::Host))),
         }
     }
 }
 
 fn texts(id: &str, key: &str, list: &Value) -> Result<Vec<String>, Rejection> {
-    let list = list.as_array().ok_or_else(|| wrong(id, &format!("{key}: not of type array")))?;
-    let text = |value: &Value| match read_text(value, NAME_MAX) {
-        Ok(text) => Ok(text.to_owned()),
-        Err(fault) => Err(wrong(id, &format!("{key}: {fault}"))),
-    };
-    list.iter().map(text).collect()
+    let list = list.as_array().ok_or_else(|| wrong(id, format!("{key}: not of type array")))?;
+    list.iter().map(|value| text(id, key, value)).collect()
 }
 
-/// The resources of a group: ids or names, also as a template refers to them.
+fn text(id: &str, key: &str, value: &Value) -> Result<String, Rejection> {
+    let text = read_text(value, NAME_MAX).map(str::to_owned);
+    text.map_err(|fault| wrong(id, format!("{key}: {fault}")))
+}
+
+/// The members of a group: ids or names, or `{"get_resource": id}`.
 fn references(id: &str, list: &Value) -> Result<Vec<String>, Rejection> {
     let list = list.as_array().ok_or_else(|| wrong(id, "resources: not of type array"))?;
     let reference = |value: &Value| {
@@ -395,7 +385,7 @@ fn references(id: &str, list: &Value) -> Result<Vec<String>, Rejection> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Sizing, Template, Which, read};
+    use super::{GroupRef, Sizing, Template, read};
     use crate::model::{GroupKind, Level};
     use crate::planner::rejection::Rejection;
 
@@ -418,7 +408,7 @@ mod tests {
         assert_eq!(names, ["web", "b"]);
         assert_eq!(found.servers[0].sizing, Sizing::Flavor("m1".to_owned()));
         assert_eq!(found.servers[1].sizing, Sizing::Resources([("VCPU".to_owned(), 2)].into()));
-        assert_eq!(found.groups[0].which, Which::Here(GroupKind::Diversity, Level::Rack));
+        assert_eq!(found.groups[0].which, GroupRef::Here(GroupKind::Diversity, Level::Rack));
         assert_eq!(found.groups[0].servers, [0, 1]);
     }
 

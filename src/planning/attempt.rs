@@ -104,7 +104,7 @@ impl Planning {
         Err(Failure::Unsettled("created and deleted"))
     }
 
-    /// Creates a plan that is not stored yet; `None` if somebody else has done so meanwhile.
+    /// Creates a plan that is not stored yet; `None` if another request has created one for the stack.
     async fn create_new(
         &self,
         plan: &Plan,

@@ -1,4 +1,4 @@
-//! Why there is no plan.
+//! Why a plan was not made, changed or read.
 
 use thiserror::Error;
 use uuid::Uuid;

@@ -25,7 +25,6 @@ fn stored(aggregate: Uuid, spelling: &str) -> String {
 }
 
 impl Change for ReplaceAggregates {
-    const NAME: &'static str = "replace_aggregates";
     type Outcome = Generation;
 
     fn row(&self) -> Option<Uuid> {

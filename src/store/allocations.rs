@@ -62,7 +62,6 @@ pub struct Reshape {
 }
 
 impl Change for Reshape {
-    const NAME: &'static str = "reshape";
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {

@@ -1,20 +1,20 @@
-//! Checking that what is kept twice agrees: `inventories.used` with the allocations it sums up, and
-//! consumers with what they hold.
+//! Checks that redundant data agree: `inventories.used` with the sums of allocations, and consumers with
+//! their allocations.
 
 use sqlx::PgConnection;
 
 use super::error::{Error, Result};
 use crate::model::claim::LockedState;
 
-/// Refuses to judge a state in which something is held from an inventory that is not there.
+/// Refuses to judge a state with an allocation from an inventory that does not exist.
 pub(super) fn check_held(state: &LockedState) -> Result<()> {
     let Some((consumer, provider, class)) = state.held_from_nothing() else { return Ok(()) };
     let key = format!("{}, {}: consumer {consumer} holds something of it", provider.0, class.0);
     Err(Error::inconsistent("inventories", "provider_id, class_id", key))
 }
 
-/// Everything that does not add up, one sentence each; empty when all is well. Reads committed
-/// state in one statement, so it may run beside any load.
+/// All contradictions, one sentence each; empty if there are none. Reads committed state in one statement, so
+/// it may run under load.
 ///
 /// # Errors
 /// The database cannot be asked.

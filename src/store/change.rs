@@ -1,6 +1,7 @@
 //! Changes: each is one short transaction, which is retried after a conflict with another one, and runs to
 //! its end in its own task even if the caller goes away.
 
+use std::any::type_name;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
@@ -26,8 +27,6 @@ const PAUSE_MS_MAX: u64 = 50;
 
 /// A change of the database. It is written entirely or not at all, and may be tried more than once.
 pub trait Change: Send + Sync + 'static {
-    /// Its name in logs.
-    const NAME: &'static str;
     /// What it returns.
     type Outcome: Send + 'static;
     /// Whether it is tried again when another transaction keeps a row locked for long.
@@ -127,12 +126,21 @@ impl Store {
             loop {
                 match store.attempt(&change, again, deadline).await {
                     Err(Error::Again(why)) if attempt < ATTEMPTS_MAX => {
-                        tracing::debug!(change = C::NAME, attempt, why, "trying a change again");
+                        tracing::debug!(
+                            change = type_name::<C>(),
+                            attempt,
+                            why,
+                            "trying a change again"
+                        );
                         pause(attempt).await;
                         attempt += 1;
                     }
                     Err(Error::Locked(why)) if C::PATIENT && Instant::now() < deadline => {
-                        tracing::debug!(change = C::NAME, why, "a change waits for a lock");
+                        tracing::debug!(
+                            change = type_name::<C>(),
+                            why,
+                            "a change waits for a lock"
+                        );
                         again = true;
                         pause(ATTEMPTS_MAX).await;
                     }
@@ -141,7 +149,8 @@ impl Store {
             }
         });
         let work = tokio::spawn(work);
-        work.await.map_err(|panic| Error::bug(format!("{} did not end: {panic}", C::NAME)))?
+        work.await
+            .map_err(|panic| Error::bug(format!("{} did not end: {panic}", type_name::<C>())))?
     }
 
     /// One transaction on a connection of the pool. If it has no outcome in time, it continues in the

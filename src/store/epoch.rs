@@ -1,4 +1,4 @@
-//! The epoch: whether transaction ids still mean what they meant.
+//! The epoch: tells whether transaction ids are still those of the same history.
 //!
 //! Its table is unlogged, so PostgreSQL empties it whenever it recovers: after a crash, on promotion,
 //! and when a backup is restored that was taken while the server ran. Those are the times after which

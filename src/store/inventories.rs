@@ -21,32 +21,20 @@ pub struct ReplaceInventories {
     pub inventories: Vec<(String, Inventory)>,
 }
 
-/// `POST .../inventories`. Refusals: `ProviderNotFound`, `ClassNotFound`, `InventoryExists`, and
-/// `ProviderGeneration` if a generation is given.
+/// `POST .../inventories` and `PUT .../inventories/{class}`. Refusals: `ProviderNotFound`,
+/// `ProviderGeneration`, `ClassNotFound`, `InventoryExists`, `InventoryNotFound`.
 #[derive(Clone, Debug)]
-pub struct CreateInventory {
-    /// Which provider.
+pub struct WriteInventory {
+    /// The provider.
     pub provider: Uuid,
-    /// Class name.
+    /// The name of the class.
     pub class: String,
     /// Its terms.
     pub inventory: Inventory,
-    /// The generation the client saw, if it said.
+    /// The generation that the client saw, if it said.
     pub seen: Option<Generation>,
-}
-
-/// `PUT .../inventories/{class}`. Refusals: `ProviderNotFound`, `ProviderGeneration`,
-/// `ClassNotFound`, `InventoryNotFound`.
-#[derive(Clone, Debug)]
-pub struct UpdateInventory {
-    /// Which provider.
-    pub provider: Uuid,
-    /// Class name.
-    pub class: String,
-    /// Its terms.
-    pub inventory: Inventory,
-    /// The generation the client saw.
-    pub seen: Generation,
+    /// Whether the inventory must not exist yet; otherwise it must exist.
+    pub is_new: bool,
 }
 
 /// `DELETE .../inventories/{class}`. Refusals: `ProviderNotFound`, `ClassNotFound`,
@@ -60,7 +48,6 @@ pub struct DeleteInventory {
 }
 
 impl Change for ReplaceInventories {
-    const NAME: &'static str = "replace_inventories";
     type Outcome = Generation;
 
     fn row(&self) -> Option<Uuid> {
@@ -78,8 +65,7 @@ impl Change for ReplaceInventories {
     }
 }
 
-impl Change for CreateInventory {
-    const NAME: &'static str = "create_inventory";
+impl Change for WriteInventory {
     type Outcome = Generation;
 
     fn row(&self) -> Option<Uuid> {
@@ -89,27 +75,12 @@ impl Change for CreateInventory {
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
         let provider = lock_at(tx.conn, self.provider, self.seen).await?;
         let class = resource_classes::id(tx.conn, &self.class).await?;
-        if exists(tx, provider.id, class).await? {
+        let exists = exists(tx, provider.id, class).await?;
+        if exists && self.is_new {
             let class = self.class.clone();
             return Err(Refusal::InventoryExists { provider: self.provider, class }.into());
         }
-        write(tx, provider.id, &[(class, self.inventory)]).await?;
-        advance(tx, provider).await
-    }
-}
-
-impl Change for UpdateInventory {
-    const NAME: &'static str = "update_inventory";
-    type Outcome = Generation;
-
-    fn row(&self) -> Option<Uuid> {
-        Some(self.provider)
-    }
-
-    async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
-        let provider = lock_at(tx.conn, self.provider, Some(self.seen)).await?;
-        let class = resource_classes::id(tx.conn, &self.class).await?;
-        if !exists(tx, provider.id, class).await? {
+        if !exists && !self.is_new {
             return Err(Refusal::InventoryNotFound(self.class.clone()).into());
         }
         write(tx, provider.id, &[(class, self.inventory)]).await?;
@@ -118,7 +89,6 @@ impl Change for UpdateInventory {
 }
 
 impl Change for DeleteInventory {
-    const NAME: &'static str = "delete_inventory";
     type Outcome = Generation;
 
     fn row(&self) -> Option<Uuid> {
@@ -226,7 +196,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// Refuses to let go of an inventory that something is allocated of.
+/// Refuses to remove inventories that are in use.
 async fn refuse_in_use(tx: &mut Tx<'_>, provider: ProviderLock, stays: &[ClassId]) -> Result<()> {
     let stays: Vec<i32> = stays.iter().map(|class| class.0).collect();
     let used = sqlx::query_scalar!(
@@ -240,8 +210,7 @@ async fn refuse_in_use(tx: &mut Tx<'_>, provider: ProviderLock, stays: &[ClassId
     if used.is_empty() { Ok(()) } else { Err(in_use(provider.uuid, &used).into()) }
 }
 
-/// Removes the inventories of every other class. Nothing is used of them, which the provider's
-/// lock keeps so.
+/// Removes the inventories of every other class. None of them is in use, and the provider is locked.
 pub(super) async fn remove_others(
     tx: &mut Tx<'_>,
     provider: ProviderId,

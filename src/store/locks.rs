@@ -34,7 +34,7 @@
 //! | `CreateProvider` | 3 shared if it has a parent; then only its own new row |
 //! | `UpdateProvider` | 3 if it moves, 4 if it renames, 6: the subtree |
 //! | `DeleteProvider` | one row of 6 for update, 11 |
-//! | `CreateClass`, `EnsureClass`, `EnsureTrait` | the new row |
+//! | `EnsureClass`, `EnsureTrait` | the new row |
 //! | `RenameClass` | 4, the row of the class |
 //! | `DeleteClass`, `DeleteTrait` | the row, then key locks on the rows that refer to it |
 //! | `Booking` | 1, 2, 5, 6, 8, 9, 10, 11, and 12 if the plan grows |

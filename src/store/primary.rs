@@ -1,9 +1,14 @@
 //! Which server is the primary, and all connections to it.
 //!
-//! Every connection learns which server it leads to when it is made. A task looks at all hosts of the
-//! URL every second, over a new connection each, because a proxy may lead new connections elsewhere
-//! than old ones. The primary with the newest timeline wins; the [`Term`] of the one before ends at
-//! once, whether that server is alive or not, and so does everything asked on its connections.
+//! Every new connection is asked which server it leads to. A task probes all hosts of the URL every second,
+//! each over a new connection, because a proxy may lead new connections to another server than old ones. The
+//! primary with the newest timeline wins. The [`Term`] of the previous one ends at once, whether that server
+//! is alive or not, and with it all requests on its connections.
+//!
+//! Example: host A is the primary at timeline 3 and freezes. The standby B is promoted, and its timeline is
+//! 4. The next probe finds B, ends the term of A, and begins one of B: reads that wait for A are asked again
+//! on B, and writes that wait for A are answered 503, because A may have committed them. When A wakes up, its
+//! timeline 3 is older than 4, and no connection to it is accepted.
 
 mod identity;
 mod lease;
@@ -25,14 +30,14 @@ use identity::Identity;
 pub use probe::find;
 pub(super) use term::{ACQUIRE_MAX, Term};
 
-/// How long a read waits for its answer, whatever has become of the server.
+/// How long a read waits for its answer, even if the server does not respond.
 pub(super) const READ_MAX: Duration = Duration::from_millis(2500);
-/// How long connecting may take, with finding out where to.
+/// How long connecting may take, including the search for the primary.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// How often a read is asked before it is answered 503.
 const READS_MAX: u32 = 3;
 
-/// The way to the primary. Cheap to clone.
+/// Access to the primary. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Primary(Arc<Inner>);
 
@@ -49,7 +54,7 @@ struct Inner {
 /// What is known of the primary.
 #[derive(Debug, Default)]
 struct State {
-    /// The newest that has been seen.
+    /// The newest primary that has been seen.
     newest: Option<Identity>,
     /// The present term.
     term: Option<Arc<Term>>,
@@ -64,7 +69,7 @@ impl Primary {
         Ok(primary)
     }
 
-    /// Where no host is known.
+    /// Without any host.
     #[cfg(test)]
     pub(super) fn unknown() -> Self {
         let options = StoreOptions::at(PgConnectOptions::new_without_pgpass(), 1);
@@ -85,7 +90,7 @@ impl Primary {
         term.ok_or_else(|| Error::Unavailable("no primary can be reached".to_owned()))
     }
 
-    /// Makes a connection of its own to the primary, with settings of the caller's.
+    /// Makes a new connection to the primary, with settings of the caller.
     ///
     /// # Errors
     /// No primary can be reached.
@@ -183,8 +188,8 @@ impl Inner {
         Self { options, state, probe_now: Notify::new(), probes }
     }
 
-    /// Takes a server for the primary, unless it is known that it is not; the term of the one before
-    /// ends.
+    /// Makes a server the primary and ends the term of the previous one, unless the server is known not to be
+    /// the primary.
     ///
     /// # Errors
     /// It has been deposed, or is of another cluster and the one known can still be reached.
@@ -239,7 +244,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Whatever goes on in tasks ends with the store.
+        // Tasks end with the store.
         if let Some(term) = &self.state.borrow().term {
             term.finish();
         }

@@ -8,7 +8,7 @@ use super::error::{Error, Result, refuse_on};
 use super::locks;
 use crate::model::{Generation, ProviderId, Refusal};
 
-/// A provider as its own row says, with the identities of its relatives.
+/// A row of `providers`, with the UUIDs of its parent and root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderRecord {
     /// Public identity.
@@ -102,7 +102,7 @@ pub(super) async fn lock_at(
     }
 }
 
-/// Moves the generation of a locked provider by one, and tells it.
+/// Moves the generation of a locked provider by one, and returns it.
 pub(super) async fn advance(tx: &mut Tx<'_>, provider: ProviderLock) -> Result<Generation> {
     tx.touch(provider.id);
     let generation = sqlx::query_scalar!(
@@ -132,7 +132,6 @@ async fn record(conn: &mut PgConnection, id: ProviderId) -> Result<ProviderRecor
 }
 
 impl Change for CreateProvider {
-    const NAME: &'static str = "create_provider";
     type Outcome = ProviderRecord;
 
     fn row(&self) -> Option<Uuid> {
@@ -205,8 +204,8 @@ impl CreateProvider {
     }
 }
 
-/// The keys of a parent and of its root. The lock of trees keeps it where it is, and the foreign key
-/// keeps it from being deleted; a lock of its row would meet every claim on it.
+/// The keys of a parent and of its root. The lock of trees prevents that it is moved, and the foreign key that
+/// it is deleted; a lock of its row would conflict with every claim on it.
 async fn find_parent(conn: &mut PgConnection, uuid: Uuid) -> Result<(i64, i64)> {
     let row = sqlx::query!("select id, root_id from providers where uuid = $1", uuid)
         .fetch_optional(conn)
@@ -216,7 +215,6 @@ async fn find_parent(conn: &mut PgConnection, uuid: Uuid) -> Result<(i64, i64)> 
 }
 
 impl Change for UpdateProvider {
-    const NAME: &'static str = "update_provider";
     type Outcome = ProviderRecord;
 
     fn row(&self) -> Option<Uuid> {
@@ -235,7 +233,7 @@ impl Change for UpdateProvider {
             self.move_to(tx, parent).await?;
         }
         let provider = lock(tx.conn, self.uuid).await?;
-        // Nobody changes it any more; somebody may have before it was locked.
+        // It is locked now, but may have been changed before.
         let now = self.effect(tx.conn).await?;
         if now.moves || (now.renames && !effect.renames) {
             return Err(Error::Again("the provider was changed meanwhile".to_owned()));
@@ -255,7 +253,7 @@ impl Change for UpdateProvider {
     }
 }
 
-/// What an update comes to. Most only repeat name and parent, and need not wait for each other.
+/// What an update changes. Most updates only repeat name and parent, and need not wait for each other.
 #[derive(Clone, Copy, Debug)]
 struct Effect {
     moves: bool,
@@ -340,7 +338,6 @@ async fn lock_subtree(conn: &mut PgConnection, provider: Uuid) -> Result<Vec<i64
 }
 
 impl Change for DeleteProvider {
-    const NAME: &'static str = "delete_provider";
     type Outcome = ();
 
     fn row(&self) -> Option<Uuid> {

@@ -1,15 +1,14 @@
-//! Cutting the change log off: a task with a connection of its own, so that no read waits for it.
+//! Prunes the change log: a task with its own connection, so that no read waits for it.
 //!
-//! The log is cut off at a snapshot: once that is older than any replica that refreshes, it is
-//! committed as the horizon, and then the log rows that are visible in it are removed, in small
-//! pieces with pauses between them. A snapshot says exactly which transactions it has seen, so a
-//! transaction that somebody leaves open for long, anywhere in the cluster, keeps nothing from being
-//! removed but its own row.
+//! The log is pruned up to a snapshot: once that snapshot is older than the last refresh of every live
+//! replica, it is committed as the horizon, and then the log rows that are visible in it are removed, in small
+//! pieces with pauses between them. A snapshot says exactly which transactions it has seen, so a transaction
+//! that is left open for long, anywhere in the cluster, delays the removal of its own row only.
 //!
-//! All replicas prune, one at a time. How far it has got stands in `change_log_pruning`, so whoever is
-//! next goes on from there, and index entries of removed rows are not walked again while vacuum is
-//! held up. Who finds that another replica has moved it leaves the round to that one; nobody holds a
-//! lock between two statements, so a replica that freezes or goes away holds up nobody.
+//! All replicas prune, one at a time. How far it has got stands in `change_log_pruning`, so the
+//! next replica continues from there, and index entries of removed rows are not read again while vacuum is
+//! delayed. A replica that finds the progress changed leaves the round to the one that changed it. No lock is
+//! held between two statements, so a replica that freezes or ends delays no other.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -24,17 +23,16 @@ use super::error::{Error, Result};
 use super::primary::{Primary, Term};
 use super::{FEED_WAIT_MAX, statement_plans, waiting};
 
-/// How long one statement may take, whatever has become of the server. It is longer than the
-/// server's own bound.
+/// How long one statement may take, even if the server does not respond. It is longer than the server's own
+/// bound.
 const STATEMENT_MAX: Duration = Duration::from_secs(15);
 
-/// These statements follow the index in its order: to sort, or to make a bitmap, would look at all
-/// that is left of the log for each piece. No commit of them is worth waiting for: who loses one
-/// removes the rows again.
+/// These statements read the index in its order: a sort or a bitmap would read the rest of the log for each
+/// piece. No commit waits for the disk: if one is lost, the rows are removed again.
 const SETTINGS: [(&str, &str); 3] =
     [("synchronous_commit", "off"), ("enable_bitmapscan", "off"), ("enable_sort", "off")];
 
-/// How the change log is cut off.
+/// How the change log is pruned.
 #[derive(Clone, Copy, Debug)]
 pub struct Pruning {
     /// How old the snapshot is at the least at which the log is cut off, and how often that is done. A
@@ -52,14 +50,14 @@ impl Default for Pruning {
     }
 }
 
-/// The task that prunes. It ends with the last owner of this.
+/// The task that prunes. It ends when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(super) struct Pruner {
     _task: Arc<JoinSet<()>>,
 }
 
 impl Pruner {
-    /// Starts the task. It connects when it has something to do for the first time.
+    /// Starts the task. It connects when it first has something to do.
     pub(super) fn start(primary: Primary, pruning: Pruning) -> Self {
         let work = Work { primary, pruning, conn: None, cut: None };
         Self { _task: Arc::new(JoinSet::from_iter([work.run()])) }
@@ -74,7 +72,7 @@ struct Progress {
     removed: String,
     cut: String,
     reached: String,
-    /// Whether there is something left of the round.
+    /// Whether the round has not ended.
     under_way: bool,
     /// Whether there are rows that only another cluster can have written.
     foreign: bool,
@@ -123,8 +121,8 @@ async fn bounded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     timeout(STATEMENT_MAX, work).await.map_err(late)?
 }
 
-/// Ends the round that is under way, or begins one that cuts the log off at the snapshot and ends it,
-/// unless another replica does. Gives a snapshot of the present.
+/// Finishes the round in progress, or begins and finishes one up to the snapshot, unless another replica does.
+/// Returns the present snapshot.
 async fn round(conn: &mut PgConnection, pruning: Pruning, cut: Option<&str>) -> Result<String> {
     let limit = i64::from(pruning.piece);
     let mut progress = bounded(read(conn)).await?;
@@ -166,7 +164,7 @@ async fn read(conn: &mut PgConnection) -> Result<Progress> {
     Ok(progress.fetch_one(conn).await?)
 }
 
-/// Removes rows of transactions that this cluster has not begun; a restore has brought them. Tells how
+/// Removes rows of transactions that this cluster has not begun, which a restore has brought. Returns how
 /// many.
 async fn remove_foreign(conn: &mut PgConnection, limit: i64) -> Result<u64> {
     let removed = sqlx::query!(
@@ -184,7 +182,7 @@ async fn remove_foreign(conn: &mut PgConnection, limit: i64) -> Result<u64> {
 }
 
 /// Moves the horizon to this snapshot, if the round before has ended and there is something to remove.
-/// A commit of its own: whoever finds rows gone finds the horizon moved.
+/// It is committed separately, so that a reader that finds rows gone finds the horizon moved.
 async fn begin(conn: &mut PgConnection, cut: &str) -> Result<()> {
     sqlx::query!(
         "with turn as materialized (
@@ -210,8 +208,8 @@ async fn begin(conn: &mut PgConnection, cut: &str) -> Result<()> {
     Ok(())
 }
 
-/// Removes rows of transactions that were under way in the snapshot of the round before, and have
-/// ended since: they lie below what has been reached. Tells how many.
+/// Removes rows of transactions that were in progress in the snapshot of the round before and have ended
+/// since, which are below what has been reached. Returns how many.
 async fn remove_late(conn: &mut PgConnection, progress: &Progress, limit: i64) -> Result<u64> {
     let removed = sqlx::query!(
         "with turn as materialized (
@@ -234,8 +232,8 @@ async fn remove_late(conn: &mut PgConnection, progress: &Progress, limit: i64) -
     Ok(removed.execute(conn).await?.rows_affected())
 }
 
-/// Removes the next rows of the round. Tells how far it has got, and whether there is more; nothing if
-/// another replica has moved it.
+/// Removes the next rows of the round. Returns how far it has got and whether there are more; `None` if
+/// another replica has moved the progress.
 async fn remove_piece(
     conn: &mut PgConnection,
     progress: &Progress,

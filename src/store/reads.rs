@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{Result, Store};
 use crate::model::{Generation, ProviderId};
 
-/// Everything one consumer holds.
+/// All allocations of one consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerAllocations {
     /// Owner.
@@ -23,7 +23,7 @@ pub struct ConsumerAllocations {
     pub updated_at: i64,
 }
 
-/// What a consumer holds on one provider, for those who ask about the consumer.
+/// The allocations of a consumer on one provider, by provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldOnProvider {
     /// The provider.
@@ -34,7 +34,7 @@ pub struct HeldOnProvider {
     pub resources: Vec<(String, i64)>,
 }
 
-/// What one consumer holds on a provider, for those who ask about the provider.
+/// The allocations of one consumer on a provider, by consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldByConsumer {
     /// The consumer.
@@ -81,7 +81,7 @@ pub struct UsageOfType {
 }
 
 impl Store {
-    /// What a consumer holds; `None` if it holds nothing.
+    /// The allocations of a consumer; `None` if it has none.
     ///
     /// # Errors
     /// The database cannot be asked.
@@ -135,7 +135,7 @@ impl Store {
         Ok(Some(held))
     }
 
-    /// What is held on a provider, by consumer, and the time of the last change if there is any.
+    /// The allocations on a provider by consumer, and the time of the last change if there are any.
     ///
     /// # Errors
     /// The database cannot be asked.

@@ -10,14 +10,8 @@ use super::locks;
 use super::standard::CUSTOM_FROM;
 use crate::model::{ClassId, Refusal};
 
-/// `POST /resource_classes`. Refusal: `ClassExists`.
-#[derive(Clone, Debug)]
-pub struct CreateClass {
-    /// Class name.
-    pub name: String,
-}
-
-/// `PUT /resource_classes/{name}` from 1.7: whether it was created just now.
+/// `POST /resource_classes`, and `PUT /resource_classes/{name}` from 1.7. Returns whether the class was
+/// created just now.
 #[derive(Clone, Debug)]
 pub struct EnsureClass {
     /// Class name.
@@ -65,46 +59,28 @@ pub(super) async fn ids(
     Ok(rows.into_iter().map(|row| (row.name, ClassId(row.id))).collect())
 }
 
-async fn insert(tx: &mut Tx<'_>, name: &str) -> Result<bool> {
-    let created = sqlx::query!(
-        "insert into resource_classes (id, name) select nextval('resource_classes_id'), $1 \
-         where not exists (select from resource_classes where name = $1) on conflict do nothing",
-        name
-    )
-    .execute(&mut *tx.conn)
-    .await?
-    .rows_affected()
-        == 1;
-    if created {
-        tx.touch_catalogue();
-    }
-    Ok(created)
-}
-
-impl Change for CreateClass {
-    const NAME: &'static str = "create_class";
-    type Outcome = ();
-
-    async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
-        if insert(tx, &self.name).await? {
-            Ok(())
-        } else {
-            Err(Refusal::ClassExists(self.name.clone()).into())
-        }
-    }
-}
-
 impl Change for EnsureClass {
-    const NAME: &'static str = "ensure_class";
     type Outcome = bool;
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<bool> {
-        insert(tx, &self.name).await
+        let created = sqlx::query!(
+            "insert into resource_classes (id, name) select nextval('resource_classes_id'), $1 \
+             where not exists (select from resource_classes where name = $1) on conflict do nothing",
+            self.name
+        )
+        .execute(&mut *tx.conn)
+        .await?
+        .rows_affected()
+            == 1;
+        if created {
+            tx.touch_catalogue();
+        }
+        Ok(created)
     }
 }
 
-/// The key of a class that is about to be renamed or deleted: whoever does so at the same time
-/// waits, and then finds it under its new name or not at all.
+/// Locks a class that is about to be renamed or deleted. A transaction that does so at the same time waits,
+/// and then finds it under its new name or not at all.
 async fn lock(tx: &mut Tx<'_>, name: &str) -> Result<ClassId> {
     let id =
         sqlx::query_scalar!("select id from resource_classes where name = $1 for update", name)
@@ -114,7 +90,6 @@ async fn lock(tx: &mut Tx<'_>, name: &str) -> Result<ClassId> {
 }
 
 impl Change for RenameClass {
-    const NAME: &'static str = "rename_class";
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
@@ -140,7 +115,6 @@ impl Change for RenameClass {
 }
 
 impl Change for DeleteClass {
-    const NAME: &'static str = "delete_class";
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {

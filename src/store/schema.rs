@@ -1,5 +1,4 @@
-//! The schema's version: bringing it up to date, and saying what a database is that this program
-//! cannot use.
+//! The schema: applies migrations, and says why a database cannot be used.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +24,7 @@ const REFERENCE: &str = "resource_providers";
 /// Where programs built on `SQLAlchemy` note their migrations.
 const ALEMBIC: &str = "alembic_version";
 
-/// What a database is to this program.
+/// The state of a database's schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Its schema is the one this program knows.
@@ -42,7 +41,7 @@ pub enum Status {
     Reference,
     /// It is another program's; what shows that.
     Foreign(String),
-    /// It keeps texts in this encoding, which is not UTF-8.
+    /// Its encoding is this one, and not UTF-8.
     Encoding(String),
 }
 
@@ -94,7 +93,7 @@ struct Applied {
     checksum: Vec<u8>,
 }
 
-/// What there is to say about the database.
+/// The state of the schema of a database.
 ///
 /// # Errors
 /// It cannot be asked.

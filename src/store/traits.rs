@@ -40,7 +40,6 @@ pub struct DeleteTrait {
 }
 
 impl Change for ReplaceTraits {
-    const NAME: &'static str = "replace_traits";
     type Outcome = Generation;
 
     fn row(&self) -> Option<Uuid> {
@@ -50,8 +49,8 @@ impl Change for ReplaceTraits {
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
         let provider = lock_at(tx.conn, self.provider, self.seen).await?;
         let wanted = self.resolve(tx).await?;
-        // To add is to wait for whoever deletes the trait; with nothing deleted yet, nobody waits for
-        // this transaction meanwhile.
+        // An insertion may wait for a transaction that deletes the trait. Nothing has been deleted here yet,
+        // so that transaction does not wait for this one.
         let added = sqlx::query!(
             "insert into provider_traits (provider_id, trait_id) select $1, unnest($2::int[]) \
              on conflict do nothing",
@@ -109,7 +108,6 @@ impl ReplaceTraits {
 }
 
 impl Change for EnsureTrait {
-    const NAME: &'static str = "ensure_trait";
     type Outcome = (bool, i64);
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<(bool, i64)> {
@@ -132,7 +130,7 @@ impl Change for EnsureTrait {
         )
         .fetch_optional(&mut *tx.conn)
         .await?;
-        // It existed a moment ago and was deleted since: begin anew.
+        // It existed a moment ago and has been deleted since: try again.
         updated_at
             .map(|updated_at| (created, updated_at))
             .ok_or_else(|| super::Error::Again("the trait was deleted meanwhile".to_owned()))
@@ -140,11 +138,10 @@ impl Change for EnsureTrait {
 }
 
 impl Change for DeleteTrait {
-    const NAME: &'static str = "delete_trait";
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
-        // Who deletes it at the same time waits, and then does not find it.
+        // A transaction that deletes it at the same time waits, and then does not find it.
         let id = sqlx::query_scalar!("select id from traits where name = $1 for update", self.name)
             .fetch_optional(&mut *tx.conn)
             .await?

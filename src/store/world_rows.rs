@@ -1,4 +1,4 @@
-//! Reading what the world is made of: everything, or what changed since a snapshot.
+//! Reads the rows that the world is made of: all of them, or those that changed since a snapshot.
 
 use futures_util::TryStreamExt;
 use sqlx::{Connection, PgConnection};
@@ -21,7 +21,7 @@ pub(super) struct All {
     pub(super) providers: Vec<ProviderRow>,
 }
 
-/// What happened since a snapshot.
+/// The changes since a snapshot.
 pub(super) enum Delta {
     /// These keys changed; `changes` has their current rows.
     Changes {
@@ -34,8 +34,8 @@ pub(super) enum Delta {
         /// Their rows.
         changes: Changes,
     },
-    /// The log no longer reaches back to the snapshot, or the snapshot is of the future: the database
-    /// has been set back.
+    /// The log no longer reaches back to the snapshot, or the snapshot is later than the present one, because the
+    /// database has been restored to an earlier state.
     Lost,
 }
 
@@ -169,7 +169,7 @@ fn shown(aggregates: &[Uuid], stored: Vec<String>) -> Vec<String> {
     aggregates.iter().zip(stored).map(spelled).collect()
 }
 
-/// Providers being put together from rows that come sorted by provider.
+/// Providers that are assembled from rows sorted by provider.
 #[derive(Default)]
 struct Assembly {
     rows: Vec<ProviderRow>,
@@ -323,10 +323,10 @@ async fn changed_providers(conn: &mut PgConnection, since: &str) -> Result<Read>
     Ok(Read { known: Delta::Changes { snapshot, identity, keys, changes }, names_changed })
 }
 
-/// What the snapshot has not seen is what was under way in it and what has begun since. Both are looked
-/// up in the index, so a refresh costs what is new, however far back a transaction that somebody has
-/// left open keeps xmin. Above the present snapshot there are only rows of another cluster, which a
-/// restore has brought.
+/// A snapshot has not seen the transactions that were in progress in it and those that have begun since. Both
+/// are looked up in the index, so the cost depends on what is new, however old a transaction is that somebody
+/// has left open. Above the present snapshot there are only rows of another cluster, which a restore has
+/// brought.
 ///
 /// The keys are made one array before anything is joined to them, which keeps the plan to index
 /// look-ups.

@@ -14,7 +14,7 @@ use super::error::{Error, Result};
 
 type Rows = HashMap<Uuid, Weak<tokio::sync::Mutex<()>>>;
 
-/// Who may use connections of the pool for writing.
+/// Limits on the use of the pool for writes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct WriteLimits {
     rows: Arc<Mutex<Rows>>,
@@ -77,7 +77,7 @@ impl WriteLimits {
     }
 }
 
-/// The right to use a connection, until it is dropped.
+/// Permission to use a connection, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Permits {
     _held: Vec<OwnedSemaphorePermit>,

@@ -1,4 +1,4 @@
-//! A world and changed rows make the next world.
+//! Makes the next world of a world and changed rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl World {
         next
     }
 
-    /// The sharing trait got another key: everything about sharing is to be found out anew.
+    /// Builds the world again, because the sharing trait has got another key.
     fn rebuild(&self, names: Names, changes: Vec<(ProviderId, Option<ProviderRow>)>) -> Self {
         let mut rows: BTreeMap<_, _> = self.providers().map(|it| (it.id(), it.row())).collect();
         for (id, row) in changes {
@@ -48,7 +48,7 @@ impl World {
     }
 }
 
-/// A world in the making.
+/// A world that is being changed.
 pub(super) struct Draft {
     pub(super) world: World,
     /// Roots of trees whose signature may have changed.
@@ -58,8 +58,8 @@ pub(super) struct Draft {
     pub(super) emptied: Emptied,
 }
 
-/// What at some time lost its last carrier, member or inventory. If it still has none when the world
-/// is finished, nothing of it is kept.
+/// Traits, aggregates and classes that lost their last provider. Those that still have none when the world is
+/// finished are removed.
 #[derive(Default)]
 pub(super) struct Emptied {
     pub(super) traits: Vec<TraitId>,
@@ -77,7 +77,7 @@ impl Draft {
         }
     }
 
-    /// Takes in the present rows of providers, `None` for those that are gone.
+    /// Applies the present rows of providers; `None` for deleted ones.
     pub(super) fn change(
         &mut self,
         rows: impl IntoIterator<Item = (ProviderId, Option<ProviderRow>)>,
@@ -114,7 +114,7 @@ impl Draft {
         Some(self.world.occupied(slot).parent()?.id())
     }
 
-    /// Brings what is known of a provider itself up to date.
+    /// Updates the data of one provider.
     fn update(&mut self, slot: u32, row: ProviderRow) {
         let row = sorted(row);
         let version = Version { generation: row.generation, updated_at: row.updated_at };
@@ -152,7 +152,7 @@ impl Draft {
         *self.world.provider_data.get_mut(slot) = Some(next);
     }
 
-    /// A new provider, ready for a slot.
+    /// The data of a new provider, ready for a slot.
     fn admit(&mut self, row: ProviderRow) -> MovedProvider {
         let row = sorted(row);
         let classes: Vec<ClassId> = row.inventories.iter().map(|it| it.class).collect();
@@ -181,7 +181,7 @@ impl Draft {
         self.world.lists.classes.give_back(&data.classes);
     }
 
-    /// Takes an inventory that a provider is known to have out of its column.
+    /// Removes an inventory that a provider is known to have from its column.
     pub(super) fn take_inventory(&mut self, slot: u32, class: ClassId) -> InventoryEntry {
         let column = self.column(class);
         let row = column.remove(slot);

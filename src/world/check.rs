@@ -1,4 +1,4 @@
-//! Recomputing all that is derived and comparing: for tests, and for an operator in doubt.
+//! Recomputes all derived values and compares them, for tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;

@@ -1,5 +1,5 @@
-//! The inventories of one resource class: a row per slot that has one, and a byte per slot that
-//! tells at a glance how much is free.
+//! The inventories of one resource class: an entry for each slot that has one, and a byte for each slot that
+//! says roughly how much is free.
 
 #![expect(clippy::indexing_slicing, reason = "indices are remainders of the lengths, or ranks")]
 
@@ -19,7 +19,7 @@ pub(crate) struct InventoryEntry {
     terms: Terms,
 }
 
-/// What claims leave as it is.
+/// The part of an inventory that claims do not change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Terms {
     inventory: Inventory,
@@ -29,7 +29,7 @@ struct Terms {
 }
 
 impl InventoryEntry {
-    /// The most that all takers together, or one of them, could get here.
+    /// The largest amount that can be allocated here: what is free, and at most `max_unit`.
     pub(crate) fn available(&self) -> i64 {
         available(self.used, &self.terms)
     }
@@ -56,8 +56,8 @@ fn available(used: i64, terms: &Terms) -> i64 {
     terms.capacity.saturating_sub(used).min(i64::from(terms.inventory.max_unit))
 }
 
-/// The number of binary digits of an amount; zero for what is not positive. What has a greater
-/// level than an amount is greater, what has a smaller one is smaller.
+/// The number of binary digits of an amount; zero if it is not positive. An amount with a greater level is
+/// greater, one with a smaller level is smaller.
 #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
 fn level(amount: i64) -> u8 {
     if amount <= 0 { 0 } else { (i64::BITS - amount.leading_zeros()) as u8 }

@@ -1,4 +1,4 @@
-//! Lists that many providers have alike, kept once.
+//! Stores equal lists of many providers once.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

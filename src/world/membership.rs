@@ -1,5 +1,5 @@
-//! Keeping the sets in step: carriers of traits, members of aggregates, and what follows from them,
-//! the signatures of trees.
+//! Keeps the sets of slots up to date: carriers of traits, members of aggregates, and the signatures of trees
+//! that follow from them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::slot_data::ProviderData;
 use crate::model::Bug;
 
 impl Draft {
-    /// Enters a provider's slot into the sets of its traits and aggregates.
+    /// Adds a provider's slot to the sets of its traits and aggregates.
     pub(super) fn join(&mut self, slot: u32, data: &ProviderData) {
         for &id in data.traits.iter() {
             self.world.traits.get_or_insert_with(id, Set::default).insert(slot);
@@ -28,7 +28,7 @@ impl Draft {
         }
     }
 
-    /// Takes a provider's slot out of the sets of its traits and aggregates.
+    /// Removes a provider's slot from the sets of its traits and aggregates.
     pub(super) fn leave(&mut self, slot: u32, data: &ProviderData) {
         for &id in data.traits.iter() {
             let carriers = self.world.traits.get_or_insert_with(id, Set::default);
@@ -64,7 +64,7 @@ impl Draft {
         aggregate
     }
 
-    /// The world, with what depends on several providers brought up to date.
+    /// The world, after updating what depends on several providers.
     pub(super) fn finish(mut self) -> World {
         for (aggregate, shared) in std::mem::take(&mut self.shared_before) {
             let known = self.world.aggregates.get(aggregate);

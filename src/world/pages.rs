@@ -1,4 +1,4 @@
-//! A growing sequence of pages of which copies share everything they have in common.
+//! A growing sequence of pages whose copies share all equal pages.
 //!
 //! Copying the sequence costs one reference count. Changing one page of a copy copies that page
 //! and the two short lists of references above it, whatever the length. All that a

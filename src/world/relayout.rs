@@ -1,5 +1,5 @@
-//! Laying out anew the trees that gain, lose or rearrange members: finding slots for each, and
-//! bringing every member to its slot.
+//! Assigns slots again to trees that gain, lose or rearrange members: finds slots for each tree, and
+//! moves every member to its slot.
 
 #![expect(clippy::indexing_slicing, reason = "positions are those of the list they index")]
 
@@ -8,24 +8,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::change::Draft;
 use super::forest::{TreeNode, arrange};
 use super::set::{BLOCK, Set};
-use super::slot_data::{MovedProvider, NOWHERE, Place, ProviderData};
+use super::slot_data::{MovedProvider, NOWHERE, ProviderData, TreePosition};
 use crate::model::{Bug, ProviderId};
 
-/// A member of the trees that are laid out anew.
+/// A member of the trees that are laid out again.
 pub(super) struct Member {
     pub(super) id: ProviderId,
     pub(super) parent: Option<ProviderId>,
     pub(super) source: Source,
 }
 
-/// Where it stands before.
+/// Where a member comes from.
 pub(super) enum Source {
     Slot(u32),
     Outside(Box<MovedProvider>),
 }
 
 impl Draft {
-    /// Lays out anew all trees that gain, lose or rearrange members.
+    /// Assigns slots again to all trees that gain, lose or rearrange members.
     pub(super) fn restructure(
         &mut self,
         gone: &BTreeSet<u32>,
@@ -101,7 +101,7 @@ impl Draft {
             .collect()
     }
 
-    /// Brings every member to its slot. All leave their old slots before any takes a new one.
+    /// Moves every member to its slot. All leave their old slots before any takes a new one.
     fn settle_all(&mut self, trees: &[Vec<TreeNode>], runs: &[(u32, u32)], members: Vec<Member>) {
         let mut moved_providers: Vec<Option<Box<MovedProvider>>> = Vec::new();
         let mut slots = vec![NOWHERE; members.len()];
@@ -122,7 +122,7 @@ impl Draft {
                 let slot = slots[node.member];
                 let parent = if node.parent == NOWHERE { NOWHERE } else { first + node.parent };
                 let order = if slot == first { order } else { 0 };
-                self.set_place(slot, Place { parent, root: first, len: node.len, order });
+                self.set_place(slot, TreePosition { parent, root: first, len: node.len, order });
                 if let Some(provider) = moved_providers[node.member].take() {
                     self.settle(slot, *provider);
                 }
@@ -131,7 +131,7 @@ impl Draft {
         }
     }
 
-    fn set_place(&mut self, slot: u32, place: Place) {
+    fn set_place(&mut self, slot: u32, place: TreePosition) {
         let old = self.world.place(slot);
         if old == place {
             return;
@@ -164,7 +164,7 @@ impl Draft {
         for &class in data.classes.iter() {
             rows.push((class, self.take_inventory(slot, class)));
         }
-        self.set_place(slot, Place::default());
+        self.set_place(slot, TreePosition::default());
         let version = std::mem::take(self.world.versions.get_mut(slot));
         MovedProvider { data, version, rows }
     }
@@ -182,7 +182,7 @@ impl Draft {
         *self.world.provider_data.get_mut(slot) = Some(data);
     }
 
-    /// Forgets a provider that has left its slot for good.
+    /// Removes a provider that has left its slot from the indexes.
     fn dismiss(&mut self, data: &ProviderData) {
         self.world.by_id.remove(data.id);
         self.world.by_uuid.remove(data.uuid);

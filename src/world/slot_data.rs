@@ -1,4 +1,4 @@
-//! What a world keeps of each provider, by slot.
+//! The data of each provider, by slot.
 
 use std::sync::Arc;
 
@@ -7,42 +7,42 @@ use uuid::Uuid;
 use super::column::InventoryEntry;
 use crate::model::{ClassId, Generation, ProviderId, TraitId};
 
-/// Stands where there is no slot.
+/// Stands for no slot.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// Where a provider stands in its tree. Members of a tree stand in slots next to each other, each
-/// before those below it, so that a subtree is a range of slots.
+/// The position of a provider in its tree. The members of a tree have consecutive slots, each member before
+/// its descendants, so a subtree is a range of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// Slot of the provider it hangs below, or [`NOWHERE`].
+pub(crate) struct TreePosition {
+    /// Slot of its parent, or [`NOWHERE`].
     pub(crate) parent: u32,
-    /// Slot of the top of its tree; [`NOWHERE`] if nobody is here.
+    /// Slot of its root; [`NOWHERE`] if no provider has the slot.
     pub(crate) root: u32,
-    /// Providers in the subtree that begins here, itself counted.
+    /// Number of providers in its subtree, including itself.
     pub(crate) len: u32,
-    /// Of a root: slots its tree may use are 2 to the power of this.
+    /// For a root: its tree may use 2 to the power of this slots.
     pub(crate) order: u32,
 }
 
-impl Default for Place {
+impl Default for TreePosition {
     fn default() -> Self {
         Self { parent: NOWHERE, root: NOWHERE, len: 0, order: 0 }
     }
 }
 
-/// What seldom changes.
+/// Data that seldom changes.
 #[derive(Clone, Debug)]
 pub(super) struct ProviderData {
     pub(super) id: ProviderId,
     pub(super) uuid: Uuid,
     pub(super) name: Arc<str>,
-    /// Ascending, as are the others.
+    /// Ascending, like the other lists.
     pub(super) traits: Arc<[TraitId]>,
     pub(super) aggregates: Arc<[Uuid]>,
     /// All aggregates as clients spelled them; nothing if each is spelled in the usual way, as
     /// nearly all are.
     pub(super) spellings: Option<Arc<[String]>>,
-    /// Those it has inventories of.
+    /// The classes that it has inventories of.
     pub(super) classes: Arc<[ClassId]>,
 }
 
@@ -56,14 +56,14 @@ impl ProviderData {
     }
 }
 
-/// What changes with every write.
+/// Data that changes with every write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Version {
     pub(super) generation: Generation,
     pub(super) updated_at: i64,
 }
 
-/// A provider on its way into a slot, or from one to another.
+/// A provider on its way into a slot.
 #[derive(Debug)]
 pub(super) struct MovedProvider {
     pub(super) data: ProviderData,

@@ -23,9 +23,7 @@ use crate::model::inventory::Inventory;
 use crate::model::provider::InventoryRow;
 use crate::model::{Generation, Refusal};
 use crate::store::Error;
-use crate::store::inventories::{
-    CreateInventory, DeleteInventory, ReplaceInventories, UpdateInventory,
-};
+use crate::store::inventories::{DeleteInventory, ReplaceInventories, WriteInventory};
 use crate::world::{Provider, World};
 
 /// The greatest single-precision number, as the reference bounds ratios.
@@ -153,7 +151,13 @@ pub(super) async fn create(
     };
     check_capacity(&class, &inventory, uuid, asked).map_err(|why| unable(&why))?;
     // A generation in the body is not looked at, as in the reference.
-    let change = CreateInventory { provider: uuid, class: class.clone(), inventory, seen: None };
+    let change = WriteInventory {
+        provider: uuid,
+        class: class.clone(),
+        inventory,
+        seen: None,
+        is_new: true,
+    };
     let generation = app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(Refusal::ProviderNotFound(_)) => error.into(),
         Error::Refused(why @ Refusal::ClassNotFound(_)) => unable(&why),
@@ -239,7 +243,8 @@ pub(super) async fn update(
     check_generation(seen, generation)?;
     let inventory = wanted.terms.inventory();
     check_capacity(&class, &inventory, uuid, asked).map_err(|why| cannot_update(uuid, &why))?;
-    let change = UpdateInventory { provider: uuid, class, inventory, seen };
+    let seen = Some(seen);
+    let change = WriteInventory { provider: uuid, class, inventory, seen, is_new: false };
     let generation = app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(Refusal::ProviderGeneration { .. }) => generation_conflict(),
         Error::Refused(why @ Refusal::InventoryNotFound(_)) => Problem::bad_request(format!(

@@ -17,7 +17,7 @@ use crate::http::api::reply::Reply;
 use crate::http::external_url::ExternalUrl;
 use crate::model::Refusal;
 use crate::store::Error;
-use crate::store::resource_classes::{CreateClass, DeleteClass, EnsureClass, RenameClass};
+use crate::store::resource_classes::{DeleteClass, EnsureClass, RenameClass};
 
 /// What `POST /resource_classes` accepts, and `PUT /resource_classes/{name}` to 1.6.
 static BODY: LazyLock<Schema> = LazyLock::new(|| {
@@ -50,12 +50,10 @@ pub(super) async fn create(
 ) -> Result<Reply, Problem> {
     let Wanted { name } = body.parse(&BODY)?;
     let location = external_url.location(&path(&name));
-    app.store.commit(CreateClass { name: name.clone() }).await.map_err(|error| match error {
-        Error::Refused(Refusal::ClassExists(_)) => {
-            Problem::conflict(format!("Conflicting resource class already exists: {name}"))
-        }
-        other => other.into(),
-    })?;
+    if !app.store.commit(EnsureClass { name: name.clone() }).await? {
+        let detail = format!("Conflicting resource class already exists: {name}");
+        return Err(Problem::conflict(detail));
+    }
     Ok(Reply::created().at(&location))
 }
 

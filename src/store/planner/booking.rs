@@ -1,8 +1,8 @@
-//! Making a plan real: its rows, what its servers hold, the groups they are in and the units those
-//! have to themselves, in one transaction.
+//! Writes a plan in one transaction: its row, its placements and what is held for them, groups, and exclusive
+//! units.
 //!
-//! Places were chosen on a world that may have moved on since. Nothing is written then: the refusal
-//! says so, and the plan is attempted again.
+//! The hosts were chosen on a world that may have changed since. Then nothing is written, the refusal says
+//! so, and the plan is attempted again.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use super::projects::{Claimants, own};
 use crate::model::claim::{Claim, LockedState, Request, judge};
 use crate::model::traits;
 use crate::model::{Expected, ProviderId, Refusal};
-use crate::planner::booking::{BookingPlan, Hold, PlacementWrite, PlanWrite};
+use crate::planner::booking::{Amounts, BookingPlan, PlacementWrite, PlanWrite};
 use crate::planner::plan::Placement;
 use crate::store::allocations::ConsumerClaim;
 use crate::store::change::{Change, Tx};
@@ -39,43 +39,36 @@ pub struct Booking {
 }
 
 impl Change for Booking {
-    const NAME: &'static str = "booking";
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
-        let (plan, bytes_grow) = self.settle_plan(tx).await?;
-        self.pass_groups(tx).await?;
-        let locked = self.hold(tx, plan).await?;
-        if let PlanWrite::Delete(id, _) = &self.plan.plan {
-            sqlx::query!("delete from plans where id = $1", id).execute(&mut *tx.conn).await?;
+        let bytes_grow = self.write_plan(tx).await?;
+        self.lock_groups(tx).await?;
+        let locked = self.hold(tx).await?;
+        let BookingPlan { plan, write, .. } = &self.plan;
+        if *write == PlanWrite::Delete {
+            sqlx::query!("delete from plans where id = $1", plan.id).execute(&mut *tx.conn).await?;
         }
         exclusive_units::take(tx, &self.plan.units).await?;
         let groups: Vec<Uuid> = self.plan.groups.iter().map(|(group, _)| *group).collect();
         exclusive_units::release(tx, &groups, &locked).await?;
-        let (Some(caps), Some(project)) = (&self.caps, self.project()) else { return Ok(()) };
+        let Some(caps) = self.caps.filter(|_| *write != PlanWrite::Delete) else { return Ok(()) };
         let begin = self.plan.placements.iter().filter(|it| it.seen.is_none()).count();
         let growth = Growth {
-            plans: matches!(self.plan.plan, PlanWrite::Create(_)),
+            plans: *write == PlanWrite::Create,
             placements: begin > self.plan.removed.len(),
             bytes: bytes_grow,
         };
-        caps.check(tx, project, growth).await
+        caps.check(tx, &plan.project, growth).await
     }
 }
 
 impl Booking {
-    /// The project of the plan, unless the plan is deleted.
-    fn project(&self) -> Option<&str> {
-        match &self.plan.plan {
-            PlanWrite::Create(plan) | PlanWrite::Update(plan) => Some(&plan.project),
-            PlanWrite::Delete(..) => None,
-        }
-    }
-
-    /// Writes the plan's row, and locks it; its id, and whether its document is longer than before.
-    async fn settle_plan(&self, tx: &mut Tx<'_>) -> Result<(Uuid, bool)> {
-        match &self.plan.plan {
-            PlanWrite::Create(plan) => {
+    /// Writes the plan's row and locks it. Returns whether its document is longer than before.
+    async fn write_plan(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        let plan = &self.plan.plan;
+        match self.plan.write {
+            PlanWrite::Create => {
                 sqlx::query!(
                     "insert into plans (id, name, stack_id, stack_key, project, user_id, document)
                      values ($1, $2, $3, $4, $5, $6, $7)",
@@ -93,9 +86,9 @@ impl Booking {
                     let taken = Refusal::PlanExists(plan.stack_id.clone());
                     refuse_on(error, [("plans_stack_key", taken)])
                 })?;
-                Ok((plan.id, true))
+                Ok(true)
             }
-            PlanWrite::Update(plan) => {
+            PlanWrite::Update => {
                 let grows = sqlx::query_scalar!(
                     r#"update plans p set name = $3, document = $4, generation = p.generation + 1,
                               changed_at = now()
@@ -110,25 +103,25 @@ impl Booking {
                 )
                 .fetch_optional(&mut *tx.conn)
                 .await?;
-                Ok((plan.id, grows.ok_or(Refusal::PlanChanged)?))
+                Ok(grows.ok_or(Refusal::PlanChanged)?)
             }
-            PlanWrite::Delete(id, generation) => {
+            PlanWrite::Delete => {
                 let locked = sqlx::query_scalar!(
                     "select id from plans where id = $1 and generation = $2 for update",
-                    id,
-                    generation
+                    plan.id,
+                    plan.generation
                 )
                 .fetch_optional(&mut *tx.conn)
                 .await?;
-                Ok((locked.ok_or(Refusal::PlanChanged)?, false))
+                Ok(locked.map(|_| false).ok_or(Refusal::PlanChanged)?)
             }
         }
     }
 
-    /// Plans that share a group take turns, and each looks where the others are.
-    async fn pass_groups(&self, tx: &mut Tx<'_>) -> Result<()> {
+    /// Locks the groups, and refuses the plan if one of them has changed since hosts were chosen.
+    async fn lock_groups(&self, tx: &mut Tx<'_>) -> Result<()> {
         let (ids, seen): (Vec<Uuid>, Vec<i64>) = self.plan.groups.iter().copied().unzip();
-        // Those that placements only stay in are locked by their foreign keys, too.
+        // Foreign keys lock the groups that placements only stay in as well.
         let named = self.plan.placements.iter().flat_map(|it| &it.new.groups).chain(&ids).copied();
         let named: Vec<Uuid> = named.collect::<BTreeSet<_>>().into_iter().collect();
         if named.is_empty() {
@@ -156,11 +149,12 @@ impl Booking {
         }
     }
 
-    /// Writes placements and what is held for them, as the judge allows it. Consumers and providers are
-    /// locked first, as by every claim.
-    async fn hold(&self, tx: &mut Tx<'_>, plan: Uuid) -> Result<LockedClaims> {
+    /// Writes placements and what is held for them, as far as the judge allows it. Consumers and providers are
+    /// locked first, as for every claim.
+    async fn hold(&self, tx: &mut Tx<'_>) -> Result<LockedClaims> {
         let (mut owners, mut new_owners) = (Owners::default(), NewOwners::default());
-        let wanted: Vec<ConsumerClaim> = self.plan.holds.iter().map(claim).collect();
+        let wanted: Vec<ConsumerClaim> =
+            self.plan.holds.iter().map(|hold| self.claim(hold)).collect();
         owners.look_up(tx.conn, wanted.iter()).await?;
         let mut claims = owners.resolve(&wanted, &mut new_owners)?;
         let (begin, change): (Vec<_>, Vec<_>) =
@@ -177,7 +171,7 @@ impl Booking {
         }
         let hosts = hosts(tx, &locked.state, &change).await?;
         let instances = change.iter().filter_map(|it| it.new.ticket).collect();
-        let own = own(tx, &locked.state, self.project(), instances).await?;
+        let own = own(tx, &locked.state, &self.plan.plan.project, instances).await?;
         let by_consumer: HashMap<Uuid, &Claim> =
             claims.iter().map(|claim| (claim.consumer, claim)).collect();
         let mut taken_over = Vec::new();
@@ -198,7 +192,7 @@ impl Booking {
         new_owners.settle(tx.conn, &mut locked.state).await?;
         let moved = before.since(&locked.state);
         claims::write(tx, &locked, &moved).await?;
-        let deleted = matches!(self.plan.plan, PlanWrite::Delete(..)).then_some(plan);
+        let deleted = (self.plan.write == PlanWrite::Delete).then_some(self.plan.plan.id);
         placements::lock(tx, &change, &self.plan.removed, deleted).await?;
         placements::update(tx, &change).await?;
         sqlx::query!("delete from placements where id = any($1)", &self.plan.removed)
@@ -232,36 +226,36 @@ impl Booking {
         locks::lock_resource_keys(tx.conn, &keys.collect::<Vec<_>>()).await?;
         Ok(locked)
     }
-}
 
-/// A hold as the claim of a consumer that nobody else knows.
-fn claim(hold: &Hold) -> ConsumerClaim {
-    ConsumerClaim {
-        consumer: hold.placement,
-        expected: Expected::Any,
-        project: hold.project.clone(),
-        user: hold.user.clone(),
-        consumer_type: Some(CONSUMER_TYPE.to_owned()),
-        wants: hold.amounts.clone(),
+    /// A hold as the claim of a consumer that only the plan knows.
+    fn claim(&self, (placement, amounts): &(Uuid, Amounts)) -> ConsumerClaim {
+        ConsumerClaim {
+            consumer: *placement,
+            expected: Expected::Any,
+            project: self.plan.plan.project.clone(),
+            user: self.plan.plan.user.clone(),
+            consumer_type: Some(CONSUMER_TYPE.to_owned()),
+            wants: amounts.clone(),
+        }
     }
 }
 
-/// Placements that begin and that somebody is to take over: they change once more when that is known
-/// to be still to come.
+/// New placements that an instance is to take over: they are written again once it is known whether the
+/// instance has allocations already.
 fn awaited(begin: &[PlacementWrite]) -> impl Iterator<Item = PlacementWrite> {
     let awaited = begin.iter().filter(|it| it.new.ticket.is_some());
     awaited.map(|it| PlacementWrite { seen: Some((it.new.consumer, None)), ..it.clone() })
 }
 
-/// Whether what was held for a placement has been taken away. It would come back without the unit
-/// that its group may have had to itself.
+/// Whether what was held for a placement has been released. It must not come back without the exclusive unit
+/// that its group may have had.
 fn has_gone(state: &LockedState, placement: &PlacementWrite) -> bool {
     let consumer = state.consumers.get(&placement.new.id);
     placement.was_held() && consumer.is_some_and(|consumer| consumer.before.is_none())
 }
 
-/// The instance that a placement is reserved for, if it is on the host already on which its capacity
-/// is, or by this claim is to be, held.
+/// The instance that a placement is reserved for, if it is already on the host on which capacity is held for
+/// it, or is to be held by this claim.
 fn arrived(
     state: &LockedState,
     hosts: &HashMap<ProviderId, ProviderId>,
@@ -283,8 +277,8 @@ fn arrived(
     (!planned.is_disjoint(&is_on(instance))).then_some(instance)
 }
 
-/// The roots of the providers that are locked, if anybody may have arrived there; not of those that
-/// share what they have with several hosts.
+/// The root of each locked provider, if any placement has a ticket; without sharing providers, which belong to
+/// several hosts.
 async fn hosts(
     tx: &mut Tx<'_>,
     state: &LockedState,

@@ -1,5 +1,5 @@
-//! Holds that nobody has reserved for too long: what they hold is given back. The placement stays,
-//! without a place, and says so.
+//! Expires holds that have not been reserved for too long: their capacity is released. The placement remains
+//! without a host, and says so.
 
 use futures_util::FutureExt;
 use uuid::Uuid;
@@ -60,7 +60,6 @@ struct ExpireHold {
 }
 
 impl Change for ExpireHold {
-    const NAME: &'static str = "expire_hold";
     const PATIENT: bool = false;
     type Outcome = bool;
 

@@ -21,7 +21,7 @@ pub struct SetFlavors(pub Vec<SetFlavor>);
 pub struct SetFlavor {
     /// The flavor.
     pub flavor: Flavor,
-    /// Whether a flavor that is there keeps its own id.
+    /// Whether a stored flavor with the name keeps its id.
     keeps_id: bool,
 }
 
@@ -30,7 +30,6 @@ pub struct SetFlavor {
 pub struct UnsetFlavor(pub String);
 
 impl Change for SetFlavors {
-    const NAME: &'static str = "set_flavors";
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
@@ -55,11 +54,10 @@ impl Change for SetFlavors {
 }
 
 impl SetFlavor {
-    /// A flavor with an id. Without one, a flavor that is there keeps its own, and a new one gets
-    /// its name for one.
+    /// A flavor with an id. Without one, a stored flavor keeps its id, and the id of a new one is its name.
     ///
     /// # Errors
-    /// What keeps it from being a flavor.
+    /// The flavor is invalid; why.
     pub fn new(flavor: Flavor, id: Option<String>) -> std::result::Result<Self, String> {
         let keeps_id = id.is_none();
         let flavor = Flavor { id: id.unwrap_or_else(|| flavor.name.clone()), ..flavor };
@@ -75,7 +73,6 @@ impl SetFlavor {
 }
 
 impl Change for UnsetFlavor {
-    const NAME: &'static str = "unset_flavor";
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {

@@ -58,7 +58,6 @@ pub struct RemoveMembers {
 }
 
 impl Change for CreateGroup {
-    const NAME: &'static str = "create_group";
     type Outcome = StoredGroup;
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {
@@ -85,7 +84,6 @@ impl Change for CreateGroup {
 }
 
 impl Change for DescribeGroup {
-    const NAME: &'static str = "describe_group";
     type Outcome = StoredGroup;
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {
@@ -102,7 +100,6 @@ impl Change for DescribeGroup {
 }
 
 impl Change for DeleteGroup {
-    const NAME: &'static str = "delete_group";
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {
@@ -127,7 +124,6 @@ impl Change for DeleteGroup {
 }
 
 impl Change for AddMembers {
-    const NAME: &'static str = "add_group_members";
     type Outcome = StoredGroup;
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {
@@ -148,7 +144,6 @@ impl Change for AddMembers {
 }
 
 impl Change for RemoveMembers {
-    const NAME: &'static str = "remove_group_members";
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {

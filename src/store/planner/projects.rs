@@ -1,5 +1,5 @@
-//! Whose consumers are: a consumer is that of the project that claims for it, and a plan of another
-//! project has nothing to do with it.
+//! The projects of consumers. A consumer belongs to the project that claims for it; plans of other projects
+//! ignore it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -46,15 +46,13 @@ impl Projects {
     }
 }
 
-/// Those of the instances that are locked which the project has; those of others are to it as if they
-/// did not exist.
+/// The locked instances that belong to the project; it ignores those of other projects.
 pub(super) async fn own(
     tx: &mut Tx<'_>,
     state: &LockedState,
-    project: Option<&str>,
+    project: &str,
     instances: Vec<Uuid>,
 ) -> Result<BTreeSet<Uuid>> {
-    let Some(project) = project else { return Ok(BTreeSet::new()) };
     let owner = |instance: Uuid| {
         let before = state.consumers.get(&instance)?.before.as_ref()?;
         Some((instance, before.owner.project))

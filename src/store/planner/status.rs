@@ -1,9 +1,9 @@
-//! How much the planner keeps.
+//! How much the planner has stored.
 
 use crate::store::{Result, Store};
 use futures_util::FutureExt;
 
-/// Counts of what the planner keeps.
+/// Counts of what the planner has stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlannerCounts {
     /// Plans.
@@ -15,7 +15,7 @@ pub struct PlannerCounts {
 }
 
 impl Store {
-    /// How much the planner keeps of a project, or of all.
+    /// How much the planner has stored of a project, or of all.
     ///
     /// # Errors
     /// The database cannot be asked.

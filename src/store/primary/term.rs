@@ -1,4 +1,4 @@
-//! The time during which one server is the primary, as far as this replica knows.
+//! A term: the time during which one server is the primary, as far as this replica knows.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -16,14 +16,14 @@ use crate::store::{locks, session, waiting};
 /// How long a request waits for a connection of the pool.
 pub(in crate::store) const ACQUIRE_MAX: Duration = Duration::from_secs(2);
 
-/// What is said of what was asked when its term ended.
+/// The error of a read whose term has ended.
 const LOST: &str = "another server has become the primary, or this one is silent";
-/// The same of a change, which may have been made.
+/// The error of a change whose term has ended; it may have been made.
 const IN_DOUBT: &str =
     "another server has become the primary, or this one is silent: it may have been done or not";
 
-/// All connections to one server. When it is found out that another one is the primary, or that this
-/// one has been silent for long, the term is over: what is asked on its connections is given up.
+/// All connections to one server. The term ends when another server becomes the primary, or when this one has
+/// not answered for long. Requests on its connections are given up then.
 #[derive(Debug)]
 pub(in crate::store) struct Term {
     pub(super) identity: Identity,
@@ -102,10 +102,10 @@ impl Term {
         drop(self.over.subscribe().wait_for(|over| *over).await);
     }
 
-    /// Does something that ends early, with [`Error::Again`], when the term does: for reads.
+    /// Runs a read that ends early, with [`Error::Again`], when the term ends.
     ///
     /// # Errors
-    /// What it gives, or that the term has ended, before or meanwhile.
+    /// Those of the read, or that the term has ended, before or meanwhile.
     pub(in crate::store) async fn during<T>(
         &self,
         work: impl Future<Output = Result<T>>,
@@ -123,10 +123,10 @@ impl Term {
         settled
     }
 
-    /// Makes a change that is given up when the term ends, and then is in doubt.
+    /// Runs a change. It is given up when the term ends; whether it was made is unknown then.
     ///
     /// # Errors
-    /// What it gives, or that the term has ended meanwhile.
+    /// Those of the change, or that the term has ended meanwhile.
     pub(in crate::store) async fn make<T>(
         &self,
         change: impl Future<Output = Result<T>>,
@@ -164,7 +164,7 @@ impl Term {
     }
 }
 
-/// Makes sure that a connection leads to this server.
+/// Checks that a connection leads to the expected server.
 async fn recognise(conn: &mut PgConnection, expected: Identity) -> Result<()> {
     match identify(conn).await? {
         Some(found) if found == expected => Ok(()),
@@ -173,7 +173,7 @@ async fn recognise(conn: &mut PgConnection, expected: Identity) -> Result<()> {
     }
 }
 
-/// What the pool is told of a server that is not the one expected.
+/// The error for the pool when a connection leads to another server.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 struct Refused(Error);

@@ -1,4 +1,4 @@
-//! Where claims are written: one connection, one transaction at a time.
+//! Writes batches of claims over one connection, one transaction at a time.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -37,10 +37,10 @@ const UNSETTLED_MAX: usize = 2;
 /// Whether a job was written, or why not.
 pub(super) type Verdict = std::result::Result<(), Refusal>;
 
-/// What has become of a job.
+/// The outcome of a job.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It has been written, or never will be.
+    /// It has been written, or has failed.
     Done(Result<()>),
     /// It met a lock of another transaction, on a row that was found if `row_known`. Nothing
     /// of it has been written.
@@ -57,7 +57,7 @@ impl Outcome {
     }
 }
 
-/// What has become of a batch.
+/// The outcome of a batch.
 #[derive(Debug)]
 pub(super) struct Written {
     /// Job by job.
@@ -66,14 +66,13 @@ pub(super) struct Written {
     pub(super) locked: LockedRows,
 }
 
-/// What one transaction is made of.
+/// The requests of one transaction.
 struct Batch {
     requests: Vec<Request>,
     new_owners: NewOwners,
 }
 
 impl Change for Batch {
-    const NAME: &'static str = "claims";
     type Outcome = (Vec<Verdict>, AddedOwners);
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {
@@ -104,7 +103,7 @@ impl Change for Batch {
     }
 }
 
-/// A connection and what is remembered beside it.
+/// A connection, and caches for it.
 pub(super) struct BatchWriter {
     primary: Primary,
     conn: Option<(PgConnection, Arc<Term>)>,
@@ -137,7 +136,7 @@ impl BatchWriter {
     }
 
     /// Writes the jobs together. When that fails for a reason that may be one job's alone, they are
-    /// split; jobs that need a row which somebody else holds are not written.
+    /// split; jobs that need a row which another transaction has locked are not written.
     ///
     /// Jobs of one consumer keep their order: one that comes after a locked one is locked as well.
     pub(super) async fn write(&mut self, jobs: &[&Job]) -> Written {
@@ -250,7 +249,7 @@ impl BatchWriter {
         self.conn().await?;
         let reloads = self.reloads.count();
         if reloads != self.reloads_before {
-            // Behind the same connection, too: a dump may have been restored.
+            // A dump may have been restored, over the same connection as well.
             self.owners = Owners::default();
             self.reloads_before = reloads;
         }
@@ -280,7 +279,7 @@ impl BatchWriter {
                 let why = "the outcome of earlier transactions is not known yet";
                 return Err(Error::Unavailable(why.to_owned()));
             }
-            // Behind a new connection there may be a database that has gone back in time.
+            // A new connection may lead to a database that was restored to an earlier state.
             self.owners = Owners::default();
             self.conn = Some(self.primary.connect(settings).await?);
         }

@@ -1,4 +1,4 @@
-//! Which rows that claims need are locked by somebody else.
+//! Finds the rows that claims need and that other transactions have locked.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use super::Job;
 use crate::store::change::look;
 use crate::store::error::Result;
 
-/// Rows that others hold, and consumers that need one of them.
+/// Rows that others have locked, and consumers that need one of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LockedRows {
     /// Consumers that are locked themselves, for whom a locked placement is reserved, or who draw upon a
@@ -22,7 +22,7 @@ pub(super) struct LockedRows {
 impl LockedRows {
     /// Asks for every row that the jobs need, without waiting for any.
     ///
-    /// A row may be locked for a moment only. Whoever is deferred by that is written a moment later.
+    /// A row may be locked for a moment only. A job that is deferred for that is written a moment later.
     pub(super) async fn find(conn: &mut PgConnection, jobs: &[&Job]) -> Result<Self> {
         let consumers: Vec<Uuid> = jobs.iter().flat_map(|job| job.consumers()).collect();
         let named: Vec<Uuid> = jobs.iter().flat_map(|job| job.providers()).collect();
