@@ -1,15 +1,14 @@
 //! Everything that knows HTTP and JSON.
 //!
 //! A connection comes by a [`listener`], is accepted by the [`server`] within bounds (`connections`), and
-//! is kept until its end (`serving`), with what is left of bodies that nobody reads (`unread`). A
+//! is served until its end (`serving`), with the rest of bodies that nobody reads (`unread_body`). A
 //! request passes the tower stack of `middleware`, then the API that its connection is for, if there
 //! is a store already ([`backend`]).
 //!
-//! [`placement`] is an axum router: its layers find out who asks ([`identity`]) and for which version,
-//! a route chooses a row of its table and asks the [policy](crate::policy), and a handler works on the
-//! store and the options that it finds in the [`app`]. The [`planner`] does the same by a table and
-//! rules of its own. What both take in of a request is bounded by the [`api::intake`]. What takes long is
-//! done in [`turns`](crate::turns).
+//! [`placement`] and [`planner`] are one table of routes each. `api` makes an axum router of a table,
+//! with layers that find out who asks ([`identity`]) and what every request is asked. A route then
+//! chooses a row of its table and asks the [policy](crate::policy), and a handler works on the store
+//! and the options that it finds in the [`app`]. What takes long is done in [`turns`](crate::turns).
 
 mod access_log;
 mod activity;

@@ -20,6 +20,7 @@ use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use futures_util::future::Either;
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
@@ -134,28 +135,35 @@ pub(super) fn service<D: Dialect>(
     root: Route<D>,
     table: impl IntoIterator<Item = Route<D>>,
 ) -> HttpService {
-    let known = table.into_iter().fold(Router::new(), |router, Route { path, rows }| {
+    let root_path = root.path;
+    let table = std::iter::once(root).chain(table);
+    let router = table.fold(Router::new(), |router, Route { path, rows }| {
         router.route_service(path, Routed::new(app, rows))
     });
-    let known = known.fallback(async || Problem::<D>::not_found(""));
-    let questions = ServiceBuilder::new()
+    let router = router.fallback(async || Problem::<D>::not_found(""));
+    let open = around(understand::<D>).layer(router);
+    let limited = ServiceBuilder::new()
         .load_shed()
         .layer(GlobalConcurrencyLimitLayer::with_semaphore(Arc::clone(&app.requests)))
-        .layer(around(understand::<D>))
-        .service(known);
-    let known = {
+        .service(open.clone());
+    let questions = {
         let app = Arc::clone(app);
-        service_fn(move |request| identified::<D, _>(Arc::clone(&app), questions.clone(), request))
+        service_fn(move |request: Request| {
+            if request.uri().path() == root_path {
+                return Either::Left(open.clone().oneshot(request));
+            }
+            // Boxed, because the layers outside move what they wait for.
+            let (app, limited) = (Arc::clone(&app), limited.clone());
+            Either::Right(Box::pin(identified::<D, _>(app, limited, request)))
+        })
     };
-    let root_rows = around(understand::<D>).layer(Routed::new(app, root.rows));
-    let router = Router::new().route_service(root.path, root_rows).fallback_service(known);
     let prefix: Arc<str> = app.options.path_prefix.trim_end_matches('/').into();
     let service = ServiceBuilder::new()
         .layer(around(respond::<D>(app)))
         .map_response(boxed)
         .layer(panics::catch(app, Problem::<D>::internal))
         .map_request(move |request| path::normalized::<D>(&prefix, request))
-        .service(router);
+        .service(questions);
     HttpService::new(service)
 }
 

@@ -1,9 +1,8 @@
 //! `/resource_providers/{uuid}/aggregates`.
 
-use crate::http::app::App;
-use axum::extract::State;
 use std::sync::{Arc, LazyLock};
 
+use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -14,6 +13,7 @@ use super::problem::{Code, Problem};
 use super::schema::{Schema, Shape, array, integer, object, uuid};
 use super::spelling::any_uuid;
 use crate::http::api::reply::Reply;
+use crate::http::app::App;
 use crate::http::python::text_repr;
 use crate::model::effort::steps;
 use crate::model::{Generation, Refusal};
@@ -41,7 +41,7 @@ struct Wanted {
 /// The longest spelling of an aggregate, in bytes: as a URN in braces it has 47.
 const SPELLING_MAX: usize = 64;
 
-/// `GET .../aggregates`
+/// `GET .../aggregates`: the aggregates of the provider, as they were spelled when they were sent.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -54,7 +54,8 @@ pub(super) async fn list(
     Ok(Reply::json(&view).modified(app.now()))
 }
 
-/// `PUT .../aggregates`
+/// `PUT .../aggregates`: replaces the aggregates of the provider. From 1.19 the generation in the
+/// body is compared, and raised.
 pub(super) async fn replace(
     State(app): State<Arc<App>>,
     asked: Microversion,

@@ -8,19 +8,19 @@ mod response;
 mod stream;
 mod text;
 
-use super::extract::AskedBy;
-use super::query::Query;
-use crate::http::app::App;
-use axum::extract::State;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
+use axum::extract::State;
 
 use self::response::{Shape, Stopped, Writing};
 use self::stream::{Failure, PART, Pace, parts};
+use super::extract::AskedBy;
 use super::microversion::{LATEST, Microversion};
 use super::problem::Problem;
+use super::query::Query;
 use crate::http::api::reply::Reply;
+use crate::http::app::App;
 use crate::model::Refusal;
 use crate::model::traits;
 use crate::search::{self, Request, Unknown};
@@ -35,7 +35,8 @@ const GROUPS_AT_ONCE: usize = 8;
 /// About as much is written for each candidate, with its summary.
 const CANDIDATE: usize = 640;
 
-/// `GET /allocation_candidates`
+/// `GET /allocation_candidates`: ways to satisfy a request, with summaries of the providers in
+/// them. A large answer is sent while it is found.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     asked: Microversion,

@@ -3,25 +3,27 @@
 pub(super) mod request;
 mod response;
 
-use super::body::Body;
-use super::microversion::Microversion;
-use crate::http::app::App;
-use axum::extract::State;
 use std::sync::Arc;
+
+use axum::extract::State;
 use uuid::Uuid;
 
 use self::request::{ByProvider, List, REPLACE_BODY, REPLACE_MANY_BODY, Wanted};
 use self::response::{OfConsumer, OfProvider};
+use super::body::Body;
 use super::body::Ordered;
 use super::extract::{ConsumerPath, ProviderPath};
 use super::microversion::ALLOCATIONS_BY_PROVIDER;
+use super::microversion::Microversion;
 use super::problem::{Code, Problem};
 use super::spelling::{any_uuid, dashed_uuid};
 use crate::http::api::reply::Reply;
+use crate::http::app::App;
 use crate::model::Refusal;
 use crate::store::Error;
 
-/// `GET /allocations/{consumer}`: of a consumer that nobody knows, nothing.
+/// `GET /allocations/{consumer}`: what the consumer holds, by provider. A consumer that nobody
+/// knows holds nothing.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -37,7 +39,10 @@ pub(super) async fn show(
     })
 }
 
-/// `PUT /allocations/{consumer}`
+/// `PUT /allocations/{consumer}`: replaces what the consumer holds. From 1.28 the generation of the
+/// consumer is compared. Every amount must fit the inventory (unit, step, capacity); amounts that a
+/// consumer holds already count as free. Raises the generations of the consumer and of all
+/// providers that it held or holds.
 pub(super) async fn replace(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -58,7 +63,8 @@ pub(super) async fn replace(
     Ok(Reply::no_content())
 }
 
-/// `POST /allocations`
+/// `POST /allocations`: the same for several consumers in one transaction: all claims are accepted,
+/// or none.
 pub(super) async fn replace_many(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -71,7 +77,8 @@ pub(super) async fn replace_many(
     Ok(Reply::no_content())
 }
 
-/// `DELETE /allocations/{consumer}`
+/// `DELETE /allocations/{consumer}`: releases what the consumer holds, without comparing its
+/// generation. The consumer is forgotten.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
     ConsumerPath(consumer): ConsumerPath,
@@ -87,7 +94,7 @@ pub(super) async fn delete(
     Ok(Reply::no_content())
 }
 
-/// `GET /resource_providers/{uuid}/allocations`
+/// `GET /resource_providers/{uuid}/allocations`: who holds what of the provider.
 pub(super) async fn list_of_provider(
     State(app): State<Arc<App>>,
     asked: Microversion,

@@ -1,11 +1,9 @@
 //! `/resource_providers/{uuid}/inventories` and `.../inventories/{resource_class}`.
 
-use crate::http::app::App;
-use crate::http::external_url::ExternalUrl;
-use axum::extract::State;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -18,6 +16,8 @@ use super::problem::{Code, Problem};
 use super::resource_providers;
 use super::schema::{Schema, Shape, integer, map, number, object, string};
 use crate::http::api::reply::Reply;
+use crate::http::app::App;
+use crate::http::external_url::ExternalUrl;
 use crate::model::effort::steps;
 use crate::model::inventory::Inventory;
 use crate::model::provider::InventoryRow;
@@ -117,7 +117,7 @@ impl All {
     }
 }
 
-/// `GET .../inventories`
+/// `GET .../inventories`: all inventories of the provider, by class.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     path: ProviderPath,
@@ -133,7 +133,9 @@ pub(super) async fn list(
         .modified(modified))
 }
 
-/// `POST .../inventories`
+/// `POST .../inventories`: adds the inventory of one class. The generation that the body may name
+/// is not compared. The class must exist and have no inventory there yet, and the inventory must
+/// leave capacity to give out. Raises the generation.
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -172,7 +174,9 @@ pub(super) async fn create(
     Ok(reply.status(StatusCode::CREATED).at(&location))
 }
 
-/// `PUT .../inventories`
+/// `PUT .../inventories`: replaces all inventories. First the generation in the body is compared,
+/// then the capacities, and in the transaction the generation again. Classes that the body leaves
+/// out lose their inventory, which must have no allocations. Raises the generation.
 pub(super) async fn replace(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -193,7 +197,8 @@ pub(super) async fn replace(
     Ok(Reply::json(&List::of(&inventories, generation)).modified(modified))
 }
 
-/// `DELETE .../inventories`
+/// `DELETE .../inventories`: removes all inventories, none of which may have allocations. Raises
+/// the generation without comparing it.
 pub(super) async fn delete_all(
     State(app): State<Arc<App>>,
     path: ProviderPath,
@@ -214,7 +219,7 @@ pub(super) async fn delete_all(
     Ok(Reply::no_content())
 }
 
-/// `GET .../inventories/{resource_class}`
+/// `GET .../inventories/{resource_class}`: the inventory of one class.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     path: ProviderPath,
@@ -229,7 +234,9 @@ pub(super) async fn show(
     Ok(one(&row.terms, provider.generation()).modified(row.updated_at))
 }
 
-/// `PUT .../inventories/{resource_class}`
+/// `PUT .../inventories/{resource_class}`: replaces the inventory of a class that has one. It may
+/// be less than what is allocated of it; then nothing more can be. The generation in the body is
+/// compared, and raised.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -255,7 +262,8 @@ pub(super) async fn update(
     Ok(one(&inventory, generation).modified(app.now()))
 }
 
-/// `DELETE .../inventories/{resource_class}`
+/// `DELETE .../inventories/{resource_class}`: removes the inventory of a class, which must have no
+/// allocations. Raises the generation without comparing it.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
     path: ProviderPath,

@@ -1,9 +1,8 @@
 //! `/reshaper`: inventories and allocations move together.
 
-use crate::http::app::App;
-use axum::extract::State;
 use std::sync::{Arc, LazyLock};
 
+use axum::extract::State;
 use serde::Deserialize;
 
 use super::allocations::{claim_refused, request};
@@ -16,6 +15,7 @@ use super::problem::{Code, Problem};
 use super::schema::{Schema, map, object};
 use super::spelling::dashed_uuid;
 use crate::http::api::reply::Reply;
+use crate::http::app::App;
 use crate::http::app::Options;
 use crate::model::Refusal;
 use crate::model::claim::Reshaping;
@@ -41,7 +41,9 @@ struct Wanted {
     allocations: Ordered<request::Wanted<request::ByProvider>>,
 }
 
-/// `POST /reshaper`
+/// `POST /reshaper`: replaces the inventories of several providers and the allocations of several
+/// consumers in one transaction. The generation of each provider is compared. Allocations are
+/// judged by the new inventories, and no inventory may go that still has allocations afterwards.
 pub(super) async fn reshape(
     State(app): State<Arc<App>>,
     asked: Microversion,

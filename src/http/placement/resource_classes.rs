@@ -1,19 +1,19 @@
 //! `/resource_classes` and `/resource_classes/{name}`.
 
-use super::body::Body;
-use super::extract::NamePath;
-use crate::http::app::App;
-use axum::extract::State;
 use std::sync::{Arc, LazyLock};
 
+use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::body;
+use super::body::Body;
+use super::extract::NamePath;
 use super::names::{CUSTOM, LONGEST};
 use super::problem::Problem;
 use super::schema::{Schema, object, string};
 use crate::http::api::reply::Reply;
+use crate::http::app::App;
 use crate::http::external_url::ExternalUrl;
 use crate::model::Refusal;
 use crate::store::Error;
@@ -30,7 +30,7 @@ struct Wanted {
     name: String,
 }
 
-/// `GET /resource_classes`
+/// `GET /resource_classes`: all resource classes, standard and custom.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     external_url: ExternalUrl,
@@ -42,7 +42,7 @@ pub(super) async fn list(
     Ok(Reply::json(&List { resource_classes }).modified(modified.unwrap_or(app.now())))
 }
 
-/// `POST /resource_classes`
+/// `POST /resource_classes`: makes a custom class. Its name must be new.
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     external_url: ExternalUrl,
@@ -57,7 +57,7 @@ pub(super) async fn create(
     Ok(Reply::created().at(&location))
 }
 
-/// `GET /resource_classes/{name}`
+/// `GET /resource_classes/{name}`: whether the class exists.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     external_url: ExternalUrl,
@@ -70,7 +70,8 @@ pub(super) async fn show(
     Ok(Reply::json(&View::of(&name, &external_url)).modified(modified))
 }
 
-/// `PUT /resource_classes/{name}` from 1.2 to 1.6: another name for a class.
+/// `PUT /resource_classes/{name}` from 1.2 to 1.6: gives a custom class another name, which must be
+/// new. Inventories and allocations keep the class.
 pub(super) async fn rename(
     State(app): State<Arc<App>>,
     external_url: ExternalUrl,
@@ -91,7 +92,7 @@ pub(super) async fn rename(
     Ok(Reply::json(&View::of(&new_name, &external_url)))
 }
 
-/// `PUT /resource_classes/{name}` from 1.7: there is such a class from now on.
+/// `PUT /resource_classes/{name}` from 1.7: makes a custom class unless it exists.
 pub(super) async fn ensure(
     State(app): State<Arc<App>>,
     external_url: ExternalUrl,
@@ -105,7 +106,7 @@ pub(super) async fn ensure(
     Ok(if created { Reply::created() } else { Reply::no_content() }.at(&location))
 }
 
-/// `DELETE /resource_classes/{name}`
+/// `DELETE /resource_classes/{name}`: deletes a custom class that no inventory uses.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
     NamePath(name): NamePath,

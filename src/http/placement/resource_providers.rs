@@ -1,14 +1,13 @@
 //! `/resource_providers` and `/resource_providers/{uuid}`.
 
-use super::body::Body;
-use crate::http::app::App;
-use axum::extract::State;
 use std::sync::{Arc, LazyLock};
 
+use axum::extract::State;
 use serde::Deserialize;
 use serde::Serialize;
 use uuid::Uuid;
 
+use super::body::Body;
 use super::extract::{AskedBy, ProviderPath, no_provider};
 use super::microversion::{
     AGGREGATES, ALLOCATIONS_LINK, CREATED_PROVIDER_SHOWN, Ladder, MEMBER_OF, Microversion,
@@ -19,6 +18,7 @@ use super::query::{self, Grammar, Query};
 use super::schema::{Schema, Shape, any_of, null, object, string, uuid};
 use super::spelling::{any_uuid, dashed_uuid};
 use crate::http::api::reply::Reply;
+use crate::http::app::App;
 use crate::http::external_url::ExternalUrl;
 use crate::model::{Generation, Refusal};
 use crate::search::Unknown;
@@ -88,7 +88,8 @@ impl From<Option<String>> for Parent {
     }
 }
 
-/// `GET /resource_providers`
+/// `GET /resource_providers`: the providers that pass all filters of the query. A list out of many
+/// providers is made in a turn, beside the threads that serve requests.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -128,7 +129,8 @@ fn listed(
     Ok(Reply::json(&List { resource_providers: views }).modified(modified.unwrap_or(app.now())))
 }
 
-/// `POST /resource_providers`
+/// `POST /resource_providers`: makes a provider, below a parent if the body names one. Name and
+/// UUID must be new, and the parent must exist.
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -159,7 +161,7 @@ pub(super) async fn create(
     .at(&location))
 }
 
-/// `GET /resource_providers/{uuid}`
+/// `GET /resource_providers/{uuid}`: the provider, with links to what belongs to it.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -172,7 +174,9 @@ pub(super) async fn show(
     Ok(Reply::json(&view).modified(provider.updated_at()))
 }
 
-/// `PUT /resource_providers/{uuid}`
+/// `PUT /resource_providers/{uuid}`: gives it another name or, from 1.14, a parent. A provider that
+/// has a parent keeps it until 1.37; from then on it may move to another tree or become a root, but
+/// not below itself.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -197,7 +201,8 @@ pub(super) async fn update(
     Ok(Reply::json(&view).modified(record.updated_at))
 }
 
-/// `DELETE /resource_providers/{uuid}`
+/// `DELETE /resource_providers/{uuid}`: deletes a provider without children and allocations, with
+/// its inventories, traits and aggregates.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
     ProviderPath(text): ProviderPath,

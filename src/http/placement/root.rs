@@ -1,15 +1,16 @@
 //! `/`: which versions there are. Needs no token.
 
-use crate::http::app::App;
+use std::sync::Arc;
+
 use axum::extract::State;
 use serde_json::json;
-use std::sync::Arc;
 
 use super::microversion::{INITIAL, LATEST};
 use super::problem::Problem;
 use crate::http::api::reply::Reply;
+use crate::http::app::App;
 
-/// `GET /`
+/// `GET /`: the versions that the server knows.
 pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Reply, Problem> {
     let versions = json!({
         "versions": [{

@@ -1,11 +1,9 @@
 //! `/traits`, `/traits/{name}` and `/resource_providers/{uuid}/traits`.
 
-use crate::http::app::App;
-use crate::http::external_url::ExternalUrl;
-use axum::extract::State;
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
+use axum::extract::State;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,6 +15,8 @@ use super::problem::{Code, Problem};
 use super::query::Query;
 use super::schema::{Schema, array, integer, object, string};
 use crate::http::api::reply::Reply;
+use crate::http::app::App;
+use crate::http::external_url::ExternalUrl;
 use crate::model::{Generation, Refusal, TraitId};
 use crate::store::Error;
 use crate::store::traits::{DeleteTrait, EnsureTrait, ReplaceTraits};
@@ -46,7 +46,7 @@ struct Wanted {
     resource_provider_generation: Whole,
 }
 
-/// `GET /traits`
+/// `GET /traits`: the traits that pass the filters of the query.
 pub(super) async fn list(State(app): State<Arc<App>>, query: Query) -> Result<Reply, Problem> {
     query.check(&LIST_QUERY)?;
     let filter = Filter::of(&query)?;
@@ -57,7 +57,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, query: Query) -> Result<Re
     Ok(Reply::json(&View::of(&world, &ids, None)).modified(changed(&world, &ids, &app)))
 }
 
-/// `GET /traits/{name}`
+/// `GET /traits/{name}`: whether the trait exists.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     NamePath(name): NamePath,
@@ -68,7 +68,7 @@ pub(super) async fn show(
     Ok(Reply::no_content().modified(changed(&world, &[id], &app)))
 }
 
-/// `PUT /traits/{name}`
+/// `PUT /traits/{name}`: makes a custom trait unless it exists.
 pub(super) async fn ensure(
     State(app): State<Arc<App>>,
     external_url: ExternalUrl,
@@ -91,7 +91,7 @@ pub(super) async fn ensure(
     Ok(reply.modified(changed).at(&location))
 }
 
-/// `DELETE /traits/{name}`
+/// `DELETE /traits/{name}`: deletes a custom trait that no provider has.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
     NamePath(name): NamePath,
@@ -106,7 +106,7 @@ pub(super) async fn delete(
     Ok(Reply::no_content())
 }
 
-/// `GET .../traits`
+/// `GET .../traits`: the traits of the provider.
 pub(super) async fn list_of_provider(
     State(app): State<Arc<App>>,
     path: ProviderPath,
@@ -117,7 +117,8 @@ pub(super) async fn list_of_provider(
     Ok(Reply::json(&view).modified(changed(&world, provider.traits(), &app)))
 }
 
-/// `PUT .../traits`
+/// `PUT .../traits`: replaces the traits of the provider. The generation in the body is compared
+/// before and in the transaction, and all traits must exist. Raises the generation.
 pub(super) async fn replace_of_provider(
     State(app): State<Arc<App>>,
     path: ProviderPath,
@@ -145,7 +146,8 @@ pub(super) async fn replace_of_provider(
     Ok(Reply::json(&view).modified(changed(&world, &ids, &app)))
 }
 
-/// `DELETE .../traits`
+/// `DELETE .../traits`: removes all traits of the provider. Raises the generation without comparing
+/// it.
 pub(super) async fn delete_of_provider(
     State(app): State<Arc<App>>,
     path: ProviderPath,

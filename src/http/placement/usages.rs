@@ -1,20 +1,20 @@
 //! `/resource_providers/{uuid}/usages` and `/usages`.
 
-use super::microversion::Microversion;
-use super::query::Query;
-use crate::http::app::App;
-use axum::extract::State;
 use std::sync::{Arc, LazyLock};
 
+use axum::extract::State;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::extract::{AskedBy, ProviderPath};
+use super::microversion::Microversion;
 use super::microversion::{CONSUMER_TYPE, Ladder};
 use super::names::LONGEST;
 use super::problem::Problem;
+use super::query::Query;
 use super::schema::{Schema, Shape, object, string};
 use crate::http::api::reply::Reply;
+use crate::http::app::App;
 use crate::model::{Bug, Generation};
 use crate::policy::rule;
 use crate::store::reads::{TypeFilter, UsageFilter, UsageOfType};
@@ -28,7 +28,7 @@ static TOTAL_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
         .map(Shape::for_queries)
 });
 
-/// `GET /resource_providers/{uuid}/usages`
+/// `GET /resource_providers/{uuid}/usages`: how much of each class of the provider is allocated.
 pub(super) async fn of_provider(
     State(app): State<Arc<App>>,
     path: ProviderPath,
@@ -43,7 +43,8 @@ pub(super) async fn of_provider(
     Ok(Reply::json(&view).modified(app.now()))
 }
 
-/// `GET /usages`: who may depends on the project that is asked about.
+/// `GET /usages`: how much of each class a project, or one user of it, holds; from 1.38 by type of
+/// consumer. Who may ask depends on the project, so the policy is asked here.
 pub(super) async fn total(
     State(app): State<Arc<App>>,
     asked: Microversion,

@@ -1,8 +1,9 @@
 //! The table: the options of the reference in the order in which Berth's are written.
 
-use super::option::{DEFAULT, KEYSTONE, Kind, KnownOption, Mapping, options};
 use Kind::{Boolean, Choice, Integer, List, Many, Text};
 use Mapping::{Copied, Derived, Limited, Lost, Obsolete, Refused, Unneeded};
+
+use super::option::{DEFAULT, KEYSTONE, Kind, KnownOption, Mapping, options};
 
 const CACHE: &str =
     "Berth keeps validated tokens in its own memory, in one cache for the whole server";

@@ -1,7 +1,8 @@
 //! How much the planner has stored.
 
-use crate::store::{Result, Store};
 use futures_util::FutureExt;
+
+use crate::store::{Result, Store};
 
 /// Counts of what the planner has stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
