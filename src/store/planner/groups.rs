@@ -186,26 +186,35 @@ async fn lock(tx: &mut Tx<'_>, group: &str) -> Result<StoredGroup> {
     .await?;
     let id = id.ok_or(Refusal::GroupNotFound)?.to_string();
     // Read once it is locked: the transaction that had it locked before may have changed its members.
-    let row = select(Some(&id), &mut *tx.conn).await?.into_iter().next();
+    let row = find(&id, &mut *tx.conn).await?;
     row.ok_or_else(|| Error::inconsistent("planner_groups", "id", &id))?.read()
 }
 
-/// The group with an id or else a name, or all groups in the order in which they were made.
-fn select<'c>(
-    id_or_name: Option<&str>,
+/// Selects groups with their members.
+macro_rules! select_groups {
+    ($which:literal $(, $argument:expr)*) => {
+        sqlx::query_as!(
+            GroupRow,
+            r#"select id, name, kind, level, description, generation,
+                      array(select project from planner_group_members where group_id = g.id
+                            order by position) as "members!"
+               from planner_groups g "# + $which
+            $(, $argument)*
+        )
+    };
+}
+
+/// The group with an id, or else with a name.
+fn find<'c>(
+    id_or_name: &str,
     conn: &'c mut PgConnection,
-) -> BoxFuture<'c, sqlx::Result<Vec<GroupRow>>> {
-    sqlx::query_as!(
-        GroupRow,
-        r#"select id, name, kind, level, description, generation,
-                  array(select project from planner_group_members where group_id = g.id
-                        order by position) as "members!"
-           from planner_groups g where $1::text is null or id = $2 or name = $1
-           order by (id = $2) is true desc, created_at, id"#,
-        id_or_name,
-        id_or_name.and_then(|id| Uuid::try_parse(id).ok())
+) -> BoxFuture<'c, sqlx::Result<Option<GroupRow>>> {
+    select_groups!(
+        "where id = $1 or name = $2 order by id is distinct from $1 limit 1",
+        Uuid::try_parse(id_or_name).ok(),
+        id_or_name
     )
-    .fetch_all(conn)
+    .fetch_optional(conn)
     .boxed()
 }
 
@@ -258,7 +267,9 @@ impl Store {
     /// # Errors
     /// The database cannot be asked.
     pub async fn groups(&self) -> Result<Vec<StoredGroup>> {
-        let rows = self.read(|conn| select(None, conn)).await?;
+        let rows =
+            self.read(|conn| select_groups!("order by created_at, id").fetch_all(conn).boxed());
+        let rows = rows.await?;
         rows.into_iter().map(GroupRow::read).collect()
     }
 
@@ -267,7 +278,7 @@ impl Store {
     /// # Errors
     /// `GroupNotFound`, or the database cannot be asked.
     pub async fn group(&self, id_or_name: &str) -> Result<StoredGroup> {
-        let rows = self.read(|conn| select(Some(id_or_name), conn)).await?;
-        rows.into_iter().next().ok_or(Refusal::GroupNotFound)?.read()
+        let row = self.read(|conn| find(id_or_name, conn)).await?;
+        row.ok_or(Refusal::GroupNotFound)?.read()
     }
 }
