@@ -8,6 +8,7 @@ use berth::http::Api;
 use berth::http::app::Options;
 use berth::http::listener::Listener;
 use berth::http::server::{Bounds, Front};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -292,6 +293,30 @@ async fn a_rest_beyond_the_bounds_ends_the_connection_with_a_word() {
         assert!(told.starts_with(&format!("http/1.1 {status} ")), "{told}");
         assert!(told.contains("\r\nconnection: close\r\n"), "{framing}{told}");
         assert_eq!(rest(&mut stream).await, "");
+    }
+    served.stop().await;
+}
+
+/// A request that no API is asked about is refused in the form of the API that the listener is for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_malformed_request_is_refused_in_the_form_of_its_api() {
+    let served = both(&Berth::new().await).await;
+    for malformed in [
+        "GET /v1 HTTP/1.1\r\nhost: x\r\ncontent-length: x\r\n\r\n",
+        "GET /v1 HTTP/1.1\r\nhost: x y\r\n\r\n",
+        "GET /v1 HTTP/1.1\r\nhost: x\r\nhost: y\r\n\r\n",
+    ] {
+        for (api, of_error) in
+            [(Api::Placement, ["errors", "0", "status"].as_slice()), (Api::Planner, &["code"])]
+        {
+            let mut stream = connect(&served, api).await;
+            stream.write_all(malformed.as_bytes()).await.unwrap();
+            let told = answer(&mut stream, "GET").await;
+            assert!(told.starts_with("http/1.1 400 "), "{told}");
+            let body: Value = serde_json::from_str(told.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+            let pointer = of_error.iter().map(|part| format!("/{part}")).collect::<String>();
+            assert_eq!(body.pointer(&pointer), Some(&Value::from(400)), "{malformed}{body}");
+        }
     }
     served.stop().await;
 }
