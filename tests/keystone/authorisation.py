@@ -41,7 +41,7 @@ class Authorisation(Case):
             ("a service", "placement:reshaper:reshape", [], 0, "yes   role:service"),
             ("a reader", "placement:usages", own, 0, "yes     rule:project_reader_api"),
             ("a reader", "placement:traits:list", [], 1, "no      role:admin"),
-            ("a system admin", "placement:traits:list", [], 1, "for tokens of projects"),
+            ("a system admin", "placement:traits:list", [], 1, "scoped to a project"),
             ("one who makes a token up", "placement:traits:list", [], 2, "does not know the token"),
         ):
             with self.subTest(person, rule=rule):
