@@ -35,65 +35,67 @@ use super::middleware::{HttpService, boxed, request_id};
 use super::panics;
 use crate::model::Refusal;
 
-/// What an API asks and says in its own way.
+/// What differs between the APIs: versions, what is asked of every request, the choice of a row, and the
+/// form of errors.
 pub(super) trait Dialect: Copy + Debug + Eq + Send + Sync + 'static {
-    /// The versions that a row of its table is for.
+    /// The versions that a row of the table is valid for.
     type Versions: Send + Sync;
-    /// What is to be known of a request beside its caller, before its path is looked at.
+    /// What the API reads from the headers of every request, beside the caller.
     type Facts: Debug + Send + Sync;
-    /// What programs go by in a problem, beside the status.
+    /// What an error tells programs beside the status.
     type Code: Clone + Debug + Default + Eq + Send + Sync;
 
-    /// Whether a path with a slash at its end is the same as without.
+    /// Whether a slash at the end of a path is ignored.
     const IGNORES_LAST_SLASH: bool;
 
-    /// What the headers of a request say. What is wrong with them is said by [`Self::understand`].
+    /// Reads the headers. Errors in them are reported by [`Self::understand`], which runs after
+    /// authentication.
     fn facts(headers: &HeaderMap) -> Self::Facts;
 
-    /// The caller as this API takes it.
+    /// The caller with the roles that this API assumes.
     fn caller(_app: &App, caller: Arc<Caller>, _request: &Parts) -> Arc<Caller> {
         caller
     }
 
-    /// Looks at what concerns every request, whatever its path.
+    /// Checks what every request must fulfil, whatever its path.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with the request.
     fn understand(context: &Context<Self>, request: &Request) -> Result<(), Problem<Self>>;
 
-    /// The row of a route that answers a request.
+    /// Chooses the row of a route that answers a request.
     ///
     /// # Errors
-    /// None does, or the caller may not have it.
+    /// No row matches, or the policy does not allow it to the caller.
     fn choose<'r>(
         rows: &'r [Row<Self>],
         app: &App,
         request: &Request,
     ) -> Result<&'r Row<Self>, Problem<Self>>;
 
-    /// The status of what the store refuses, where a handler does not say otherwise.
+    /// The status for a refusal of the store, unless the handler chooses another.
     fn status(why: &Refusal) -> StatusCode;
 
-    /// The answer that tells a client of a problem.
+    /// Writes a problem as a response.
     fn render(problem: Problem<Self>, context: &Context<Self>) -> Response;
 
-    /// Adds the headers that every answer has.
+    /// Adds the headers that every response has.
     fn describe(_context: &Context<Self>, _answer: &mut HeaderMap) {}
 
-    /// The version that was asked for, for the log.
+    /// The requested version, for the log.
     fn version(_context: &Context<Self>) -> Option<String> {
         None
     }
 }
 
-/// What is known of a request. The layers share it.
+/// What the layers have found out about a request. They share it.
 #[derive(Debug)]
 pub(super) struct Context<D: Dialect> {
-    /// The method.
+    /// The method of the request.
     pub(super) method: Method,
-    /// Its id.
+    /// The id of the request.
     pub(super) request_id: String,
-    /// What the API finds out.
+    /// What the API has read from the headers.
     pub(super) facts: D::Facts,
     caller: OnceLock<Arc<Caller>>,
 }
@@ -108,13 +110,13 @@ impl<D: Dialect> Context<D> {
         }
     }
 
-    /// Who asks; `None` where nobody needs to say.
+    /// The caller; `None` for the root, which needs no token.
     pub(super) fn caller(&self) -> Option<&Arc<Caller>> {
         self.caller.get()
     }
 }
 
-/// What is known of a request.
+/// The context of a request.
 ///
 /// # Errors
 /// The request did not pass the layers.
@@ -123,13 +125,13 @@ pub(super) fn context<D: Dialect>(extensions: &Extensions) -> Result<&Context<D>
     extensions.get::<Arc<Context<D>>>().map(Arc::as_ref).ok_or_else(missing)
 }
 
-/// An API as a service.
+/// An API as a service: a router of its table, with the layers in front of it.
 ///
-/// The layers ask the questions that come before a route's own in the reference's order, because the
-/// order decides which of several faults a client is told: the length of the URI, the caller, a free
-/// place among the requests that are worked on, what the API asks of every request, the path. What a
-/// route asks then stands in [`Dialect::choose`]. Whoever asks for the root, whether the server
-/// answers, needs no token, and is told however busy it is.
+/// The layers check a request in the reference's order, because the order decides which of several
+/// errors a client sees: the length of the URI, the caller, `--max-requests`, what the API checks of
+/// every request, the path. [`Dialect::choose`] makes the checks of a route. `GET` of the root, by which
+/// clients find out whether the server answers, needs no token and is answered however busy the server
+/// is.
 pub(super) fn service<D: Dialect>(
     app: &Arc<App>,
     root: Route<D>,
@@ -167,7 +169,7 @@ pub(super) fn service<D: Dialect>(
     HttpService::new(service)
 }
 
-/// Writes problems as the API does, and says of which version an answer is.
+/// Writes problems in the form of the API, and adds the headers of every response.
 fn respond<D: Dialect>(app: &Arc<App>) -> impl Fn(&mut Request) -> Before + Clone + use<D> {
     let options = Arc::clone(&app.options);
     move |request| {
@@ -176,7 +178,7 @@ fn respond<D: Dialect>(app: &Arc<App>) -> impl Fn(&mut Request) -> Before + Clon
         let then = move |response| written(response, &context);
         match intake::check_uri(request.uri(), &options) {
             Ok(()) => Ok(Box::new(then)),
-            Err(unfit) => Err(Box::new(then(Problem::<D>::from(unfit).into_response()))),
+            Err(error) => Err(Box::new(then(Problem::<D>::from(error).into_response()))),
         }
     }
 }
@@ -198,8 +200,8 @@ fn written<D: Dialect>(mut response: Response, context: &Context<D>) -> Response
     response
 }
 
-/// Finds out who asks, and only then asks for a place among the requests that are worked on, because
-/// strangers take none. What `inner` fails with is that there is no place.
+/// Authenticates the caller, then calls `inner`, which takes one of `--max-requests`: unknown callers
+/// take none of them. The only error of `inner` is that all of them are taken.
 async fn identified<D, S>(app: Arc<App>, inner: S, request: Request) -> Result<Response, Infallible>
 where
     D: Dialect,
@@ -225,13 +227,13 @@ async fn identify<D: Dialect>(app: &App, request: &Parts) -> Result<(), Problem<
     Ok(())
 }
 
-/// Looks at what concerns every request, and whether its path can be read.
+/// Makes the checks of every request, and refuses paths that cannot be decoded.
 fn understand<D: Dialect>(request: &mut Request) -> Before {
     let understood = || {
         D::understand(context(request.extensions())?, request)?;
         match request.extensions().get::<UndecodablePath>() {
             Some(UndecodablePath(why)) => Err(Problem::bad_request(why)),
-            // No part of a path that a route knows is empty.
+            // No route has an empty segment.
             None if request.uri().path().contains("//") => Err(Problem::not_found("")),
             None => Ok(()),
         }
@@ -242,10 +244,10 @@ fn understand<D: Dialect>(request: &mut Request) -> Before {
     }
 }
 
-/// Answers a request that cannot be looked at: 503.
+/// Answers 503 while the server waits for its database.
 pub(super) fn refuse<D: Dialect>(request: &Request, why: &str) -> Response {
     let context = Context::<D>::of(request);
-    // What is wrong with the request is said once there is an answer.
+    // Errors of the request are reported once the server is ready.
     drop(D::understand(&context, request));
     written(Problem::<D>::not_now(why).into_response(), &context)
 }

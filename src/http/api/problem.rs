@@ -1,4 +1,4 @@
-//! What went wrong, before a client is told. An API words it in its own way: [`Dialect::render`].
+//! Errors of requests. Each API writes them in its own form: [`Dialect::render`].
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -12,25 +12,25 @@ use crate::store;
 /// How long a client should wait before it tries again, in seconds.
 pub(in crate::http) const RETRY_AFTER: &str = "1";
 
-/// A refusal or a failure. Made by whoever finds it.
+/// An error that a client is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::http) struct Problem<D: Dialect> {
-    /// The status of the answer.
+    /// The status of the response.
     pub(in crate::http) status: StatusCode,
-    /// What programs go by.
+    /// What programs read.
     pub(in crate::http) code: D::Code,
-    /// What people go by; empty: what the status says of itself.
+    /// What people read; empty: the usual sentence of the status.
     pub(in crate::http) detail: String,
-    /// The methods there are, if the one asked for is not.
+    /// The value of `Allow`, for 405.
     pub(in crate::http) allow: Option<String>,
-    /// Where to get a token, if that is what is missing: the value of `WWW-Authenticate`.
+    /// The value of `WWW-Authenticate`, for 401.
     pub(in crate::http) www_authenticate: Option<String>,
-    /// What the log says and the client must not see.
+    /// The cause, for the log only.
     pub(in crate::http) cause: Option<String>,
 }
 
 impl<D: Dialect> Problem<D> {
-    /// A problem with a status and words.
+    /// A problem with a status and a sentence.
     pub(in crate::http) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         let (code, detail) = (D::Code::default(), detail.into());
         Self { status, code, detail, allow: None, www_authenticate: None, cause: None }
@@ -41,7 +41,7 @@ impl<D: Dialect> Problem<D> {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    /// 401: who asks?
+    /// 401: the caller is unknown, or may not.
     pub(in crate::http) fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "")
     }
@@ -82,7 +82,7 @@ impl<D: Dialect> Problem<D> {
         Self::unavailable(cause).detail("The Keystone service is temporarily unavailable.")
     }
 
-    /// The same with other words.
+    /// The same with another sentence.
     pub(in crate::http) fn detail(self, detail: impl Into<String>) -> Self {
         Self { detail: detail.into(), ..self }
     }
@@ -93,7 +93,8 @@ impl<D: Dialect> Problem<D> {
     }
 }
 
-/// An answer that only the outermost layer completes: what the client accepts is known there.
+/// A response without a body. The outermost layer writes the body, because it knows what the client
+/// accepts.
 impl<D: Dialect> IntoResponse for Problem<D> {
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();

@@ -1,4 +1,4 @@
-//! Routes: several ways to answer one path, by method and, where an API has them, by version.
+//! Routes: the rows that answer one path, by method and, where an API has versions, by version.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -18,59 +18,59 @@ use super::Dialect;
 use crate::http::app::App;
 use crate::policy::Rule;
 
-/// A path with what answers it.
+/// A path with its rows.
 pub(in crate::http) struct Route<D: Dialect> {
-    /// As the router has it, with `{name}` for a part that varies.
+    /// The path as axum has it, with `{name}` for a variable segment.
     pub(in crate::http) path: &'static str,
-    /// The ways to answer it.
+    /// The rows, in the order of the header `Allow`.
     pub(in crate::http) rows: Vec<Row<D>>,
 }
 
-/// One way to answer a path.
+/// One method of a path in a range of versions.
 pub(in crate::http) struct Row<D: Dialect> {
     /// The method.
     pub(in crate::http) method: Method,
-    /// The versions that have it.
+    /// The versions that have the row.
     pub(in crate::http) versions: D::Versions,
-    /// What other versions are told.
+    /// What requests at other versions get.
     pub(in crate::http) elsewhere: Elsewhere,
-    /// Which media types it is about.
+    /// The media types that are checked.
     pub(in crate::http) media: Media,
-    /// Whether the media type is looked at before the version.
+    /// Whether the media type is checked before the version.
     pub(in crate::http) media_before_version: bool,
-    /// Who may: one of the rules has to let the caller pass. None: anyone, or the handler asks.
+    /// Policy rules, one of which must allow the caller. Empty: anyone, or the handler checks.
     pub(in crate::http) rules: Vec<Rule>,
-    /// What answers.
+    /// The handler.
     handler: BoxedHandler,
 }
 
-/// What versions are told that do not have a row.
+/// What requests get at versions that do not have a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Elsewhere {
-    /// There is no such thing.
+    /// 404.
     NotFound,
-    /// There is, but not by this method.
+    /// 405.
     NotAllowed,
 }
 
-/// Which media types a row is about.
+/// The media types that a row checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Media {
-    /// It gives JSON, which the client must accept.
+    /// The client must accept JSON.
     JsonOut,
-    /// It takes JSON, which the client must send.
+    /// The client must send JSON.
     JsonIn,
     /// Neither.
     Any,
 }
 
-/// An answer to come.
+/// The future of a response.
 pub(in crate::http) type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// An axum handler of any arguments.
+/// An axum handler with any extractors.
 pub(in crate::http) type BoxedHandler = Box<dyn Fn(Request, Arc<App>) -> Answer + Send + Sync>;
 
-/// A handler, whatever it extracts from a request.
+/// Erases the type of a handler.
 pub(in crate::http) fn boxed<H, T>(handler: H) -> BoxedHandler
 where
     H: Handler<T, Arc<App>, Future = Answer> + Sync,
@@ -79,7 +79,7 @@ where
     Box::new(move |request, app| handler.clone().call(request, app))
 }
 
-/// Makes a constructor of rows for each method.
+/// Defines a constructor of rows for each method.
 macro_rules! methods {
     ($($(#[doc = $doc:literal])+ $name:ident = $method:ident, $media:ident;)+) => {
         $(
@@ -103,13 +103,13 @@ macro_rules! methods {
 }
 
 methods! {
-    /// A row for `GET`. It gives JSON.
+    /// A row for `GET`, whose client must accept JSON.
     get = GET, JsonOut;
     /// A row for `HEAD`.
     head = HEAD, Any;
-    /// A row for `POST`. It takes JSON.
+    /// A row for `POST`, whose client must send JSON.
     post = POST, JsonIn;
-    /// A row for `PUT`. It takes JSON.
+    /// A row for `PUT`, whose client must send JSON.
     put = PUT, JsonIn;
     /// A row for `DELETE`.
     delete = DELETE, Any;
@@ -131,7 +131,7 @@ pub(in crate::http) fn methods<D: Dialect>(rows: &[Row<D>]) -> Vec<&str> {
 }
 
 impl<D: Dialect> Row<D> {
-    /// A row that says nothing of media types.
+    /// A row that checks no media types.
     pub(in crate::http) fn new(
         method: Method,
         versions: D::Versions,
@@ -149,34 +149,35 @@ impl<D: Dialect> Row<D> {
         }
     }
 
-    /// The answer does not depend on what the client accepts.
+    /// The same without a check of what the client accepts.
     pub(in crate::http) fn in_any_form(self) -> Self {
         Self { media: Media::Any, ..self }
     }
 
-    /// No body is looked at.
+    /// The same without a check of what the client sends: the body is not read.
     pub(in crate::http) fn bodiless(self) -> Self {
         Self { media: Media::Any, ..self }
     }
 
-    /// The media type is looked at before the version.
+    /// The same with the media type checked before the version.
     pub(in crate::http) fn media_first(self) -> Self {
         Self { media_before_version: true, ..self }
     }
 
-    /// Versions without it are told that the method is not allowed.
+    /// The same with 405 instead of 404 at other versions.
     pub(in crate::http) fn not_allowed_elsewhere(self) -> Self {
         Self { elsewhere: Elsewhere::NotAllowed, ..self }
     }
 
-    /// Another rule may let the caller pass as well. The handler knows which of them it takes.
+    /// The same with another policy rule that may allow the caller. The handler checks which of them
+    /// the request needs.
     pub(in crate::http) fn or(mut self, rule: Rule) -> Self {
         self.rules.push(rule);
         self
     }
 }
 
-/// The service of a route: it chooses a row, which answers.
+/// The service of a route, which chooses a row and calls its handler.
 pub(super) struct Routed<D: Dialect> {
     app: Arc<App>,
     rows: Arc<[Row<D>]>,
