@@ -3,7 +3,8 @@
 //! From a request to what is written: a [`document`] is what a plan remembers of requests, a [`template`]
 //! has the servers and groups in it, and [`resolve`] makes a [`stack`] of these. A [`mod@change`] of a stored
 //! [`plan`] makes a [`draft`] of its desired state, and a [`booking`] is what has to be written. A request
-//! that is invalid whatever the hosts are gets a [`rejection`].
+//! that is invalid whatever the hosts are gets a [`rejection`], and so does one for a stack that has a plan
+//! already if there is a [`difference`] between the two.
 //!
 //! From a stack to hosts: [`mod@placement`] does all of it. [`topology`] knows where hosts are.
 //! [`mod@compose`] makes a problem for the [solver](crate::solver); [`mod@candidates`] finds the hosts with
@@ -15,6 +16,7 @@ mod broken_rules;
 mod candidates;
 pub(crate) mod change;
 mod compose;
+pub(crate) mod difference;
 pub(crate) mod document;
 pub(crate) mod draft;
 mod explanation;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::difference::{StackRequest, first_difference};
 use super::document::Document;
 use super::draft::{CurrentPlan, DeferredMoves, Draft, DraftServer};
 use super::flavor::Flavor;
@@ -19,15 +20,9 @@ use crate::model::Bug;
 /// A change to a stored plan.
 #[derive(Clone, Debug)]
 pub(crate) enum PlanChange {
-    /// `POST /v1/plans` for a stack that has a plan: nothing changes if all servers are within the
-    /// locations; otherwise all that are not reserved are placed again.
-    Repeat {
-        /// The orchestration ids of all servers, as they are compared, in ascending order. They must be
-        /// those of the plan.
-        servers: Vec<String>,
-        /// Hosts that all servers may be on; `None`: those of the plan.
-        locations: Option<Vec<String>>,
-    },
+    /// `POST /v1/plans` for a stack that has a plan, which must be as the request asks: nothing changes if
+    /// all servers are within the locations; otherwise all that are not reserved are placed again.
+    Repeat(Arc<StackRequest>),
     /// `PUT /v1/plans/{plan}` without an action: adds resources.
     Add {
         /// The id of the stack, which must be that of the plan.
@@ -78,7 +73,7 @@ impl PlanChange {
         flavors: &[Flavor],
     ) -> Result<Draft, Rejection> {
         match self {
-            Self::Repeat { servers, locations } => repeat(current, servers, locations.as_ref()),
+            Self::Repeat(request) => repeat(current, request),
             Self::Add { .. } | Self::Replace(_) => {
                 let missing = || Bug::new("a plan gets other resources, and nobody says which");
                 replace(current, document.ok_or_else(missing)?, flavors)
@@ -125,7 +120,7 @@ impl PlanChange {
                 document.put(update);
             }
             Self::Replace(resources) => document.resources.clone_from(resources),
-            Self::Repeat { .. } | Self::Migrate { .. } | Self::Reserve { .. } | Self::Remove(_) => {
+            Self::Repeat(_) | Self::Migrate { .. } | Self::Reserve { .. } | Self::Remove(_) => {
                 return Ok(None);
             }
         }
@@ -133,15 +128,15 @@ impl PlanChange {
     }
 }
 
-fn repeat(
-    current: &CurrentPlan,
-    servers: &[String],
-    locations: Option<&Vec<String>>,
-) -> Result<Draft, Rejection> {
-    if current.template.sorted_keys() != servers {
+fn repeat(current: &CurrentPlan, request: &StackRequest) -> Result<Draft, Rejection> {
+    let refuse = |difference| {
         let Plan { stack_key, id, .. } = &current.plan;
-        return Err(Rejection::OtherServers { stack: stack_key.clone(), plan: *id });
+        Rejection::OtherRequest { stack: stack_key.clone(), plan: *id, difference }
+    };
+    if let Some(difference) = first_difference(current, request) {
+        return Err(refuse(difference));
     }
+    let locations = request.locations.as_ref();
     let document = match locations {
         Some(_) => Document { locations: locations.cloned(), ..current.document.clone() },
         None => current.document.clone(),
@@ -150,12 +145,20 @@ fn repeat(
     let mut draft = current.reduced(document, &current.template)?;
     let Some(locations) = locations else { return Ok(draft) };
     let locations: HashSet<&String> = locations.iter().collect();
-    let is_within = |server: &DraftServer| {
-        let host = server.placement.as_ref().and_then(|it| current.location(it));
-        host.is_some_and(|host| locations.contains(&host))
-    };
+    let host = |server: &DraftServer| server.placement.as_ref().and_then(|it| current.location(it));
+    let is_within =
+        |server: &DraftServer| host(server).is_some_and(|host| locations.contains(&host));
     if draft.servers.iter().all(is_within) {
         return Ok(draft);
+    }
+    let is_outside = |host: &String| !locations.contains(host);
+    for server in draft.servers.iter().filter(|server| server.is_reserved()) {
+        if let Some(host) = host(server).filter(is_outside) {
+            return Err(refuse(format!(
+                "server '{}' is reserved on {host}, which is not among the locations of the request",
+                server.entry.name
+            )));
+        }
     }
     for (demand, server) in draft.stack.servers.iter_mut().zip(&draft.servers) {
         demand.fixed = server.is_reserved();
@@ -270,9 +273,12 @@ fn remove(current: &CurrentPlan, placement: Uuid) -> Result<Draft, Rejection> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use uuid::Uuid;
 
     use super::PlanChange;
+    use crate::planner::difference::StackRequest;
     use crate::planner::draft::tests::{bound, current, object, servers};
     use crate::planner::draft::{CurrentPlan, Draft};
     use crate::planner::rejection::Rejection;
@@ -293,10 +299,12 @@ mod tests {
 
     #[test]
     fn a_stack_has_one_plan_with_the_same_servers() {
-        let repeat = PlanChange::Repeat { servers: vec!["s0".to_owned()], locations: None };
+        let template = current(servers(1)).template;
+        let request = StackRequest { template, ..StackRequest::default() };
+        let repeat = PlanChange::Repeat(Arc::new(request));
         assert!(draft(&repeat, &current(servers(1))).is_ok());
         let other = draft(&repeat, &current(servers(2)));
-        assert!(matches!(other, Err(Rejection::OtherServers { .. })));
+        assert!(matches!(other, Err(Rejection::OtherRequest { .. })));
     }
 
     #[test]

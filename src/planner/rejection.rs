@@ -34,13 +34,15 @@ pub(crate) enum Rejection {
         /// Its id.
         group: Uuid,
     },
-    /// The stack has a plan already, with other servers than the request.
-    #[error("There is a plan for stack '{stack}' already, with other resources")]
-    OtherServers {
+    /// The stack has a plan already, and the request asks for something else.
+    #[error("There is a plan for stack '{stack}' already, and {difference}")]
+    OtherRequest {
         /// The stack, as its id is compared.
         stack: String,
         /// Its plan.
         plan: Uuid,
+        /// A clause that says what differs.
+        difference: String,
     },
     /// The plan has no such placement.
     #[error("Placement not found")]

@@ -12,6 +12,7 @@ use crate::model::Refusal;
 use crate::planner::Answer;
 use crate::planner::booking::{self, BookingError, BookingPlan};
 use crate::planner::change::PlanChange;
+use crate::planner::difference::StackRequest;
 use crate::planner::document::{self, Document};
 use crate::planner::draft::{CurrentPlan, Draft};
 use crate::planner::ids::canonical;
@@ -71,7 +72,7 @@ enum Attempt {
 }
 
 impl Planning {
-    /// Creates a plan. If the stack has one with the same servers, that plan is the answer.
+    /// Creates a plan. If the stack has one that is as the request asks, that plan is the answer.
     ///
     /// # Errors
     /// All of them.
@@ -80,24 +81,25 @@ impl Planning {
         let mut document =
             Document { resources, locations: locations.clone(), spread, ..Document::default() };
         let template = document.template()?;
-        let servers = template.sorted_keys();
-        let repeat = PlanChange::Repeat { servers, locations };
+        let request = Arc::new(StackRequest { template, locations, spread });
+        let template = &request.template;
         for _ in 0..ATTEMPTS_MAX {
             let key = canonical(&stack_id);
             if let Some(plan) = self.store.plan_of_stack(&key, &project).await? {
                 let scope = Scope { project: &project, all: false };
                 let plan = PlanRef { key: &plan.id.to_string(), scope };
-                match self.change(plan, repeat.clone(), None, terms).await {
+                let repeat = PlanChange::Repeat(Arc::clone(&request));
+                match self.change(plan, repeat, None, terms).await {
                     // It has been deleted since.
                     Err(Failure::PlanNotFound) => continue,
                     repeated => return repeated,
                 }
             }
             self.caps.foresee(&self.store, &project, template.servers.len()).await?;
-            let flavors = self.store.flavors_named(&document::flavors(&template)).await?;
-            document.measure(&template, &Template::default(), &flavors)?;
+            let flavors = self.store.flavors_named(&document::flavors(template)).await?;
+            document.measure(template, &Template::default(), &flavors)?;
             let plan = Plan::new(&name, &stack_id, &project, &user);
-            if let Some(planned) = self.create_new(&plan, &document, &template, terms).await? {
+            if let Some(planned) = self.create_new(&plan, &document, template, terms).await? {
                 return Ok(planned);
             }
         }

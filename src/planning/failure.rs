@@ -87,7 +87,7 @@ impl From<Rejection> for Failure {
             | Rejection::GroupNotFound(_)
             | Rejection::NoSuchGroup { .. }
             | Rejection::NotAMember { .. }
-            | Rejection::OtherServers { .. }
+            | Rejection::OtherRequest { .. }
             | Rejection::PlacementNotFound => Self::Rejected(rejection),
         }
     }

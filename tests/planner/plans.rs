@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use crate::site::{Host, Site};
 use crate::stack::{
-    allocations, create, finish, flavored, having, host, hosts, placement, placements, plan,
-    server, show, usages, vcpus,
+    allocations, create, finish, flavored, group, having, host, hosts, placement, placements, plan,
+    reserve, server, show, store_group, usages, vcpus,
 };
 
 const STACK: &str = "e624474b-fc80-4053-ab5f-45cc1030e692";
@@ -350,6 +350,96 @@ async fn r86_a_plan_that_is_asked_for_again_is_the_same() {
     assert!(!why.contains(made["id"].as_str().unwrap()), "{why}");
     assert_eq!((usages(&site).await, show(&tenant, "stack").await), (booked, made));
     finish(&site, &before).await;
+}
+
+/// A request that differs from the plan of its stack is refused, and the sentence says where it differs.
+#[tokio::test(flavor = "multi_thread")]
+async fn r86_a_plan_that_is_asked_for_again_otherwise_is_refused() {
+    let site = Site::new().await;
+    site.racks(1, 3, [9, 1, 1]).await;
+    let before = usages(&site).await;
+    let tenant = site.tenant("p");
+    store_group(&site, "close", "affinity", "host", &[]).await;
+    let resources = json!({
+        "a": server("a", 4),
+        "b": server("b", 1),
+        "m": flavored("m", "tiny"),
+        "g": group("diversity", "host", &["a", "b"]),
+    });
+    site.execute(
+        "insert into flavors (name, flavor_id, vcpus, ram_mb, extra_specs) values
+         ('tiny', 't', 1, 1, '{\"resources:MEMORY_MB\": \"0\"}'),
+         ('wide', 'w', 2, 1, '{\"resources:MEMORY_MB\": \"0\"}')",
+    )
+    .await;
+    let made = create(&tenant, "stack", resources.clone()).await;
+    let id = made["id"].as_str().unwrap();
+    let booked = usages(&site).await;
+    let changed = |server: &str, property: &str, value: Value| {
+        let mut other = resources.clone();
+        other[server]["properties"][property] = value;
+        other
+    };
+    let mut elsewhere = resources.clone();
+    elsewhere["a"]["locations"] = json!(["r01h03"]);
+    let mut more = resources.clone();
+    more["c"] = server("c", 1);
+    let valet = |groups: &[&str]| json!({"valet": {"groups": groups}});
+    for (other, what) in [
+        (
+            changed("a", "resources", json!({"VCPU": 8})),
+            format!("server 'a' is of VCPU 4 in plan {id} and of VCPU 8 in the request"),
+        ),
+        (
+            changed("m", "flavor", json!("wide")),
+            format!(
+                "server 'm' is of flavor 'tiny' in plan {id} and of flavor 'wide' in the request"
+            ),
+        ),
+        (
+            changed("b", "required", json!(["HW_CPU_X86_AVX2"])),
+            format!("server 'b' requires HW_CPU_X86_AVX2 in the request and not in plan {id}"),
+        ),
+        (
+            changed("b", "metadata", valet(&["close"])),
+            format!("server 'b' is in group close in the request and not in plan {id}"),
+        ),
+        (
+            changed("g", "resources", json!(["a"])),
+            format!("server 'b' is in group 'g' in plan {id} and not in the request"),
+        ),
+        (elsewhere, format!("server 'a' has locations in the request and not in plan {id}")),
+        (more, format!("server 'c' is in the request and not in plan {id}")),
+    ] {
+        let why = tenant.post("/v1/plans", plan("stack", other)).await.explanation(409);
+        let expected = format!(
+            "Valet error: There is a plan for stack 'stack' already, and {what}; \
+             change it with PUT /v1/plans/{id}"
+        );
+        assert_eq!(why, expected);
+    }
+    assert_eq!(create(&tenant, "stack", resources).await, made);
+    assert_eq!((usages(&site).await, show(&tenant, "stack").await), (booked, made));
+    finish(&site, &before).await;
+}
+
+/// A reserved server does not leave its host for locations that exclude it, so the request is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn r86_locations_that_exclude_a_reserved_server_are_refused() {
+    let site = Site::new().await;
+    site.racks(1, 2, [9, 1, 1]).await;
+    let tenant = site.tenant("p");
+    let resources = json!({"a": server("a", 4)});
+    let made = create(&tenant, "stack", resources.clone()).await;
+    let at = host(&made, "a");
+    reserve(&tenant, "a", &[&at]).await;
+    let other = if at == "r01h01" { "r01h02" } else { "r01h01" };
+    let mut limited = plan("stack", resources);
+    limited["locations"] = json!([other]);
+    let why = tenant.post("/v1/plans", limited).await.explanation(409);
+    let what = format!("server 'a' is reserved on {at}, which is not among the locations");
+    assert!(why.contains(&what), "{why}");
+    assert_eq!(show(&tenant, "stack").await, made);
 }
 
 #[tokio::test(flavor = "multi_thread")]

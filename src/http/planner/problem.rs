@@ -155,7 +155,7 @@ fn rejected(why: &Rejection) -> Problem {
         Rejection::GroupNotFound(_)
         | Rejection::NoSuchGroup { .. }
         | Rejection::NotAMember { .. } => Problem::conflict(format!("Valet error: {why}")),
-        Rejection::OtherServers { plan, .. } => {
+        Rejection::OtherRequest { plan, .. } => {
             Problem::conflict(format!("Valet error: {why}; change it with PUT /v1/plans/{plan}"))
         }
         Rejection::PlacementNotFound => Problem::not_found(why.to_string()),

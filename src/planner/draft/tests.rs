@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::CurrentPlan;
 use crate::planner::booking;
 use crate::planner::change::PlanChange;
+use crate::planner::difference::StackRequest;
 use crate::planner::document::Document;
 use crate::planner::json::Object;
 use crate::planner::plan::{Placement, Plan};
@@ -132,8 +133,9 @@ fn case(nth: usize, count: usize) -> Option<(&'static str, CurrentPlan, PlanChan
         }
         6 => {
             let current = current(servers(count));
-            let servers = current.template.sorted_keys();
-            ("a repetition", current, PlanChange::Repeat { servers, locations: Some(hosts(count)) })
+            let (template, locations) = (current.template.clone(), Some(hosts(count)));
+            let request = StackRequest { template, locations, spread: false };
+            ("a repetition", current, PlanChange::Repeat(Arc::new(request)))
         }
         7 => {
             let change = PlanChange::Remove(Uuid::from_u128(1));
