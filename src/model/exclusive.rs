@@ -9,6 +9,8 @@
 //! * [`admits`]: only members of every group that has a host may use it. Asked when hosts are chosen, and
 //!   of each claim ([`Exclusivity::check`]), be it of a plan or of any other client.
 //! * [`abandoned`]: a group has a unit until none of its members uses any host of it.
+//! * [`departed`]: an instance that loses its placement remains a member, as a [`Tenant`], until it uses no host
+//!   that the group has.
 //!
 //! A consumer is a member of the groups of its placement, if the placement is of the project that claims
 //! (`store/planner/handover.rs`). Independently of all this, allocation candidates leave exclusive hosts
@@ -58,6 +60,27 @@ pub fn abandoned<'h>(
     let is_used = |host: &&ExclusiveHost| used.contains(&(host.group, host.root));
     let used_units: BTreeSet<_> = hosts.iter().filter(is_used).map(unit).collect();
     hosts.iter().filter(move |host| !used_units.contains(&unit(host)))
+}
+
+/// An instance of a group whose placement is gone, because its plan was deleted or changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenant {
+    /// The instance.
+    pub consumer: Uuid,
+    /// The stored group.
+    pub group: Uuid,
+    /// The roots of the hosts that it uses.
+    pub roots: BTreeSet<ProviderId>,
+}
+
+/// The tenants that use no host that their group has: they are no members any more.
+pub fn departed<'t>(
+    hosts: &[ExclusiveHost],
+    tenants: &'t [Tenant],
+) -> impl Iterator<Item = &'t Tenant> {
+    let kept: BTreeSet<_> = hosts.iter().map(|host| (host.group, host.root)).collect();
+    let stays = move |it: &Tenant| it.roots.iter().any(|root| kept.contains(&(it.group, *root)));
+    tenants.iter().filter(move |tenant| !stays(tenant))
 }
 
 /// Which groups have the providers that claims are about.
@@ -217,5 +240,25 @@ mod tests {
         };
         assert_eq!(left(&[1]), ["h2"]);
         assert_eq!(left(&[]), ["r1", "r1", "h1", "h2"]);
+    }
+
+    #[test]
+    fn a_tenant_departs_when_it_uses_no_host_that_its_group_has() {
+        let group = Uuid::from_u128(7);
+        let host =
+            ExclusiveHost { root: ProviderId(1), level: Level::Rack, unit: "r1".to_owned(), group };
+        let tenant = |group, roots: &[i64]| Tenant {
+            consumer: Uuid::from_u128(1),
+            group,
+            roots: roots.iter().map(|root| ProviderId(*root)).collect(),
+        };
+        let tenants = [
+            tenant(group, &[1, 2]),
+            tenant(group, &[2]),
+            tenant(group, &[]),
+            tenant(Uuid::from_u128(8), &[1]),
+        ];
+        let gone: Vec<&Tenant> = departed(&[host], &tenants).collect();
+        assert_eq!(gone, tenants[1..].iter().collect::<Vec<_>>());
     }
 }

@@ -67,6 +67,13 @@ impl PlacementWrite {
         Self { new: row.clone(), seen: Some((row.consumer, row.ticket)) }
     }
 
+    /// Whether it belonged to an instance when it was read, and does not any more. The instance keeps its
+    /// allocations.
+    pub fn leaves_instance(&self) -> bool {
+        self.seen
+            .is_some_and(|(consumer, _)| consumer != self.new.id && consumer != self.new.consumer)
+    }
+
     /// Whether the plan held capacity for it when it was read.
     pub fn was_held(&self) -> bool {
         self.seen.is_some_and(|(consumer, _)| consumer == self.new.id) && !self.new.holds.is_empty()

@@ -32,7 +32,7 @@ pub(super) struct LockedClaims {
 /// How the planner is involved in what is locked.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PlannerRole {
-    /// Some of the consumers are placements of plans, or take one over.
+    /// Some of the consumers are placements of plans, take one over, or are tenants that had one.
     pub(super) has_placements: bool,
     /// Some groups have units exclusively.
     pub(super) has_exclusive_units: bool,
@@ -294,7 +294,11 @@ async fn lock_providers(
              union all
              select e.root_id from placement_groups g
              join exclusive_units e on e.group_id = g.group_id
-             where g.placement_id = any($4) and exists (select from exclusive_units)))
+             where g.placement_id = any($4) and exists (select from exclusive_units)
+             union all
+             select e.root_id from exclusive_tenants t
+             join exclusive_units e on e.group_id = t.group_id
+             where t.consumer = any($4)))
          order by id for no key update",
         &uuids,
         &ids,
@@ -320,7 +324,9 @@ async fn read_inventories(conn: &mut PgConnection, state: &mut LockedState) -> R
         r#"select provider_id, class_id, name, total, reserved, min_unit, max_unit, step_size,
                   allocation_ratio, used,
                   (select exists(select from placements where consumer = any($2)))
-                  or (select exists(select from placements where ticket = any($2))) as "has_placements!",
+                  or (select exists(select from placements where ticket = any($2)))
+                  or (select exists(select from exclusive_tenants where consumer = any($2)))
+                      as "has_placements!",
                   (select exists(select from exclusive_units)) as "has_exclusive_units!"
            from inventories join resource_classes on id = class_id where provider_id = any($1)"#,
         &ids,

@@ -28,6 +28,8 @@ with sums as (
      where p.uuid = any({providers})
        and not exists (select from placements m join placement_groups mg on mg.placement_id = m.id
                         where mg.group_id = e.group_id and c.uuid in (m.consumer, m.ticket, m.id))
+       and not exists (select from exclusive_tenants t
+                        where t.group_id = e.group_id and t.consumer = c.uuid)
 ), together as (
     select p.name as host, array_agg(distinct g.name) as groups
       from placements m

@@ -44,6 +44,7 @@ mod storm;
 #[path = "../api/support/mod.rs"]
 mod support;
 mod tenancy;
+mod tenants;
 mod trees;
 mod truth;
 mod turns;

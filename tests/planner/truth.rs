@@ -63,6 +63,8 @@ const STRANGERS: &str = "
         where g.group_id = e.group_id
           and (c.uuid in (s.consumer, s.ticket) or s.resource_key = c.uuid::text)
     ) and not exists (
+        select from exclusive_tenants t where t.consumer = c.uuid and t.group_id = e.group_id
+    ) and not exists (
         select from unnest($2::uuid[], $3::uuid[]) as f (consumer, group_id)
         where f.consumer = c.uuid and f.group_id = e.group_id)";
 
@@ -266,6 +268,7 @@ impl Site {
             "select format('%s holds something', uuid) from consumers
              union all select format('%s of %s is used', used, class_id) from inventories where used > 0
              union all select format('%s is kept for %s', unit, group_id) from exclusive_units
+             union all select format('%s is a tenant of %s', consumer, group_id) from exclusive_tenants
              union all select 'a host is marked' from provider_traits pt join traits t
                        on t.id = pt.trait_id where t.name = 'CUSTOM_VALET_EXCLUSIVE'",
         )

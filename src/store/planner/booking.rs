@@ -194,7 +194,13 @@ impl Booking {
         claims::write(tx, &locked, &moved).await?;
         let deleted = (self.plan.write == PlanWrite::Delete).then_some(self.plan.plan.id);
         placements::lock(tx, &change, &self.plan.removed, deleted).await?;
+        let left: Vec<Uuid> =
+            change.iter().filter(|it| it.leaves_instance()).map(|it| it.new.id).collect();
+        exclusive_units::keep_tenants(tx, &[left, self.plan.removed.clone()].concat(), deleted)
+            .await?;
         placements::update(tx, &change).await?;
+        let came: Vec<Uuid> = change.iter().map(|it| it.new.id).collect();
+        exclusive_units::forget_tenants(tx, &came).await?;
         sqlx::query!("delete from placements where id = any($1)", &self.plan.removed)
             .execute(&mut *tx.conn)
             .await?;

@@ -3,21 +3,23 @@
 
 use uuid::Uuid;
 
-use crate::model::exclusive::{abandoned, may_take};
+use crate::model::exclusive::{Tenant, abandoned, departed, may_take};
 use crate::model::{ExclusiveHost, Level, ProviderId, Refusal, traits};
 use crate::store::change::Tx;
 use crate::store::claims::LockedClaims;
 use crate::store::error::{Error, Result};
 
-/// The stored groups that consumers are in by their placements.
+/// The stored groups that consumers are in by their placements, or as tenants.
 pub(in crate::store) async fn groups_of_consumers(
     tx: &mut Tx<'_>,
     consumers: &[Uuid],
 ) -> Result<Vec<Uuid>> {
     let groups = sqlx::query_scalar!(
-        r#"select distinct pg.group_id as "group!"
+        r#"select pg.group_id as "group!"
            from placements p join placement_groups pg on pg.placement_id = p.id
-           where p.consumer = any($1) or p.id = any($1)"#,
+           where p.consumer = any($1) or p.id = any($1)
+           union
+           select group_id from exclusive_tenants where consumer = any($1)"#,
         consumers
     )
     .fetch_all(&mut *tx.conn)
@@ -56,9 +58,8 @@ pub(in crate::store) async fn take(tx: &mut Tx<'_>, hosts: &[ExclusiveHost]) -> 
                          join allocations a on a.provider_id = p.id
                          join consumers c on c.id = a.consumer_id
                          where p.root_id = w.root_id and not exists (
-                             select from placements s
-                             join placement_groups g on g.placement_id = s.id
-                             where s.consumer = c.uuid and g.group_id = w.group_id))
+                             select from group_consumers m
+                             where m.consumer = c.uuid and m.group_id = w.group_id))
                       as "is_used_by_others!"
            from wanted w join stored s on s.root_id = w.root_id and s.level = w.level
            order by 1"#,
@@ -126,17 +127,18 @@ pub(in crate::store) async fn release(
     )
     .fetch_all(&mut *tx.conn)
     .await?;
-    if rows.is_empty() {
+    let hosts = rows.into_iter().map(HostRow::read).collect::<Result<Vec<_>>>()?;
+    release_tenants(tx, groups, &hosts).await?;
+    if hosts.is_empty() {
         return Ok(());
     }
-    let hosts = rows.into_iter().map(HostRow::read).collect::<Result<Vec<_>>>()?;
     let used = sqlx::query!(
-        r#"select distinct pg.group_id, pr.root_id
-           from placement_groups pg join placements p on p.id = pg.placement_id
-           join consumers c on c.uuid = p.consumer
+        r#"select distinct m.group_id as "group_id!", pr.root_id
+           from group_consumers m
+           join consumers c on c.uuid = m.consumer
            join allocations a on a.consumer_id = c.id
            join providers pr on pr.id = a.provider_id
-           where pg.group_id = any($1)"#,
+           where m.group_id = any($1)"#,
         groups
     )
     .fetch_all(&mut *tx.conn)
@@ -167,6 +169,84 @@ pub(in crate::store) async fn release(
     .fetch_all(&mut *tx.conn)
     .await?;
     advance(tx, &unmarked).await
+}
+
+/// Keeps the instances of exclusivity groups in these groups as tenants whose placements are about to end, or to
+/// hold for themselves what the instances had: all `placements`, and those of a plan that is deleted. Those that
+/// use no exclusive host are forgotten by the [`release`] that follows.
+pub(in crate::store) async fn keep_tenants(
+    tx: &mut Tx<'_>,
+    placements: &[Uuid],
+    deleted_plan: Option<Uuid>,
+) -> Result<()> {
+    if placements.is_empty() && deleted_plan.is_none() {
+        return Ok(());
+    }
+    sqlx::query!(
+        "insert into exclusive_tenants (consumer, project, group_id)
+         select p.consumer, p.project, pg.group_id
+         from placements p join placement_groups pg on pg.placement_id = p.id
+         join planner_groups g on g.id = pg.group_id
+         where (p.id = any($1) or p.plan_id = $2) and p.consumer <> p.id
+           and g.kind = 'exclusivity'
+         order by 1, 2, 3 on conflict do nothing",
+        placements,
+        deleted_plan
+    )
+    .execute(&mut *tx.conn)
+    .await?;
+    Ok(())
+}
+
+/// Forgets tenants that have a placement of their group again. The placements have been written.
+pub(in crate::store) async fn forget_tenants(tx: &mut Tx<'_>, placements: &[Uuid]) -> Result<()> {
+    sqlx::query!(
+        "delete from exclusive_tenants t
+         using placements p join placement_groups g on g.placement_id = p.id
+         where p.id = any($1) and p.consumer = t.consumer and p.project = t.project
+           and g.group_id = t.group_id",
+        placements
+    )
+    .execute(&mut *tx.conn)
+    .await?;
+    Ok(())
+}
+
+/// Forgets tenants that have [departed] from the hosts of their groups. `hosts` are all that the groups have.
+async fn release_tenants(tx: &mut Tx<'_>, groups: &[Uuid], hosts: &[ExclusiveHost]) -> Result<()> {
+    let tenants = sqlx::query!(
+        r#"select t.consumer, t.group_id,
+                  array(select distinct p.root_id from consumers c
+                        join allocations a on a.consumer_id = c.id
+                        join providers p on p.id = a.provider_id
+                        where c.uuid = t.consumer) as "roots!"
+           from exclusive_tenants t where t.group_id = any($1)"#,
+        groups
+    )
+    .fetch_all(&mut *tx.conn)
+    .await?;
+    let tenants: Vec<Tenant> = tenants
+        .into_iter()
+        .map(|row| Tenant {
+            consumer: row.consumer,
+            group: row.group_id,
+            roots: row.roots.into_iter().map(ProviderId).collect(),
+        })
+        .collect();
+    let (consumers, groups): (Vec<Uuid>, Vec<Uuid>) =
+        departed(hosts, &tenants).map(|tenant| (tenant.consumer, tenant.group)).unzip();
+    if consumers.is_empty() {
+        return Ok(());
+    }
+    sqlx::query!(
+        "delete from exclusive_tenants
+         where (consumer, group_id) in (select * from unnest($1::uuid[], $2::uuid[]))",
+        &consumers,
+        &groups
+    )
+    .execute(&mut *tx.conn)
+    .await?;
+    Ok(())
 }
 
 /// A row of `exclusive_units`.

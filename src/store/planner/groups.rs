@@ -112,7 +112,10 @@ impl Change for DeleteGroup {
             let ids = servers.into_iter().map(|(_, server)| server).collect();
             return Err(Refusal::GroupHasServers(ids).into());
         }
-        // Without placements, a unit that it once had to itself is nobody's.
+        // Without servers, a unit that it once had to itself is nobody's.
+        sqlx::query!("delete from exclusive_tenants where group_id = $1", found.id)
+            .execute(&mut *tx.conn)
+            .await?;
         sqlx::query!("delete from exclusive_units where group_id = $1", found.id)
             .execute(&mut *tx.conn)
             .await?;
@@ -219,15 +222,19 @@ fn find<'c>(
 }
 
 /// Project and id of every server that is in a group: its own id if it is known, otherwise the one
-/// that orchestration gave it.
+/// that orchestration gave it. Instances without a placement that keep a unit for the group come last.
 async fn servers(tx: &mut Tx<'_>, group: Uuid) -> Result<Vec<(String, String)>> {
     let rows = sqlx::query!(
-        r#"select plan.project, coalesce(p.resource_id, p.orchestration_id) as "server!"
-           from placement_groups g
-           join placements p on p.id = g.placement_id
-           join plans plan on plan.id = p.plan_id
-           where g.group_id = $1
-           order by plan.created_at, plan.id, p.position"#,
+        r#"(select plan.project as "project!", coalesce(p.resource_id, p.orchestration_id) as "server!"
+            from placement_groups g
+            join placements p on p.id = g.placement_id
+            join plans plan on plan.id = p.plan_id
+            where g.group_id = $1
+            order by plan.created_at, plan.id, p.position)
+           union all
+           (select t.project, t.consumer::text
+            from exclusive_tenants t join consumers c on c.uuid = t.consumer
+            where t.group_id = $1 order by 1, 2)"#,
         group
     )
     .fetch_all(&mut *tx.conn)

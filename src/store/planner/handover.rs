@@ -113,6 +113,7 @@ impl Handover {
             if usize::try_from(handed_over) != Ok(arrived.len()) {
                 return Err(Error::Again("a placement changed while its instance came".to_owned()));
             }
+            exclusive_units::forget_tenants(tx, &arrived).await?;
             self.log_other_hosts(&locked.state);
         }
         let concerned: Vec<Uuid> = consumers.keys().copied().collect();
@@ -167,7 +168,7 @@ async fn expected(
 }
 
 /// Which of the locked providers groups have exclusively, and which of the claiming consumers are members
-/// of these groups, by a placement of their own project.
+/// of these groups, by a placement of their own project, or as a tenant that had one.
 pub(super) async fn exclusivity(
     tx: &mut Tx<'_>,
     state: &LockedState,
@@ -209,7 +210,9 @@ async fn groups_of(
            union
            select p.ticket, p.project, pg.group_id
            from placements p join placement_groups pg on pg.placement_id = p.id
-           where p.ticket = any($1)"#,
+           where p.ticket = any($1)
+           union
+           select consumer, project, group_id from exclusive_tenants where consumer = any($1)"#,
         &consumers
     )
     .fetch_all(&mut *tx.conn)

@@ -203,7 +203,7 @@ impl Store {
         Ok(placements)
     }
 
-    /// What all placements but these have to do with the groups. Racks are not read from names.
+    /// What all placements but these, and tenants without one, have to do with the groups. Racks are not read from names.
     ///
     /// # Errors
     /// The database cannot be asked.
@@ -211,13 +211,20 @@ impl Store {
         let rows = self
             .read(|conn| {
                 sqlx::query!(
-                    r#"select pg.group_id,
+                    r#"select pg.group_id as "group_id!",
                       array_agg(distinct a.provider_id order by a.provider_id) as "providers!"
                from placement_groups pg join placements p on p.id = pg.placement_id
                join consumers c on c.uuid = p.consumer
                join allocations a on a.consumer_id = c.id
                where pg.group_id = any($1) and p.id <> all($2)
-               group by pg.group_id, p.id order by 1, 2"#,
+               group by pg.group_id, p.id
+               union all
+               select t.group_id, array_agg(distinct a.provider_id order by a.provider_id)
+               from exclusive_tenants t
+               join consumers c on c.uuid = t.consumer
+               join allocations a on a.consumer_id = c.id
+               where t.group_id = any($1)
+               group by t.group_id, t.consumer order by 1, 2"#,
                     groups,
                     placements
                 )
