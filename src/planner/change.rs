@@ -173,7 +173,7 @@ fn replace(
     mut document: Document,
     flavors: &[Flavor],
 ) -> Result<Draft, Rejection> {
-    let template = document.template()?;
+    let template = document.template()?.of_request()?;
     document.measure(&template, &current.template, flavors)?;
     let draft = current.changed(document, &template)?;
     Ok(Draft { may_move_unreserved: true, ..draft })

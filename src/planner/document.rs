@@ -44,7 +44,10 @@ impl Document {
         serde_json::from_str(text).map_err(|error| Rejection::Unreadable(error.to_string()))
     }
 
-    /// The resources, understood.
+    /// The resources, understood. Those of a request have to be checked by [`Template::of_request`].
+    ///
+    /// # Errors
+    /// `Invalid`, with the resource that is wrong.
     pub(crate) fn template(&self) -> Result<Template, Rejection> {
         template::read(&self.resources)
     }

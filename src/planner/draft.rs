@@ -17,7 +17,7 @@ use super::rejection::Rejection;
 use super::resolve;
 use super::rule_changes::has_changed_rules;
 use super::stack::{HostNames, Present, Stack, Surroundings};
-use super::template::{ServerEntry, Template};
+use super::template::{Ignored, ServerEntry, Template};
 use super::topology::Topology;
 use crate::solver::groups::GroupError;
 use crate::world::World;
@@ -103,6 +103,8 @@ pub(crate) struct Draft {
     pub(crate) may_move_unreserved: bool,
     /// Moves that are still to be worked out.
     pub(crate) deferred: Option<DeferredMoves>,
+    /// Resources of the document that the plan is made without.
+    pub(crate) ignored: Vec<Ignored>,
 }
 
 /// Servers that may move as well. To know which, all groups have to be expanded, which may cost more than
@@ -163,7 +165,8 @@ impl Draft {
         let stack = resolve::stack(&document, template, stored, Some(&plan.project))?;
         let servers = template.servers.iter();
         let servers = servers.map(|entry| DraftServer::new(entry.clone(), None)).collect();
-        Ok(Self::unchanged(plan, document, stack, servers, stored))
+        let draft = Self::unchanged(plan, document, stack, servers, stored);
+        Ok(Self { ignored: template.ignored.clone(), ..draft })
     }
 
     /// A draft that removes nothing.
@@ -186,6 +189,7 @@ impl Draft {
             renamed: false,
             may_move_unreserved: false,
             deferred: None,
+            ignored: Vec::new(),
         }
     }
 
@@ -235,7 +239,8 @@ impl Draft {
         stack.given_up = holds.copied().collect();
         let plan = current.plan.clone();
         let draft = Self::unchanged(plan, document, stack, servers, &current.groups);
-        Self { exists: true, removed, leaving, ..draft }
+        let ignored = template.ignored.clone();
+        Self { exists: true, removed, leaving, ignored, ..draft }
     }
 
     /// The position of a server, by the id of its instance, or else by the orchestrator's.

@@ -1,10 +1,16 @@
-//! Reads the resources of a request: servers and groups of servers. All other resources are accepted and
-//! ignored.
+//! Reads the resources of a request: servers and groups of servers. All other resources are accepted,
+//! and listed as [`Ignored`].
+
+mod ignored;
+mod server_groups;
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
 
+pub(crate) use self::ignored::Ignored;
+use self::ignored::why_ignored;
+use self::server_groups::{Policy, ServerGroups};
 use super::ids::canonical;
 use super::json::{NAME_MAX, Object, read_text};
 use super::rejection::Rejection;
@@ -14,6 +20,7 @@ use crate::model::{GroupKind, Level};
 const RESOURCES_MAX: usize = 10_000;
 
 const SERVER: &str = "OS::Nova::Server";
+const SERVER_GROUP: &str = "OS::Nova::ServerGroup";
 /// The resource types of groups, in all versions of the API.
 const ASSIGNMENTS: [&str; 4] = [
     "ATT::Valet::GroupAssignment",
@@ -29,9 +36,37 @@ pub(crate) struct Template {
     pub(crate) servers: Vec<ServerEntry>,
     /// In the order of the request.
     pub(crate) groups: Vec<GroupEntry>,
+    /// What the plan is made without.
+    pub(crate) ignored: Vec<Ignored>,
+    /// The first fault of a server group or of a reference to one. A request with it is invalid. A stored
+    /// plan may have it, because server groups were not read when it was made; they are ignored then.
+    fault: Option<String>,
 }
 
 impl Template {
+    /// The template of a request.
+    ///
+    /// # Errors
+    /// `Invalid`, with the resource that is wrong.
+    pub(crate) fn of_request(self) -> Result<Self, Rejection> {
+        match &self.fault {
+            None => Ok(self),
+            Some(why) => Err(invalid(why)),
+        }
+    }
+
+    /// Ignores a resource.
+    fn ignore(&mut self, id: &str, kind: &str, why: impl Into<String>) {
+        let (id, kind, why) = (id.to_owned(), kind.to_owned(), why.into());
+        self.ignored.push(Ignored { id, kind, why });
+    }
+
+    /// Ignores a resource that a request must not have.
+    fn ignore_fault(&mut self, id: &str, kind: &str, why: String) {
+        self.fault.get_or_insert_with(|| format!("resource '{id}': {why}"));
+        self.ignore(id, kind, why);
+    }
+
     /// The ids of all servers as they are compared, in ascending order.
     pub(crate) fn sorted_keys(&self) -> Vec<String> {
         let mut keys: Vec<String> = self.servers.iter().map(|it| it.key.clone()).collect();
@@ -105,7 +140,8 @@ pub(crate) enum GroupRef {
     Stored(String),
 }
 
-/// Reads the resources of a request.
+/// Reads the resources of a stored plan, or of a request, which must be one
+/// [without faults](Template::of_request).
 ///
 /// # Errors
 /// `Invalid`, with the resource that is wrong.
@@ -114,30 +150,74 @@ pub(crate) fn read(resources: &Object) -> Result<Template, Rejection> {
         return Err(invalid(format!("more than {RESOURCES_MAX} resources")));
     }
     let mut template = Template::default();
-    let mut assignments = Vec::new();
+    let mut groups = Vec::new();
     let mut names = Names::default();
+    let mut server_groups = ServerGroups::default();
+    let mut hints = Vec::new();
     for (id, entry) in resources {
         let entry = Entry::of(id, entry)?;
         match entry.kind.as_str() {
             SERVER => {
                 names.add(&entry, Target::Server(template.servers.len()))?;
+                let of_server = server_groups::hints(entry.raw_properties());
+                hints.extend(of_server.map(|it| (template.servers.len(), id, it)));
                 template.servers.push(entry.server()?);
             }
             kind if ASSIGNMENTS.contains(&kind) => {
-                names.add(&entry, Target::Group(assignments.len()))?;
-                assignments.push(entry);
+                names.add(&entry, Target::Group(groups.len()))?;
+                groups.push(Grouping::Assignment(entry));
             }
-            _ => names.add(&entry, Target::Nothing)?,
+            SERVER_GROUP => {
+                let policy = server_groups::policy(entry.raw_properties());
+                let position = matches!(policy, Ok(Policy::Rule(_))).then_some(groups.len());
+                names.add(&entry, position.map_or(Target::Nothing, Target::Group))?;
+                server_groups.add(id, entry.other_words(), position);
+                match policy {
+                    Ok(Policy::Rule(kind)) => {
+                        groups.push(Grouping::ServerGroup(entry.server_group(kind)));
+                    }
+                    Ok(Policy::Ignored(why)) => template.ignore(id, SERVER_GROUP, why),
+                    Err(why) => template.ignore_fault(id, SERVER_GROUP, why),
+                }
+            }
+            kind => {
+                names.add(&entry, Target::Nothing)?;
+                template.ignore(id, kind, why_ignored(kind));
+            }
         }
     }
-    for assignment in assignments {
-        template.groups.push(assignment.group(&names)?);
+    for group in groups {
+        template.groups.push(match group {
+            Grouping::Assignment(entry) => entry.group(&names)?,
+            Grouping::ServerGroup(group) => group,
+        });
+    }
+    for (server, id, hints) in hints {
+        for hint in server_groups::ignored_hints(hints) {
+            template.ignore(id, SERVER, format!("the scheduler hint {hint} is not followed"));
+        }
+        match server_groups.find(hints) {
+            Ok(group) => {
+                if let Some(group) = group.and_then(|group| template.groups.get_mut(group)) {
+                    group.servers.push(server);
+                }
+            }
+            Err(why) => template.ignore_fault(id, SERVER, why),
+        }
     }
     Ok(template)
 }
 
 fn invalid(why: impl std::fmt::Display) -> Rejection {
     Rejection::Invalid(why.to_string())
+}
+
+/// A group of the request while it is read.
+enum Grouping<'r> {
+    /// An assignment. Its members are looked up when all resources are known.
+    Assignment(Entry<'r>),
+    /// A server group. The servers name it, and join it at the end.
+    ServerGroup(GroupEntry),
 }
 
 /// The resource that a reference names.
@@ -204,6 +284,10 @@ impl<'r> Entry<'r> {
         self.members.get("name").and_then(|name| name.as_str()).filter(|name| !name.is_empty())
     }
 
+    fn raw_properties(&self) -> Option<&'r Value> {
+        self.members.get("properties").copied()
+    }
+
     fn properties(&self) -> Result<Map<String, Value>, Rejection> {
         match self.members.get("properties") {
             None | Some(Value::Null) => Ok(Map::new()),
@@ -239,6 +323,24 @@ impl<'r> Entry<'r> {
             metadata,
             resource_id: resource_id.map(str::to_owned),
         })
+    }
+
+    /// The words beside its id by which servers refer to a server group.
+    fn other_words(&self) -> impl Iterator<Item = &'r str> {
+        let nova_id = self.members.get("resource_id").and_then(|id| id.as_str());
+        let nova_name = server_groups::nova_name(self.raw_properties());
+        [self.name(), nova_name, nova_id].into_iter().flatten()
+    }
+
+    /// The group of the request that a server group is.
+    fn server_group(&self, kind: GroupKind) -> GroupEntry {
+        let name = self.name().or_else(|| server_groups::nova_name(self.raw_properties()));
+        GroupEntry {
+            name: name.map_or_else(|| self.id.to_owned(), str::to_owned),
+            which: GroupRef::Here(kind, Level::Host),
+            servers: Vec::new(),
+            groups: Vec::new(),
+        }
     }
 
     fn group(&self, names: &Names) -> Result<GroupEntry, Rejection> {
@@ -382,54 +484,4 @@ fn references(id: &str, list: &Value) -> Result<Vec<String>, Rejection> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::{GroupRef, Sizing, Template, read};
-    use crate::model::{GroupKind, Level};
-    use crate::planner::rejection::Rejection;
-
-    fn template(resources: &Value) -> Result<Template, Rejection> {
-        read(resources.as_object().unwrap())
-    }
-
-    #[test]
-    fn servers_and_groups_are_read_and_all_else_is_ignored() {
-        let found = template(&json!({
-            "a": {"type": "OS::Nova::Server", "name": "web", "properties": {"flavor": "m1"}},
-            "b": {"type": "OS::Nova::Server", "properties": {"resources": {"VCPU": 2}}},
-            "v": {"type": "OS::Cinder::Volume"},
-            "g": {"type": "OS::Valet::GroupAssignment", "properties": {
-                "group_type": "diversity", "level": "rack", "resources": ["web", {"get_resource": "b"}, "v"],
-            }},
-        }))
-        .unwrap();
-        let names: Vec<&str> = found.servers.iter().map(|it| it.name.as_str()).collect();
-        assert_eq!(names, ["web", "b"]);
-        assert_eq!(found.servers[0].sizing, Sizing::Flavor("m1".to_owned()));
-        assert_eq!(found.servers[1].sizing, Sizing::Resources([("VCPU".to_owned(), 2)].into()));
-        assert_eq!(found.groups[0].which, GroupRef::Here(GroupKind::Diversity, Level::Rack));
-        assert_eq!(found.groups[0].servers, [0, 1]);
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        let server = |properties: Value| json!({"a": {"type": "OS::Nova::Server", "properties": properties}});
-        let group = |properties: Value| json!({"g": {"type": "OS::Valet::GroupAssignment", "properties": properties}});
-        for (resources, why) in [
-            (server(json!({})), "resource 'a': has neither flavor nor resources"),
-            (
-                server(json!({"resources": {"VCPU": 0}})),
-                "resource 'a': resources: VCPU: not an amount from 1 to 2147483647",
-            ),
-            (group(json!({"group_type": "affinity", "resources": ["x"]})), "invalid resource = x"),
-            (group(json!({"group_type": "near"})), "group_type 'near' is invalid."),
-            (
-                group(json!({"group_type": "exclusivity", "resources": []})),
-                "resource 'g': group_name must be used when group_type is 'exclusivity'.",
-            ),
-        ] {
-            assert_eq!(template(&resources), Err(Rejection::Invalid(why.to_owned())));
-        }
-    }
-}
+mod tests;

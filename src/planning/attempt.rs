@@ -80,7 +80,7 @@ impl Planning {
         let NewPlan { name, stack_id, project, user, resources, locations, spread } = new;
         let mut document =
             Document { resources, locations: locations.clone(), spread, ..Document::default() };
-        let template = document.template()?;
+        let template = document.template()?.of_request()?;
         let request = Arc::new(StackRequest { template, locations, spread });
         let template = &request.template;
         for _ in 0..ATTEMPTS_MAX {

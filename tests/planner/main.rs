@@ -35,6 +35,7 @@ mod resources;
 mod rest;
 mod roles;
 mod room;
+mod server_groups;
 mod site;
 mod stack;
 mod stacks;

@@ -20,6 +20,8 @@ use crate::policy::planning;
 
 /// The header that says how good a plan is.
 const QUALITY: HeaderName = HeaderName::from_static("berth-plan");
+/// The header that names the resources that a plan is made without.
+const IGNORED: HeaderName = HeaderName::from_static("berth-ignored");
 
 const CREATE: [Key; 6] = [
     optional("locations", Check::Custom("array", texts)),
@@ -161,10 +163,11 @@ pub(super) async fn delete(
 fn planned(planned: &Planned, terms: Terms) -> Reply {
     let status = if terms.dry_run { StatusCode::OK } else { StatusCode::CREATED };
     let reply = Reply::json(&views::planned(planned)).status(status);
-    match views::quality(planned) {
-        Some(quality) => reply.header(QUALITY, &quality),
+    let headers = [(QUALITY, views::quality(planned)), (IGNORED, views::ignored(planned))];
+    headers.into_iter().fold(reply, |reply, (name, text)| match text {
+        Some(text) => reply.header(name, &text),
         None => reply,
-    }
+    })
 }
 
 /// How long planning may take, and whether anything is written.

@@ -1,5 +1,7 @@
 //! Plans and placements as clients see them.
 
+use std::fmt::Write;
+
 use serde_json::{Map, Value, json};
 
 use crate::planner::Demand;
@@ -7,6 +9,13 @@ use crate::planner::draft::CurrentPlan;
 use crate::planner::plan::{Placement, Plan};
 use crate::planning::{Planned, Recommendation};
 use crate::solver::Cost;
+
+/// The longest list of ignored resources, in bytes: it is a header, and proxies limit those.
+const IGNORED_MAX: usize = 4096;
+/// Bytes kept free for the number of resources that do not fit into the list.
+const REST_MAX: usize = 32;
+/// How much of a type the list repeats, in characters.
+const KIND_MAX: usize = 100;
 
 /// A plan: names and hosts by the ids of the orchestrator.
 fn plan<'p>(
@@ -110,4 +119,57 @@ pub(super) fn quality(it: &Planned) -> Option<String> {
         "bound": cost(&answer.bound),
     });
     Some(quality.to_string())
+}
+
+/// The resources that a plan is made without: a JSON array in one line of ASCII. If they are too many, its
+/// last item is the number of the others.
+pub(super) fn ignored(it: &Planned) -> Option<String> {
+    let all = &it.draft.ignored;
+    if all.is_empty() {
+        return None;
+    }
+    let mut items: Vec<String> = Vec::new();
+    let mut bytes = REST_MAX;
+    for it in all {
+        let kind: String = it.kind.chars().take(KIND_MAX).collect();
+        let item = ascii(&json!({"resource": it.id, "type": kind, "why": it.why}).to_string());
+        bytes += item.len() + 1;
+        if bytes > IGNORED_MAX {
+            break;
+        }
+        items.push(item);
+    }
+    let more = all.len() - items.len();
+    if more > 0 {
+        items.push(json!({"more": more}).to_string());
+    }
+    Some(format!("[{}]", items.join(",")))
+}
+
+/// JSON in which all characters that a header cannot have are escaped.
+fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    let mut units = [0; 2];
+    for c in json.chars() {
+        if c == ' ' || c.is_ascii_graphic() {
+            text.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut units) {
+            // Writing into a text cannot fail.
+            let _ = write!(text, "\\u{unit:04x}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ascii;
+
+    #[test]
+    fn characters_that_a_header_cannot_have_are_escaped() {
+        assert_eq!(ascii(r#"["a b", "ä\n😀"#), r#"["a b", "\u00e4\n\ud83d\ude00"#);
+        assert_eq!(ascii("\u{7f}"), r"\u007f");
+    }
 }

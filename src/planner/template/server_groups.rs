@@ -1,0 +1,145 @@
+//! Reads Nova's server groups: resources with a policy, which servers name in their scheduler hints. A
+//! group whose policy the solver can enforce becomes a group of the request, at the level of hosts.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use crate::model::GroupKind;
+use crate::planner::ids::canonical;
+use crate::planner::json::{NAME_MAX, read_text};
+
+/// Scheduler hints of Nova that ask for hosts, and that the planner does not follow.
+const IGNORED_HINTS: [&str; 4] = ["build_near_host_ip", "different_host", "query", "same_host"];
+
+/// What a server group asks of its servers.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Policy {
+    /// A rule that the solver enforces.
+    Rule(GroupKind),
+    /// Something else; why it is ignored.
+    Ignored(String),
+}
+
+/// The policy of a server group.
+///
+/// # Errors
+/// What is wrong with the group.
+pub(super) fn policy(properties: Option<&Value>) -> Result<Policy, String> {
+    let list = match property(properties, "policies") {
+        None => &[][..],
+        Some(Value::Array(list)) => list.as_slice(),
+        Some(_) => return Err("policies: not of type array".to_owned()),
+    };
+    let policies: Vec<&Value> = list.iter().chain(property(properties, "policy")).collect();
+    let policy = match policies.as_slice() {
+        [] => return Err("has no policy".to_owned()),
+        [policy] => read_text(policy, NAME_MAX).map_err(|fault| format!("policy: {fault}"))?,
+        _ => return Err("has more than one policy".to_owned()),
+    };
+    match (policy, max_server_per_host(properties)?) {
+        ("affinity", None) => Ok(Policy::Rule(GroupKind::Affinity)),
+        ("anti-affinity", None | Some(1)) => Ok(Policy::Rule(GroupKind::Diversity)),
+        ("anti-affinity", Some(most)) => Ok(Policy::Ignored(format!(
+            "max_server_per_host of {most} is not enforced; only 1 would be"
+        ))),
+        ("soft-affinity" | "soft-anti-affinity", None) => {
+            Ok(Policy::Ignored(format!("the policy {policy} is not followed")))
+        }
+        ("affinity" | "soft-affinity" | "soft-anti-affinity", Some(_)) => {
+            Err("rules: max_server_per_host is for the policy anti-affinity only".to_owned())
+        }
+        _ => Err(format!(
+            "policy '{policy}' is invalid: must be affinity, anti-affinity, soft-affinity or \
+             soft-anti-affinity"
+        )),
+    }
+}
+
+/// `rules: {"max_server_per_host": N}`. Nova takes the number as text, too.
+fn max_server_per_host(properties: Option<&Value>) -> Result<Option<u32>, String> {
+    let Some(rules) = property(properties, "rules") else { return Ok(None) };
+    let rules = rules.as_object().ok_or("rules: not a dictionary")?;
+    if rules.keys().any(|key| key != "max_server_per_host") {
+        return Err("rules: may have max_server_per_host only".to_owned());
+    }
+    let Some(most) = rules.get("max_server_per_host").filter(|most| !most.is_null()) else {
+        return Ok(None);
+    };
+    let number: Option<u32> = match most.as_str() {
+        Some(text) => text.parse().ok(),
+        None => most.as_u64().and_then(|it| it.try_into().ok()),
+    };
+    let number = number.filter(|it| *it > 0);
+    number.map(Some).ok_or_else(|| {
+        format!("rules: max_server_per_host: not a whole number from 1 to {}", u32::MAX)
+    })
+}
+
+/// The name that Nova gives to a server group.
+pub(super) fn nova_name(properties: Option<&Value>) -> Option<&str> {
+    let name = read_text(property(properties, "name")?, NAME_MAX).ok()?;
+    (!name.is_empty()).then_some(name)
+}
+
+/// A property, if it is there and not null.
+fn property<'p>(properties: Option<&'p Value>, key: &str) -> Option<&'p Value> {
+    properties?.get(key).filter(|value| !value.is_null())
+}
+
+/// The scheduler hints of a server.
+pub(super) fn hints(properties: Option<&Value>) -> Option<&Value> {
+    property(properties, "scheduler_hints")
+}
+
+/// The hints that ask for hosts, and that the planner does not follow.
+pub(super) fn ignored_hints(hints: &Value) -> impl Iterator<Item = &'static str> {
+    IGNORED_HINTS.into_iter().filter(|hint| hints.get(hint).is_some())
+}
+
+/// The server groups of a request: the position of each among the groups of the template; `None` if its
+/// policy is ignored.
+#[derive(Debug, Default)]
+pub(super) struct ServerGroups {
+    /// By orchestration id.
+    ids: HashMap<String, Option<usize>>,
+    /// By the other words for it: its names, and the id that Nova gave to it.
+    others: HashMap<String, Option<usize>>,
+}
+
+impl ServerGroups {
+    /// Adds a server group.
+    pub(super) fn add<'w>(
+        &mut self,
+        id: &str,
+        others: impl Iterator<Item = &'w str>,
+        position: Option<usize>,
+    ) {
+        self.ids.insert(canonical(id), position);
+        for word in others {
+            self.others.entry(canonical(word)).or_insert(position);
+        }
+    }
+
+    /// The position of the server group that hints name; `None` if they name none, or an ignored one.
+    ///
+    /// # Errors
+    /// What is wrong with the hints.
+    pub(super) fn find(&self, hints: &Value) -> Result<Option<usize>, String> {
+        let hints = hints.as_object().ok_or("scheduler_hints: not a dictionary")?;
+        let Some(group) = hints.get("group").filter(|group| !group.is_null()) else {
+            return Ok(None);
+        };
+        let inner = group.get("get_resource");
+        let group = inner.map_or_else(|| read_text(group, NAME_MAX), |id| read_text(id, NAME_MAX));
+        let group = group.map_err(|fault| format!("scheduler_hints: group: {fault}"))?;
+        let key = canonical(group);
+        let found = self.ids.get(&key).or_else(|| self.others.get(&key)).copied();
+        found.ok_or_else(|| {
+            format!("scheduler_hints: group '{group}' is not a server group of the request")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

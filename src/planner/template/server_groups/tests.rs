@@ -1,0 +1,114 @@
+use serde_json::{Value, json};
+
+use crate::model::{GroupKind, Level};
+use crate::planner::rejection::Rejection;
+use crate::planner::template::{GroupEntry, GroupRef, Template, read};
+
+fn group(properties: &Value) -> Value {
+    json!({"type": "OS::Nova::ServerGroup", "properties": properties})
+}
+
+/// The template of a server group `sg`, and of a server `a` with a hint.
+fn template(group: &Value, hint: &Value) -> Template {
+    let properties = json!({"flavor": "m1", "scheduler_hints": {"group": hint}});
+    let server = json!({"type": "OS::Nova::Server", "properties": properties});
+    read(json!({"a": server, "sg": group}).as_object().unwrap()).unwrap()
+}
+
+fn fault(template: Template) -> String {
+    match template.of_request() {
+        Err(Rejection::Invalid(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_hard_policy_is_a_group_of_hosts() {
+    use GroupKind::{Affinity, Diversity};
+    for (properties, kind) in [
+        (json!({"policies": ["affinity"]}), Affinity),
+        (json!({"policies": ["anti-affinity"]}), Diversity),
+        (json!({"policy": "affinity", "policies": null, "rules": {}}), Affinity),
+        (json!({"policy": "anti-affinity", "rules": {"max_server_per_host": 1}}), Diversity),
+        (json!({"policies": ["anti-affinity"], "rules": {"max_server_per_host": "1"}}), Diversity),
+    ] {
+        let found = template(&group(&properties), &json!("sg")).of_request().unwrap();
+        let which = GroupRef::Here(kind, Level::Host);
+        let expected = GroupEntry { name: "sg".into(), which, servers: vec![0], groups: vec![] };
+        assert_eq!((found.groups, found.ignored), (vec![expected], vec![]));
+    }
+}
+
+#[test]
+fn a_group_is_named_by_its_ids_and_names() {
+    let id = "5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901";
+    let mut it = group(&json!({"policies": ["affinity"], "name": "inner"}));
+    it["name"] = json!("outer");
+    it["resource_id"] = json!(id);
+    let dashless = id.replace('-', "").to_uppercase();
+    for hint in [json!("sg"), json!({"get_resource": "sg"}), json!("outer"), json!("inner")]
+        .into_iter()
+        .chain([json!(id), json!(dashless)])
+    {
+        let found = template(&it, &hint).of_request().unwrap();
+        assert_eq!((&*found.groups[0].name, &found.groups[0].servers), ("outer", &vec![0]));
+    }
+    let alone = template(&it, &Value::Null).of_request().unwrap();
+    assert!(alone.groups[0].servers.is_empty());
+}
+
+#[test]
+fn what_is_not_followed_is_listed() {
+    for (properties, word) in [
+        (json!({"policies": ["soft-affinity"]}), "soft-affinity"),
+        (json!({"policy": "soft-anti-affinity"}), "soft-anti-affinity"),
+        (json!({"policy": "anti-affinity", "rules": {"max_server_per_host": 2}}), "of 2"),
+    ] {
+        let found = template(&group(&properties), &json!("sg")).of_request().unwrap();
+        assert_eq!(found.groups, []);
+        let ignored = &found.ignored[0];
+        assert_eq!((&*ignored.id, &*ignored.kind), ("sg", "OS::Nova::ServerGroup"));
+        assert!(ignored.why.contains(word), "{ignored:?}");
+    }
+    let hints = json!({"same_host": "x", "heat_stack_name": "s"});
+    let properties = json!({"flavor": "m1", "scheduler_hints": hints});
+    let server = json!({"a": {"type": "OS::Nova::Server", "properties": properties}});
+    let found = read(server.as_object().unwrap()).unwrap().of_request().unwrap();
+    let why: Vec<&str> = found.ignored.iter().map(|it| it.why.as_str()).collect();
+    assert_eq!(why, ["the scheduler hint same_host is not followed"]);
+}
+
+#[test]
+fn a_fault_is_that_of_a_request_and_ignored_in_a_stored_plan() {
+    let max =
+        |most: Value| json!({"policy": "anti-affinity", "rules": {"max_server_per_host": most}});
+    for (properties, why) in [
+        (json!({}), "has no policy"),
+        (json!({"policies": []}), "has no policy"),
+        (json!({"policies": "affinity"}), "policies: not of type array"),
+        (json!({"policies": ["affinity", "anti-affinity"]}), "has more than one policy"),
+        (json!({"policies": ["affinity"], "policy": "affinity"}), "has more than one policy"),
+        (json!({"policy": 1}), "policy: not of type string"),
+        (json!({"policy": "legacy"}), "policy 'legacy' is invalid: must be"),
+        (json!({"policy": "affinity", "rules": {"max_server_per_host": 1}}), "anti-affinity only"),
+        (json!({"policy": "anti-affinity", "rules": {"x": 1}}), "max_server_per_host only"),
+        (json!({"policy": "anti-affinity", "rules": 1}), "rules: not a dictionary"),
+        (max(json!(0)), "not a whole number from 1"),
+        (max(json!("two")), "not a whole number from 1"),
+    ] {
+        let found = template(&group(&properties), &json!("sg"));
+        assert_eq!((found.groups.len(), found.ignored.len()), (0, 1));
+        let fault = fault(found);
+        assert!(fault.starts_with("resource 'sg': ") && fault.contains(why), "{fault}");
+    }
+    for (hint, why) in [
+        (json!("other"), "group 'other' is not a server group of the request"),
+        (json!({"get_resource": "a"}), "group 'a' is not a server group of the request"),
+        (json!(["sg"]), "group: not of type string"),
+    ] {
+        let found = template(&group(&json!({"policy": "affinity"})), &hint);
+        assert_eq!((found.groups[0].servers.len(), &*found.ignored[0].id), (0, "a"));
+        let fault = fault(found);
+        assert!(fault.starts_with("resource 'a': scheduler_hints: ") && fault.contains(why));
+    }
+}
