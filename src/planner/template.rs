@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use self::ignored::Ignored;
 use self::ignored::why_ignored;
-use self::server_groups::{Policy, ServerGroups};
+use self::server_groups::{GroupHint, Policy, ServerGroups};
 use super::ids::canonical;
 use super::json::{NAME_MAX, Object, read_text};
 use super::rejection::Rejection;
@@ -197,11 +197,17 @@ pub(crate) fn read(resources: &Object) -> Result<Template, Rejection> {
             template.ignore(id, SERVER, format!("the scheduler hint {hint} is not followed"));
         }
         match server_groups.find(hints) {
-            Ok(group) => {
-                if let Some(group) = group.and_then(|group| template.groups.get_mut(group)) {
+            Ok(GroupHint::None) => {}
+            Ok(GroupHint::Group(group)) => {
+                if let Some(group) = template.groups.get_mut(group) {
                     group.servers.push(server);
                 }
             }
+            Ok(GroupHint::Outside(group)) => template.ignore(
+                id,
+                SERVER,
+                format!("the server group {group} is not in the request: its policy is not known"),
+            ),
             Err(why) => template.ignore_fault(id, SERVER, why),
         }
     }

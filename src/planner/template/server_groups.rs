@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::model::GroupKind;
 use crate::planner::ids::canonical;
@@ -121,24 +122,40 @@ impl ServerGroups {
         }
     }
 
-    /// The position of the server group that hints name; `None` if they name none, or an ignored one.
+    /// What the hints of a server say of a group.
     ///
     /// # Errors
     /// What is wrong with the hints.
-    pub(super) fn find(&self, hints: &Value) -> Result<Option<usize>, String> {
+    pub(super) fn find<'h>(&self, hints: &'h Value) -> Result<GroupHint<'h>, String> {
         let hints = hints.as_object().ok_or("scheduler_hints: not a dictionary")?;
         let Some(group) = hints.get("group").filter(|group| !group.is_null()) else {
-            return Ok(None);
+            return Ok(GroupHint::None);
         };
         let inner = group.get("get_resource");
-        let group = inner.map_or_else(|| read_text(group, NAME_MAX), |id| read_text(id, NAME_MAX));
-        let group = group.map_err(|fault| format!("scheduler_hints: group: {fault}"))?;
-        let key = canonical(group);
-        let found = self.ids.get(&key).or_else(|| self.others.get(&key)).copied();
-        found.ok_or_else(|| {
-            format!("scheduler_hints: group '{group}' is not a server group of the request")
-        })
+        let name = inner.map_or_else(|| read_text(group, NAME_MAX), |id| read_text(id, NAME_MAX));
+        let name = name.map_err(|fault| format!("scheduler_hints: group: {fault}"))?;
+        let key = canonical(name);
+        match self.ids.get(&key).or_else(|| self.others.get(&key)) {
+            Some(position) => Ok(position.map_or(GroupHint::None, GroupHint::Group)),
+            None if inner.is_none() && Uuid::try_parse(name).is_ok() => {
+                Ok(GroupHint::Outside(name))
+            }
+            None => {
+                Err(format!("scheduler_hints: group '{name}' is not a server group of the request"))
+            }
+        }
     }
+}
+
+/// What the scheduler hints of a server say of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GroupHint<'h> {
+    /// Nothing, or a group of the request whose policy is ignored.
+    None,
+    /// The group at this position among those of the template.
+    Group(usize),
+    /// A group with this id, which was made outside the request: only Nova knows its policy.
+    Outside(&'h str),
 }
 
 #[cfg(test)]

@@ -70,12 +70,15 @@ fn what_is_not_followed_is_listed() {
         assert_eq!((&*ignored.id, &*ignored.kind), ("sg", "OS::Nova::ServerGroup"));
         assert!(ignored.why.contains(word), "{ignored:?}");
     }
-    let hints = json!({"same_host": "x", "heat_stack_name": "s"});
+    let outside = "5c0ff8a4-3a3d-4c4e-9f5e-2b6a0e6f1d33";
+    let hints = json!({"same_host": "x", "heat_stack_name": "s", "group": outside});
     let properties = json!({"flavor": "m1", "scheduler_hints": hints});
     let server = json!({"a": {"type": "OS::Nova::Server", "properties": properties}});
     let found = read(server.as_object().unwrap()).unwrap().of_request().unwrap();
     let why: Vec<&str> = found.ignored.iter().map(|it| it.why.as_str()).collect();
-    assert_eq!(why, ["the scheduler hint same_host is not followed"]);
+    let group =
+        format!("the server group {outside} is not in the request: its policy is not known");
+    assert_eq!(why, ["the scheduler hint same_host is not followed", &group]);
 }
 
 #[test]
