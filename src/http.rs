@@ -1,14 +1,14 @@
 //! Everything that knows HTTP and JSON.
 //!
-//! A connection comes by a [`listener`], is accepted by the [`server`] within bounds (`connections`), and
-//! is served until its end (`serving`), with the rest of bodies that nobody reads (`unread_body`). A
-//! request passes the tower stack of `middleware`, then the API that its connection is for, if there
-//! is a store already ([`backend`]).
+//! A [`listener`] receives a connection, the [`server`] accepts it within its limits (`connections`), and
+//! `serving` serves it until it ends and reads the rest of bodies that no handler read (`unread_body`).
+//! Each request passes the tower stack in `middleware` and then, once the store is open ([`backend`]),
+//! the API of its listener.
 //!
-//! [`placement`] and [`planner`] are one table of routes each. `api` makes an axum router of a table,
-//! with layers that find out who asks ([`identity`]) and what every request is asked. A route then
-//! chooses a row of its table and asks the [policy](crate::policy), and a handler works on the store
-//! and the options that it finds in the [`app`]. What takes long is done in [`turns`](crate::turns).
+//! [`placement`] and [`planner`] define one table of routes each. `api` makes an axum router of a table
+//! and adds the layers that authenticate the caller ([`identity`]) and check every request. A route
+//! then chooses a row of the table, asks the [policy](crate::policy) and calls a handler, which uses the
+//! store and the options in the [`app`]. Long work waits for its [turn](crate::turns).
 
 mod access_log;
 mod activity;

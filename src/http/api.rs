@@ -11,6 +11,7 @@ pub(super) mod query;
 pub(super) mod reply;
 pub(super) mod routes;
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
@@ -24,7 +25,7 @@ use futures_util::future::Either;
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
-use self::path::{Prefix, UndecodablePath};
+use self::path::UndecodablePath;
 use self::problem::Problem;
 use self::routes::{Route, Routed, Row};
 use super::access_log::Findings;
@@ -217,11 +218,10 @@ where
 }
 
 async fn identify<D: Dialect>(app: &App, request: &Parts) -> Result<(), Problem<D>> {
+    let prefix = path::prefix(&request.extensions);
     let path = request.uri.path();
-    let caller = match request.extensions.get::<Prefix>() {
-        Some(Prefix(prefix)) => app.identity.caller(request, &format!("{prefix}{path}")).await?,
-        None => app.identity.caller(request, path).await?,
-    };
+    let path = if prefix.is_empty() { Cow::from(path) } else { format!("{prefix}{path}").into() };
+    let caller = app.identity.caller(request, &path).await?;
     let caller = D::caller(app, caller, request);
     context::<D>(&request.extensions)?.caller.get_or_init(|| caller);
     Ok(())

@@ -53,14 +53,14 @@ fn decode(part: &str) -> Result<String, String> {
 
 /// The prefix that the client's path had, if it had the configured one.
 #[derive(Clone, Debug)]
-pub(super) struct Prefix(pub(super) String);
+struct Prefix(String);
 
 /// What is wrong with a path that cannot be decoded.
 #[derive(Clone, Debug)]
 pub(super) struct UndecodablePath(pub(super) String);
 
 /// The prefix by which a request came; empty if it came by none.
-pub(in crate::http) fn prefix(extensions: &Extensions) -> &str {
+pub(super) fn prefix(extensions: &Extensions) -> &str {
     extensions.get::<Prefix>().map_or("", |prefix| prefix.0.as_str())
 }
 

@@ -149,13 +149,8 @@ impl<D: Dialect> Row<D> {
         }
     }
 
-    /// The same without a check of what the client accepts.
-    pub(in crate::http) fn in_any_form(self) -> Self {
-        Self { media: Media::Any, ..self }
-    }
-
-    /// The same without a check of what the client sends: the body is not read.
-    pub(in crate::http) fn bodiless(self) -> Self {
+    /// The same without a check of media types.
+    pub(in crate::http) fn of_any_media(self) -> Self {
         Self { media: Media::Any, ..self }
     }
 

@@ -16,7 +16,7 @@ use crate::policy::rule;
 
 /// What is answered without a token.
 pub(super) fn root() -> Route<Placement> {
-    route("/", [get(.., None, root::show).in_any_form()])
+    route("/", [get(.., None, root::show).of_any_media()])
 }
 
 /// The API.
@@ -40,7 +40,7 @@ pub(super) fn table() -> Vec<Route<Placement>> {
                     resource_classes::rename,
                 ),
                 put(ENSURE_RESOURCE_CLASS.., rule::CLASSES_UPDATE, resource_classes::ensure)
-                    .bodiless(),
+                    .of_any_media(),
                 delete(RESOURCE_CLASSES.., rule::CLASSES_DELETE, resource_classes::delete),
             ],
         ),
@@ -112,8 +112,8 @@ pub(super) fn table() -> Vec<Route<Placement>> {
         route(
             "/traits/{name}",
             [
-                get(TRAITS.., rule::TRAITS_SHOW, traits::show).in_any_form(),
-                put(TRAITS.., rule::TRAITS_UPDATE, traits::ensure).bodiless(),
+                get(TRAITS.., rule::TRAITS_SHOW, traits::show).of_any_media(),
+                put(TRAITS.., rule::TRAITS_UPDATE, traits::ensure).of_any_media(),
                 delete(TRAITS.., rule::TRAITS_DELETE, traits::delete),
             ],
         ),
