@@ -8,6 +8,7 @@
 mod attempt;
 mod budget;
 mod failure;
+mod list;
 mod offload;
 mod placements;
 mod recommend;
@@ -17,6 +18,7 @@ use std::time::Duration;
 pub(crate) use self::attempt::{NewPlan, Planned, Terms};
 pub(crate) use self::failure::Failure;
 pub(crate) use self::failure::Work;
+pub(crate) use self::list::ListedPlan;
 pub(crate) use self::offload::run;
 pub(crate) use self::recommend::{Move, Recommendation};
 use crate::planner::booking;

@@ -29,7 +29,7 @@ use self::path::UndecodablePath;
 use self::problem::Problem;
 use self::routes::{Route, Routed, Row};
 use super::access_log::Findings;
-use super::app::App;
+use super::app::{App, Options};
 use super::around::{Before, around};
 use super::identity::Caller;
 use super::middleware::{HttpService, boxed, request_id};
@@ -48,6 +48,9 @@ pub(super) trait Dialect: Copy + Debug + Eq + Send + Sync + 'static {
 
     /// Whether a slash at the end of a path is ignored.
     const IGNORES_LAST_SLASH: bool;
+
+    /// The path below which the API is served as well; may be empty.
+    fn prefix(options: &Options) -> &str;
 
     /// Reads the headers. Errors in them are reported by [`Self::understand`], which runs after
     /// authentication.
@@ -160,7 +163,7 @@ pub(super) fn service<D: Dialect>(
             Either::Right(Box::pin(identified::<D, _>(app, limited, request)))
         })
     };
-    let prefix: Arc<str> = app.options.path_prefix.trim_end_matches('/').into();
+    let prefix: Arc<str> = D::prefix(&app.options).trim_end_matches('/').into();
     let service = ServiceBuilder::new()
         .layer(around(respond::<D>(app)))
         .map_response(boxed)

@@ -48,7 +48,7 @@ use self::microversion::{Microversion, Unacceptable, Versions};
 use self::problem::{Code, Problem, Recipient, is_absence};
 use super::api::routes::Row;
 use super::api::{self, Context, Dialect, context};
-use super::app::App;
+use super::app::{App, Options};
 use super::identity::Caller;
 use super::middleware::HttpService;
 use super::status::title;
@@ -112,6 +112,10 @@ impl Dialect for Placement {
     type Code = Code;
 
     const IGNORES_LAST_SLASH: bool = false;
+
+    fn prefix(options: &Options) -> &str {
+        &options.path_prefix
+    }
 
     fn facts(headers: &HeaderMap) -> Facts {
         Facts { offered: Offered::of(headers), asked: OnceLock::new() }

@@ -1,5 +1,8 @@
 //! The planner's API: places for many servers at once, groups of them, and what state all is in.
 //!
+//! The API is served twice: on `/v1`, and on `/compat/v1` with the answers of Valet's later versions.
+//! [`mount`] says what differs; everything else is the same.
+//!
 //! [`routes`] is the API as a table; one file per resource says what may be asked and what is shown.
 //! What a client accepts and how it calls its body does not matter: bodies are read as JSON
 //! ([`schema`]), and so are all answers written but that to strangers ([`problem`]).
@@ -9,6 +12,7 @@
 
 mod extract;
 mod groups;
+mod mount;
 mod placements;
 mod plans;
 mod problem;
@@ -28,10 +32,11 @@ use axum::response::Response;
 use serde_json::Value;
 
 use self::extract::Query;
+use self::mount::Mount;
 use self::problem::Problem;
 use super::api::routes::{Row, methods};
 use super::api::{self, Context, Dialect, context, query};
-use super::app::App;
+use super::app::{App, Options};
 use super::identity::Caller;
 use super::middleware::HttpService;
 use crate::model::Refusal;
@@ -51,6 +56,13 @@ pub(super) fn write_error(status: StatusCode, detail: &str, _: &str) -> (&'stati
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Planner;
 
+/// What a request says, whatever its path.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    query: OnceLock<Query>,
+    mount: OnceLock<Mount>,
+}
+
 /// There is one version.
 pub(super) struct OneVersion;
 
@@ -62,13 +74,17 @@ impl From<RangeFull> for OneVersion {
 
 impl Dialect for Planner {
     type Versions = OneVersion;
-    type Facts = OnceLock<Query>;
+    type Facts = Facts;
     type Code = Box<[Value]>;
 
     const IGNORES_LAST_SLASH: bool = true;
 
-    fn facts(_: &HeaderMap) -> OnceLock<Query> {
-        OnceLock::new()
+    fn prefix(_: &Options) -> &str {
+        mount::COMPAT
+    }
+
+    fn facts(_: &HeaderMap) -> Facts {
+        Facts::default()
     }
 
     fn caller(app: &App, caller: Arc<Caller>, request: &Parts) -> Arc<Caller> {
@@ -79,7 +95,8 @@ impl Dialect for Planner {
         let pairs = query::pairs(request.uri().query().unwrap_or_default(), &['&']);
         let pairs =
             pairs.map_err(|why| Problem::bad_request(format!("Invalid query string: {why}")))?;
-        context.facts.get_or_init(|| Query::of(pairs));
+        context.facts.query.get_or_init(|| Query::of(pairs));
+        context.facts.mount.get_or_init(|| Mount::of(request.extensions()));
         Ok(())
     }
 

@@ -249,7 +249,8 @@ impl<'b> Builder<'b> {
         if let Some(wants) = claimed {
             self.hold(row.id, wants);
             new.consumer = row.id;
-            new.ticket = None;
+            // A migration is of a server that runs, and that its scheduler reserves again.
+            new.ticket = row.ticket.filter(|_| !server.clear_reservation);
             if moved && server.clear_reservation {
                 new.reserved = Some(false);
             }

@@ -26,6 +26,17 @@ pub struct Plan {
     pub generation: i64,
 }
 
+/// What a list says of a plan beside its placements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanHead {
+    /// Its id.
+    pub id: Uuid,
+    /// A label.
+    pub name: String,
+    /// What the orchestrator calls the stack, as it was written.
+    pub stack_id: String,
+}
+
 /// The place of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
@@ -71,6 +82,11 @@ impl Placement {
 }
 
 impl Plan {
+    /// Its ids and its name.
+    pub(crate) fn head(&self) -> PlanHead {
+        PlanHead { id: self.id, name: self.name.clone(), stack_id: self.stack_id.clone() }
+    }
+
     /// A plan that is not stored yet, with a random id.
     pub(crate) fn new(name: &str, stack_id: &str, project: &str, user: &str) -> Self {
         Self {

@@ -1,15 +1,21 @@
 //! Reads the resources of a request: servers and groups of servers. All other resources are accepted,
 //! and listed as [`Ignored`].
 
+mod entries;
 mod ignored;
+mod properties;
 mod server_groups;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
+pub(crate) use self::entries::{GroupEntry, GroupRef, ServerEntry, Sizing};
+use self::entries::{invalid, wrong};
 pub(crate) use self::ignored::Ignored;
 use self::ignored::why_ignored;
+use self::properties::{Properties, text, texts};
 use self::server_groups::{GroupHint, Policy, ServerGroups};
 use super::ids::canonical;
 use super::json::{NAME_MAX, Object, read_text};
@@ -55,6 +61,18 @@ impl Template {
         }
     }
 
+    /// The same as the template of a stack, by its id as it is compared. Schedulers that know no stack of an
+    /// instance plan it alone, and name the stack and the server by the id of the instance.
+    pub(crate) fn of_stack(mut self, stack: &str) -> Self {
+        if let [server] = self.servers.as_mut_slice()
+            && server.key == stack
+            && Uuid::try_parse(stack).is_ok()
+        {
+            server.resource_id.get_or_insert_with(|| server.id.clone());
+        }
+        self
+    }
+
     /// Ignores a resource.
     fn ignore(&mut self, id: &str, kind: &str, why: impl Into<String>) {
         let (id, kind, why) = (id.to_owned(), kind.to_owned(), why.into());
@@ -78,66 +96,6 @@ impl Template {
     pub(crate) fn by_key(&self) -> HashMap<&str, &ServerEntry> {
         self.servers.iter().map(|server| (server.key.as_str(), server)).collect()
     }
-}
-
-/// A server.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ServerEntry {
-    /// Its orchestration id, as it was written.
-    pub(crate) id: String,
-    /// The same as it is compared.
-    pub(crate) key: String,
-    /// Its name; its id if it has none.
-    pub(crate) name: String,
-    /// How large it is.
-    pub(crate) sizing: Sizing,
-    /// Traits it requires.
-    pub(crate) required: Vec<String>,
-    /// Traits it forbids.
-    pub(crate) forbidden: Vec<String>,
-    /// The availability zone.
-    pub(crate) zone: Option<String>,
-    /// Hosts it may be on.
-    pub(crate) locations: Option<Vec<String>>,
-    /// Stored groups, by id or name.
-    pub(crate) groups: Vec<String>,
-    /// Metadata by which placements can be searched.
-    pub(crate) metadata: Object,
-    /// The instance, if the request names one.
-    pub(crate) resource_id: Option<String>,
-}
-
-/// How large a server is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Sizing {
-    /// As a flavor, by name or id.
-    Flavor(String),
-    /// These amounts by resource class.
-    Resources(BTreeMap<String, i64>),
-}
-
-/// A group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct GroupEntry {
-    /// What it is called in answers.
-    pub(crate) name: String,
-    /// What it is.
-    pub(crate) which: GroupRef,
-    /// Servers by position, and groups by position.
-    pub(crate) servers: Vec<usize>,
-    /// Groups inside of it.
-    pub(crate) groups: Vec<usize>,
-}
-
-/// Which group it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum GroupRef {
-    /// Of this request only.
-    Here(GroupKind, Level),
-    /// A stored one by its name, which is to be of this kind, and at this level if it has none itself.
-    Named(GroupKind, Option<Level>, String),
-    /// A stored one, by id or name.
-    Stored(String),
 }
 
 /// Reads the resources of a stored plan, or of a request, which must be one
@@ -212,10 +170,6 @@ pub(crate) fn read(resources: &Object) -> Result<Template, Rejection> {
         }
     }
     Ok(template)
-}
-
-fn invalid(why: impl std::fmt::Display) -> Rejection {
-    Rejection::Invalid(why.to_string())
 }
 
 /// A group of the request while it is read.
@@ -369,113 +323,6 @@ impl<'r> Entry<'r> {
         }
         Ok(GroupEntry { name, which, servers, groups })
     }
-}
-
-fn wrong(id: &str, why: impl std::fmt::Display) -> Rejection {
-    invalid(format!("resource '{id}': {why}"))
-}
-
-/// The properties of a resource.
-struct Properties<'r> {
-    id: &'r str,
-    properties: Map<String, Value>,
-}
-
-impl Properties<'_> {
-    fn text(&self, key: &str) -> Result<Option<String>, Rejection> {
-        let value = self.properties.get(key).filter(|value| !value.is_null());
-        value.map(|value| text(self.id, key, value)).transpose()
-    }
-
-    /// The text of the first key that there is.
-    fn first_text(&self, [first, second]: [&str; 2]) -> Result<Option<String>, Rejection> {
-        self.text(first)?.map_or_else(|| self.text(second), |text| Ok(Some(text)))
-    }
-
-    fn texts(&self, key: &str) -> Result<Vec<String>, Rejection> {
-        let list = self.properties.get(key).filter(|value| !value.is_null());
-        list.map_or(Ok(Vec::new()), |list| texts(self.id, key, list))
-    }
-
-    fn sizing(&self) -> Result<Sizing, Rejection> {
-        match self.properties.get("resources") {
-            Some(Value::Object(amounts)) if !amounts.is_empty() => {
-                let amount = |(class, amount): (&String, &Value)| {
-                    if class.chars().nth(NAME_MAX).is_some() {
-                        return Err(wrong(self.id, "resources: the name of a class is too long"));
-                    }
-                    let whole = amount.as_i64().filter(|it| (1..=i64::from(i32::MAX)).contains(it));
-                    let whole = whole.ok_or_else(|| {
-                        wrong(
-                            self.id,
-                            format!("resources: {class}: not an amount from 1 to 2147483647"),
-                        )
-                    })?;
-                    Ok((class.clone(), whole))
-                };
-                let amounts = amounts.iter().map(amount).collect::<Result<_, Rejection>>()?;
-                return Ok(Sizing::Resources(amounts));
-            }
-            None | Some(Value::Null) => {}
-            Some(_) => {
-                return Err(wrong(self.id, "resources: not a dictionary of amounts by class"));
-            }
-        }
-        // Numbers are ids as people write them.
-        if let Some(Value::Number(id)) = self.properties.get("flavor") {
-            return Ok(Sizing::Flavor(id.to_string()));
-        }
-        let flavor = self.text("flavor")?;
-        flavor.map(Sizing::Flavor).ok_or_else(|| wrong(self.id, "has neither flavor nor resources"))
-    }
-
-    /// `metadata: {"valet": {"groups": [...]}}`
-    fn stored_groups(&self) -> Result<Vec<String>, Rejection> {
-        let valet = self.properties.get("metadata").and_then(|metadata| metadata.get("valet"));
-        let Some(list) = valet.and_then(|valet| valet.get("groups")) else { return Ok(Vec::new()) };
-        // Metadata of servers are texts, so lists come as one, too.
-        let said = list.as_str().map(|text| match serde_json::from_str(text) {
-            Ok(list @ Value::Array(_)) => list,
-            _ => text.split(',').map(str::trim).collect(),
-        });
-        texts(self.id, "metadata: valet: groups", said.as_ref().unwrap_or(list))
-    }
-
-    fn which(&self) -> Result<GroupRef, Rejection> {
-        if let Some(group) = self.text("group")? {
-            return Ok(GroupRef::Stored(group));
-        }
-        let kind = self.first_text(["group_type", "relationship"])?;
-        let kind =
-            kind.ok_or_else(|| wrong(self.id, "Property 'group_type' must be specified."))?;
-        let unknown = || invalid(format!("group_type '{kind}' is invalid."));
-        let kind = GroupKind::named(&kind).ok_or_else(unknown)?;
-        let level = self.text("level")?.map(|level| {
-            let unknown = || {
-                wrong(self.id, format!("level '{level}' is invalid: must be host, rack or cluster"))
-            };
-            Level::named(&level).ok_or_else(unknown)
-        });
-        let level = level.transpose()?;
-        let name = self.first_text(["group_name", "name"])?;
-        match (kind, name.filter(|name| !name.is_empty())) {
-            (kind, Some(name)) => Ok(GroupRef::Named(kind, level, name)),
-            (GroupKind::Exclusivity, None) => {
-                Err(wrong(self.id, "group_name must be used when group_type is 'exclusivity'."))
-            }
-            (kind, None) => Ok(GroupRef::Here(kind, level.unwrap_or(Level::Host))),
-        }
-    }
-}
-
-fn texts(id: &str, key: &str, list: &Value) -> Result<Vec<String>, Rejection> {
-    let list = list.as_array().ok_or_else(|| wrong(id, format!("{key}: not of type array")))?;
-    list.iter().map(|value| text(id, key, value)).collect()
-}
-
-fn text(id: &str, key: &str, value: &Value) -> Result<String, Rejection> {
-    let text = read_text(value, NAME_MAX).map(str::to_owned);
-    text.map_err(|fault| wrong(id, format!("{key}: {fault}")))
 }
 
 /// The members of a group: ids or names, or `{"get_resource": id}`.

@@ -80,11 +80,11 @@ impl Planning {
         let NewPlan { name, stack_id, project, user, resources, locations, spread } = new;
         let mut document =
             Document { resources, locations: locations.clone(), spread, ..Document::default() };
-        let template = document.template()?.of_request()?;
+        let key = canonical(&stack_id);
+        let template = document.template()?.of_request()?.of_stack(&key);
         let request = Arc::new(StackRequest { template, locations, spread });
         let template = &request.template;
         for _ in 0..ATTEMPTS_MAX {
-            let key = canonical(&stack_id);
             if let Some(plan) = self.store.plan_of_stack(&key, &project).await? {
                 let scope = Scope { project: &project, all: false };
                 let plan = PlanRef { key: &plan.id.to_string(), scope };

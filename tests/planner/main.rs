@@ -9,6 +9,7 @@
 
 mod bad_input;
 mod caps;
+mod compat;
 mod contract;
 mod crowd;
 mod dice;
@@ -53,4 +54,5 @@ mod units;
 mod updates;
 mod upgrade;
 mod upkeep;
+mod valet_clients;
 mod wrong_plans;

@@ -60,7 +60,7 @@ struct Prefix(String);
 pub(super) struct UndecodablePath(pub(super) String);
 
 /// The prefix by which a request came; empty if it came by none.
-pub(super) fn prefix(extensions: &Extensions) -> &str {
+pub(in crate::http) fn prefix(extensions: &Extensions) -> &str {
     extensions.get::<Prefix>().map_or("", |prefix| prefix.0.as_str())
 }
 

@@ -8,6 +8,7 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::Method;
 use axum::http::request::Parts;
 
+use super::mount::Mount;
 use super::problem::Problem;
 use super::schema::{self, Object};
 use super::{Planner, caller, project};
@@ -32,10 +33,12 @@ path_parts! {
     PlanPath = "plan";
 }
 
-/// Who asks, and whether the request may be about the plans and placements of all projects.
+/// Who asks, by which mount, and whether the request may be about the plans and placements of all
+/// projects.
 #[derive(Clone, Debug)]
 pub(super) struct Tenant {
     pub(super) caller: Arc<Caller>,
+    pub(super) mount: Mount,
     sees_all: bool,
 }
 
@@ -46,8 +49,22 @@ impl FromRequestParts<Arc<App>> for Tenant {
         let caller = Arc::clone(caller(&parts.extensions)?);
         let rule = of_all_projects(&parts.method);
         let sees_all = app.policy.check(&caller, rule, None).is_ok();
-        Ok(Self { caller, sees_all })
+        let mount = mount(parts)?;
+        Ok(Self { caller, mount, sees_all })
     }
+}
+
+impl FromRequestParts<Arc<App>> for Mount {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _app: &Arc<App>) -> Result<Self, Problem> {
+        mount(parts)
+    }
+}
+
+fn mount(parts: &Parts) -> Result<Mount, Problem> {
+    let mount = context::<Planner>(&parts.extensions)?.facts.mount.get().copied();
+    mount.ok_or_else(|| Problem::internal("no layer has read the path"))
 }
 
 /// The rule by which a caller sees what belongs to other projects: to read it, or to change it.
@@ -136,7 +153,7 @@ impl FromRequestParts<Arc<App>> for Query {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _app: &Arc<App>) -> Result<Self, Problem> {
-        let query = context::<Planner>(&parts.extensions)?.facts.get().cloned();
+        let query = context::<Planner>(&parts.extensions)?.facts.query.get().cloned();
         query.ok_or_else(|| Problem::internal("no layer has read the query"))
     }
 }

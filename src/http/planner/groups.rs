@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::extract::{GroupPath, JsonObject, MemberPath, Tenant};
+use super::mount::Mount;
 use super::problem::Problem;
 use super::schema::{self, Check, DESCRIPTION_MAX, Key, NAME_MAX, Object, optional, required};
 use crate::http::api::reply::Reply;
@@ -36,9 +37,10 @@ const UPDATE: [Key; 1] = [required("description", Check::TextOrNull(DESCRIPTION_
 const MEMBERS: [Key; 1] = [required("members", Check::Custom("array", members))];
 
 /// `GET /v1/groups`
-pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Reply, Problem> {
+pub(super) async fn list(State(app): State<Arc<App>>, mount: Mount) -> Result<Reply, Problem> {
     let groups = app.store.groups().await?;
-    Ok(Reply::json(&json!({"groups": groups.iter().map(view).collect::<Vec<_>>()})))
+    let views: Vec<Value> = groups.iter().map(|group| mount.group(group)).collect();
+    Ok(Reply::json(&json!({"groups": views})))
 }
 
 /// `POST /v1/groups`: makes a group without members. Its name is its own, and it can have no other
@@ -73,17 +75,22 @@ pub(super) async fn create(
     };
     let (project, caps) = (tenant.project().to_owned(), app.options.planner.caps);
     let created = app.store.commit(CreateGroup { group, project, caps }).await?;
-    Ok(changed(&created))
+    Ok(changed(&created, tenant.mount))
 }
 
 /// `GET /v1/groups/{group}`
-pub(super) async fn show(State(app): State<Arc<App>>, path: GroupPath) -> Result<Reply, Problem> {
-    Ok(Reply::json(&json!({"group": view(&found(&app, &path).await?)})))
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    mount: Mount,
+    path: GroupPath,
+) -> Result<Reply, Problem> {
+    Ok(Reply::json(&json!({"group": mount.group(&found(&app, &path).await?)})))
 }
 
 /// `PUT /v1/groups/{group}`: describes it anew. Nothing else of a group can change.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
+    mount: Mount,
     path: GroupPath,
     JsonObject(body): JsonObject,
 ) -> Result<Reply, Problem> {
@@ -91,7 +98,7 @@ pub(super) async fn update(
     schema::check(&body, &UPDATE)?;
     let description = text(&body, "description");
     let updated = app.store.commit(DescribeGroup { group: path.0, description }).await?;
-    Ok(changed(&updated))
+    Ok(changed(&updated, mount))
 }
 
 /// `DELETE /v1/groups/{group}`: only a group without members and servers can be deleted.
@@ -106,6 +113,7 @@ pub(super) async fn delete(
 /// `PUT /v1/groups/{group}/members`: adds projects. Those that are new have to exist.
 pub(super) async fn add_members(
     State(app): State<Arc<App>>,
+    mount: Mount,
     path: GroupPath,
     JsonObject(body): JsonObject,
 ) -> Result<Reply, Problem> {
@@ -119,7 +127,7 @@ pub(super) async fn add_members(
         return Err(Problem::conflict("Member list contains invalid tenant IDs"));
     }
     let updated = app.store.commit(AddMembers { group: path.0, members }).await?;
-    Ok(changed(&updated))
+    Ok(changed(&updated, mount))
 }
 
 /// `DELETE /v1/groups/{group}/members`: removes all of them, if none has servers in the group.
@@ -165,8 +173,8 @@ async fn found(app: &App, path: &GroupPath) -> Result<StoredGroup, Problem> {
 }
 
 /// The answer with a group that has just been written.
-fn changed(group: &StoredGroup) -> Reply {
-    Reply::json(&view(group)).status(StatusCode::CREATED)
+fn changed(group: &StoredGroup, mount: Mount) -> Reply {
+    Reply::json(&mount.group(group)).status(StatusCode::CREATED)
 }
 
 /// Whether all ids are those of projects: UUIDs, and where Keystone is asked, ones that it knows.
@@ -186,20 +194,6 @@ async fn are_projects(identity: &Identity, ids: &[String]) -> Result<bool, Probl
 /// With dashes or without.
 fn is_uuid(id: &str) -> bool {
     [32, 36].contains(&id.len()) && Uuid::try_parse(id).is_ok()
-}
-
-fn view(group: &StoredGroup) -> Value {
-    let mut view = json!({
-        "description": group.description,
-        "type": group.kind.name(),
-        "id": group.id,
-        "members": group.members,
-        "name": group.name,
-    });
-    if let (Some(level), Some(view)) = (group.level, view.as_object_mut()) {
-        view.insert("level".to_owned(), level.name().into());
-    }
-    view
 }
 
 fn text(body: &Object, key: &str) -> Option<String> {

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::extract::{JsonObject, PlacementPath, Query, Tenant};
 use super::plans::{list_of, terms, text, texts};
 use super::problem::Problem;
 use super::schema::{self, Check, Key, NAME_MAX, Object, optional, required};
-use super::views;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::model::Bug;
@@ -46,20 +45,19 @@ pub(super) async fn list(
     let turn = planning.read_turn(tenant.asker()).await?;
     let rows = app.store.placements(&narrowed(&tenant, &query)).await?;
     let world = app.store.world().await?;
-    let host_names = app.options.planner.host_names;
+    let (host_names, mount) = (app.options.planner.host_names, tenant.mount);
     let work = planning::run(turn, move || {
-        let Some(filters) = filters(&query) else {
-            return Ok(Reply::json(&json!([])));
-        };
         let topology = Topology::of(&world, host_names);
         let mut found = Vec::new();
-        for row in rows {
-            let view = views::placement(&row, location(&world, &topology, &row.holds));
-            if matches(&filters, &view, &row)? {
-                found.push(view);
+        if let Some(filters) = filters(&query) {
+            for row in rows {
+                let view = mount.placement_fields(&row, location(&world, &topology, &row.holds))?;
+                if matches(&filters, &view, &row)? {
+                    found.push(view);
+                }
             }
         }
-        Ok(Reply::json(&found))
+        Ok(Reply::json(&mount.placements(&found)))
     });
     Ok(work.await?)
 }
@@ -111,11 +109,8 @@ fn filters(query: &[(String, String)]) -> Option<Vec<Filter<'_>>> {
 /// Whether a placement has what a query asks for. It ends at the first filter that is not met, so
 /// more filters than a placement has metadata take no more time.
 fn matches(filters: &[Filter<'_>], view: &Value, row: &Placement) -> Result<bool, Failure> {
-    let metadata: Object = if filters.iter().all(|filter| filter.is_field) {
-        Object::new()
-    } else {
-        serde_json::from_str(&row.metadata).map_err(|error| unreadable(row, &error))?
-    };
+    let metadata: Object =
+        if filters.iter().all(|filter| filter.is_field) { Object::new() } else { metadata(row)? };
     Ok(filters.iter().all(|filter| {
         let Filter { name, asked, json, is_id, is_field } = filter;
         let has = if *is_field { view.get(name) } else { metadata.get(*name) };
@@ -128,8 +123,11 @@ fn matches(filters: &[Filter<'_>], view: &Value, row: &Placement) -> Result<bool
     }))
 }
 
-fn unreadable(row: &Placement, error: &serde_json::Error) -> Failure {
-    store::Error::inconsistent("placements", "metadata", format!("{}: {error}", row.id)).into()
+/// The metadata of a placement.
+pub(super) fn metadata(row: &Placement) -> Result<Object, Failure> {
+    serde_json::from_str(&row.metadata).map_err(|error| {
+        store::Error::inconsistent("placements", "metadata", format!("{}: {error}", row.id)).into()
+    })
 }
 
 /// `GET /v1/placements/{placement}`: by its own id, or by the orchestration id of its server.
@@ -223,13 +221,13 @@ pub(super) async fn recommend(
     };
     let terms = terms(&app, &tenant, &query, &body)?;
     let found = planning.recommend(wanted, tenant.scope(), terms).await?;
-    Ok(Reply::json(&views::recommendation(&found, &id)))
+    Ok(Reply::json(&tenant.mount.recommendation(&found, &id)?))
 }
 
 async fn shown(planning: &Planning, tenant: &Tenant, id: &str) -> Result<Value, Problem> {
     let row = planning.placement(id, tenant.scope()).await?;
     let host = planning.location(&row).await?;
-    Ok(views::placement(&row, host.as_deref()))
+    Ok(tenant.mount.placement(&row, host.as_deref())?)
 }
 
 fn name_or_null(value: &Value) -> Result<(), String> {

@@ -8,6 +8,7 @@ use axum::http::{HeaderName, StatusCode};
 use serde_json::Value;
 
 use super::extract::{JsonObject, PlanPath, Query, Tenant};
+use super::mount::Mount;
 use super::problem::Problem;
 use super::schema::{self, Check, Key, NAME_MAX, Object, optional, required};
 use super::{permit, views};
@@ -15,7 +16,7 @@ use crate::http::api::reply::Reply;
 use crate::http::app::{App, PlannerSettings};
 use crate::planner::change::PlanChange;
 use crate::planner::ids::canonical;
-use crate::planning::{NewPlan, Planned, Planning, Terms};
+use crate::planning::{NewPlan, Planned, Planning, Terms, run};
 use crate::policy::planning;
 
 /// The header that says how good a plan is.
@@ -47,9 +48,16 @@ const ACT: [Key; 6] = [
     optional("timeout", Check::Custom("string", timeout)),
 ];
 
-/// `GET /v1/plans`: the names of the plans that the caller sees, oldest first.
-pub(super) async fn list(State(app): State<Arc<App>>, tenant: Tenant) -> Result<Reply, Problem> {
-    Ok(Reply::json(&app.store.plan_names(tenant.only_project()).await?))
+/// `GET /v1/plans`: the names of the plans that the caller sees, oldest first; on the other mount, the
+/// plans.
+pub(super) async fn list(tenant: Tenant, planning: Planning) -> Result<Reply, Problem> {
+    if tenant.mount == Mount::Document {
+        return Ok(Reply::json(&planning.store.plan_names(tenant.only_project()).await?));
+    }
+    let listed = planning.list(tenant.scope(), tenant.asker()).await?;
+    let turn = planning.read_turn(tenant.asker()).await?;
+    let plans = run(turn, move || Ok(listed.iter().map(views::listed).collect::<Vec<_>>()));
+    Ok(Reply::json(&tenant.mount.plans(&plans.await?)))
 }
 
 /// `POST /v1/plans`: chooses a host for each server of a stack and holds its capacity. A stack has one
@@ -73,7 +81,9 @@ pub(super) async fn create(
         locations: list_of(&body, "locations"),
         spread: body.get("spread").and_then(Value::as_bool).unwrap_or(false),
     };
-    Ok(planned(&planning.create(new, terms).await?, terms))
+    let created = planning.create(new, terms).await;
+    let created = created.map_err(|failure| tenant.mount.problem(failure))?;
+    Ok(planned(&created, tenant.mount, terms))
 }
 
 /// `GET /v1/plans/{plan}`: the plan with the host of each server.
@@ -83,7 +93,7 @@ pub(super) async fn show(
     PlanPath(plan): PlanPath,
 ) -> Result<Reply, Problem> {
     let current = planning.read(tenant.plan(&canonical(&plan)), tenant.asker()).await?;
-    Ok(Reply::json(&views::current(&current)))
+    Ok(Reply::json(&tenant.mount.plan(views::current(&current))))
 }
 
 /// Whether there is the plan that the path names.
@@ -113,8 +123,9 @@ pub(super) async fn update(
     let change = if body.contains_key("action") { act(&body)? } else { add(&body)? };
     let terms = terms(&app, &tenant, &query, &body)?;
     let (plan, name) = (canonical(&plan), text(&body, "plan_name"));
-    let changed = planning.change(tenant.plan(&plan), change, name.as_deref(), terms).await?;
-    Ok(planned(&changed, terms))
+    let changed = planning.change(tenant.plan(&plan), change, name.as_deref(), terms).await;
+    let changed = changed.map_err(|failure| tenant.mount.problem(failure))?;
+    Ok(planned(&changed, tenant.mount, terms))
 }
 
 /// Resources beside those of the plan.
@@ -160,9 +171,9 @@ pub(super) async fn delete(
 }
 
 /// The answer with a plan whose hosts have just been chosen.
-fn planned(planned: &Planned, terms: Terms) -> Reply {
+fn planned(planned: &Planned, mount: Mount, terms: Terms) -> Reply {
     let status = if terms.dry_run { StatusCode::OK } else { StatusCode::CREATED };
-    let reply = Reply::json(&views::planned(planned)).status(status);
+    let reply = Reply::json(&mount.plan(views::planned(planned))).status(status);
     let headers = [(QUALITY, views::quality(planned)), (IGNORED, views::ignored(planned))];
     headers.into_iter().fold(reply, |reply, (name, text)| match text {
         Some(text) => reply.header(name, &text),

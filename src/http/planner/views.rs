@@ -6,8 +6,9 @@ use serde_json::{Map, Value, json};
 
 use crate::planner::Demand;
 use crate::planner::draft::CurrentPlan;
-use crate::planner::plan::{Placement, Plan};
-use crate::planning::{Planned, Recommendation};
+use crate::planner::group::StoredGroup;
+use crate::planner::plan::{Placement, PlanHead};
+use crate::planning::{ListedPlan, Planned};
 use crate::solver::Cost;
 
 /// The longest list of ignored resources, in bytes: it is a header, and proxies limit those.
@@ -19,7 +20,7 @@ const KIND_MAX: usize = 100;
 
 /// A plan: names and hosts by the ids of the orchestrator.
 fn plan<'p>(
-    plan: &Plan,
+    plan: &PlanHead,
     placements: impl Iterator<Item = (&'p str, &'p str, Option<&'p str>)>,
 ) -> Value {
     let placements: Map<String, Value> = placements
@@ -41,7 +42,7 @@ pub(super) fn current(it: &CurrentPlan) -> Value {
         .iter()
         .zip(&hosts)
         .map(|(row, host)| (row.orchestration_id.as_str(), row.name.as_str(), host.as_deref()));
-    plan(&it.plan, placements)
+    plan(&it.plan.head(), placements)
 }
 
 /// A plan whose hosts have just been chosen.
@@ -49,27 +50,28 @@ pub(super) fn planned(it: &Planned) -> Value {
     let servers = it.draft.servers.iter().zip(&it.hosts).map(|(server, host)| {
         (server.entry.id.as_str(), server.entry.name.as_str(), host.as_deref())
     });
-    plan(&it.draft.plan, servers)
+    plan(&it.draft.plan.head(), servers)
 }
 
-/// Where a server may move; `id` is what the caller named.
-pub(super) fn recommendation(it: &Recommendation, id: &str) -> Value {
-    let mut view = match &it.placement {
-        Some(row) => placement(row, it.host.as_deref()),
-        None => json!({
-            "id": null,
-            "plan_id": null,
-            "name": null,
-            "orchestration_id": null,
-            "resource_id": id,
-            "location": it.host,
-            "reserved": null,
-        }),
-    };
-    if let Some(view) = view.as_object_mut() {
-        view.insert("current_location".to_owned(), json!(it.present));
-    }
-    view
+/// A plan in a list.
+pub(super) fn listed(it: &ListedPlan) -> Value {
+    let placements = it.placements.iter();
+    let placements = placements
+        .map(|(row, host)| (row.orchestration_id.as_str(), row.name.as_str(), host.as_deref()));
+    plan(&it.plan, placements)
+}
+
+/// Where a consumer in no plan may move; `id` is what the caller named.
+pub(super) fn unplanned(host: Option<&str>, id: &str) -> Value {
+    json!({
+        "id": null,
+        "plan_id": null,
+        "name": null,
+        "orchestration_id": null,
+        "resource_id": id,
+        "location": host,
+        "reserved": null,
+    })
 }
 
 /// A placement.
@@ -84,6 +86,21 @@ pub(super) fn placement(row: &Placement, location: Option<&str>) -> Value {
     });
     if let (Some(resource_id), Some(view)) = (&row.resource_id, view.as_object_mut()) {
         view.insert("resource_id".to_owned(), json!(resource_id));
+    }
+    view
+}
+
+/// A group.
+pub(super) fn group(group: &StoredGroup) -> Value {
+    let mut view = json!({
+        "description": group.description,
+        "type": group.kind.name(),
+        "id": group.id,
+        "members": group.members,
+        "name": group.name,
+    });
+    if let (Some(level), Some(view)) = (group.level, view.as_object_mut()) {
+        view.insert("level".to_owned(), level.name().into());
     }
     view
 }

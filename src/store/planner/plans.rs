@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::exclusive_units::HostRow;
 use crate::model::{ClassId, ExclusiveHost, ProviderId};
 use crate::planner::ids::same;
-use crate::planner::plan::{Placement, Plan};
+use crate::planner::plan::{Placement, Plan, PlanHead};
 use crate::planner::stack::Surroundings;
 use crate::store::{Result, Store};
 
@@ -141,6 +141,26 @@ impl Store {
             })
             .await?;
         Ok(names)
+    }
+
+    /// The ids and names of all plans of a project, or of all, oldest first.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn plan_heads(&self, project: Option<&str>) -> Result<Vec<PlanHead>> {
+        let heads = self
+            .read(|conn| {
+                sqlx::query_as!(
+                    PlanHead,
+                    "select id, name, stack_id from plans
+                     where $1::text is null or project = $1 order by created_at, id",
+                    project
+                )
+                .fetch_all(conn)
+                .boxed()
+            })
+            .await?;
+        Ok(heads)
     }
 
     /// Placements, in the order of plans and of servers in them.

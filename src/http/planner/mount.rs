@@ -1,0 +1,138 @@
+//! The two mounts of the API, and all that differs between them.
+//!
+//! `/v1` answers as the API's document says. `/compat/v1` answers as Valet did from May 2016 on, which is
+//! what its released clients expect: plans and placements have a key around them, fields that came later are
+//! there, and a group that does not exist is a 404 for a plan, too.
+
+use axum::http::Extensions;
+use serde_json::{Value, json};
+
+use super::problem::Problem;
+use super::{placements, views};
+use crate::http::api::path;
+use crate::planner::group::StoredGroup;
+use crate::planner::plan::Placement;
+use crate::planner::rejection::Rejection;
+use crate::planning::{Failure, Recommendation};
+
+/// The path of the second mount.
+pub(super) const COMPAT: &str = "/compat";
+
+/// By which of the two paths a request came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mount {
+    /// `/v1`: as the API's document says.
+    Document,
+    /// `/compat/v1`: as released clients expect.
+    Compat,
+}
+
+impl Mount {
+    /// That of a request.
+    pub(super) fn of(extensions: &Extensions) -> Self {
+        if path::prefix(extensions) == COMPAT { Self::Compat } else { Self::Document }
+    }
+
+    /// A plan.
+    pub(super) fn plan(self, view: Value) -> Value {
+        match self {
+            Self::Document => view,
+            Self::Compat => json!({"plan": view}),
+        }
+    }
+
+    /// A list of plans.
+    pub(super) fn plans(self, views: &[Value]) -> Value {
+        match self {
+            Self::Document => json!(views),
+            Self::Compat => json!({"plans": views}),
+        }
+    }
+
+    /// A list of placements.
+    pub(super) fn placements(self, views: &[Value]) -> Value {
+        match self {
+            Self::Document => json!(views),
+            Self::Compat => json!({"placements": views}),
+        }
+    }
+
+    /// A placement.
+    ///
+    /// # Errors
+    /// What is stored of it cannot be read.
+    pub(super) fn placement(
+        self,
+        row: &Placement,
+        location: Option<&str>,
+    ) -> Result<Value, Failure> {
+        self.placement_fields(row, location).map(|fields| self.around_placement(fields))
+    }
+
+    fn around_placement(self, fields: Value) -> Value {
+        match self {
+            Self::Document => fields,
+            Self::Compat => json!({"placement": fields}),
+        }
+    }
+
+    /// A placement without a key around it, as it is in a list.
+    ///
+    /// # Errors
+    /// What is stored of it cannot be read.
+    pub(super) fn placement_fields(
+        self,
+        row: &Placement,
+        location: Option<&str>,
+    ) -> Result<Value, Failure> {
+        let mut view = views::placement(row, location);
+        if let (Self::Compat, Some(fields)) = (self, view.as_object_mut()) {
+            fields.insert("resource_id".to_owned(), json!(row.resource_id));
+            fields.insert("metadata".to_owned(), Value::Object(placements::metadata(row)?));
+            fields.insert("reserved".to_owned(), json!(row.reserved == Some(true)));
+        }
+        Ok(view)
+    }
+
+    /// Where a server may move; `id` is what the caller named.
+    ///
+    /// # Errors
+    /// What is stored of its placement cannot be read.
+    pub(super) fn recommendation(self, it: &Recommendation, id: &str) -> Result<Value, Failure> {
+        let host = it.host.as_deref();
+        let mut view = match &it.placement {
+            Some(row) => self.placement_fields(row, host)?,
+            None => views::unplanned(host, id),
+        };
+        if let Some(fields) = view.as_object_mut() {
+            fields.insert("current_location".to_owned(), json!(it.present));
+        }
+        Ok(self.around_placement(view))
+    }
+
+    /// A group.
+    pub(super) fn group(self, group: &StoredGroup) -> Value {
+        let mut view = views::group(group);
+        if let (Self::Compat, Some(fields)) = (self, view.as_object_mut()) {
+            fields.insert("level".to_owned(), group.effective_level().name().into());
+            fields.insert(
+                "description".to_owned(),
+                group.description.as_deref().unwrap_or_default().into(),
+            );
+        }
+        view
+    }
+
+    /// What a client is told of a plan that was not made.
+    pub(super) fn problem(self, failure: Failure) -> Problem {
+        match (self, &failure) {
+            (
+                Self::Compat,
+                Failure::Rejected(
+                    why @ (Rejection::GroupNotFound(_) | Rejection::NoSuchGroup { .. }),
+                ),
+            ) => Problem::not_found(format!("Valet error: {why}")),
+            _ => failure.into(),
+        }
+    }
+}

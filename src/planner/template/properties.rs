@@ -1,0 +1,113 @@
+//! The properties of servers and groups, each read into what it means.
+
+use serde_json::{Map, Value};
+
+use super::entries::{GroupRef, Sizing, invalid, wrong};
+use crate::model::{GroupKind, Level};
+use crate::planner::json::{NAME_MAX, read_text};
+use crate::planner::rejection::Rejection;
+
+/// The properties of a resource.
+pub(super) struct Properties<'r> {
+    /// The id of the resource.
+    pub(super) id: &'r str,
+    /// What they are.
+    pub(super) properties: Map<String, Value>,
+}
+
+impl Properties<'_> {
+    pub(super) fn text(&self, key: &str) -> Result<Option<String>, Rejection> {
+        let value = self.properties.get(key).filter(|value| !value.is_null());
+        value.map(|value| text(self.id, key, value)).transpose()
+    }
+
+    /// The text of the first key that there is.
+    fn first_text(&self, [first, second]: [&str; 2]) -> Result<Option<String>, Rejection> {
+        self.text(first)?.map_or_else(|| self.text(second), |text| Ok(Some(text)))
+    }
+
+    pub(super) fn texts(&self, key: &str) -> Result<Vec<String>, Rejection> {
+        let list = self.properties.get(key).filter(|value| !value.is_null());
+        list.map_or(Ok(Vec::new()), |list| texts(self.id, key, list))
+    }
+
+    pub(super) fn sizing(&self) -> Result<Sizing, Rejection> {
+        match self.properties.get("resources") {
+            Some(Value::Object(amounts)) if !amounts.is_empty() => {
+                let amount = |(class, amount): (&String, &Value)| {
+                    if class.chars().nth(NAME_MAX).is_some() {
+                        return Err(wrong(self.id, "resources: the name of a class is too long"));
+                    }
+                    let whole = amount.as_i64().filter(|it| (1..=i64::from(i32::MAX)).contains(it));
+                    let whole = whole.ok_or_else(|| {
+                        wrong(
+                            self.id,
+                            format!("resources: {class}: not an amount from 1 to 2147483647"),
+                        )
+                    })?;
+                    Ok((class.clone(), whole))
+                };
+                let amounts = amounts.iter().map(amount).collect::<Result<_, Rejection>>()?;
+                return Ok(Sizing::Resources(amounts));
+            }
+            None | Some(Value::Null) => {}
+            Some(_) => {
+                return Err(wrong(self.id, "resources: not a dictionary of amounts by class"));
+            }
+        }
+        // Numbers are ids as people write them.
+        if let Some(Value::Number(id)) = self.properties.get("flavor") {
+            return Ok(Sizing::Flavor(id.to_string()));
+        }
+        let flavor = self.text("flavor")?;
+        flavor.map(Sizing::Flavor).ok_or_else(|| wrong(self.id, "has neither flavor nor resources"))
+    }
+
+    /// `metadata: {"valet": {"groups": [...]}}`
+    pub(super) fn stored_groups(&self) -> Result<Vec<String>, Rejection> {
+        let valet = self.properties.get("metadata").and_then(|metadata| metadata.get("valet"));
+        let Some(list) = valet.and_then(|valet| valet.get("groups")) else { return Ok(Vec::new()) };
+        // Metadata of servers are texts, so lists come as one, too.
+        let said = list.as_str().map(|text| match serde_json::from_str(text) {
+            Ok(list @ Value::Array(_)) => list,
+            _ => text.split(',').map(str::trim).collect(),
+        });
+        texts(self.id, "metadata: valet: groups", said.as_ref().unwrap_or(list))
+    }
+
+    pub(super) fn which(&self) -> Result<GroupRef, Rejection> {
+        if let Some(group) = self.text("group")? {
+            return Ok(GroupRef::Stored(group));
+        }
+        let kind = self.first_text(["group_type", "relationship"])?;
+        let kind =
+            kind.ok_or_else(|| wrong(self.id, "Property 'group_type' must be specified."))?;
+        let unknown = || invalid(format!("group_type '{kind}' is invalid."));
+        let kind = GroupKind::named(&kind).ok_or_else(unknown)?;
+        let level = self.text("level")?.map(|level| {
+            let unknown = || {
+                wrong(self.id, format!("level '{level}' is invalid: must be host, rack or cluster"))
+            };
+            Level::named(&level).ok_or_else(unknown)
+        });
+        let level = level.transpose()?;
+        let name = self.first_text(["group_name", "name"])?;
+        match (kind, name.filter(|name| !name.is_empty())) {
+            (kind, Some(name)) => Ok(GroupRef::Named(kind, level, name)),
+            (GroupKind::Exclusivity, None) => {
+                Err(wrong(self.id, "group_name must be used when group_type is 'exclusivity'."))
+            }
+            (kind, None) => Ok(GroupRef::Here(kind, level.unwrap_or(Level::Host))),
+        }
+    }
+}
+
+pub(super) fn texts(id: &str, key: &str, list: &Value) -> Result<Vec<String>, Rejection> {
+    let list = list.as_array().ok_or_else(|| wrong(id, format!("{key}: not of type array")))?;
+    list.iter().map(|value| text(id, key, value)).collect()
+}
+
+pub(super) fn text(id: &str, key: &str, value: &Value) -> Result<String, Rejection> {
+    let text = read_text(value, NAME_MAX).map(str::to_owned);
+    text.map_err(|fault| wrong(id, format!("{key}: {fault}")))
+}
