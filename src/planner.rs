@@ -37,4 +37,5 @@ pub mod topology;
 
 pub use self::failure::{Demand, Explanation, Failure};
 pub use self::host_filter::Reason;
-pub use self::placement::{Answer, Placed, location, places, providers_of};
+pub use self::placement::{Answer, Placed, SolvingTime, location, places, providers_of};
+pub use crate::solver::Progress;

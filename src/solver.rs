@@ -30,7 +30,7 @@ mod search;
 mod solution;
 mod state;
 
-pub use self::budget::Budget;
+pub use self::budget::{Budget, Progress};
 pub use self::explanation::{Conflict, UnitCount, explain, explain_within};
 pub use self::problem::{
     AllowedHosts, Host, Level, PlacementProblem, Pool, Rule, Server, Way, Ways,

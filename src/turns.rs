@@ -1,10 +1,14 @@
 //! Turns at work that takes long, shared fairly among those who ask for it: projects at plans and
 //! searches, client addresses at Keystone. However much one of them asks for, the others get turns.
 //!
-//! A free turn goes to the asker that holds the fewest turns, and among those to the one that has
-//! waited longest for one. An asker holds a bounded number of turns at once, and a bounded number
-//! of its requests wait. A request that is dropped, waiting or with its turn, leaves nothing
-//! behind.
+//! A free turn goes to the asker that holds the fewest turns. Among those, work decides: each request
+//! says how much work it is, and the askers get equal amounts of work (self-clocked fair queueing). So
+//! an asker with little work comes before one with much, but not time and again. Of the requests of
+//! one asker, the one of least work comes first, until a request has been overtaken by as much work as
+//! it is itself. If all requests are equal, askers come one after the other, first come, first served.
+//!
+//! An asker holds a bounded number of turns at once, and a bounded number of its requests wait. A
+//! request that is dropped, waiting or with its turn, leaves nothing behind.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
@@ -75,7 +79,28 @@ struct Line {
     held: HashMap<Asker, usize>,
     all_held: usize,
     /// The asker that has waited longest since its last turn comes first.
-    waiting: VecDeque<(Asker, VecDeque<oneshot::Sender<Turn>>)>,
+    waiting: VecDeque<Queue>,
+    /// The work of the asker that has been given the most of it while it had requests waiting. An
+    /// asker that begins to wait counts as having been given as much.
+    clock: u64,
+}
+
+/// The requests of an asker that wait, in the order in which they came.
+#[derive(Debug)]
+struct Queue {
+    asker: Asker,
+    /// The work given to the asker, by the clock of the line.
+    given: u64,
+    requests: VecDeque<Request>,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+struct Request {
+    work: u64,
+    /// The work of later requests of the asker that came first.
+    overtaken_by: u64,
+    sender: oneshot::Sender<Turn>,
 }
 
 /// A turn, until it is dropped.
@@ -96,17 +121,25 @@ impl Turns {
         Self(Arc::new(Shared { at_once, of_each, waiting_max, line: Mutex::default() }))
     }
 
-    /// Waits for a turn.
+    /// Waits for a turn at one unit of work.
     ///
     /// # Errors
     /// Too many requests wait already.
     pub async fn turn(&self, asker: Asker) -> Result<Turn, QueueFull> {
+        self.turn_for(asker, 1).await
+    }
+
+    /// Waits for a turn at so much work, in units that all requests share.
+    ///
+    /// # Errors
+    /// Too many requests wait already.
+    pub async fn turn_for(&self, asker: Asker, work: u64) -> Result<Turn, QueueFull> {
         let waits = {
             let mut line = self.line();
             if let Some(turn) = self.take(&mut line, asker) {
                 return Ok(turn);
             }
-            line.wait(asker, self.0.waiting_max)?
+            line.wait((asker, work), self.0.waiting_max)?
         };
         // The other end lives in the line, which lives as long as `self`.
         waits.await.map_err(|_| QueueFull)
@@ -125,12 +158,11 @@ impl Turns {
     /// How many requests wait.
     pub fn waiting(&self) -> usize {
         let line = self.line();
-        let senders = line.waiting.iter().flat_map(|(_, senders)| senders);
-        senders.filter(|sender| !sender.is_closed()).count()
+        line.waiting.iter().map(Queue::len).sum()
     }
 
     fn take(&self, line: &mut Line, asker: Asker) -> Option<Turn> {
-        let held = line.held.get(&asker).copied().unwrap_or(0);
+        let held = line.held_by(asker);
         if line.all_held >= self.0.at_once || held >= self.0.of_each {
             return None;
         }
@@ -159,7 +191,15 @@ impl Turns {
 }
 
 impl Line {
-    fn wait(&mut self, asker: Asker, most: Waiting) -> Result<oneshot::Receiver<Turn>, QueueFull> {
+    fn held_by(&self, asker: Asker) -> usize {
+        self.held.get(&asker).copied().unwrap_or(0)
+    }
+
+    fn wait(
+        &mut self,
+        (asker, work): (Asker, u64),
+        most: Waiting,
+    ) -> Result<oneshot::Receiver<Turn>, QueueFull> {
         if self.is_full(asker, most) {
             self.forget_those_who_left();
             if self.is_full(asker, most) {
@@ -167,23 +207,26 @@ impl Line {
             }
         }
         let (sender, receiver) = oneshot::channel();
-        match self.waiting.iter_mut().find(|(known, _)| *known == asker) {
-            Some((_, senders)) => senders.push_back(sender),
-            None => self.waiting.push_back((asker, VecDeque::from([sender]))),
+        let request = Request { work, overtaken_by: 0, sender };
+        if let Some(queue) = self.waiting.iter_mut().find(|queue| queue.asker == asker) {
+            queue.requests.push_back(request);
+        } else {
+            let requests = VecDeque::from([request]);
+            self.waiting.push_back(Queue { asker, given: self.clock, requests });
         }
         Ok(receiver)
     }
 
     fn is_full(&self, asker: Asker, most: Waiting) -> bool {
-        let own = self.waiting.iter().find(|(known, _)| *known == asker);
-        own.map_or(0, |(_, senders)| senders.len()) >= most.of_one
-            || self.waiting.iter().map(|(_, senders)| senders.len()).sum::<usize>() >= most.of_all
+        let own = self.waiting.iter().find(|queue| queue.asker == asker);
+        own.map_or(0, |queue| queue.requests.len()) >= most.of_one
+            || self.waiting.iter().map(|queue| queue.requests.len()).sum::<usize>() >= most.of_all
     }
 
     fn forget_those_who_left(&mut self) {
-        self.waiting.retain_mut(|(_, senders)| {
-            senders.retain(|sender| !sender.is_closed());
-            !senders.is_empty()
+        self.waiting.retain_mut(|queue| {
+            queue.requests.retain(|request| !request.sender.is_closed());
+            !queue.requests.is_empty()
         });
     }
 
@@ -199,16 +242,54 @@ impl Line {
     /// asker goes to the end of the line.
     fn next(&mut self, of_each: usize) -> Option<(Asker, oneshot::Sender<Turn>)> {
         self.forget_those_who_left();
-        let held = |asker: &Asker| self.held.get(asker).copied().unwrap_or(0);
-        let open = self.waiting.iter().enumerate();
-        let open = open.map(|(at, (asker, _))| (held(asker), at));
-        let (_, at) = open.filter(|(held, _)| *held < of_each).min()?;
-        let (asker, mut senders) = self.waiting.remove(at)?;
-        let sender = senders.pop_front()?;
-        if !senders.is_empty() {
-            self.waiting.push_back((asker, senders));
+        let ranks = self.waiting.iter().enumerate().filter_map(|(at, queue)| {
+            let (held, first) = (self.held_by(queue.asker), queue.first()?);
+            let given = queue.given.saturating_add(queue.requests.get(first)?.work);
+            (held < of_each).then_some((held, given, at, first))
+        });
+        let (_, given, at, first) = ranks.min()?;
+        let mut queue = self.waiting.remove(at)?;
+        let Request { work, sender, .. } = queue.requests.remove(first)?;
+        for overtaken in queue.requests.iter_mut().take(first) {
+            overtaken.overtaken_by = overtaken.overtaken_by.saturating_add(work);
+        }
+        queue.given = given;
+        self.clock = self.clock.max(given);
+        let asker = queue.asker;
+        if !queue.requests.is_empty() {
+            self.waiting.push_back(queue);
         }
         Some((asker, sender))
+    }
+}
+
+impl Queue {
+    /// The position of the request that comes first.
+    fn first(&self) -> Option<usize> {
+        let has_waited_enough = |it: &Request| it.overtaken_by >= it.work;
+        let least = || {
+            let works = self.requests.iter().map(|request| request.work).enumerate();
+            works.min_by_key(|(at, work)| (*work, *at)).map(|(at, _)| at)
+        };
+        self.requests.iter().position(has_waited_enough).or_else(least)
+    }
+
+    /// The requests that still wait.
+    fn len(&self) -> usize {
+        self.requests.iter().filter(|request| !request.sender.is_closed()).count()
+    }
+}
+
+impl Turn {
+    /// How many requests wait that might have this turn instead.
+    pub fn wanted_by(&self) -> usize {
+        let line = self.turns.line();
+        let of_each = self.turns.0.of_each;
+        let could = |queue: &&Queue| {
+            let held = line.held_by(queue.asker);
+            held - usize::from(queue.asker == self.asker) < of_each
+        };
+        line.waiting.iter().filter(could).map(Queue::len).sum()
     }
 }
 
@@ -229,10 +310,7 @@ mod tests {
     type Waiting = Pin<Box<dyn Future<Output = Result<Turn, QueueFull>>>>;
 
     fn asks(turns: &Turns, project: &str) -> Waiting {
-        let (turns, asker) = (turns.clone(), Asker::named(project));
-        let mut waiting: Waiting = Box::pin(async move { turns.turn(asker).await });
-        assert!(poll(&mut waiting).is_none());
-        waiting
+        asks_for(turns, project, 1)
     }
 
     fn poll(waiting: &mut Waiting) -> Option<Result<Turn, QueueFull>> {
@@ -249,24 +327,10 @@ mod tests {
     #[test]
     fn projects_come_one_after_the_other_however_much_each_asks_for() {
         let turns = Turns::new(1, 1);
-        let mut turn = now(&turns, "a").unwrap();
-        let mut waiting = Vec::new();
-        for project in ["a", "a", "a", "a", "b", "b", "c"] {
-            waiting.push((project, asks(&turns, project)));
-        }
-        let mut order = Vec::new();
-        for _ in 0..7 {
-            drop(turn);
-            let (at, next) = waiting
-                .iter_mut()
-                .enumerate()
-                .find_map(|(at, (_, it))| Some((at, poll(it)?.unwrap())))
-                .unwrap();
-            order.push(waiting.remove(at).0);
-            turn = next;
-        }
-        assert_eq!(order, ["a", "b", "c", "a", "b", "a", "a"]);
-        drop(turn);
+        let turn = now(&turns, "a").unwrap();
+        let asked = ["a", "a", "a", "a", "b", "b", "c"];
+        let waiting = asked.map(|project| (project, asks(&turns, project)));
+        assert_eq!(order(turn, Vec::from(waiting)), ["a", "b", "c", "a", "b", "a", "a"]);
         assert_eq!((turns.held(), turns.waiting()), (0, 0));
     }
 
@@ -295,6 +359,76 @@ mod tests {
         drop(b);
         let _b = poll(&mut more_of_b).unwrap().unwrap();
         assert!(poll(&mut more_of_a).is_none());
+    }
+
+    fn asks_for(turns: &Turns, project: &str, work: u64) -> Waiting {
+        let (turns, asker) = (turns.clone(), Asker::named(project));
+        let mut waiting: Waiting = Box::pin(async move { turns.turn_for(asker, work).await });
+        assert!(poll(&mut waiting).is_none());
+        waiting
+    }
+
+    /// The order in which requests get the one turn, by their names.
+    fn order(turn: Turn, mut waiting: Vec<(&str, Waiting)>) -> Vec<&str> {
+        let mut order = Vec::new();
+        let mut last = turn;
+        while !waiting.is_empty() {
+            drop(last);
+            let given = |(at, (_, it)): (usize, &mut (&str, Waiting))| Some((at, poll(it)?));
+            let (at, next) = waiting.iter_mut().enumerate().find_map(given).unwrap();
+            order.push(waiting.remove(at).0);
+            last = next.unwrap();
+        }
+        order
+    }
+
+    #[test]
+    fn little_work_comes_first_but_holds_much_work_up_no_longer_than_that_takes_itself() {
+        for other in ["a", "b"] {
+            let turns = Turns::new(1, 1);
+            let turn = now(&turns, "c").unwrap();
+            let mut waiting = vec![("much", asks_for(&turns, "a", 3))];
+            for name in ["1st", "2nd", "3rd", "4th", "5th"] {
+                waiting.push((name, asks_for(&turns, other, 1)));
+            }
+            let expected: &[&str] = match other {
+                "a" => &["1st", "2nd", "3rd", "much", "4th", "5th"],
+                // Both would have been given 3 then, and `a` came first.
+                _ => &["1st", "2nd", "much", "3rd", "4th", "5th"],
+            };
+            assert_eq!(order(turn, waiting), expected);
+        }
+    }
+
+    #[test]
+    fn much_work_is_done_however_many_ask_for_little() {
+        let turns = Turns::new(1, 1);
+        let mut turn = now(&turns, "a").unwrap();
+        let mut much = asks_for(&turns, "a", 10);
+        let mut overtaken = 0;
+        loop {
+            let mut little = asks_for(&turns, "a", 1);
+            drop(turn);
+            if poll(&mut much).is_some() {
+                break;
+            }
+            turn = poll(&mut little).unwrap().unwrap();
+            overtaken += 1;
+        }
+        assert_eq!(overtaken, 10);
+    }
+
+    #[test]
+    fn a_turn_knows_who_could_have_it() {
+        let turns = Turns::new(2, 1);
+        let (a, b) = (now(&turns, "a").unwrap(), now(&turns, "b").unwrap());
+        assert_eq!((a.wanted_by(), b.wanted_by()), (0, 0));
+        let more_of_a = asks(&turns, "a");
+        assert_eq!((a.wanted_by(), b.wanted_by()), (1, 0));
+        let first_of_c = asks(&turns, "c");
+        assert_eq!((a.wanted_by(), b.wanted_by()), (2, 1));
+        drop((more_of_a, first_of_c));
+        assert_eq!((a.wanted_by(), b.wanted_by()), (0, 0));
     }
 
     #[test]

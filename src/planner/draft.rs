@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -11,19 +10,16 @@ use super::document::{Document, asks_the_same};
 use super::failure::Failure;
 use super::group::StoredGroup;
 use super::ids::canonical;
-use super::placement::{Answer, location, places};
+use super::placement::{Answer, SolvingTime, location, places};
 use super::plan::{Placement, Plan};
 use super::rejection::Rejection;
 use super::resolve;
 use super::rule_changes::has_changed_rules;
-use super::stack::{HostNames, Present, Stack, Surroundings};
+use super::stack::{HostNames, Present, Server, Stack, Surroundings};
 use super::template::{Ignored, ServerEntry, Template};
 use super::topology::Topology;
 use crate::solver::groups::GroupError;
 use crate::world::World;
-
-/// The additional time to find an explanation after the time to find hosts is up.
-const GRACE: Duration = Duration::from_secs(1);
 
 /// A stored plan, and the state of the cloud that it was read with.
 #[derive(Debug)]
@@ -324,16 +320,21 @@ impl Draft {
 
     /// Whether a server needs a host.
     pub(crate) fn is_open(&self) -> bool {
-        self.stack.servers.iter().any(|server| {
+        self.open_servers() > 0
+    }
+
+    /// The number of servers that need a host, as far as that is known before [`Self::complete`].
+    pub(crate) fn open_servers(&self) -> usize {
+        let is_open = |server: &&Server| {
             let has_place = server.present.as_ref().is_some_and(|it| !it.holds.is_empty());
             let stays = server.fixed && has_place;
             !server.absent && !stays
-        })
+        };
+        self.stack.servers.iter().filter(is_open).count()
     }
 
     /// Finds hosts for all servers. If there are none and unreserved servers may move, tries again with
-    /// those free to move. `None`: no server needs a host. `is_up(grace)` says whether the time for it
-    /// and some `grace` are over.
+    /// those free to move. `None`: no server needs a host.
     ///
     /// # Errors
     /// Those of [`places`].
@@ -341,7 +342,7 @@ impl Draft {
         &mut self,
         world: &Arc<World>,
         around: &Surroundings,
-        is_up: &dyn Fn(Duration) -> bool,
+        time: &dyn SolvingTime,
     ) -> Result<Option<Answer>, Failure> {
         let topology = Topology::of(world, around.racks_by_names);
         if let Err(why) = self.complete(world, &topology) {
@@ -350,16 +351,14 @@ impl Draft {
         if !self.is_open() {
             return Ok(None);
         }
-        let mut is_time_up = || is_up(Duration::ZERO);
-        let mut is_time_over = || is_up(GRACE);
-        let first = places(world, &self.stack, around, &mut is_time_up, &mut is_time_over);
+        let first = places(world, &self.stack, around, time);
         if !self.may_move_unreserved || !matches!(first, Err(Failure::NoPlaces(_))) {
             return first.map(Some);
         }
         for (server, target) in self.stack.servers.iter_mut().zip(&self.servers) {
             server.fixed = server.fixed && target.is_reserved();
         }
-        let second = places(world, &self.stack, around, &mut is_time_up, &mut is_time_over);
+        let second = places(world, &self.stack, around, time);
         second.or(first).map(Some)
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -11,8 +12,21 @@ use super::failure::Failure;
 use super::stack::{Stack, Surroundings};
 use super::topology::Topology;
 use crate::model::{ClassId, ExclusiveHost, GroupKind, Level, ProviderId};
-use crate::solver::{Budget, Cost, Outcome, Solution, explain_within, solve_within};
+use crate::solver::{Budget, Cost, Outcome, Progress, Solution, explain_within, solve_within};
 use crate::world::{Provider, World};
+
+/// The additional time to find an explanation after the time to find hosts is up.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How long a search for places may take.
+pub trait SolvingTime {
+    /// Whether the time, and so much in addition, is over.
+    fn is_up(&self, grace: Duration) -> bool;
+
+    /// Whether the search should end with what it has found although there is time left, because others
+    /// wait. False if it has found nothing.
+    fn is_enough(&self, found: Progress) -> bool;
+}
 
 /// Places for all servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +56,7 @@ pub struct Placed {
 
 /// Finds places for all servers of a stack.
 ///
-/// When `is_time_up` returns true, the best solution so far is the answer. The search for an explanation,
-/// if there is no solution, ends when `is_time_over` returns true.
+/// When the time is up, the best solution so far is the answer.
 ///
 /// # Errors
 /// There is no solution, or none was found in time.
@@ -51,11 +64,12 @@ pub fn places(
     world: &Arc<World>,
     stack: &Stack,
     around: &Surroundings,
-    is_time_up: &mut dyn FnMut() -> bool,
-    is_time_over: &mut dyn FnMut() -> bool,
+    time: &dyn SolvingTime,
 ) -> Result<Answer, Failure> {
     let (present, positions) = stack.present();
-    let mut budget = Budget::new(is_time_up);
+    let mut is_up = || time.is_up(Duration::ZERO);
+    let mut is_enough = |found| time.is_enough(found);
+    let mut budget = Budget::new(&mut is_up).unless_enough(&mut is_enough);
     let composed = compose(world, &present, around, &mut budget)?;
     match solve_within(&composed.problem, &mut budget) {
         Outcome::Placed(solution) => {
@@ -71,7 +85,8 @@ pub fn places(
         }
         Outcome::OutOfTime => Err(Failure::of_end(&budget)),
         Outcome::Impossible => {
-            let conflict = explain_within(&composed.problem, &mut Budget::new(is_time_over));
+            let mut is_over = || time.is_up(GRACE);
+            let conflict = explain_within(&composed.problem, &mut Budget::new(&mut is_over));
             Err(Failure::NoPlaces(explanation(&composed, &present, &conflict)))
         }
     }

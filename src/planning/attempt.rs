@@ -2,10 +2,9 @@
 //! choose hosts, and books them. If others have changed the state in between, another attempt follows.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::budget::Budget;
+use super::budget::{Budget, SolverTurn};
 use super::failure::Work;
 use super::{ATTEMPTS_MAX, Failure, PlanRef, Planning, run};
 use crate::model::Refusal;
@@ -23,7 +22,7 @@ use crate::planner::template::Template;
 use crate::store;
 use crate::store::planner::booking::Booking;
 use crate::store::planner::plans::Scope;
-use crate::turns::{Asker, Turn};
+use crate::turns::Asker;
 use crate::world::World;
 
 /// A plan that has hosts.
@@ -123,8 +122,8 @@ impl Planning {
             match self.attempt(draft, &mut budget, overtaken.take()).await? {
                 Attempt::Done(planned) => return Ok(Some(*planned)),
                 Attempt::Exists => return Ok(None),
-                Attempt::Overtaken(why) if budget.is_up() => return Err(Failure::Overtaken(why)),
-                Attempt::Overtaken(why) => overtaken = Some(why),
+                Attempt::Overtaken(why) if budget.begin_again() => overtaken = Some(why),
+                Attempt::Overtaken(why) => return Err(Failure::Overtaken(why)),
             }
         }
     }
@@ -152,8 +151,8 @@ impl Planning {
             }
             match self.attempt(draft, &mut budget, overtaken.take()).await? {
                 Attempt::Done(planned) => return Ok(*planned),
-                Attempt::Overtaken(why) if budget.is_up() => return Err(Failure::Overtaken(why)),
-                Attempt::Overtaken(why) => overtaken = Some(why),
+                Attempt::Overtaken(why) if budget.begin_again() => overtaken = Some(why),
+                Attempt::Overtaken(why) => return Err(Failure::Overtaken(why)),
                 Attempt::Exists => {}
             }
         }
@@ -193,20 +192,22 @@ impl Planning {
         overtaken: Option<String>,
     ) -> Result<Attempt, Failure> {
         // First, so that the world is as it is after the wait, and nothing is held in memory meanwhile.
-        let turn = if draft.needs_turn() { Some(budget.turn(self).await?) } else { None };
+        let turn = if draft.needs_turn() { Some(budget.turn(self, &draft).await?) } else { None };
         let groups = draft.stored_groups();
         let own = draft.decided_placements();
         let around = self.surroundings(&own, &groups).await?;
         let world = self.store.world().await?;
-        let (draft, answer) = match self.solve(&world, draft, around.clone(), turn).await {
+        // The turn ends when the plan is booked, so that the next plan is made with what this one leaves.
+        let (draft, answer, _turn) = match self.solve(&world, draft, around.clone(), turn).await {
             // The world is newer than the surroundings: servers may have joined or left groups between.
             Err(Failure::NoPlaces(why)) if self.surroundings(&own, &groups).await? != around => {
                 return Ok(Attempt::Overtaken(why.sentence));
             }
             // Earlier attempts, which others overtook, used the time up.
-            Err(Failure::OutOfTime) => {
-                return Err(overtaken.map_or(Failure::OutOfTime, Failure::Overtaken));
-            }
+            Err(Failure::OutOfTime) => match overtaken {
+                Some(why) => return Ok(Attempt::Overtaken(why)),
+                None => return Err(Failure::OutOfTime),
+            },
             solved => solved?,
         };
         let hosts = draft.hosts(answer.as_ref(), &world, self.host_names);
@@ -251,38 +252,24 @@ impl Planning {
         Ok(Surroundings { racks_by_names: self.host_names, ..around })
     }
 
-    /// Chooses hosts in a turn, on a thread of its own. Without a turn no server needs a host.
+    /// Chooses hosts in a turn, on a thread of its own, and gives the turn back. Without a turn no server
+    /// needs a host.
     pub(super) async fn solve(
         &self,
         world: &Arc<World>,
         mut draft: Draft,
         around: Surroundings,
-        turn: Option<(Turn, Instant)>,
-    ) -> Result<(Draft, Option<Answer>), Failure> {
-        let Some((turn, deadline)) = turn else { return Ok((draft, None)) };
+        turn: Option<SolverTurn>,
+    ) -> Result<(Draft, Option<Answer>, Option<SolverTurn>), Failure> {
+        let Some(turn) = turn else { return Ok((draft, None, None)) };
         let world = Arc::clone(world);
-        let watch = self.watch.clone();
-        // Dropped when nobody waits for the answer any more.
-        let abandoned = Arc::new(AtomicBool::new(false));
-        let _guard = SetOnDrop(Arc::clone(&abandoned));
+        let _guard = turn.guard();
         let work = tokio::task::spawn_blocking(move || {
-            let is_up =
-                |grace| abandoned.load(Ordering::Relaxed) || watch.now() >= deadline + grace;
-            let answer = draft.solve(&world, &around, &is_up);
-            drop(turn);
-            answer.map(|answer| (draft, answer))
+            let answer = draft.solve(&world, &around, &turn);
+            answer.map(|answer| (draft, answer, Some(turn)))
         });
         let solved = work.await;
         let solved = solved.map_err(|panic| Failure::Panicked(Work::Solving, panic.to_string()))?;
         Ok(solved?)
-    }
-}
-
-/// Sets a flag when it is dropped.
-struct SetOnDrop(Arc<AtomicBool>);
-
-impl Drop for SetOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -1,14 +1,29 @@
 //! The time of a plan. It begins with the first turn at the solver, and does not run while the plan waits
 //! for another turn.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::attempt::Terms;
 use super::failure::Work;
 use super::offload::wait_for;
 use super::{Failure, Planning};
+use crate::planner::draft::Draft;
+use crate::planner::{Progress, SolvingTime};
 use crate::turns::Turn;
 use crate::watch::Watch;
+
+/// The size of a plan beyond which it does not matter for its turn: the time of a plan is bounded,
+/// however many servers it has.
+const SIZE_MAX: usize = 100;
+
+/// The time of an attempt that begins when the time of the plan is up, because others overtook the
+/// attempts before.
+const LATE_ATTEMPT: Duration = Duration::from_millis(500);
+
+/// How many such attempts a plan has at most.
+const LATE_ATTEMPTS_MAX: u32 = 4;
 
 /// How much time a plan has left.
 #[derive(Debug)]
@@ -19,35 +34,109 @@ pub(super) struct Budget {
     deadline: Option<Instant>,
     /// How much longer the plan may wait for turns.
     wait: Duration,
+    /// Attempts that others overtook.
+    overtaken: usize,
+    /// Those of them that began when the time was up.
+    late: u32,
 }
+
+/// A turn at the solver.
+#[derive(Debug)]
+pub(super) struct SolverTurn {
+    turn: Turn,
+    watch: Watch,
+    began: Instant,
+    deadline: Instant,
+    /// Attempts of the plan that others overtook, and whether its time was up then.
+    overtaken: usize,
+    is_late: bool,
+    /// Whether nobody waits for the answer any more.
+    abandoned: Arc<AtomicBool>,
+}
+
+/// Ends the search of a turn when it is dropped.
+pub(super) struct AbandonOnDrop(Arc<AtomicBool>);
 
 impl Budget {
     pub(super) fn new(planning: &Planning, terms: Terms) -> Self {
         let watch = planning.watch.clone();
-        Self { terms, watch, deadline: None, wait: planning.turn_wait }
+        let wait = planning.turn_wait;
+        Self { terms, watch, deadline: None, wait, overtaken: 0, late: 0 }
     }
 
-    /// A turn at the solver, and when the search has to end.
+    /// A turn at the solver for a draft. While others wait, drafts of few servers come first.
     ///
     /// # Errors
     /// `NoTurn`.
-    pub(super) async fn turn(&mut self, planning: &Planning) -> Result<(Turn, Instant), Failure> {
+    pub(super) async fn turn(
+        &mut self,
+        planning: &Planning,
+        draft: &Draft,
+    ) -> Result<SolverTurn, Failure> {
         let began = Instant::now();
-        let turn =
-            wait_for(&planning.solver_turns, self.terms.asker, self.wait, Work::Solving).await?;
+        let size = draft.open_servers().clamp(1, SIZE_MAX) as u64;
+        let asker = (self.terms.asker, size);
+        let turn = wait_for(&planning.solver_turns, asker, self.wait, Work::Solving).await?;
         let waited = began.elapsed();
         self.wait = self.wait.saturating_sub(waited);
+        let began = self.watch.now();
         let deadline = match self.deadline {
-            None => self.watch.now() + self.terms.budget,
+            None => began + self.terms.budget,
             Some(deadline) => deadline + waited,
         };
         self.deadline = Some(deadline);
-        Ok((turn, deadline))
+        let (watch, abandoned) = (self.watch.clone(), Arc::default());
+        let (overtaken, is_late) = (self.overtaken, self.late > 0);
+        Ok(SolverTurn { turn, watch, began, deadline, overtaken, is_late, abandoned })
     }
 
-    /// Whether the time is up. For a plan that takes no turn, the time begins with the first question.
-    pub(super) fn is_up(&mut self) -> bool {
+    /// Notes that others have overtaken an attempt. Returns whether there may be another one: as long as
+    /// the time is not up, and some short ones after that. For a plan that takes no turn, the time begins
+    /// with the first question.
+    pub(super) fn begin_again(&mut self) -> bool {
+        self.overtaken += 1;
         let now = self.watch.now();
-        now >= *self.deadline.get_or_insert(now + self.terms.budget)
+        if now < *self.deadline.get_or_insert(now + self.terms.budget) {
+            return true;
+        }
+        self.late += 1;
+        self.deadline = Some(now + LATE_ATTEMPT);
+        self.late <= LATE_ATTEMPTS_MAX
+    }
+}
+
+impl SolverTurn {
+    /// What ends the search when it is dropped.
+    pub(super) fn guard(&self) -> AbandonOnDrop {
+        AbandonOnDrop(Arc::clone(&self.abandoned))
+    }
+}
+
+impl SolvingTime for SolverTurn {
+    fn is_up(&self, grace: Duration) -> bool {
+        self.abandoned.load(Ordering::Relaxed) || self.watch.now() >= self.deadline + grace
+    }
+
+    /// While others wait, a plan ends when only the last component of its cost could be better. One that
+    /// is less good gets an equal share of its time, as if those that wait had to share it. A plan that
+    /// others have overtaken hurries in the same way, because they would overtake a long attempt again.
+    fn is_enough(&self, found: Progress) -> bool {
+        if found == Progress::Nothing {
+            return false;
+        }
+        let others = self.turn.wanted_by() + self.overtaken;
+        let is_good = found == Progress::AllButTheLastComponent;
+        let has_had_its_share = || {
+            let all = self.deadline.saturating_duration_since(self.began);
+            let so_far = self.watch.now().saturating_duration_since(self.began);
+            so_far.as_nanos() * (others as u128 + 1) >= all.as_nanos()
+        };
+        self.is_late || others > 0 && (is_good || has_had_its_share())
+    }
+}
+
+impl Drop for AbandonOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -46,7 +46,7 @@ pub(crate) enum Failure {
     #[error("{0}: {1}")]
     NoTurn(Work, String),
     /// Other requests changed the state before each booking; how, the last time.
-    #[error("other requests were faster ({0})")]
+    #[error("other requests were faster every time the plan was booked ({0})")]
     Overtaken(String),
     /// Others changed the plan before each attempt; what they did.
     #[error("the plan is {0} all the time")]

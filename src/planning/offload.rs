@@ -14,21 +14,21 @@ impl Planning {
     /// # Errors
     /// `NoTurn`.
     pub(crate) async fn read_turn(&self, asker: Asker) -> Result<Turn, Failure> {
-        wait_for(&self.read_turns, asker, self.turn_wait, Work::Reading).await
+        wait_for(&self.read_turns, (asker, 1), self.turn_wait, Work::Reading).await
     }
 }
 
-/// Waits for a turn at some work, for so long at the most.
+/// Waits for a turn at some work of a size, for so long at the most.
 ///
 /// # Errors
 /// `NoTurn`.
 pub(super) async fn wait_for(
     turns: &Turns,
-    asker: Asker,
+    (asker, size): (Asker, u64),
     most: Duration,
     work: Work,
 ) -> Result<Turn, Failure> {
-    let why = match tokio::time::timeout(most, turns.turn(asker)).await {
+    let why = match tokio::time::timeout(most, turns.turn_for(asker, size)).await {
         Ok(Ok(turn)) => return Ok(turn),
         Ok(Err(error)) => error.to_string(),
         Err(_) => match work {

@@ -97,10 +97,10 @@ impl Planning {
         let draft = Draft::new(plan, Document::default(), &Template::default(), &[])?;
         let stack = Stack { servers: vec![server], ..Stack::default() };
         let draft = Draft { stack, ..draft };
-        let turn = Budget::new(self, terms).turn(self).await?;
+        let turn = Budget::new(self, terms).turn(self, &draft).await?;
         let world = self.store.world().await?;
         let around = self.surroundings(&[], &[]).await?;
-        let (_, answer) = self.solve(&world, draft, around, Some(turn)).await?;
+        let (_, answer, _) = self.solve(&world, draft, around, Some(turn)).await?;
         let placed = answer.and_then(|answer| answer.places.into_iter().next().flatten());
         Ok(placed.map(|placed| placed.host))
     }

@@ -8,6 +8,17 @@
 /// of a millisecond.
 const WORK_PER_LOOK: usize = 20_000;
 
+/// What a search has found so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Progress {
+    /// No placement.
+    Nothing,
+    /// A placement, of which more than the last component of the cost may be improved.
+    Placement,
+    /// A placement that is optimal except perhaps for the last component of the cost.
+    AllButTheLastComponent,
+}
+
 /// The memory of one search, in numbers of eight bytes: 256 MiB.
 const KEPT_MAX: usize = 32 << 20;
 
@@ -15,6 +26,9 @@ const KEPT_MAX: usize = 32 << 20;
 /// spent budget stays spent.
 pub struct Budget<'t> {
     is_time_up: &'t mut dyn FnMut() -> bool,
+    /// Whether to end with what has been found, although there is time left.
+    is_enough: Option<&'t mut dyn FnMut(Progress) -> bool>,
+    progress: Progress,
     work: usize,
     work_per_look: usize,
     kept: usize,
@@ -26,7 +40,29 @@ impl<'t> Budget<'t> {
     /// A new budget.
     pub fn new(is_time_up: &'t mut dyn FnMut() -> bool) -> Self {
         let work_per_look = WORK_PER_LOOK;
-        Self { is_time_up, work: 0, work_per_look, kept: 0, is_spent: false, is_full: false }
+        Self {
+            is_time_up,
+            is_enough: None,
+            progress: Progress::Nothing,
+            work: 0,
+            work_per_look,
+            kept: 0,
+            is_spent: false,
+            is_full: false,
+        }
+    }
+
+    /// The same for a search that may end before its time is up. Whenever the time is checked,
+    /// `is_enough` is asked as well, with what has been found. It must be false as long as that is
+    /// [`Progress::Nothing`].
+    #[must_use]
+    pub fn unless_enough(self, is_enough: &'t mut dyn FnMut(Progress) -> bool) -> Self {
+        Self { is_enough: Some(is_enough), ..self }
+    }
+
+    /// Notes what has been found.
+    pub(super) fn found(&mut self, progress: Progress) {
+        self.progress = self.progress.max(progress);
     }
 
     /// A budget that checks the time at every call.
@@ -41,7 +77,7 @@ impl<'t> Budget<'t> {
         self.work = self.work.saturating_add(work);
         if self.work >= self.work_per_look && !self.is_spent {
             self.work = 0;
-            self.is_spent = (self.is_time_up)();
+            self.is_spent = self.has_to_end();
         }
         self.is_spent
     }
@@ -78,8 +114,13 @@ impl<'t> Budget<'t> {
 
     /// Checks the time now. Returns whether the budget is spent.
     pub fn is_spent_now(&mut self) -> bool {
-        self.is_spent = self.is_spent || (self.is_time_up)();
+        self.is_spent = self.is_spent || self.has_to_end();
         self.is_spent
+    }
+
+    fn has_to_end(&mut self) -> bool {
+        let progress = self.progress;
+        (self.is_time_up)() || self.is_enough.as_mut().is_some_and(|is_enough| is_enough(progress))
     }
 
     /// Whether the budget is spent, as of the last check of the time.
@@ -95,7 +136,7 @@ impl<'t> Budget<'t> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, KEPT_MAX, WORK_PER_LOOK};
+    use super::{Budget, KEPT_MAX, Progress, WORK_PER_LOOK};
 
     #[test]
     fn the_time_is_looked_at_after_a_bounded_amount_of_work() {
@@ -108,6 +149,17 @@ mod tests {
         let steps = (1..100).find(|_| budget.is_spent_after(WORK_PER_LOOK / 4));
         assert_eq!(steps, Some(12));
         assert!(budget.is_spent() && !budget.is_full());
+    }
+
+    #[test]
+    fn a_search_may_end_with_what_it_has_found() {
+        let mut never = || false;
+        let mut is_enough = |found| found >= Progress::Placement;
+        let mut budget = Budget::new(&mut never).unless_enough(&mut is_enough);
+        assert!(!budget.is_spent_now());
+        budget.found(Progress::AllButTheLastComponent);
+        budget.found(Progress::Nothing);
+        assert!(budget.is_spent_now() && !budget.is_full());
     }
 
     #[test]

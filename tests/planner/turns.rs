@@ -1,5 +1,6 @@
 //! Turns at making plans: whatever one project asks for, the others are answered meanwhile.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -81,4 +82,83 @@ async fn a_plan_whose_time_is_up_is_not_called_impossible() {
     assert!(answer.headers.contains_key("retry-after"));
     let why = answer.explanation(503);
     assert!(why.contains("it is not known whether there are any"), "{why}");
+}
+
+/// Fifty servers of three sizes; ten of them are apart.
+fn stack_of_fifty(stack: &str) -> Value {
+    let server = |nth: usize| {
+        let vcpu = [1, 2, 4][nth % 3];
+        let needs = json!({"VCPU": vcpu, "MEMORY_MB": vcpu * 1024, "DISK_GB": 10});
+        let server = json!({"type": "OS::Nova::Server", "properties": {"resources": needs}});
+        (format!("{stack}-{nth}"), server)
+    };
+    let mut resources: serde_json::Map<String, Value> = (0..50).map(server).collect();
+    let apart: Vec<String> = (0..10).map(|nth| format!("{stack}-{nth}")).collect();
+    let apart = json!({"group_type": "diversity", "level": "host", "resources": apart});
+    resources.insert(
+        "apart".to_owned(),
+        json!({"type": "ATT::Valet::GroupAssignment", "properties": apart}),
+    );
+    json!({"plan_name": stack, "stack_id": stack, "resources": resources})
+}
+
+/// Five clients of two projects make four plans each, on hosts with room for all of them. Two plans are made
+/// at once, and overtake each other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_planner_makes_every_plan_that_fits() {
+    // A slow machine must not decide about turns, or about how far a search comes.
+    let turn_wait = Duration::from_mins(10);
+    let planner = PlannerSettings { turn_wait, ..PlannerSettings::default() };
+    let database = postgres::database().await;
+    let store = Store::open(StoreOptions::at(database.clone(), 5)).await.unwrap();
+    let (began, looks) = (Instant::now(), AtomicU32::new(0));
+    let moment = Duration::from_millis(1);
+    let watch = Watch::of(move || began + moment * looks.fetch_add(1, Ordering::Relaxed));
+    let app = App::new(store, Options { planner, ..Options::default() }).timed_by(watch);
+    let site = Arc::new(Site::serving(app, &database).await);
+    site.racks(10, 10, [32, 65_536, 1_000]).await;
+    let client = |client: usize| {
+        let site = Arc::clone(&site);
+        tokio::spawn(async move {
+            for nth in 0..4 {
+                let body = stack_of_fifty(&format!("c{client}-{nth}"));
+                let project = if client < 3 { "busy" } else { "other" };
+                site.tenant(project).post("/v1/plans", body).await.expect(201);
+            }
+        })
+    };
+    for client in (0..5).map(client).collect::<Vec<_>>() {
+        client.await.unwrap();
+    }
+    let placements = site.admin().get("/v1/placements").await.expect(200).json();
+    assert_eq!(placements.as_array().unwrap().len(), 20 * 50);
+    site.audit().await;
+}
+
+/// A plan of many servers waits before one of few; the small one comes first.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_small_plan_of_a_project_comes_first() {
+    let site = Arc::new(Site::new().await);
+    site.racks(2, 10, [32, 65_536, 1_000]).await;
+    let mut held = busy(&site.app, "busy");
+    let (order, mut orders) = tokio::sync::mpsc::unbounded_channel();
+    let mut clients = Vec::new();
+    let bodies = [("large", stack_of_fifty("large")), ("small", plan("small"))];
+    for (waiting, (name, body)) in bodies.into_iter().enumerate() {
+        let (site, order) = (Arc::clone(&site), order.clone());
+        let turns = site.app.plan_turns.clone();
+        clients.push(tokio::spawn(async move {
+            site.tenant("busy").post("/v1/plans", body).await.expect(201);
+            order.send(name).unwrap();
+        }));
+        while turns.waiting() <= waiting {
+            tokio::task::yield_now().await;
+        }
+    }
+    // One turn is free; the project keeps the others.
+    held.pop();
+    for client in clients {
+        client.await.unwrap();
+    }
+    assert_eq!((orders.recv().await, orders.recv().await), (Some("small"), Some("large")));
 }

@@ -107,7 +107,6 @@ impl From<Unavailable> for Problem {
 impl From<Failure> for Problem {
     /// What a client is told of a plan that was not made.
     fn from(failure: Failure) -> Self {
-        let overtaken = "Ostro error: other requests were faster every time the plan was booked";
         match failure {
             Failure::Rejected(why) => rejected(&why),
             Failure::PlanNotFound | Failure::ResourceNotFound(_) => {
@@ -139,8 +138,15 @@ impl From<Failure> for Problem {
                     format!("Ostro error: the {what} did not come to its turn: {why}; try again");
                 Self::unavailable(why).detail(explanation)
             }
-            Failure::Overtaken(why) => Self::conflict(format!("{overtaken} ({why}); try again")),
-            Failure::Unsettled(_) => Self::conflict(format!("Valet error: {failure}; try again")),
+            // No conflict: nothing says that the plan cannot be made.
+            Failure::Overtaken(_) => {
+                let explanation = format!("Ostro error: {failure}; try again");
+                Self::unavailable(failure.to_string()).detail(explanation)
+            }
+            Failure::Unsettled(_) => {
+                let explanation = format!("Valet error: {failure}; try again");
+                Self::unavailable(failure.to_string()).detail(explanation)
+            }
             Failure::Refused(why) => Self::conflict(format!("Valet error: {why}")),
             Failure::Store(error) => error.into(),
             Failure::Panicked(..) => Self::internal(failure.to_string()),

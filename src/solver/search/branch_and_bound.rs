@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use super::pruning::Pruning;
 use crate::solver::bounds::Limits;
 use crate::solver::bounds::bound;
-use crate::solver::budget::Budget;
+use crate::solver::budget::{Budget, Progress};
 use crate::solver::model::Model;
 use crate::solver::problem::Level;
 use crate::solver::solution::Assignment;
@@ -119,6 +119,7 @@ impl<'p> BranchAndBound<'p> {
         let Some(kind) = self.hardest(state) else {
             budget.is_spent_after(16 * self.model.problem.servers.len());
             self.record(state);
+            budget.found(self.progress());
             return;
         };
         let best = self.best.as_ref().map(|best| best.cost);
@@ -146,6 +147,17 @@ impl<'p> BranchAndBound<'p> {
             let positions =
                 state.positions.iter().map(|position| position.unwrap_or_default()).collect();
             self.best = Some(Incumbent { cost, assignments: state.assignments(), positions });
+        }
+    }
+
+    /// What has been found.
+    fn progress(&self) -> Progress {
+        match &self.best {
+            None => Progress::Nothing,
+            Some(best) if Cost { fit: self.target.fit, ..best.cost } == self.target => {
+                Progress::AllButTheLastComponent
+            }
+            Some(_) => Progress::Placement,
         }
     }
 
