@@ -470,7 +470,7 @@ const DEFAULTS: [(&str, usize, &str); 18] = [
     ("src/planner/", 18, "what the client left out, what nobody holds: nothing"),
     ("src/solver/", 32, "sums, greatest and least of nothing, bounds"),
     ("src/policy", 5, "parts of a text, words of the language"),
-    ("src/search", 7, "sets without members, bounds"),
+    ("src/search", 8, "sets without members, bounds"),
     ("src/serve.rs", 2, "what the operator left out"),
     ("src/store", 6, "texts that PostgreSQL leaves out"),
     ("src/turns.rs", 3, "a caller without a project, turns that nobody holds"),

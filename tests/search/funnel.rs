@@ -1,8 +1,18 @@
-//! The condition that leaves nothing is named.
+//! The conditions that rule out hosts are named, with exact counts.
 
-use berth::search::funnel::{Condition, funnel};
+use std::collections::BTreeSet;
+
+use berth::model::ProviderId;
+use berth::model::provider::ProviderRow;
+use berth::search::Request;
+use berth::search::funnel::{Condition, Funnel, HostChecks, funnel, hosts, without};
+use berth::world::World;
+use proptest::prelude::*;
 
 use crate::cloud::{Cloud, request};
+use crate::generate;
+use crate::oracle::{Candidate, Oracle};
+use crate::properties::{cases, countable};
 
 fn cloud() -> Cloud {
     Cloud::new(
@@ -12,49 +22,191 @@ fn cloud() -> Cloud {
     )
 }
 
-fn culprit(query: &str) -> Option<(Option<String>, Condition)> {
-    let funnel = funnel(&cloud().world(), &request(query));
-    funnel.culprit().map(|(suffix, condition)| (suffix.map(str::to_owned), condition.clone()))
+fn counted(cloud: &Cloud, query: &str) -> Funnel<Condition> {
+    funnel(&cloud.world(), &request(query), |_| false)
+}
+
+/// Each condition that rules out hosts: how many, and how many of them it alone rules out.
+fn counts(cloud: &Cloud, query: &str) -> Vec<(String, usize, usize)> {
+    let found = counted(cloud, query).conditions.into_iter().filter(|it| it.hosts > 0);
+    found.map(|it| (it.condition.to_string(), it.hosts, it.only)).collect()
 }
 
 #[test]
-fn every_condition_can_be_the_one() {
-    let of = |suffix: &str, condition| Some((Some(suffix.to_owned()), condition));
+fn every_condition_can_rule_out_hosts() {
+    let cloud = cloud();
+    let uuid = |name: &str| crate::cloud::uuid(name);
     for (query, expected) in [
-        ("resources1=VCPU:9", of("1", Condition::Class("VCPU".to_owned()))),
-        ("resources1=VCPU:1,VGPU:1", of("1", Condition::Class("VGPU".to_owned()))),
-        ("resources1=VCPU:1,MEMORY_MB:1&member_of1=B", of("1", Condition::MemberOf)),
-        ("resources1=VCPU:1&member_of1=!in:A,B", of("1", Condition::NotMemberOf)),
-        ("resources1=VCPU:1&required1=HW_X,HW_Y", of("1", Condition::Required)),
-        ("resources=VCPU:1&required=!HW_X,!HW_Y", of("", Condition::Forbidden)),
-        ("resources1=VCPU:1&required1=HW_X&in_tree1=cn2", of("1", Condition::InTree)),
-        ("resources1=VCPU:1&required1=HW_X&root_required=HW_Y", of("1", Condition::RootRequired)),
+        ("resources1=VCPU:9", vec![("resources1=VCPU:9".to_owned(), 2, 2)]),
+        ("resources1=VCPU:1,VGPU:1", vec![("resources1=VGPU:1".to_owned(), 2, 2)]),
         (
-            "resources1=VCPU:1&required1=HW_X&resources2=MEMORY_MB:1&required2=!HW_X",
-            Some((None, Condition::Merge)),
+            "resources=VCPU:1,MEMORY_MB:1&member_of=B",
+            vec![(format!("member_of=in:{}", uuid("B")), 1, 1)],
         ),
         (
-            "resources1=VCPU:1&required1=HW_X&resources2=VCPU:1&group_policy=isolate",
-            Some((None, Condition::Isolate)),
+            "resources1=VCPU:1&member_of1=!in:A,B",
+            vec![
+                (format!("member_of1=!{}", uuid("A")), 1, 1),
+                (format!("member_of1=!{}", uuid("B")), 1, 1),
+            ],
         ),
         (
-            "resources1=MEMORY_MB:1&resources2=MEMORY_MB:1&required2=!HW_X\
-             &required3=HW_X&same_subtree=1,3",
-            Some((None, Condition::Merge)),
+            "resources1=VCPU:1&required1=HW_X,HW_Y",
+            vec![("required1=HW_X".to_owned(), 1, 1), ("required1=HW_Y".to_owned(), 1, 1)],
         ),
-        ("old&resources=VCPU:1,MEMORY_MB:1&required=HW_Y", Some((None, Condition::OnePerTree))),
-        ("resources=VCPU:1,MEMORY_MB:1", None),
+        (
+            "resources=VCPU:1&required=!HW_X,!HW_Y",
+            vec![("required=!HW_X".to_owned(), 1, 1), ("required=!HW_Y".to_owned(), 1, 1)],
+        ),
+        (
+            "resources1=VCPU:1&required1=HW_X&in_tree1=cn2",
+            vec![("required1=HW_X".to_owned(), 1, 1), (format!("in_tree1={}", uuid("cn2")), 1, 1)],
+        ),
+        (
+            "resources1=VCPU:9&required1=HW_X&root_required=HW_Y",
+            vec![
+                ("resources1=VCPU:9".to_owned(), 2, 0),
+                ("required1=HW_X".to_owned(), 1, 0),
+                ("root_required=HW_Y".to_owned(), 1, 0),
+            ],
+        ),
+        (
+            "resources1=VCPU:1,MEMORY_MB:1&root_required=!HW_X",
+            vec![
+                ("root_required=!HW_X".to_owned(), 1, 1),
+                ("all conditions of group '1' at once".to_owned(), 1, 0),
+            ],
+        ),
+        ("resources1=VCPU:5&resources2=VCPU:5", vec![("all groups at once".to_owned(), 2, 0)]),
+        (
+            "resources1=VCPU:1&resources2=VCPU:1&group_policy=isolate",
+            vec![("group_policy=isolate".to_owned(), 2, 2)],
+        ),
+        (
+            "resources1=VCPU:1&resources2=MEMORY_MB:1&required2=!HW_X&same_subtree=1,2",
+            vec![("required2=!HW_X".to_owned(), 1, 1)],
+        ),
+        ("old&resources=VCPU:1,MEMORY_MB:1", vec![("one provider of each tree".to_owned(), 1, 1)]),
+        ("resources=VCPU:1,MEMORY_MB:1", vec![]),
     ] {
-        assert_eq!(culprit(query), expected, "{query}");
+        assert_eq!(counts(&cloud, query), expected, "{query}");
     }
 }
 
 #[test]
-fn the_numbers_are_those_left() {
-    let funnel =
-        funnel(&cloud().world(), &request("resources1=VCPU:1&required1=HW_X&member_of1=B"));
-    assert_eq!(
-        funnel.to_string(),
-        "group '1': VCPU left 2, member_of left 1, required left 0; together: "
+fn siblings_are_no_subtree() {
+    let cloud = Cloud::new(
+        "cn
+         a < cn; VCPU:8
+         b < cn; MEMORY_MB:64",
     );
+    assert_eq!(
+        counts(&cloud, "resources1=VCPU:1&resources2=MEMORY_MB:1&same_subtree=1,2"),
+        [("same_subtree".to_owned(), 1, 1)]
+    );
+}
+
+#[test]
+fn what_is_missing_is_told() {
+    let cloud = cloud().with("cn1", "VCPU", |row| row.used = 5);
+    let found = counted(&cloud, "resources=VCPU:7,VGPU:1");
+    let [cores, vgpu, _] = found.conditions.as_slice() else { panic!("{found:?}") };
+    assert_eq!((cores.hosts, cores.only, cores.absent), (1, 0, 0));
+    assert_eq!((vgpu.hosts, vgpu.only, vgpu.absent), (2, 1, 2));
+    assert_eq!(vgpu.most, None);
+    let most = cores.most.as_ref().unwrap();
+    assert_eq!(most.host, "cn1");
+    assert_eq!((most.shortage.available, most.shortage.capacity, most.shortage.used), (3, 8, 5));
+    assert_eq!((found.hosts, found.fitting, found.near), (2, 0, 1));
+    assert_eq!(
+        (found.near_misses[0].host.as_str(), found.near_misses[0].missing),
+        ("cn2", Some(1))
+    );
+    assert_eq!(
+        found.to_string(),
+        "0 of 2 hosts fit; resources=VCPU:7 rules out 1, 0 by itself alone (at most 3 on cn1); \
+         resources=VGPU:1 rules out 2, 1 by itself alone"
+    );
+}
+
+#[test]
+fn what_is_shared_with_a_host_counts() {
+    let shares = "MISC_SHARES_VIA_AGGREGATE";
+    let cloud = Cloud::new(&format!(
+        "cn1; VCPU:8; HW_X; A
+         cn2; VCPU:8; HW_X
+         pool; DISK_GB:100; {shares}; A"
+    ));
+    // The pool is no host.
+    assert_eq!(
+        counts(&cloud, "resources=VCPU:1,DISK_GB:10"),
+        [("resources=DISK_GB:10".to_owned(), 1, 1)]
+    );
+    assert_eq!(counted(&cloud, "resources=VCPU:1,DISK_GB:10").fitting, 1);
+    assert_eq!(
+        counts(&cloud, "resources=VCPU:1,DISK_GB:101").first(),
+        Some(&("resources=DISK_GB:101".to_owned(), 2, 2))
+    );
+}
+
+/// Whether a host has a candidate, as far as the oracle tells: a candidate that uses nothing but what is
+/// shared may be that of other hosts only.
+fn fits(
+    rows: &[ProviderRow],
+    oracle: &Oracle<'_>,
+    request: &Request,
+    root: ProviderId,
+) -> Option<bool> {
+    let candidates: BTreeSet<Candidate> = oracle.candidates(request).unwrap_or_default();
+    let mut answer = Some(false);
+    for candidate in candidates {
+        let used = candidate.allocations.keys().map(|(uuid, _)| uuid);
+        let used = used.chain(candidate.mappings.values().flatten());
+        let used: Vec<&ProviderRow> =
+            used.map(|uuid| rows.iter().find(|row| row.uuid == *uuid).unwrap()).collect();
+        let is_own = |row: &ProviderRow| row.root == root;
+        let is_lent = |row: &ProviderRow| oracle.shares(row.id) && !row.aggregates.is_empty();
+        if used.iter().any(|row| is_own(row) && !is_lent(row)) {
+            return Some(true);
+        }
+        let may_use = |row: &ProviderRow| {
+            is_own(row) || is_lent(row) && oracle.anchors(row.id).contains(&root)
+        };
+        if used.iter().all(|row| may_use(row)) {
+            answer = None;
+        }
+    }
+    answer
+}
+
+proptest! {
+    #![proptest_config(cases(1000))]
+
+    #[test]
+    fn the_counts_are_those_of_the_oracle(rows in generate::rows(7), request in generate::request()) {
+        prop_assume!(countable(&rows, &request) && !request.groups.is_empty());
+        let catalogue = generate::catalogue();
+        let world = World::build(catalogue.clone(), rows.clone());
+        let oracle = Oracle { catalogue: &catalogue, rows: &rows };
+        let mut checks = HostChecks::new(&world, &request);
+        let conditions = checks.conditions().to_vec();
+        for root in hosts(&world) {
+            let failing = checks.failing(&root);
+            prop_assert!(failing.is_decided);
+            if let Some(fits) = fits(&rows, &oracle, &request, root.id()) {
+                prop_assert_eq!(failing.conditions.is_empty(), fits, "{:?}: {:?}", root.name(), failing);
+            }
+            for failed in &failing.conditions {
+                let condition = &conditions[failed.condition];
+                let rest = without(&request, condition);
+                let stands_for_several = matches!(condition, Condition::Group(_) | Condition::Merge);
+                if rest.groups.is_empty() || stands_for_several {
+                    continue;
+                }
+                if let Some(fits) = fits(&rows, &oracle, &rest, root.id()) {
+                    prop_assert_eq!(checks.fits_without(&root, failed.condition), Some(fits), "{}", condition);
+                }
+            }
+        }
+    }
 }

@@ -84,13 +84,13 @@ impl<'a> Oracle<'a> {
         inventory.is_some_and(|it| it.terms.fits(it.used, amount))
     }
 
-    fn shares(&self, provider: ProviderId) -> bool {
+    pub(crate) fn shares(&self, provider: ProviderId) -> bool {
         let shares = self.trait_id("MISC_SHARES_VIA_AGGREGATE");
         shares.is_some_and(|shares| self.row(provider).traits.contains(&shares))
     }
 
     /// The roots of all providers with which a provider has an aggregate in common.
-    fn anchors(&self, provider: ProviderId) -> BTreeSet<ProviderId> {
+    pub(crate) fn anchors(&self, provider: ProviderId) -> BTreeSet<ProviderId> {
         let mine = &self.row(provider).aggregates;
         let near = self.rows.iter().filter(|row| row.aggregates.iter().any(|it| mine.contains(it)));
         near.map(|row| self.root(row.id)).collect()

@@ -54,7 +54,7 @@ pub(crate) fn cases(default: u32) -> ProptestConfig {
 }
 
 /// The oracle forms all products; these worlds keep them countable.
-fn countable(rows: &[ProviderRow], request: &Request) -> bool {
+pub(crate) fn countable(rows: &[ProviderRow], request: &Request) -> bool {
     let ways: usize = request
         .groups
         .iter()

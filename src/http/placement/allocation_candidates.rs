@@ -32,6 +32,8 @@ const AT_ONCE: usize = 1024 * 1024;
 /// A search for up to so many groups is begun on the spot. Where a name is unknown, each group before it
 /// is searched for.
 const GROUPS_AT_ONCE: usize = 8;
+/// The maximum work to explain in the log why there is no candidate, in numbers read: about 100 ms.
+const EXPLAINED: usize = 20_000_000;
 /// About as much is written for each candidate, with its summary.
 const CANDIDATE: usize = 640;
 
@@ -98,8 +100,13 @@ async fn begun(
         Stopped::Paused => pace.clone().go_on(writing).await.map_err(failed)?,
     };
     if !goes_on && writing.candidates() == 0 && tracing::enabled!(tracing::Level::DEBUG) {
-        let why =
-            pace.aside(move || search::funnel::funnel(&world, &request)).await.map_err(failed)?;
+        let mut work = 0;
+        let is_enough = move |more: usize| {
+            work += more;
+            work > EXPLAINED
+        };
+        let why = move || search::funnel::funnel(&world, &request, is_enough);
+        let why = pace.aside(why).await.map_err(failed)?;
         tracing::debug!("no allocation candidates: {why}");
     }
     Ok((writing, goes_on))

@@ -1,0 +1,183 @@
+//! Adds up which conditions rule out which hosts.
+
+/// The conditions that rule out one host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failing {
+    /// The conditions, ascending by position.
+    pub conditions: Vec<Failed>,
+    /// Whether it is known that these are all. If not, the work for one host was not enough.
+    pub is_decided: bool,
+}
+
+/// A condition that rules out a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// The position of the condition.
+    pub condition: usize,
+    /// What the host lacks.
+    pub lack: Lack,
+}
+
+/// What a host lacks to meet a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// All of a requested amount: there is no inventory of the class.
+    Everything {
+        /// The amount.
+        amount: i64,
+    },
+    /// A part of a requested amount.
+    Some {
+        /// The amount.
+        amount: i64,
+        /// What there is.
+        shortage: Shortage,
+    },
+    /// Something that is no amount.
+    Other,
+}
+
+/// The hosts that each condition rules out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Funnel<C> {
+    /// The hosts that were examined.
+    pub hosts: usize,
+    /// Whether these are all hosts.
+    pub is_complete: bool,
+    /// The hosts that no condition rules out.
+    pub fitting: usize,
+    /// The hosts for which this could not be decided within the work for one host.
+    pub undecided: usize,
+    /// All conditions, with their counts.
+    pub conditions: Vec<Counted<C>>,
+    /// The number of hosts that lack one thing only.
+    pub near: usize,
+    /// The first of them.
+    pub near_misses: Vec<NearMiss>,
+}
+
+/// A condition with the hosts that it rules out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted<C> {
+    /// The condition.
+    pub condition: C,
+    /// The hosts that it rules out.
+    pub hosts: usize,
+    /// The hosts among them that would fit without it.
+    pub only: usize,
+    /// If it asks for capacity: the hosts among them without any inventory of the class.
+    pub absent: usize,
+    /// If it asks for capacity: the host among them that comes closest.
+    pub most: Option<Closest>,
+}
+
+/// The host that comes closest to what is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Closest {
+    /// The name of the host.
+    pub host: String,
+    /// What it has.
+    pub shortage: Shortage,
+}
+
+/// How much of a class a host has at the provider that has most, which is not enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// The largest amount that can be allocated in one piece.
+    pub available: i64,
+    /// The capacity of the provider.
+    pub capacity: i64,
+    /// The amount of it that is in use.
+    pub used: i64,
+    /// What the requested amount violates.
+    pub limit: Limit,
+}
+
+/// What an amount that does not fit violates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The capacity that is free.
+    Free,
+    /// `max_unit`.
+    MaxUnit(i64),
+    /// `min_unit`.
+    MinUnit(i64),
+    /// `step_size`.
+    StepSize(i64),
+}
+
+/// A host that lacks one thing only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NearMiss {
+    /// The name of the host.
+    pub host: String,
+    /// The position of the condition that rules it out.
+    pub condition: usize,
+    /// If the condition asks for capacity: how much more is needed.
+    pub missing: Option<i64>,
+}
+
+/// A funnel in the making.
+#[derive(Clone, Debug)]
+pub struct Tally<C> {
+    funnel: Funnel<C>,
+    near_misses_max: usize,
+}
+
+impl<C> Tally<C> {
+    /// A tally of these conditions, which names so many near misses at the most.
+    pub fn new(conditions: Vec<C>, near_misses_max: usize) -> Self {
+        let counted = |condition| Counted { condition, hosts: 0, only: 0, absent: 0, most: None };
+        let funnel = Funnel {
+            hosts: 0,
+            is_complete: true,
+            fitting: 0,
+            undecided: 0,
+            conditions: conditions.into_iter().map(counted).collect(),
+            near: 0,
+            near_misses: Vec::new(),
+        };
+        Self { funnel, near_misses_max }
+    }
+
+    /// Adds a host with the conditions that rule it out. `is_near`: it would fit without the only one.
+    pub fn add(&mut self, host: &str, failing: &Failing, is_near: bool) {
+        let Self { funnel, near_misses_max } = self;
+        funnel.hosts += 1;
+        funnel.undecided += usize::from(!failing.is_decided);
+        funnel.fitting += usize::from(failing.is_decided && failing.conditions.is_empty());
+        for failed in &failing.conditions {
+            let Some(counted) = funnel.conditions.get_mut(failed.condition) else { continue };
+            counted.hosts += 1;
+            counted.only += usize::from(is_near);
+            let mut missing = None;
+            match failed.lack {
+                Lack::Other => {}
+                Lack::Everything { amount } => {
+                    counted.absent += 1;
+                    missing = Some(amount);
+                }
+                Lack::Some { amount, shortage } => {
+                    missing = Some(amount.saturating_sub(shortage.available));
+                    let most = counted.most.as_ref().map(|it| it.shortage.available);
+                    if most.is_none_or(|most| shortage.available > most) {
+                        counted.most = Some(Closest { host: host.to_owned(), shortage });
+                    }
+                }
+            }
+            if is_near {
+                funnel.near += 1;
+                if funnel.near_misses.len() < *near_misses_max {
+                    let (host, condition) = (host.to_owned(), failed.condition);
+                    let missing = missing.filter(|missing| *missing > 0);
+                    funnel.near_misses.push(NearMiss { host, condition, missing });
+                }
+            }
+        }
+    }
+
+    /// The funnel.
+    pub fn finish(self) -> Funnel<C> {
+        self.funnel
+    }
+}
