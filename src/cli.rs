@@ -1,6 +1,8 @@
 //! The commands of `berth` and their arguments.
 
+mod columns;
 mod flavor;
+mod group;
 mod policy;
 
 use std::ffi::{OsStr, OsString};
@@ -9,6 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use self::flavor::{FlavorCommand, run as flavor};
+pub use self::group::{GroupCommand, run as group};
 pub use self::policy::{PolicyCommand, check as policy_check, list as policy_list};
 use crate::config::{self, Config, DatabaseOptions, LogOptions};
 use crate::http::listener::Endpoint;
@@ -57,6 +60,12 @@ pub enum Command {
     /// --planner-flavors.
     #[command(subcommand)]
     Flavor(FlavorCommand),
+    /// Manage the stored groups that plans use, and the projects that may use them.
+    ///
+    /// Groups can be changed while servers are running, also through the API. A private PostgreSQL
+    /// is an exception, because the running server uses it: use the API, or stop the server first.
+    #[command(subcommand)]
+    Group(GroupCommand),
     /// Ask a running server whether it answers, for the health checks of containers.
     ///
     /// Exits with 0 if it does, with 1 if not.

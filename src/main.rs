@@ -64,6 +64,14 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
             }
             Ok(ExitCode::SUCCESS)
         }
+        Command::Group(command) => {
+            let _logs = telemetry::start(&command.db().logs).map_err(Failure)?;
+            let text = wait_for(cli::group(&command))??;
+            if !text.is_empty() {
+                say(std::io::stdout(), text.trim_end());
+            }
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Config(ConfigCommand::Import(options)) => import(&options),
         Command::Health(options) => Ok(health(&options)),
     }

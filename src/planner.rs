@@ -29,6 +29,7 @@ pub(crate) mod json;
 mod placement;
 pub mod plan;
 pub(crate) mod rejection;
+pub mod report;
 mod resolve;
 mod rule_changes;
 pub mod stack;

@@ -12,6 +12,7 @@ mod list;
 mod offload;
 mod placements;
 mod recommend;
+mod report;
 
 use std::time::Duration;
 

@@ -1,17 +1,18 @@
 //! `berth flavor`: the sizes of servers that plans name.
 
-use std::fmt::Write;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::DbOptions;
+use super::columns::{ListFormat, columns};
 use crate::config::flavors;
 use crate::opening::settle_schema;
 use crate::planner::flavor::Flavor;
 use crate::serve::{Database, Failure};
-use crate::store::planner::flavors::{SetFlavor, SetFlavors, UnsetFlavor, change, list};
+use crate::store::planner::change;
+use crate::store::planner::flavors::{SetFlavor, SetFlavors, UnsetFlavor, list};
 
 /// Commands for the flavors that plans refer to.
 #[derive(Debug, Subcommand)]
@@ -75,20 +76,11 @@ pub struct FlavorSetOptions {
 pub struct FlavorListOptions {
     /// Output format.
     #[arg(long, default_value = "table", value_name = "FORMAT")]
-    pub format: FlavorFormat,
+    pub format: ListFormat,
 
     /// The database.
     #[command(flatten)]
     pub db: DbOptions,
-}
-
-/// How flavors are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FlavorFormat {
-    /// Columns, for people.
-    Table,
-    /// A JSON array of objects.
-    Json,
 }
 
 /// Options of `flavor unset`.
@@ -144,7 +136,7 @@ pub async fn run(command: &FlavorCommand) -> Result<String, Failure> {
 enum Task {
     Set(SetFlavors),
     Unset(UnsetFlavor),
-    List(FlavorFormat),
+    List(ListFormat),
 }
 
 impl Task {
@@ -171,8 +163,8 @@ impl Task {
             Self::List(format) => {
                 let flavors = list(&mut conn).await.map_err(told)?;
                 return Ok(match format {
-                    FlavorFormat::Table => table(&flavors),
-                    FlavorFormat::Json => {
+                    ListFormat::Table => table(&flavors),
+                    ListFormat::Json => {
                         format!("{:#}", flavors.iter().map(view).collect::<Value>())
                     }
                 });
@@ -212,11 +204,9 @@ fn view(flavor: &Flavor) -> Value {
     })
 }
 
-/// Flavors in columns that fit their contents.
 fn table(flavors: &[Flavor]) -> String {
     let heads = ["name", "id", "vcpus", "ram", "disk", "ephemeral", "swap", "properties"];
-    let mut lines = vec![heads.map(str::to_owned)];
-    lines.extend(flavors.iter().map(|flavor| {
+    let rows = flavors.iter().map(|flavor| {
         let pairs = flavor.extra_specs.iter().map(|(key, value)| format!("{key}={value}"));
         [
             flavor.name.clone(),
@@ -228,23 +218,8 @@ fn table(flavors: &[Flavor]) -> String {
             flavor.swap_mb.to_string(),
             pairs.collect::<Vec<_>>().join(" "),
         ]
-    }));
-    let width = |nth: usize| {
-        let cells = lines.iter().filter_map(|line| line.get(nth));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-    let mut text = String::new();
-    for line in &lines {
-        let mut row = String::new();
-        for (cell, width) in line.iter().zip(&widths) {
-            // Writing to a string cannot fail.
-            let _ = write!(row, "{cell:width$}  ");
-        }
-        text.push_str(row.trim_end());
-        text.push('\n');
-    }
-    text
+    });
+    columns(heads, rows)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod mount;
 mod placements;
 mod plans;
 mod problem;
+mod resources;
 mod routes;
 mod schema;
 mod status;

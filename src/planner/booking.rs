@@ -211,6 +211,8 @@ impl<'b> Builder<'b> {
             let Some(wants) = placed.and_then(|placed| placed.wants.clone()) else { return Ok(()) };
             let new = new_placement(&self.draft.plan, server, position, groups.unwrap_or_default());
             self.groups.extend(&new.groups);
+            let planned_on = placed.map(|placed| placed.root);
+            let new = Placement { planned_on, ..new };
             self.hold(new.id, wants);
             self.placements.push(PlacementWrite { new, seen: None });
             return Ok(());
@@ -249,6 +251,7 @@ impl<'b> Builder<'b> {
         if let Some(wants) = claimed {
             self.hold(row.id, wants);
             new.consumer = row.id;
+            new.planned_on = placed.map(|placed| placed.root);
             // A migration is of a server that runs, and that its scheduler reserves again.
             new.ticket = row.ticket.filter(|_| !server.clear_reservation);
             if moved && server.clear_reservation {
@@ -342,6 +345,7 @@ fn new_placement(plan: &Plan, server: &DraftServer, position: i32, groups: Vec<U
         metadata: serde_json::Value::from(server.entry.metadata.clone()).to_string(),
         leaving: false,
         groups,
+        planned_on: None,
         holds: Vec::new(),
     }
 }
@@ -358,7 +362,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::{PlanWrite, delete, may_succeed_again, write_draft};
-    use crate::model::Refusal;
+    use crate::model::{ProviderId, Refusal};
     use crate::planner::change::PlanChange;
     use crate::planner::draft::Draft;
     use crate::planner::draft::tests::{current, servers};
@@ -372,6 +376,7 @@ mod tests {
     fn answer(count: usize) -> Answer {
         let server = Placed {
             host: "h".to_owned(),
+            root: ProviderId(3),
             wants: Some(vec![(PROVIDER, "VCPU".to_owned(), 1)]),
             moved: true,
             groups: BTreeSet::new(),

@@ -7,7 +7,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::flavor::{Flavor, Size};
+use super::flavor::{Flavor, FlavorRules, Size};
 use super::ids::canonical;
 use super::json::Object;
 use super::rejection::Rejection;
@@ -24,6 +24,10 @@ pub(crate) struct Document {
     pub(crate) resources: Object,
     /// The size of each server, by its id as it is compared.
     pub(crate) sizes: BTreeMap<String, Size>,
+    /// What the flavor of a server says besides the size, by the id of the server as it is compared. Servers
+    /// of whom it says nothing are left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) flavor_rules: BTreeMap<String, FlavorRules>,
     /// Hosts that all servers may be on.
     pub(crate) locations: Option<Vec<String>>,
     /// Whether servers are spread over hosts.
@@ -74,6 +78,7 @@ impl Document {
     pub(crate) fn remove(&mut self, server: &ServerEntry) {
         self.resources.retain(|id, _| canonical(id) != server.key);
         self.sizes.remove(&server.key);
+        self.flavor_rules.remove(&server.key);
         let is_it = |reference: &Value| {
             let reference = reference.get("get_resource").unwrap_or(reference).as_str();
             reference.is_some_and(|it| canonical(it) == server.key || it == server.name)
@@ -87,8 +92,8 @@ impl Document {
         }
     }
 
-    /// Stores the sizes of the servers of a template. Servers that ask for the same as in `before` keep their
-    /// sizes.
+    /// Stores what the flavors of the servers of a template say. Servers that ask for the same as in `before`
+    /// keep it.
     ///
     /// # Errors
     /// `Invalid`: a flavor does not exist, or the document is too large.
@@ -100,19 +105,24 @@ impl Document {
     ) -> Result<(), Rejection> {
         let flavors = Flavors::of(flavors);
         let before = before.by_key();
-        let mut sizes = BTreeMap::new();
+        let (mut sizes, mut all_rules) = (BTreeMap::new(), BTreeMap::new());
         let mut bytes = 0;
         for server in &template.servers {
             let old = before.get(server.key.as_str());
             let old = old.filter(|old| asks_the_same(old, server));
-            let known = old.and_then(|old| self.sizes.get(&old.key)).cloned();
-            let size = known.map_or_else(|| flavors.size(server), Ok)?;
+            let known = old.and_then(|old| self.sizes.get_key_value(&old.key));
+            let (size, rules) = match known {
+                Some((key, size)) => (size.clone(), self.flavor_rules.get(key).cloned()),
+                None => (flavors.size(server)?, flavors.rules(server)?),
+            };
             // Checked on the way: one flavor with many traits may be that of many servers.
-            bytes += least_bytes(&size);
+            bytes += least_bytes(&size, rules.as_ref());
             check_bytes(bytes)?;
             sizes.insert(server.key.clone(), size);
+            all_rules.extend(rules.map(|rules| (server.key.clone(), rules)));
         }
         self.sizes = sizes;
+        self.flavor_rules = all_rules;
         self.check_length()
     }
 
@@ -155,10 +165,10 @@ fn check_bytes(bytes: usize) -> Result<(), Rejection> {
     )))
 }
 
-/// Bytes of the names in a size.
-fn least_bytes(size: &Size) -> usize {
+/// Bytes of the names in a size and in the rules of a flavor.
+fn least_bytes(size: &Size, rules: Option<&FlavorRules>) -> usize {
     let names = size.needs.keys().chain(&size.required).chain(&size.forbidden);
-    names.map(String::len).sum()
+    names.chain(rules.into_iter().flat_map(|rules| &rules.groups)).map(String::len).sum()
 }
 
 /// Whether two servers ask for the same size.
@@ -191,15 +201,26 @@ impl<'f> Flavors<'f> {
         }
     }
 
+    fn find(&self, asked: &str) -> Result<&'f Flavor, Rejection> {
+        let flavor = self.by_name.get(asked).or_else(|| self.by_id.get(asked)).copied();
+        flavor.ok_or_else(|| Rejection::Invalid(format!("flavor '{asked}' not found")))
+    }
+
+    /// What the flavor of a server says besides the size, if it says something.
+    fn rules(&self, server: &ServerEntry) -> Result<Option<FlavorRules>, Rejection> {
+        let Sizing::Flavor(asked) = &server.sizing else { return Ok(None) };
+        let rules = self.find(asked)?.rules();
+        let rules = rules.map_err(|why| Rejection::Invalid(format!("flavor '{asked}': {why}")))?;
+        Ok(Some(rules).filter(|rules| *rules != FlavorRules::default()))
+    }
+
     fn size(&self, server: &ServerEntry) -> Result<Size, Rejection> {
         let wrong = Rejection::Invalid;
         let mut size = match &server.sizing {
             Sizing::Resources(needs) => Size { needs: needs.clone(), ..Size::default() },
             Sizing::Flavor(asked) => {
-                let flavor =
-                    self.by_name.get(asked.as_str()).or_else(|| self.by_id.get(asked.as_str()));
-                let flavor = flavor.ok_or_else(|| wrong(format!("flavor '{asked}' not found")))?;
-                flavor.size().map_err(|why| wrong(format!("flavor '{asked}': {why}")))?
+                let size = self.find(asked)?.size();
+                size.map_err(|why| wrong(format!("flavor '{asked}': {why}")))?
             }
         };
         size.required.extend(server.required.iter().cloned());

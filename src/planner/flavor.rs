@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::group::listed;
 
 /// The longest name, id, key or value, in characters.
 const TEXT_MAX: usize = 255;
@@ -43,6 +46,14 @@ pub struct Size {
     pub forbidden: Vec<String>,
 }
 
+/// What a flavor says of a server besides its size.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct FlavorRules {
+    /// Stored groups that the server is in, by id or name.
+    #[serde(default)]
+    pub groups: Vec<String>,
+}
+
 /// What an extra spec demands.
 enum ExtraSpec<'s> {
     /// An amount of a resource class.
@@ -51,6 +62,8 @@ enum ExtraSpec<'s> {
     Required(&'s str),
     /// Its absence.
     Forbidden(&'s str),
+    /// Stored groups.
+    Groups(Vec<String>),
     /// Nothing that the planner knows.
     Other,
 }
@@ -77,11 +90,26 @@ impl Flavor {
                 }
                 ExtraSpec::Required(name) => size.required.push(name.to_owned()),
                 ExtraSpec::Forbidden(name) => size.forbidden.push(name.to_owned()),
-                ExtraSpec::Other => {}
+                ExtraSpec::Groups(_) | ExtraSpec::Other => {}
             }
         }
         size.needs.retain(|_, amount| *amount > 0);
         Ok(size)
+    }
+
+    /// What it says of a server besides the size.
+    ///
+    /// # Errors
+    /// Which extra spec makes no sense.
+    pub fn rules(&self) -> Result<FlavorRules, String> {
+        let mut rules = FlavorRules::default();
+        for (key, value) in &self.extra_specs {
+            let spec = extra_spec(key, value).map_err(|why| format!("{key}={value}: {why}"))?;
+            if let ExtraSpec::Groups(groups) = spec {
+                rules.groups.extend(groups);
+            }
+        }
+        Ok(rules)
     }
 
     /// Checks that the flavor is valid.
@@ -132,8 +160,12 @@ fn text_fault(text: &str) -> Option<String> {
 
 /// What an extra spec asks for.
 fn extra_spec<'s>(key: &'s str, value: &str) -> Result<ExtraSpec<'s>, String> {
+    if key == "valet" {
+        return groups_in_json(value).map(ExtraSpec::Groups);
+    }
     let Some((kind, name)) = key.split_once(':') else { return Ok(ExtraSpec::Other) };
     match kind {
+        "valet" if name == "groups" => listed(value).map(ExtraSpec::Groups),
         "resources" => Ok(ExtraSpec::Amount(symbol(name)?, amount(value)?)),
         "trait" => match value {
             "required" => Ok(ExtraSpec::Required(symbol(name)?)),
@@ -144,6 +176,17 @@ fn extra_spec<'s>(key: &'s str, value: &str) -> Result<ExtraSpec<'s>, String> {
             Err("numbered groups of resources are not planned".to_owned())
         }
         _ => Ok(ExtraSpec::Other),
+    }
+}
+
+/// `{"groups": [...]}`, as in the metadata of servers.
+fn groups_in_json(value: &str) -> Result<Vec<String>, String> {
+    let form = "{\"groups\": [...]} is wanted";
+    let valet: Value = serde_json::from_str(value).map_err(|_| form.to_owned())?;
+    match valet.get("groups") {
+        Some(Value::String(text)) => listed(text),
+        Some(list @ Value::Array(_)) => listed(&list.to_string()),
+        _ => Err(form.to_owned()),
     }
 }
 
@@ -207,8 +250,10 @@ mod tests {
             ("trait:HW_CPU_X86_AVX2", "required"),
             ("trait:CUSTOM_SLOW", "forbidden"),
             ("hw:cpu_policy", "dedicated"),
-            ("valet", "anything"),
+            ("valet", r#"{"groups": ["gold", "b"]}"#),
+            ("valet:groups", "c, d"),
         ]);
+        assert_eq!(size.rules().unwrap().groups, ["gold", "b", "c", "d"]);
         let size = size.size().unwrap();
         let expected = [("CUSTOM_GOLD", 1), ("DISK_GB", 20), ("MEMORY_MB", 2048), ("PCPU", 4)];
         assert_eq!(needs(&size), expected);
@@ -230,6 +275,9 @@ mod tests {
             ("resources:vcpu", "1", "upper-case"),
             ("resources:", "1", "upper-case"),
             ("trait:CUSTOM_A", "maybe", "required or forbidden"),
+            ("valet", "gold", "is wanted"),
+            ("valet", r#"{"groups": 1}"#, "is wanted"),
+            ("valet:groups", "[1]", "not of type string"),
         ] {
             let why = flavor(&[(key, value)]).size().unwrap_err();
             assert!(why.contains(words) && why.contains(key), "{why}");

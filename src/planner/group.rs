@@ -2,9 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::ids;
+use super::json::{NAME_MAX, read_text};
 use crate::model::{GroupKind, Level, Refusal};
 
 /// What a name must be, in words.
@@ -53,6 +55,28 @@ impl StoredGroup {
 pub fn is_name(text: &str) -> bool {
     let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     !text.is_empty() && text.bytes().all(unreserved)
+}
+
+/// Whether a text can be the id of a project: a UUID with dashes or without.
+pub fn is_project_id(text: &str) -> bool {
+    [32, 36].contains(&text.len()) && Uuid::try_parse(text).is_ok()
+}
+
+/// Names and ids of groups in a text, as metadata and flavors have them: a JSON array, or a list with commas.
+///
+/// # Errors
+/// An item is not a text that can name a group; why.
+pub(crate) fn listed(text: &str) -> Result<Vec<String>, String> {
+    let items = match serde_json::from_str(text) {
+        Ok(Value::Array(items)) => items,
+        _ => text
+            .split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+            .map(Value::from)
+            .collect(),
+    };
+    items.iter().map(|item| read_text(item, NAME_MAX).map(str::to_owned)).collect()
 }
 
 /// Which of `more` are not among `members` yet, each once, in their order.
@@ -117,6 +141,21 @@ mod tests {
         for other in ["", "gro up", "a/b", "ä", "a\n", "a%20", "a\u{0}"] {
             assert!(!super::is_name(other), "{other:?}");
         }
+    }
+
+    #[test]
+    fn groups_are_listed_in_json_or_with_commas() {
+        for (text, expected) in [
+            ("", &[][..]),
+            ("a", &["a"]),
+            ("a, b,", &["a", "b"]),
+            (r#"["a", "b,c"]"#, &["a", "b,c"]),
+            ("[]", &[]),
+            ("{}", &["{}"]),
+        ] {
+            assert_eq!(super::listed(text).unwrap(), texts(expected), "{text}");
+        }
+        assert!(super::listed("[1]").is_err() && super::listed(&"x".repeat(256)).is_err());
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub struct Answer {
 pub struct Placed {
     /// The name of its host.
     pub host: String,
+    /// The root of the host's tree.
+    pub root: ProviderId,
     /// What is to be held for it: provider, class, amount. `None`: it stays, with what is held for it.
     pub wants: Option<Vec<(Uuid, String, i64)>>,
     /// Whether it was elsewhere before.
@@ -110,6 +112,7 @@ fn placed(composed: &Composed, stack: &Stack, solution: &Solution) -> Result<Vec
         };
         found.push(Placed {
             host: host.name.clone(),
+            root: host.root,
             wants,
             moved: it.current_host.is_some_and(|home| home != place.host),
             groups: composed.memberships.get(nth).cloned().ok_or_else(|| lost(nth))?,

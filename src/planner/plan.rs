@@ -70,6 +70,8 @@ pub struct Placement {
     pub leaving: bool,
     /// Stored groups that the server is in.
     pub groups: Vec<Uuid>,
+    /// The host that it was planned on last, by the root of its tree; `None`: nobody has noted it.
+    pub planned_on: Option<ProviderId>,
     /// What its consumer holds; empty if that is gone, or is another project's.
     pub holds: Vec<(ProviderId, ClassId, i64)>,
 }

@@ -43,7 +43,8 @@ pub(crate) fn stack(
         resolver.join(*position, servers.chain(inner))?;
     }
     for (nth, entry) in template.servers.iter().enumerate() {
-        for group in &entry.groups {
+        let of_flavor = document.flavor_rules.get(&entry.key);
+        for group in entry.groups.iter().chain(of_flavor.into_iter().flat_map(|it| &it.groups)) {
             let position = resolver.position(group, &GroupRef::Stored(group.clone()))?;
             resolver.join(position, [Member::Server(nth)].into_iter())?;
         }
@@ -79,6 +80,11 @@ fn size(document: &Document, entry: &ServerEntry) -> Result<Size, Rejection> {
     let size = document.sizes.get(&entry.key).cloned();
     let missing = || format!("no size for the server {}", entry.id);
     size.ok_or_else(|| Rejection::Unreadable(missing()))
+}
+
+/// Whether every project may use a group: one without members that is not of exclusivity.
+pub(super) fn is_open(group: &StoredGroup) -> bool {
+    group.kind != GroupKind::Exclusivity && group.members.is_empty()
 }
 
 /// Collects the groups of a stack.
@@ -145,8 +151,7 @@ impl<'r> Resolver<'r> {
     /// another kind is open to everybody as long as it has no members.
     fn admit(&self, group: &StoredGroup) -> Result<(), Rejection> {
         let Some(project) = self.project else { return Ok(()) };
-        let open = group.kind != GroupKind::Exclusivity && group.members.is_empty();
-        if open || group.has_member(project) {
+        if is_open(group) || group.has_member(project) {
             return Ok(());
         }
         Err(Rejection::NotAMember {

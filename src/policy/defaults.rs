@@ -222,6 +222,8 @@ rules! {
         "Move a server of a plan to another host.", ["PUT /v1/plans/{plan} (action: migrate)"];
     PLANS_DELETE = "planner:plans:delete", PROJECT_MEMBER,
         "Delete a plan.", ["DELETE /v1/plans/{plan}"];
+    RESOURCES_LIST = "planner:resources:list", ADMIN_OR_SERVICE,
+        "List misplaced servers.", ["GET /v1/resources"];
     STATUS_SHOW = "planner:status:show", PROJECT_READER,
         "Show the status of the planner.", ["HEAD /v1/status", "GET /v1/status"];
 }

@@ -11,6 +11,20 @@ mod handover;
 mod placements;
 pub mod plans;
 mod projects;
+mod report;
 pub mod status;
 
+use sqlx::PgConnection;
+
 pub(super) use self::handover::Handover;
+use super::Result;
+use super::change::{self, Change};
+
+/// Changes flavors, groups or aggregates, without a store.
+///
+/// # Errors
+/// Those of the change, or the database cannot be asked.
+pub async fn change<C: Change>(conn: &mut PgConnection, change: &C) -> Result<C::Outcome> {
+    // None of these has to do with claims in exclusive units.
+    change::transact(conn, change, false).await
+}

@@ -37,6 +37,7 @@ async fn paths(site: &Site) -> Vec<(String, &'static str)> {
         ("/v1/placements/o".to_owned(), "GET,POST,DELETE"),
         ("/v1/plans".to_owned(), "GET,POST"),
         ("/v1/plans/s".to_owned(), "GET,PUT,DELETE"),
+        ("/v1/resources".to_owned(), "GET"),
         ("/v1/status".to_owned(), "HEAD,GET"),
     ]
 }
@@ -66,7 +67,7 @@ async fn r02_endpoint_links() {
     assert_eq!(answer["versions"][0]["id"], "v1.0");
     let links = answer["versions"][0]["links"].as_array().unwrap().clone();
     let links: Vec<&str> = links.iter().map(|link| link["href"].as_str().unwrap()).collect();
-    let expected = ["groups", "placements", "plans", "status"];
+    let expected = ["groups", "placements", "plans", "resources", "status"];
     assert_eq!(links, expected.map(|name| format!("http://ostro:8090/v1/{name}/")));
 }
 

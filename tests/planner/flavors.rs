@@ -4,18 +4,14 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
+
 use sqlx::ConnectOptions;
 
 use crate::site::Site;
 
 /// Runs `berth flavor`, and gives what it prints, or what it says is wrong.
 async fn flavor(site: &Site, arguments: &[&str]) -> Result<String, String> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
-    command.arg("flavor").args(arguments).args(["--log", "warn"]);
-    command.args(["--database-url", site.database.to_url_lossy().as_str()]).env_clear();
-    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    site.command("flavor", arguments).await
 }
 
 async fn listed(site: &Site) -> Vec<Value> {

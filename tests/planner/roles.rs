@@ -159,7 +159,7 @@ async fn r03_r04_methods_of_plans_and_placements() {
             }
         }
     }
-    for missing in ["/v1/plans/no", "/v1/placements/no", "/v1/resources"] {
+    for missing in ["/v1/plans/no", "/v1/placements/no", "/v1/servers"] {
         tenant.ask("OPTIONS", missing, None).await.explanation(404);
     }
 }

@@ -1,5 +1,6 @@
 //! A server of both APIs over a database of its own, and short ways to ask either.
 
+use std::process::Command;
 use std::time::Instant;
 
 use berth::http::Api;
@@ -11,7 +12,7 @@ use berth::watch::Watch;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection, PgConnection};
+use sqlx::{ConnectOptions, Connection, PgConnection};
 use uuid::Uuid;
 
 use crate::support::postgres;
@@ -185,6 +186,16 @@ impl Site {
     pub async fn execute(&self, statement: &str) {
         let statement = sqlx::AssertSqlSafe(statement.to_owned());
         sqlx::raw_sql(statement).execute(&mut self.session().await).await.unwrap();
+    }
+
+    /// Runs a command of `berth` on the database, and gives what it prints, or what it says is wrong.
+    pub async fn command(&self, name: &str, arguments: &[&str]) -> Result<String, String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.arg(name).args(arguments).args(["--log", "warn"]);
+        command.args(["--database-url", self.database.to_url_lossy().as_str()]).env_clear();
+        let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
 
     /// Fails unless recorded usage is the sum of the allocations and no consumer is empty.

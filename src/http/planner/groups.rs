@@ -73,8 +73,8 @@ pub(super) async fn create(
         generation: 0,
         members: Vec::new(),
     };
-    let (project, caps) = (tenant.project().to_owned(), app.options.planner.caps);
-    let created = app.store.commit(CreateGroup { group, project, caps }).await?;
+    let owner = Some((tenant.project().to_owned(), app.options.planner.caps));
+    let created = app.store.commit(CreateGroup { group, owner }).await?;
     Ok(changed(&created, tenant.mount))
 }
 
@@ -135,7 +135,7 @@ pub(super) async fn remove_members(
     State(app): State<Arc<App>>,
     GroupPath(group): GroupPath,
 ) -> Result<Reply, Problem> {
-    app.store.commit(RemoveMembers { group, member: None }).await?;
+    app.store.commit(RemoveMembers { group, members: None }).await?;
     Ok(Reply::no_content())
 }
 
@@ -159,7 +159,7 @@ pub(super) async fn remove_member(
     GroupPath(group): GroupPath,
     MemberPath(member): MemberPath,
 ) -> Result<Reply, Problem> {
-    app.store.commit(RemoveMembers { group, member: Some(member) }).await?;
+    app.store.commit(RemoveMembers { group, members: Some(vec![member]) }).await?;
     Ok(Reply::no_content())
 }
 
@@ -179,7 +179,7 @@ fn changed(group: &StoredGroup, mount: Mount) -> Reply {
 
 /// Whether all ids are those of projects: UUIDs, and where Keystone is asked, ones that it knows.
 async fn are_projects(identity: &Identity, ids: &[String]) -> Result<bool, Problem> {
-    if !ids.iter().all(|id| is_uuid(id)) {
+    if !ids.iter().all(|id| group::is_project_id(id)) {
         return Ok(false);
     }
     for some in ids.chunks(QUESTIONS_MAX) {
@@ -189,11 +189,6 @@ async fn are_projects(identity: &Identity, ids: &[String]) -> Result<bool, Probl
         }
     }
     Ok(true)
-}
-
-/// With dashes or without.
-fn is_uuid(id: &str) -> bool {
-    [32, 36].contains(&id.len()) && Uuid::try_parse(id).is_ok()
 }
 
 fn text(body: &Object, key: &str) -> Option<String> {

@@ -8,7 +8,7 @@ use axum::handler::Handler;
 use axum::http::{HeaderValue, Method, header};
 
 use super::problem::Problem;
-use super::{OneVersion, Planner, allowed, groups, placements, plans, status, versions};
+use super::{OneVersion, Planner, allowed, groups, placements, plans, resources, status, versions};
 use crate::http::api::reply::Reply;
 use crate::http::api::routes::{
     self, Answer, BoxedHandler, Row, boxed, delete, get, head, post, put,
@@ -89,6 +89,7 @@ pub(super) fn table() -> Vec<Route> {
             ],
             plans::exists,
         ),
+        route("/v1/resources", [get(.., rule::RESOURCES_LIST, resources::list)]),
         route(
             "/v1/status",
             [head(.., rule::STATUS_SHOW, status::check), get(.., rule::STATUS_SHOW, status::show)],

@@ -7,7 +7,7 @@ use crate::http::api::reply::Reply;
 use crate::http::external_url::ExternalUrl;
 
 /// What the version has, as it is linked.
-const ENDPOINTS: [&str; 4] = ["groups", "placements", "plans", "status"];
+const ENDPOINTS: [&str; 5] = ["groups", "placements", "plans", "resources", "status"];
 
 /// `GET /`
 pub(super) async fn root(external_url: ExternalUrl) -> Result<Reply, Problem> {

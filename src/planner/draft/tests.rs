@@ -76,6 +76,7 @@ fn row(plan: Uuid, nth: usize, entry: &ServerEntry) -> Placement {
         leaving: false,
         project: "demo".to_owned(),
         groups: Vec::new(),
+        planned_on: None,
         holds: Vec::new(),
     }
 }

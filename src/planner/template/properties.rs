@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::entries::{GroupRef, Sizing, invalid, wrong};
 use crate::model::{GroupKind, Level};
+use crate::planner::group::listed;
 use crate::planner::json::{NAME_MAX, read_text};
 use crate::planner::rejection::Rejection;
 
@@ -67,12 +68,12 @@ impl Properties<'_> {
     pub(super) fn stored_groups(&self) -> Result<Vec<String>, Rejection> {
         let valet = self.properties.get("metadata").and_then(|metadata| metadata.get("valet"));
         let Some(list) = valet.and_then(|valet| valet.get("groups")) else { return Ok(Vec::new()) };
+        let key = "metadata: valet: groups";
         // Metadata of servers are texts, so lists come as one, too.
-        let said = list.as_str().map(|text| match serde_json::from_str(text) {
-            Ok(list @ Value::Array(_)) => list,
-            _ => text.split(',').map(str::trim).collect(),
-        });
-        texts(self.id, "metadata: valet: groups", said.as_ref().unwrap_or(list))
+        match list.as_str() {
+            Some(text) => listed(text).map_err(|fault| wrong(self.id, format!("{key}: {fault}"))),
+            None => texts(self.id, key, list),
+        }
     }
 
     pub(super) fn which(&self) -> Result<GroupRef, Rejection> {

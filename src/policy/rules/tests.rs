@@ -42,7 +42,8 @@ fn each_rule_of_the_planner_asks_for_its_roles() {
         let name = operation.name;
         let own = [("project_id", Some("p"))];
         let may = |roles: &[&str]| rules.passes(&caller(roles), &own, name);
-        let of_operators = ["groups", "all_projects", "migrate"].iter().any(|it| name.contains(it));
+        let of_operators =
+            ["groups", "all_projects", "migrate", "resources"].iter().any(|it| name.contains(it));
         let is_read = reads.iter().any(|it| name.ends_with(it));
         assert!(may(&["service"]) && may(&["Admin"]) && !may(&[]) && !may(&["other"]), "{name}");
         assert_eq!(may(&["member"]), !of_operators, "{name}");

@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 
 use crate::model::Refusal;
 use crate::planner::flavor::Flavor;
-use crate::store::change::{self, Change, Tx};
+use crate::store::change::{Change, Tx};
 use crate::store::{Result, Store};
 
 /// Stores these flavors; others stay as they are. Refusals: `FlavorIdTaken`.
@@ -182,15 +182,6 @@ fn shown(rows: Vec<FlavorRow>) -> Vec<Flavor> {
 /// The database cannot be asked.
 pub async fn list(conn: &mut PgConnection) -> Result<Vec<Flavor>> {
     Ok(shown(select(None, conn).await?))
-}
-
-/// Changes flavors, without a store.
-///
-/// # Errors
-/// Those of the change, or the database cannot be asked.
-pub async fn change<C: Change<Outcome = ()>>(conn: &mut PgConnection, change: &C) -> Result<()> {
-    // Flavors have nothing to do with exclusive units.
-    change::transact(conn, change, false).await
 }
 
 impl Store {

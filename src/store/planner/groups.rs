@@ -16,10 +16,8 @@ use crate::store::{Error, Result, Store};
 pub struct CreateGroup {
     /// The group.
     pub group: StoredGroup,
-    /// The project that makes it.
-    pub project: String,
-    /// The most that the project may have.
-    pub caps: Caps,
+    /// The project that makes it, and the most that it may have; `None`: the operator makes it.
+    pub owner: Option<(String, Caps)>,
 }
 
 /// Changes the description. Refusals: `GroupNotFound`.
@@ -53,8 +51,8 @@ pub struct AddMembers {
 pub struct RemoveMembers {
     /// Id or name of the group.
     pub group: String,
-    /// Which project; `None`: all there are.
-    pub member: Option<String>,
+    /// Which projects; `None`: all there are.
+    pub members: Option<Vec<String>>,
 }
 
 impl Change for CreateGroup {
@@ -70,7 +68,7 @@ impl Change for CreateGroup {
             kind.name(),
             level.map(Level::name),
             description.as_deref(),
-            self.project
+            self.owner.as_ref().map(|(project, _)| project.as_str())
         )
         .execute(&mut *tx.conn)
         .await?
@@ -78,7 +76,9 @@ impl Change for CreateGroup {
         if created == 0 {
             return Err(Refusal::GroupNameTaken(name.clone()).into());
         }
-        self.caps.check_groups(tx, &self.project).await?;
+        if let Some((project, caps)) = &self.owner {
+            caps.check_groups(tx, project).await?;
+        }
         Ok(StoredGroup { members: Vec::new(), ..self.group.clone() })
     }
 }
@@ -151,11 +151,12 @@ impl Change for RemoveMembers {
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {
         let found = lock(tx, &self.group).await?;
-        let leaving = match &self.member {
+        let spelled = |member: &String| {
+            found.spelling(member).map(str::to_owned).ok_or(Refusal::MemberNotFound)
+        };
+        let leaving = match &self.members {
             None => found.members.clone(),
-            Some(member) => {
-                vec![found.spelling(member).ok_or(Refusal::MemberNotFound)?.to_owned()]
-            }
+            Some(members) => members.iter().map(spelled).collect::<std::result::Result<_, _>>()?,
         };
         let servers = servers(tx, found.id).await?;
         group::check_leaving(&found, &leaving, &servers)?;
@@ -266,6 +267,23 @@ impl GroupRow {
         let kind = GroupKind::named(&kind).ok_or_else(|| unknown(&kind))?;
         Ok(StoredGroup { id, name, kind, level, description, generation, members })
     }
+}
+
+/// All groups, in the order in which they were made, without a store.
+///
+/// # Errors
+/// The database cannot be asked.
+pub async fn list(conn: &mut PgConnection) -> Result<Vec<StoredGroup>> {
+    let rows = select_groups!("order by created_at, id").fetch_all(conn).await?;
+    rows.into_iter().map(GroupRow::read).collect()
+}
+
+/// The group with this id, or else with this name, without a store.
+///
+/// # Errors
+/// `GroupNotFound`, or the database cannot be asked.
+pub async fn show(conn: &mut PgConnection, id_or_name: &str) -> Result<StoredGroup> {
+    find(id_or_name, conn).await?.ok_or(Refusal::GroupNotFound)?.read()
 }
 
 impl Store {

@@ -28,13 +28,15 @@ pub(super) async fn insert(tx: &mut Tx<'_>, placements: &[PlacementWrite]) -> Re
     let rows = Columns::of(placements);
     let inserted = sqlx::query_scalar!(
         "insert into placements (id, plan_id, position, orchestration_id, orchestration_key, name,
-                                 resource_id, resource_key, reserved, consumer, metadata, project)
+                                 resource_id, resource_key, reserved, consumer, metadata, project,
+                                 planned_on)
          select id, $1::uuid, position, orchestration_id, orchestration_key, name,
-                resource_id, resource_key, reserved, consumer, metadata, $2::text
+                resource_id, resource_key, reserved, consumer, metadata, $2::text, planned_on
          from unnest($3::uuid[], $4::integer[], $5::text[], $6::text[], $7::text[], $8::text[],
-                     $9::text[], $10::boolean[], $11::uuid[], $12::text[]) with ordinality
+                     $9::text[], $10::boolean[], $11::uuid[], $12::text[], $13::bigint[])
+              with ordinality
               as new (id, position, orchestration_id, orchestration_key, name, resource_id,
-                      resource_key, reserved, consumer, metadata, nth)
+                      resource_key, reserved, consumer, metadata, planned_on, nth)
          order by nth
          on conflict do nothing returning id",
         plan,
@@ -48,7 +50,8 @@ pub(super) async fn insert(tx: &mut Tx<'_>, placements: &[PlacementWrite]) -> Re
         &rows.resource_key as &[Option<&str>],
         &rows.reserved as &[Option<bool>],
         &rows.consumer,
-        &rows.metadata as &[&str]
+        &rows.metadata as &[&str],
+        &rows.planned_on as &[Option<i64>]
     )
     .fetch_all(&mut *tx.conn)
     .await?;
@@ -119,11 +122,12 @@ pub(super) async fn update(tx: &mut Tx<'_>, placements: &[PlacementWrite]) -> Re
         "update placements p set position = new.position, name = new.name,
                 resource_id = new.resource_id, resource_key = new.resource_key,
                 reserved = new.reserved, consumer = new.consumer, ticket = new.ticket,
-                metadata = new.metadata, leaving = new.leaving, expired_at = null
+                metadata = new.metadata, leaving = new.leaving, planned_on = new.planned_on,
+                expired_at = null
          from unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::boolean[],
-                     $7::uuid[], $8::uuid[], $9::text[], $10::boolean[])
+                     $7::uuid[], $8::uuid[], $9::text[], $10::boolean[], $11::bigint[])
               as new (id, position, name, resource_id, resource_key, reserved, consumer, ticket,
-                      metadata, leaving)
+                      metadata, leaving, planned_on)
          where p.id = new.id",
         &rows.id,
         &rows.position,
@@ -134,7 +138,8 @@ pub(super) async fn update(tx: &mut Tx<'_>, placements: &[PlacementWrite]) -> Re
         &rows.consumer,
         &rows.ticket as &[Option<Uuid>],
         &rows.metadata as &[&str],
-        &rows.leaving
+        &rows.leaving,
+        &rows.planned_on as &[Option<i64>]
     )
     .execute(&mut *tx.conn)
     .await?;
@@ -280,6 +285,7 @@ struct Columns<'p> {
     ticket: Vec<Option<Uuid>>,
     metadata: Vec<&'p str>,
     leaving: Vec<bool>,
+    planned_on: Vec<Option<i64>>,
 }
 
 impl<'p> Columns<'p> {
@@ -303,6 +309,7 @@ impl<'p> Columns<'p> {
             ticket: column(placements, |it| it.ticket),
             metadata: column(placements, |it| it.metadata.as_str()),
             leaving: column(placements, |it| it.leaving),
+            planned_on: column(placements, |it| it.planned_on.map(|root| root.0)),
         }
     }
 }

@@ -171,7 +171,7 @@ impl Store {
         let rows = self.read(|conn| sqlx::query!(
             r#"select p.id, p.plan_id, p.project, o.external_id as "owner?", p.position, p.orchestration_id, p.orchestration_key, p.name,
                       p.resource_id, p.resource_key, p.reserved, p.consumer, p.ticket, p.metadata,
-                      p.leaving,
+                      p.leaving, p.planned_on,
                       array(select group_id from placement_groups g where g.placement_id = p.id
                             order by 1) as "groups!",
                       a.provider_id as "provider?", a.class_id as "class?", a.used as "used?"
@@ -210,6 +210,7 @@ impl Store {
                     metadata: row.metadata,
                     leaving: row.leaving,
                     groups: row.groups,
+                    planned_on: row.planned_on.map(ProviderId),
                     holds: Vec::new(),
                 });
             }

@@ -1,0 +1,91 @@
+//! The report of misplaced servers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::{Failure, Planning, run};
+use crate::planner::group::StoredGroup;
+use crate::planner::ids::same;
+use crate::planner::plan::Placement;
+use crate::planner::report::{Report, ReportContext};
+use crate::planner::topology::Topology;
+use crate::store::planner::plans::{PlacementFilter, Scope};
+use crate::turns::Asker;
+use crate::world::World;
+
+/// Plans whose documents are in memory at once.
+const DOCUMENTS_AT_ONCE: usize = 8;
+
+/// What all parts of a report are made with.
+struct Seen {
+    world: Arc<World>,
+    topology: Topology,
+    groups: Vec<StoredGroup>,
+    placements: Vec<Placement>,
+    /// The positions of the placements of each plan.
+    of_plan: HashMap<Uuid, Vec<usize>>,
+}
+
+impl Seen {
+    fn context(&self) -> ReportContext<'_> {
+        ReportContext { world: &self.world, topology: &self.topology, groups: &self.groups }
+    }
+}
+
+impl Planning {
+    /// The servers that a caller sees and that break rules, or are elsewhere than was planned.
+    ///
+    /// # Errors
+    /// `NoTurn`, `Store`.
+    pub(crate) async fn report(&self, scope: Scope<'_>, asker: Asker) -> Result<Report, Failure> {
+        let turn = self.read_turn(asker).await?;
+        let groups = self.store.groups().await?;
+        let servers = self.store.group_servers().await?;
+        let exclusive = self.store.surroundings(&[], &[]).await?.exclusive;
+        let mut strangers = self.store.strangers().await?;
+        let only = scope.only_project().map(str::to_owned);
+        let plans = self.store.plans_with_rules(only.as_deref()).await?;
+        let mut placements = self.store.placements(&PlacementFilter::of(scope)).await?;
+        placements.retain(|row| !row.leaving);
+        // Read last, so that it has every provider of the servers.
+        let world = self.store.world().await?;
+        let topology = self.topology(&world);
+        let (seen, mut report) = run(turn, move || {
+            let is_seen = |project: &str| only.as_deref().is_none_or(|only| same(only, project));
+            strangers.retain(|it| it.project.as_deref().is_some_and(is_seen));
+            let mut of_plan: HashMap<Uuid, Vec<usize>> = HashMap::new();
+            for (nth, row) in placements.iter().enumerate() {
+                of_plan.entry(row.plan).or_default().push(nth);
+            }
+            let seen = Seen { world, topology, groups, placements, of_plan };
+            let mut report = Report::default();
+            let context = seen.context();
+            context.stored_groups(&servers, &exclusive, &is_seen, &mut report);
+            context.strangers(&strangers, &mut report);
+            context.elsewhere(&seen.placements, &mut report);
+            Ok((Arc::new(seen), report))
+        })
+        .await?;
+        for plans in plans.chunks(DOCUMENTS_AT_ONCE) {
+            let turn = self.read_turn(asker).await?;
+            let documents = self.store.plan_documents(plans).await?;
+            let seen = Arc::clone(&seen);
+            report = run(turn, move || Ok(plans_of(&seen, &documents, report))).await?;
+        }
+        Ok(report)
+    }
+}
+
+/// Adds what is wrong with the servers of these plans.
+fn plans_of(seen: &Seen, documents: &[(Uuid, String)], mut report: Report) -> Report {
+    for (plan, document) in documents {
+        let rows = seen.of_plan.get(plan).into_iter().flatten();
+        let rows: Vec<&Placement> = rows.filter_map(|nth| seen.placements.get(*nth)).collect();
+        if let Err(why) = seen.context().plan(document, &rows, &mut report) {
+            tracing::warn!(%plan, %why, "a plan is left out of the report of misplaced servers");
+        }
+    }
+    report
+}

@@ -1,0 +1,122 @@
+//! What the report of misplaced servers is made of.
+
+use futures_util::FutureExt;
+use uuid::Uuid;
+
+use super::exclusive_units::HostRow;
+use crate::model::{ExclusiveHost, ProviderId};
+use crate::planner::report::{GroupServer, Stranger};
+use crate::store::{Result, Store};
+
+impl Store {
+    /// The servers of all stored groups that use providers, in the order of groups and consumers.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn group_servers(&self) -> Result<Vec<GroupServer>> {
+        let rows = self
+            .read(|conn| {
+                sqlx::query!(
+                    r#"select g.group_id as "group!", p.project as "project!",
+                              coalesce(p.resource_id, p.orchestration_id) as "server!",
+                              p.consumer = p.id as "is_hold!",
+                              array_agg(distinct a.provider_id order by a.provider_id) as "providers!"
+                       from placement_groups g join placements p on p.id = g.placement_id
+                       join consumers c on c.uuid = p.consumer
+                       join allocations a on a.consumer_id = c.id
+                       group by g.group_id, p.id
+                       union all
+                       select t.group_id, t.project, t.consumer::text, false,
+                              array_agg(distinct a.provider_id order by a.provider_id)
+                       from exclusive_tenants t join consumers c on c.uuid = t.consumer
+                       join allocations a on a.consumer_id = c.id
+                       group by t.group_id, t.project, t.consumer
+                       order by 1, 3"#
+                )
+                .fetch_all(conn)
+                .boxed()
+            })
+            .await?;
+        let server = rows.into_iter().map(|row| GroupServer {
+            group: row.group,
+            project: row.project,
+            server: row.server,
+            is_hold: row.is_hold,
+            providers: row.providers.into_iter().map(ProviderId).collect(),
+        });
+        Ok(server.collect())
+    }
+
+    /// Consumers on hosts that exclusivity groups have to themselves, without being in the group. Holds of
+    /// plans are among them.
+    ///
+    /// # Errors
+    /// The database cannot be asked, or holds a level that does not exist.
+    pub async fn strangers(&self) -> Result<Vec<Stranger>> {
+        let rows = self
+            .read(|conn| {
+                sqlx::query!(
+                    r#"select distinct e.root_id as "root_id!", e.level as "level!",
+                              e.unit as "unit!", e.group_id as "group_id!", c.uuid as "consumer!",
+                              o.external_id as "project?"
+                       from exclusive_units e join providers p on p.root_id = e.root_id
+                       join allocations a on a.provider_id = p.id
+                       join consumers c on c.id = a.consumer_id
+                       left join projects o on o.id = c.project_id
+                       where not exists (select from group_consumers m
+                                         where m.consumer = c.uuid and m.group_id = e.group_id)
+                       order by 5, 1, 2"#
+                )
+                .fetch_all(conn)
+                .boxed()
+            })
+            .await?;
+        rows.into_iter()
+            .map(|row| {
+                let host = HostRow {
+                    root_id: row.root_id,
+                    level: row.level,
+                    unit: row.unit,
+                    group_id: row.group_id,
+                };
+                let host: ExclusiveHost = host.read()?;
+                Ok(Stranger { consumer: row.consumer, project: row.project, host })
+            })
+            .collect()
+    }
+
+    /// The plans of a project, or of all, whose documents have rules of their own: groups or zones.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn plans_with_rules(&self, project: Option<&str>) -> Result<Vec<Uuid>> {
+        let ids = self
+            .read(|conn| {
+                sqlx::query_scalar!(
+                    "select id from plans where ($1::text is null or project = $1)
+                     and document ~ 'GroupAssignment|ResourceGroup|ServerGroup|availability_zone'
+                     order by created_at, id",
+                    project
+                )
+                .fetch_all(conn)
+                .boxed()
+            })
+            .await?;
+        Ok(ids)
+    }
+
+    /// The documents of plans.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn plan_documents(&self, plans: &[Uuid]) -> Result<Vec<(Uuid, String)>> {
+        let rows = self
+            .read(|conn| {
+                sqlx::query!("select id, document from plans where id = any($1)", plans)
+                    .fetch_all(conn)
+                    .boxed()
+            })
+            .await?;
+        Ok(rows.into_iter().map(|row| (row.id, row.document)).collect())
+    }
+}
