@@ -1,7 +1,7 @@
 # The two commands of the README, and what a developer needs beside them.
 
 .DELETE_ON_ERROR:
-.PHONY: run check test lint deny bench bench-core differential chaos ha matrix sqlx samples install-run install-test help
+.PHONY: run check test lint deny bench bench-core bench-plans differential chaos ha matrix sqlx samples install-run install-test help
 
 help:
 	@echo "make run    build Berth and serve on 127.0.0.1:8778 with a private PostgreSQL"
@@ -11,6 +11,7 @@ help:
 	@echo "make deny   check the dependencies: licences, sources, known vulnerabilities"
 	@echo "make bench  measure Berth beside the reference; takes about half an hour (ARGS=--help)"
 	@echo "make bench-core  measure search, rendering, judging and applying changes, in process"
+	@echo "make bench-plans  compare plans with those of CP-SAT and of a greedy; takes about ten minutes"
 	@echo "make differential  send 100,000 random requests to Berth and to the reference; goes on where it ended"
 	@echo "make chaos  three replicas while their databases fail; checks every answer (ARGS=--help)"
 	@echo "make ha     what clients see while a database under Patroni fails over (ARGS=--help)"
@@ -60,6 +61,10 @@ bench: install-test
 # ARGS are handed to criterion, such as ARGS="search".
 bench-core: install-run
 	cargo bench --locked --profile dist --bench speed -- $(ARGS)
+
+bench-plans: install-test
+	cargo build --profile dist --locked
+	bench/plans/run $(ARGS)
 
 # A run that was ended goes on with the next round; `make differential ARGS="--seed 2"` makes other
 # requests. Rounds that are done stand in target/differential/rounds.json.

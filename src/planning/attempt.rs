@@ -266,6 +266,9 @@ impl Planning {
         let _guard = turn.guard();
         let work = tokio::task::spawn_blocking(move || {
             let answer = draft.solve(&world, &around, &turn);
+            if let Ok(Some(answer)) = &answer {
+                turn.log(answer);
+            }
             answer.map(|answer| (draft, answer, Some(turn)))
         });
         let solved = work.await;

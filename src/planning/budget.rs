@@ -1,6 +1,7 @@
 //! The time of a plan. It begins with the first turn at the solver, and does not run while the plan waits
 //! for another turn.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use super::failure::Work;
 use super::offload::wait_for;
 use super::{Failure, Planning};
 use crate::planner::draft::Draft;
-use crate::planner::{Progress, SolvingTime};
+use crate::planner::{Answer, Progress, SolvingTime};
 use crate::turns::Turn;
 use crate::watch::Watch;
 
@@ -50,6 +51,8 @@ pub(super) struct SolverTurn {
     /// Attempts of the plan that others overtook, and whether its time was up then.
     overtaken: usize,
     is_late: bool,
+    /// How long it took until a solution was known.
+    first: OnceCell<Duration>,
     /// Whether nobody waits for the answer any more.
     abandoned: Arc<AtomicBool>,
 }
@@ -87,7 +90,8 @@ impl Budget {
         self.deadline = Some(deadline);
         let (watch, abandoned) = (self.watch.clone(), Arc::default());
         let (overtaken, is_late) = (self.overtaken, self.late > 0);
-        Ok(SolverTurn { turn, watch, began, deadline, overtaken, is_late, abandoned })
+        let first = OnceCell::new();
+        Ok(SolverTurn { turn, watch, began, deadline, overtaken, is_late, first, abandoned })
     }
 
     /// Notes that others have overtaken an attempt. Returns whether there may be another one: as long as
@@ -110,6 +114,20 @@ impl SolverTurn {
     pub(super) fn guard(&self) -> AbandonOnDrop {
         AbandonOnDrop(Arc::clone(&self.abandoned))
     }
+
+    /// Logs how long it took to choose hosts, and when the first solution was known.
+    pub(super) fn log(&self, answer: &Answer) {
+        let all = self.watch.now().saturating_duration_since(self.began);
+        // A search that ends between two looks at the time has its solution at the end.
+        let first = self.first.get().copied().map_or(all, |first| first.min(all));
+        tracing::debug!(
+            servers = answer.places.len(),
+            first_us = first.as_micros(),
+            all_us = all.as_micros(),
+            optimal = answer.cost == answer.bound,
+            "hosts are chosen"
+        );
+    }
 }
 
 impl SolvingTime for SolverTurn {
@@ -124,6 +142,7 @@ impl SolvingTime for SolverTurn {
         if found == Progress::Nothing {
             return false;
         }
+        self.first.get_or_init(|| self.watch.now().saturating_duration_since(self.began));
         let others = self.turn.wanted_by() + self.overtaken;
         let is_good = found == Progress::AllButTheLastComponent;
         let has_had_its_share = || {

@@ -1,0 +1,87 @@
+"""Plans of Berth beside CP-SAT's and those of a greedy, on 30 instances with fixed seeds."""
+
+import argparse
+import os
+import re
+import sys
+import time
+
+from harness.postgres import Cluster
+
+import service
+import checker
+import cost
+import cpsat
+import greedy
+import instances
+import table
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(prog="bench/plans/run", description=__doc__)
+    options.add_argument("--seconds", type=int, default=2, help="the time of each solver")
+    options.add_argument("--workers", type=int, default=os.cpu_count(), help="threads of CP-SAT")
+    options.add_argument("--only", default="", metavar="REGEX", help="instances, by name")
+    options.add_argument("--without-cpsat", action="store_true", help="measure Berth and the greedy")
+    options.add_argument("--record", action="store_true", help="put the table into docs/benchmarks.md")
+    chosen = options.parse_args()
+    names = [name for name in instances.names() if re.search(chosen.only, name)]
+    if not names:
+        sys.exit(f"no instance is called {chosen.only!r}")
+    if not service.PROGRAM.is_file():
+        sys.exit(f"{service.PROGRAM} is missing: run `cargo build --profile dist --locked`")
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        print(f"The machine is busy already (load {load:.1f}): the figures will show it.", flush=True)
+    run = table.Run(chosen.seconds, chosen.workers, load)
+    try:
+        with Cluster(service.SETTINGS, under="/var/tmp") as cluster:
+            for name in names:
+                row = measure(cluster, instances.make(name), chosen)
+                run.rows.append(row)
+                print(table.line(row), flush=True)
+    finally:
+        # What has been measured is shown even if the rest cannot be.
+        text = table.render(run)
+        print(text)
+    if chosen.record:
+        table.record(text)
+
+
+def measure(cluster: Cluster, instance: instances.Instance, chosen) -> table.Row:
+    """One instance, with each of the planners after the other."""
+    row = table.Row(instance)
+    began = time.monotonic()
+    placement = greedy.solve(instance)
+    row.greedy_took = time.monotonic() - began
+    if placement is not None:
+        row.greedy = checked(instance, placement, "the greedy")
+    if not chosen.without_cpsat:
+        for few in (False, True):
+            result = cpsat.solve(instance, chosen.seconds, chosen.workers, placement, few)
+            if result is None:
+                continue
+            if result.placement is not None:
+                checked(instance, result.placement, "CP-SAT")
+            row.add_cpsat(result, few)
+    with service.serving(cluster, instance) as planner:
+        # The first request of a server also fills its caches.
+        service.plan(planner, instance, 1)
+        row.berth = service.plan(planner, instance, chosen.seconds)
+    if row.berth.placement is not None:
+        ours = checked(instance, row.berth.placement, "Berth")
+        if ours != row.berth.cost:
+            sys.exit(f"{instance.name}: Berth says its plan costs {row.berth.cost}; it costs {ours}.")
+    return row
+
+
+def checked(instance: instances.Instance, placement: list[int], of: str) -> tuple[int, ...]:
+    """The cost of a placement, once it is known to keep all rules."""
+    faults = checker.faults(instance, placement)
+    if faults:
+        sys.exit(f"{instance.name}: the placement of {of} is none: {faults}")
+    return cost.of(instance, placement)
+
+
+if __name__ == "__main__":
+    main()

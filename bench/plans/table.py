@@ -1,0 +1,143 @@
+"""The table that a run ends with."""
+
+import dataclasses
+import datetime
+import os
+import pathlib
+import platform
+import subprocess
+
+from harness.environment import REPOSITORY
+
+import service
+import cost
+import cpsat
+from instances import Instance
+
+DOCUMENT = REPOSITORY / "docs" / "benchmarks.md"
+BEGIN = "<!-- bench/plans/run --record writes between these lines -->\n"
+END = "<!-- end of what bench/plans/run writes -->\n"
+
+
+@dataclasses.dataclass
+class Row:
+    """What was measured of one instance."""
+
+    instance: Instance
+    greedy: tuple[int, ...] | None = None
+    greedy_took: float = 0.0
+    of_cpsat: tuple[int, ...] | None = None
+    cpsat_bound: tuple[int, ...] | None = None
+    cpsat_proven: bool = False
+    cpsat_first: float | None = None
+    cpsat_took: float = 0.0
+    was_compared: bool = False
+    berth: service.Result | None = None
+
+    def add_cpsat(self, result: cpsat.Result, few: bool) -> None:
+        """Note an answer of CP-SAT, if it is better. Proofs on few hosts say nothing of all."""
+        self.was_compared = True
+        if result.placement is not None:
+            found = cost.of(self.instance, result.placement)
+            if self.of_cpsat is None or found < self.of_cpsat:
+                self.of_cpsat = found
+            if not few:
+                self.cpsat_first = result.first
+        if not few:
+            self.cpsat_bound, self.cpsat_proven = result.bound, result.proven
+            self.cpsat_took = result.took
+
+    def verdict(self) -> str:
+        """Berth's plan beside the best of the others."""
+        others = [it for it in (self.greedy, self.of_cpsat) if it is not None]
+        ours = self.berth.cost if self.berth else None
+        if ours is None:
+            return "worse" if others else "none"
+        if not others or ours < min(others):
+            return "better"
+        return "equal" if ours == min(others) else "worse"
+
+
+@dataclasses.dataclass
+class Run:
+    """A whole run."""
+
+    seconds: int
+    workers: int
+    load_before: float
+    rows: list[Row] = dataclasses.field(default_factory=list)
+
+
+HEAD = (
+    "instance", "hosts", "servers", "groups", "greedy", "CP-SAT", "Berth", "Berth's bound", "Berth is",
+    "proven by", "CP-SAT's first, time", "Berth's first, time",
+)  # fmt: skip
+
+
+def cells(row: Row) -> list[str]:
+    """A row of the table."""
+    ours = row.berth
+    proven = [name for name, it in (("CP-SAT", row.cpsat_proven), ("Berth", ours and ours.proven)) if it]
+    return [
+        row.instance.name,
+        row.instance.shape,
+        str(len(row.instance.servers)),
+        str(len(row.instance.groups)),
+        cost.shown(row.greedy) if row.greedy else "none",
+        cost.shown(row.of_cpsat) if row.of_cpsat else ("none" if row.was_compared else ""),
+        cost.shown(ours.cost) if ours and ours.cost else f"none ({ours.status if ours else ''})",
+        cost.shown(ours.bound) if ours and ours.bound else "",
+        row.verdict(),
+        ", ".join(proven),
+        _times(row.cpsat_first, row.cpsat_took) if row.was_compared else "",
+        _times(ours.first, ours.took) if ours else "",
+    ]
+
+
+def _times(first: float | None, took: float) -> str:
+    found = "none" if first is None else f"{first * 1000:,.0f} ms"
+    return f"{found}, {took:.2f} s"
+
+
+def line(row: Row) -> str:
+    """A row as it is measured."""
+    why = row.berth.why if row.berth else ""
+    return " | ".join([*cells(row), *([why] if why else [])])
+
+
+def render(run: Run) -> str:
+    """The run as Markdown."""
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=10"],
+        cwd=REPOSITORY, capture_output=True, text=True,
+    ).stdout.strip()  # fmt: skip
+    verdicts = [row.verdict() for row in run.rows]
+    counts = ", ".join(f"{verdicts.count(it)} {it}" for it in ("better", "equal", "worse"))
+    ours = sum(1 for row in run.rows if row.berth and row.berth.proven)
+    theirs = sum(1 for row in run.rows if row.cpsat_proven)
+    lines = [
+        "",
+        f"{datetime.date.today()}, commit {commit}, {os.cpu_count()} cores, Linux {platform.release()}; load "
+        f"average before: {run.load_before:.1f}. {run.seconds} s for each planner; CP-SAT with {run.workers} "
+        f"workers. Costs are {' / '.join(cost.NAMES[1:])}. Berth's plans beside the better of the two others: "
+        f"{counts}. Proven optimal: {ours} by Berth, {theirs} by CP-SAT.",
+        "",
+        _row(HEAD),
+        _row(["---"] * len(HEAD)),
+        *(_row(cells(row)) for row in run.rows),
+        "",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def record(text: str) -> None:
+    """Replace the table of the document."""
+    document = pathlib.Path(DOCUMENT)
+    head, rest = document.read_text().split(BEGIN)
+    _, tail = rest.split(END)
+    document.write_text(head + BEGIN + text + END + tail)
+
+
+def _row(parts) -> str:
+    return "| " + " | ".join(parts) + " |"
