@@ -6,7 +6,8 @@
 //! that is invalid whatever the hosts are gets a [`rejection`], and so does one for a stack that has a plan
 //! already if there is a [`difference`] between the two.
 //!
-//! From a stack to hosts: [`mod@placement`] does all of it. [`topology`] knows where hosts are.
+//! From a stack to hosts: [`mod@placement`] does all of it, and a [`policy`] says which of several ways is
+//! the best. [`topology`] knows where hosts are.
 //! [`mod@compose`] makes a problem for the [solver](crate::solver); [`mod@candidates`] finds the hosts with
 //! enough capacity, and [`host_filter`] applies all other demands. If there is no solution,
 //! [`mod@explanation`] says why.
@@ -28,6 +29,7 @@ pub mod ids;
 pub(crate) mod json;
 mod placement;
 pub mod plan;
+pub(crate) mod policy;
 pub(crate) mod rejection;
 pub mod report;
 mod resolve;

@@ -10,6 +10,9 @@
 //! |---|---|
 //! | [`problem`] | the question as plain data: hosts, pools, servers with their ways, rules |
 //! | [`solution`] | the answer as plain data: assignments, their [`Cost`], what is proven |
+//! | [`counted`] | the units that the policy counts |
+//! | [`utilisation`], [`fit`] | how full units are, how well hosts are filled |
+//! | [`evaluation`] | what a complete placement costs |
 //! | [`groups`] | from nested affinity, diversity and exclusivity groups to rules |
 //! | [`budget`] | the time and memory that a search may take |
 //! | [`model`] | what is derived from a problem once: units, loads, bundles and their kinds, symmetric hosts |
@@ -22,21 +25,26 @@
 
 mod bounds;
 mod budget;
+mod counted;
+mod evaluation;
 mod explanation;
+mod fit;
 pub mod groups;
 mod model;
 mod problem;
 mod search;
 mod solution;
 mod state;
+mod utilisation;
 
 pub use self::budget::{Budget, Progress};
 pub use self::explanation::{Conflict, UnitCount, explain, explain_within};
 pub use self::problem::{
-    AllowedHosts, Host, Level, PlacementProblem, Pool, Rule, Server, Way, Ways,
+    AllowedHosts, Goal, Host, Level, PlacementPolicy, PlacementProblem, Pool, Rule, Server, Way,
+    Ways,
 };
 pub use self::search::{solve, solve_within};
-pub use self::solution::{Assignment, Cost, Outcome, Solution};
+pub use self::solution::{Assignment, Cost, Counts, Outcome, Solution};
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-"""What a plan costs: the one place that knows the objectives.
+"""What a plan costs under the policy of plans that name none: the one place that knows the objectives.
 
 Costs are compared lexicographically. Each component is a function of a placement, for checking what a
 planner reports, and a linear term with an upper bound, for CP-SAT.
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from instances import Instance
 
 # Servers that leave their host are none here: all plans are new.
-NAMES = ("moved", "new_hosts", "racks", "room")
+NAMES = ("moved", "new_hosts", "room")
 
 
 def fit_costs(instance: Instance) -> list[int]:
@@ -29,9 +29,8 @@ def of(instance: Instance, placement: list[int]) -> tuple[int, ...]:
     """The cost of a placement, which has a host for each server."""
     used = set(placement)
     new = sum(1 for host in used if not instance.hosts[host].in_use)
-    racks = len({instance.hosts[host].rack for host in used})
     fit = fit_costs(instance)
-    return (0, new, racks, sum(fit[host] for host in placement))
+    return (0, new, sum(fit[host] for host in placement))
 
 
 @dataclasses.dataclass
@@ -40,9 +39,8 @@ class Variables:
 
     # Servers on a host, as a list of (expression, servers of each unit of it).
     servers_on: dict[int, list]
-    # Whether a host that was not in use is used; whether a rack is used.
+    # Whether a host that was not in use is used.
     new_host: Callable
-    new_rack: Callable
 
 
 def objective(instance: Instance, variables: Variables):
@@ -54,25 +52,17 @@ def objective(instance: Instance, variables: Variables):
         for variable, servers in terms
     )
     most_room = max(fit) * len(instance.servers) + 1
-    racks = {instance.hosts[host].rack for host in variables.servers_on}
     new = [host for host in variables.servers_on if not instance.hosts[host].in_use]
-    most_racks = len(racks) + 1
-    return (
-        most_racks * most_room * sum(variables.new_host(host) for host in new)
-        + most_room * sum(variables.new_rack(rack) for rack in racks)
-        + room
-    )
+    return most_room * sum(variables.new_host(host) for host in new) + room
 
 
 def decode(instance: Instance, value: float) -> tuple[int, ...]:
     """The components of a value of the objective, such as CP-SAT's bound, rounded up to an integer."""
     fit = fit_costs(instance)
     most_room = max(fit) * len(instance.servers) + 1
-    most_racks = len({host.rack for n, host in enumerate(instance.hosts) if instance.is_candidate(n)}) + 1
     value = max(0, -int(-value // 1))
-    new, value = divmod(value, most_racks * most_room)
-    racks, room = divmod(value, most_room)
-    return (0, new, racks, room)
+    new, room = divmod(value, most_room)
+    return (0, new, room)
 
 
 def shown(cost: tuple[int, ...]) -> str:

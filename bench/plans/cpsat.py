@@ -40,7 +40,6 @@ class Model:
         self.most: dict[tuple[int, int], int] = {}
         self.on_host: dict[int, list[int]] = collections.defaultdict(list)
         self.new_hosts: dict = {}
-        self.new_racks: dict = {}
         for k, kind in enumerate(self.kinds):
             self._place(k, kind)
         self._capacity()
@@ -50,7 +49,7 @@ class Model:
             host: [(self.on[k, host], self.kinds[k].flavors.total()) for k in here]
             for host, here in self.on_host.items()
         }
-        variables = cost.Variables(servers_on, self.new_hosts.get, self.new_racks.get)
+        variables = cost.Variables(servers_on, self.new_hosts.get)
         self.cp.minimize(cost.objective(instance, variables))
 
     def _place(self, k: int, kind: Kind) -> None:
@@ -140,19 +139,12 @@ class Model:
                 self.cp.add(self.on[k, h] <= self.most[k, h] * of_group)
 
     def _used(self) -> None:
-        racks = collections.defaultdict(lambda: collections.defaultdict(list))
         for h, here in self.on_host.items():
-            host = self.instance.hosts[h]
-            if not host.in_use:
-                self.new_hosts[h] = used = self.cp.new_bool_var("")
+            if self.instance.hosts[h].in_use:
+                continue
+            self.new_hosts[h] = used = self.cp.new_bool_var("")
             for k in here:
-                racks[host.rack][k].append(self.on[k, h])
-                if not host.in_use:
-                    self.cp.add(self.on[k, h] <= self.most[k, h] * used)
-        for rack, by_kind in racks.items():
-            self.new_racks[rack] = used = self.cp.new_bool_var("")
-            for k, terms in by_kind.items():
-                self.cp.add(sum(terms) <= len(self.kinds[k].bundles) * used)
+                self.cp.add(self.on[k, h] <= self.most[k, h] * used)
 
     def hint(self, placement: list[int]) -> None:
         """Begin with a placement."""
@@ -164,9 +156,6 @@ class Model:
         used = set(placement)
         for h, variable in self.new_hosts.items():
             self.cp.add_hint(variable, int(h in used))
-        racks = {self.instance.hosts[h].rack for h in used}
-        for rack, variable in self.new_racks.items():
-            self.cp.add_hint(variable, int(rack in racks))
 
     def placement(self, value) -> list[int]:
         """The host of each server."""

@@ -15,6 +15,7 @@ from harness.environment import TARGET
 from harness.postgres import Cluster
 from harness.servers import running
 
+from cost import NAMES
 from instances import Instance
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -113,7 +114,7 @@ def plan(planner: Planner, instance: Instance, seconds: int) -> Result:
     if status != 200:
         return Result(None, None, None, False, status, said.get("explanation", ""), None, took)
     quality = json.loads(headers["berth-plan"])
-    cost, bound = (tuple(quality[part].values()) for part in ("cost", "bound"))
+    cost, bound = (tuple(quality[part][name] for name in NAMES) for part in ("cost", "bound"))
     host_of = {host.name: nth for nth, host in enumerate(instance.hosts)}
     places = said["placements"]
     placement = [host_of[places[f"s{nth}"]["location"]] for nth in range(len(instance.servers))]

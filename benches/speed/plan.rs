@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth::solver::{
-    AllowedHosts, Host, Level, Outcome, PlacementProblem, Pool, Rule, Server, Way, Ways, explain,
-    solve,
+    AllowedHosts, Host, Level, Outcome, PlacementPolicy, PlacementProblem, Pool, Rule, Server, Way,
+    Ways, explain, solve,
 };
 use criterion::Criterion;
 
@@ -90,6 +90,7 @@ fn stack(hosts: usize, room: Room) -> PlacementProblem {
             rack: u32::try_from(nth / 40).ok(),
             cluster: Some(0),
             in_use,
+            ..Host::default()
         }
     };
     let mut parts: Vec<Vec<usize>> = (0..40).map(|server| vec![server]).collect();
@@ -109,6 +110,7 @@ fn few() -> PlacementProblem {
         rack: u32::try_from(nth / 20).ok(),
         cluster: Some(0),
         in_use: nth % 20 < 6,
+        ..Host::default()
     };
     let tier = |from: usize| (from..from + 4).map(|server| vec![server]).collect::<Vec<_>>();
     let rules = vec![
@@ -127,7 +129,7 @@ fn problem(hosts: Vec<Host>, servers: usize, rules: Vec<Rule>) -> PlacementProbl
     let server = |nth: usize| Server {
         ways: sizes.get(nth % sizes.len()).cloned().unwrap_or_default(),
         allowed_hosts: allowed_hosts.clone(),
-        current_host: None,
+        ..Server::default()
     };
     let pool = |(class, free): (usize, &u64)| Pool { class, free: *free };
     PlacementProblem {
@@ -135,7 +137,7 @@ fn problem(hosts: Vec<Host>, servers: usize, rules: Vec<Rule>) -> PlacementProbl
         servers: (0..servers).map(server).collect(),
         hosts,
         rules,
-        spread: false,
+        policy: PlacementPolicy::DEFAULT,
     }
 }
 

@@ -89,7 +89,7 @@ pub(super) fn compose(
         compose_servers(stack, &current_hosts, (&ways, &filter), budget)?;
     let stays = Level::ALL.map(|level| stays(stack, &current_hosts, &hosts, level));
     let rules = kept_rules(all_rules, &stays, budget)?;
-    let problem = composer.problem(servers, rules, stack.spread, budget)?;
+    let problem = composer.problem(servers, rules, stack, budget)?;
     let pools = composer.pools;
     let too_small = hosts_in_all(&world, &topology, budget).saturating_sub(hosts.len());
     in_time(budget)?;
@@ -151,7 +151,12 @@ fn compose_servers<'s>(
             let ways = staying.entry(home).or_insert_with(|| Arc::new(Ways::staying_on(home)));
             let ways = Arc::clone(ways);
             let allowed_hosts = AllowedHosts::Only(home);
-            composed.servers.push(solver::Server { ways, allowed_hosts, current_host: Some(home) });
+            composed.servers.push(solver::Server {
+                ways,
+                allowed_hosts,
+                current_host: Some(home),
+                ..solver::Server::default()
+            });
             composed.ruled_out.push(BTreeMap::new());
             continue;
         }
@@ -170,11 +175,13 @@ fn compose_servers<'s>(
                     None => Arc::clone(ways),
                 };
                 let (allowed_hosts, reasons) = filter.open_to(nth, &ways, *current_host, budget);
-                entry.insert((solver::Server { ways, allowed_hosts, current_host: None }, reasons))
+                let server = solver::Server { ways, allowed_hosts, ..solver::Server::default() };
+                entry.insert((server, reasons))
             }
         };
         let (it, reasons) = &*entry;
-        composed.servers.push(solver::Server { current_host: *current_host, ..it.clone() });
+        let (current_host, is_counted_at_home) = (*current_host, stays);
+        composed.servers.push(solver::Server { current_host, is_counted_at_home, ..it.clone() });
         composed.ruled_out.push(reasons.clone());
     }
     Ok(composed)
@@ -318,9 +325,9 @@ impl<'w> Composer<'w> {
 
     fn problem(
         &self,
-        servers: Vec<solver::Server>,
+        mut servers: Vec<solver::Server>,
         rules: Vec<Rule>,
-        spread: bool,
+        stack: &Stack,
         budget: &mut Budget<'_>,
     ) -> Result<PlacementProblem, Failure> {
         let classes: BTreeSet<ClassId> = self.pools.iter().map(|(_, class)| *class).collect();
@@ -339,6 +346,7 @@ impl<'w> Composer<'w> {
         for entry in self.hosts {
             let root = provider(self.world, entry.root)?;
             let mut sums = vec![0_u64; dense.len()];
+            let mut capacity = sums.clone();
             let mut is_in_use = false;
             for row in root.tree().flat_map(|it| it.inventories().collect::<Vec<_>>()) {
                 budget.is_spent_after(4);
@@ -346,18 +354,47 @@ impl<'w> Composer<'w> {
                 if let Some(sum) = dense.get(&row.class).and_then(|class| sums.get_mut(*class)) {
                     *sum = sum.saturating_add(free(&row));
                 }
+                let class = dense.get(&row.class);
+                if let Some(sum) = class.and_then(|class| capacity.get_mut(*class)) {
+                    *sum = sum.saturating_add(row.terms.capacity().try_into().unwrap_or(0));
+                }
             }
-            budget.is_spent_with(8 + sums.len());
+            budget.is_spent_with(8 + 2 * sums.len());
             in_time(budget)?;
             hosts.push(solver::Host {
                 free: sums,
+                capacity,
                 rack: entry.location.rack.as_deref().map(|name| racks.of(name)),
                 cluster: entry.location.cluster.as_deref().map(|name| clusters.of(name)),
-                // For a plan that is to be spread, it is no advantage that a host is in use.
-                in_use: !spread && is_in_use,
+                in_use: is_in_use,
             });
         }
-        Ok(PlacementProblem { hosts, pools, servers, rules, spread })
+        set_amounts(&mut servers, stack, self.world, &dense);
+        Ok(PlacementProblem { hosts, pools, servers, rules, policy: stack.policy })
+    }
+}
+
+/// Sets what servers add to the use of their hosts. Equal servers share the amounts. Those that stay add
+/// nothing, because what they hold is counted.
+fn set_amounts(
+    servers: &mut [solver::Server],
+    stack: &Stack,
+    world: &World,
+    dense: &HashMap<ClassId, usize>,
+) {
+    let mut known: HashMap<&Size, Arc<[u64]>> = HashMap::new();
+    for (server, it) in servers.iter_mut().zip(&stack.servers).filter(|(_, it)| !it.is_fixed()) {
+        let amounts = known.entry(&it.size).or_insert_with(|| {
+            let mut amounts = vec![0; dense.len()];
+            for (class, amount) in &it.size.needs {
+                let class = world.class_id(class).and_then(|class| dense.get(&class));
+                if let Some(sum) = class.and_then(|class| amounts.get_mut(*class)) {
+                    *sum = u64::try_from(*amount).unwrap_or(0);
+                }
+            }
+            amounts.into()
+        });
+        server.amounts = Arc::clone(amounts);
     }
 }
 

@@ -11,7 +11,9 @@ use uuid::Uuid;
 use super::draft::CurrentPlan;
 use super::group::StoredGroup;
 use super::ids::canonical;
+use super::policy::words;
 use super::template::{GroupEntry, GroupRef, ServerEntry, Sizing, Template};
+use crate::model::PlacementPolicy;
 
 /// What `POST /v1/plans` asks for.
 #[derive(Clone, Debug, Default)]
@@ -20,8 +22,8 @@ pub(crate) struct StackRequest {
     pub(crate) template: Template,
     /// Hosts that all servers may be on; `None`: those of the plan if the stack has one, or else any.
     pub(crate) locations: Option<Vec<String>>,
-    /// Whether servers are spread over hosts instead of packed.
-    pub(crate) spread: bool,
+    /// Which of several valid placements is the best.
+    pub(crate) policy: PlacementPolicy,
 }
 
 /// The first difference between a plan and a request for its stack: a clause that names the server or the group,
@@ -32,9 +34,9 @@ pub(super) fn first_difference(current: &CurrentPlan, request: &StackRequest) ->
         .servers(&current.template, &request.template)
         .or_else(|| comparison.groups(&current.template, &request.template))
         .or_else(|| {
-            let word = |spread| if spread { "spread" } else { "packed" };
-            let (before, now) = (current.document.spread, request.spread);
-            (before != now).then(|| comparison.values("its servers are", word(before), word(now)))
+            let (before, now) = (current.document.policy(), request.policy);
+            let values = || comparison.values("its policy is", words(before), words(now));
+            (before != now).then(values)
         })
 }
 

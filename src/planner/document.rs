@@ -10,9 +10,10 @@ use serde_json::Value;
 use super::flavor::{Flavor, FlavorRules, Size};
 use super::ids::canonical;
 use super::json::Object;
+use super::policy::StoredPolicy;
 use super::rejection::Rejection;
 use super::template::{self, ServerEntry, Sizing, Template};
-use crate::model::Bug;
+use crate::model::{Bug, Goal, PlacementPolicy};
 
 /// Bytes of the stored document at most. Each update of a plan may add to it.
 pub(crate) const DOCUMENT_MAX: usize = 4 << 20;
@@ -30,11 +31,32 @@ pub(crate) struct Document {
     pub(crate) flavor_rules: BTreeMap<String, FlavorRules>,
     /// Hosts that all servers may be on.
     pub(crate) locations: Option<Vec<String>>,
-    /// Whether servers are spread over hosts.
+    /// Whether the servers are spread. Versions that know no policies read this.
     pub(crate) spread: bool,
+    /// The policy; such versions have stored none.
+    pub(crate) policy: Option<StoredPolicy>,
 }
 
 impl Document {
+    /// A document of resources that have not been measured yet.
+    pub(crate) fn new(
+        resources: Object,
+        locations: Option<Vec<String>>,
+        policy: PlacementPolicy,
+    ) -> Self {
+        let (spread, policy) = (policy.goal == Goal::Spread, Some(StoredPolicy(policy)));
+        Self { resources, locations, spread, policy, ..Self::default() }
+    }
+
+    /// Which of several valid placements is the best.
+    pub(crate) fn policy(&self) -> PlacementPolicy {
+        match self.policy {
+            Some(StoredPolicy(policy)) => policy,
+            None if self.spread => PlacementPolicy::of_hosts(Goal::Spread),
+            None => PlacementPolicy::DEFAULT,
+        }
+    }
+
     /// As it is stored.
     pub(crate) fn text(&self) -> Result<String, Bug> {
         serde_json::to_string(self).map_err(|error| unwritable(&error))
@@ -242,6 +264,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{DOCUMENT_MAX, Document};
+    use crate::model::{Goal, PlacementPolicy};
     use crate::planner::flavor::Flavor;
     use crate::planner::json::Object;
     use crate::planner::rejection::Rejection;
@@ -271,7 +294,14 @@ mod tests {
         let resources = object(json!({"a": server("m1")}));
         let document =
             measured(Document { resources, ..Document::default() }, &Template::default(), 2);
-        assert_eq!(Document::read(&document.text().unwrap()), Ok(document));
+        assert_eq!(Document::read(&document.text().unwrap()), Ok(document.clone()));
+        // Versions that knew no policies have stored whether servers are spread.
+        for (spread, goal) in [(false, Goal::Pack), (true, Goal::Spread)] {
+            let old = Document { spread, ..document.clone() };
+            let text = old.text().unwrap().replace(r#","policy":null"#, "");
+            let policy = Document::read(&text).unwrap().policy();
+            assert_eq!(policy, PlacementPolicy::of_hosts(goal));
+        }
         assert!(matches!(Document::read("{"), Err(Rejection::Unreadable(_))));
     }
 

@@ -83,7 +83,8 @@ pub fn places(
                     *place = Some(placed);
                 }
             }
-            Ok(Answer { places: all, units, cost: solution.cost, bound: solution.bound })
+            let Solution { cost, bound, .. } = *solution;
+            Ok(Answer { places: all, units, cost, bound })
         }
         Outcome::OutOfTime => Err(Failure::of_end(&budget)),
         Outcome::Impossible => {

@@ -50,8 +50,8 @@ pub(crate) fn stack(
         }
     }
     let servers = servers(document, template)?;
-    let (groups, spread) = (resolver.groups, document.spread);
-    let stack = Stack { servers, groups, spread, ..Stack::default() };
+    let (groups, policy) = (resolver.groups, document.policy());
+    let stack = Stack { servers, groups, policy, ..Stack::default() };
     if project.is_some() && stack.groups.len() > GROUPS_MAX {
         let why = stack.describe(GroupError::TooMany(GROUPS_MAX));
         return Err(Rejection::Invalid(why));

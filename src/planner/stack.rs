@@ -6,7 +6,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::flavor::Size;
-use crate::model::{ClassId, ExclusiveHost, GroupKind, Level, ProviderId};
+use crate::model::{ClassId, ExclusiveHost, GroupKind, Level, PlacementPolicy, ProviderId};
 use crate::solver::Rule;
 use crate::solver::groups::{self, GROUPS_MAX, GroupError, MEMBERS_MAX, Member, NESTING_MAX};
 
@@ -17,8 +17,8 @@ pub struct Stack {
     pub servers: Vec<Server>,
     /// The groups that bind them.
     pub groups: Vec<Group>,
-    /// Whether servers are spread over hosts instead of packed.
-    pub spread: bool,
+    /// Which of several valid placements is the best.
+    pub policy: PlacementPolicy,
     /// What is held for servers that are removed.
     pub given_up: Vec<(ProviderId, ClassId, i64)>,
 }
@@ -39,7 +39,7 @@ impl Stack {
         let stack = Self {
             servers: seats.iter().filter_map(|seat| self.servers.get(*seat)).cloned().collect(),
             groups: self.groups.iter().map(group).collect(),
-            spread: self.spread,
+            policy: self.policy,
             given_up: self.given_up.clone(),
         };
         (stack, seats)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::budget::{Budget, SolverTurn};
 use super::failure::Work;
 use super::{ATTEMPTS_MAX, Failure, PlanRef, Planning, run};
-use crate::model::Refusal;
+use crate::model::{PlacementPolicy, Refusal};
 use crate::planner::Answer;
 use crate::planner::booking::{self, BookingError, BookingPlan};
 use crate::planner::change::PlanChange;
@@ -57,8 +57,8 @@ pub(crate) struct NewPlan {
     pub(crate) resources: Object,
     /// Hosts that all servers may be on; `None`: any.
     pub(crate) locations: Option<Vec<String>>,
-    /// Whether servers are spread over hosts instead of packed.
-    pub(crate) spread: bool,
+    /// Which of several valid placements is the best.
+    pub(crate) policy: PlacementPolicy,
 }
 
 /// The outcome of an attempt.
@@ -76,12 +76,11 @@ impl Planning {
     /// # Errors
     /// All of them.
     pub(crate) async fn create(&self, new: NewPlan, terms: Terms) -> Result<Planned, Failure> {
-        let NewPlan { name, stack_id, project, user, resources, locations, spread } = new;
-        let mut document =
-            Document { resources, locations: locations.clone(), spread, ..Document::default() };
+        let NewPlan { name, stack_id, project, user, resources, locations, policy } = new;
+        let mut document = Document::new(resources, locations.clone(), policy);
         let key = canonical(&stack_id);
         let template = document.template()?.of_request()?.of_stack(&key);
-        let request = Arc::new(StackRequest { template, locations, spread });
+        let request = Arc::new(StackRequest { template, locations, policy });
         let template = &request.template;
         for _ in 0..ATTEMPTS_MAX {
             if let Some(plan) = self.store.plan_of_stack(&key, &project).await? {

@@ -16,7 +16,10 @@ use self::load::{Load, Sizes};
 use self::symmetry::HostSymmetry;
 pub(super) use self::units::Units;
 use super::budget::Budget;
-use super::problem::{Level, PlacementProblem, Rule};
+use super::counted::CountedUnits;
+use super::fit::fit_costs;
+use super::problem::{Goal, Level, PlacementProblem, Rule};
+use super::utilisation::Utilisation;
 
 /// A problem, and everything that is derived from it.
 #[derive(Debug)]
@@ -35,6 +38,9 @@ pub(super) struct Model<'p> {
     /// The exclusivity rules.
     pub(super) exclusive_rules: Vec<usize>,
     pub(super) symmetry: HostSymmetry,
+    /// The units that the policy counts; with balancing, also their utilisation.
+    pub(super) counted: Vec<CountedUnits>,
+    pub(super) utilisation: Vec<Utilisation>,
     /// The fit cost of each host, and the hosts in ascending order of it.
     pub(super) fit_costs: Vec<u64>,
     pub(super) hosts_by_fit_cost: Vec<usize>,
@@ -72,6 +78,12 @@ impl<'p> Model<'p> {
         let exclusive_rules: Vec<usize> = (0..problem.rules.len())
             .filter(|rule| matches!(problem.rules[*rule], Rule::Alone(..)))
             .collect();
+        let counted = CountedUnits::of_policy(problem);
+        budget.is_spent_with(2 * problem.hosts.len() * counted.len());
+        let balanced: &[CountedUnits] =
+            if problem.policy.goal == Goal::Balance { &counted } else { &[] };
+        budget.is_spent_with(3 * sizes.classes * problem.hosts.len() * balanced.len());
+        let utilisation = balanced.iter().map(|units| Utilisation::of(problem, units)).collect();
         let excluded_kinds = excluded_kinds(&kinds_of_rule, &exclusive_rules, kinds.len(), budget);
         let model = Self {
             problem,
@@ -87,13 +99,22 @@ impl<'p> Model<'p> {
             kinds_of_rule,
             excluded_kinds,
             exclusive_rules,
+            counted,
+            utilisation,
             fit_costs,
             hosts_by_fit_cost,
         };
+        let counted: usize = model.counted.iter().map(CountedUnits::count).sum();
+        budget.is_spent_with((2 + model.sizes.classes) * counted);
         let tallies = problem.rules.iter().map(|rule| 2 * model.units.count(rule.level())).sum();
         budget.is_spent_with(tallies);
         budget.is_spent_with(model.state_size());
         Some(model)
+    }
+
+    /// With packing of racks or clusters, these.
+    pub(super) fn packed(&self) -> Option<&CountedUnits> {
+        self.counted.first().filter(|_| self.problem.policy.goal == Goal::Pack)
     }
 
     /// The memory for the domains of a state, in the units of the budget.
@@ -121,27 +142,4 @@ fn excluded_kinds(
         excluded_kinds[*rule] = (0..kinds).filter(|kind| !is_bound[*kind]).collect();
     }
     excluded_kinds
-}
-
-/// The maximum contribution of one resource class of one server to
-/// [`Cost::fit`](super::solution::Cost::fit).
-const FIT_COST_MAX: u64 = 1000;
-
-/// For each host, what one server there adds to [`Cost::fit`](super::solution::Cost::fit).
-pub(super) fn fit_costs(problem: &PlacementProblem) -> Vec<u64> {
-    let classes = problem.hosts.iter().map(|host| host.free.len()).max().unwrap_or(0);
-    let most: Vec<u64> = (0..classes)
-        .map(|class| problem.hosts.iter().filter_map(|host| host.free.get(class)).max().copied())
-        .map(|most| most.unwrap_or(0).max(1))
-        .collect();
-    let thousandths = |free: u64, most: u64| {
-        u64::try_from(u128::from(free) * u128::from(FIT_COST_MAX) / u128::from(most))
-            .unwrap_or(FIT_COST_MAX)
-    };
-    let total = FIT_COST_MAX * u64::try_from(classes).unwrap_or(0);
-    let fit_cost = |free: &[u64]| -> u64 {
-        let free = free.iter().zip(&most).map(|(free, most)| thousandths(*free, *most)).sum();
-        if problem.spread { total.saturating_sub(free) } else { free }
-    };
-    problem.hosts.iter().map(|host| fit_cost(&host.free)).collect()
 }

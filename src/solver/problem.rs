@@ -6,7 +6,7 @@ mod ways;
 use std::sync::Arc;
 
 pub use self::ways::{AllowedHosts, Pool, Way, Ways};
-pub use crate::model::Level;
+pub use crate::model::{Goal, Level, PlacementPolicy};
 
 /// Servers to be placed, and the hosts on which they can be placed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub struct PlacementProblem {
     pub servers: Vec<Server>,
     /// The rules that bind servers to each other.
     pub rules: Vec<Rule>,
-    /// Whether to spread servers over many hosts instead of packing them onto few.
-    pub spread: bool,
+    /// Which of several valid placements is the best.
+    pub policy: PlacementPolicy,
 }
 
 /// A host.
@@ -29,6 +29,8 @@ pub struct Host {
     /// The free capacity of the host's own providers, summed by resource class. Only the best fit
     /// ([`Cost::fit`](super::Cost::fit)) uses it; whether a server fits depends on the pools.
     pub free: Vec<u64>,
+    /// The same for the capacity itself, whether it is free or not. Only balancing uses it.
+    pub capacity: Vec<u64>,
     /// The rack the host is in, if that is known.
     pub rack: Option<u32>,
     /// The cluster the host is in, if that is known.
@@ -50,6 +52,18 @@ pub struct Server {
     pub allowed_hosts: AllowedHosts,
     /// The host that the server is on at present. Any other host counts as a move.
     pub current_host: Option<usize>,
+    /// What the server adds to the use of its host, by resource class. Only balancing uses it;
+    /// whether a server fits depends on its ways.
+    pub amounts: Arc<[u64]>,
+    /// Whether the use of the current host includes the server, which then adds nothing by staying.
+    pub is_counted_at_home: bool,
+}
+
+impl Server {
+    /// The host to which the server adds nothing.
+    pub(super) fn counted_on(&self) -> Option<usize> {
+        self.current_host.filter(|_| self.is_counted_at_home)
+    }
 }
 
 /// A rule that binds servers, which it names by their positions in [`PlacementProblem::servers`].

@@ -12,8 +12,7 @@ mod pruning;
 use self::branch_and_bound::{BranchAndBound, Incumbent};
 use self::large_neighbourhood::improve;
 use self::presolve::{can_be_apart, rule_out_units};
-use super::bounds::Limits;
-use super::bounds::{Bound, bound};
+use super::bounds::{Bound, Limits, bound};
 use super::budget::Budget;
 use super::model::Model;
 use super::problem::PlacementProblem;
@@ -28,8 +27,8 @@ const DEAD_ENDS_FIRST: u64 = 64;
 /// placement.
 const DEAD_ENDS_LAST: u64 = 1024;
 
-/// A search ends although the fit could be better, if only the fit could, the last [`ROUNDS_IDLE`]
-/// rounds improved nothing, and the last one was allowed this many dead ends.
+/// A search ends although the fit or the load could be better, if only these could, the last
+/// [`ROUNDS_IDLE`] rounds improved nothing, and the last one was allowed this many dead ends.
 const DEAD_ENDS_IDLE: u64 = 2048;
 /// The rounds without improvement that this takes.
 const ROUNDS_IDLE: u32 = 3;
@@ -98,16 +97,16 @@ fn search_for(
     }
     let Some(Bound { least, .. }) = first else { return Outcome::Impossible };
     let target = match objective {
-        Objective::Optimal => least,
+        Objective::Optimal => least.clone(),
         Objective::Feasible => Cost { moved: u64::MAX, ..Cost::default() },
     };
     let mut search = BranchAndBound::new(&model, &limits, target);
     let dead_ends_last = if objective == Objective::Feasible { DEAD_ENDS_LAST } else { u64::MAX };
-    let is_all = rounds(&mut search, &mut state, (dead_ends_last, least), budget);
+    let is_all = rounds(&mut search, &mut state, (dead_ends_last, &least), budget);
     match search.best {
         Some(Incumbent { cost, assignments, .. }) => {
-            let bound = if is_all { cost } else { least.min(cost) };
-            Outcome::Placed(Solution { assignments, cost, bound })
+            let bound = if is_all { cost.clone() } else { least.min(cost.clone()) };
+            Outcome::Placed(Box::new(Solution { assignments, cost, bound }))
         }
         None if is_all => Outcome::Impossible,
         None => Outcome::OutOfTime,
@@ -119,14 +118,14 @@ fn search_for(
 fn rounds(
     search: &mut BranchAndBound<'_>,
     state: &mut State<'_>,
-    (dead_ends_last, least): (u64, Cost),
+    (dead_ends_last, least): (u64, &Cost),
     budget: &mut Budget<'_>,
 ) -> bool {
     let mut dead_ends = DEAD_ENDS_FIRST;
     let mut round = 0;
     let mut idle = 0;
     while dead_ends <= dead_ends_last {
-        let before = search.best.as_ref().map(|found| found.cost);
+        let before = search.best.as_ref().map(|found| found.cost.clone());
         search.begin(round);
         if search.run(state, dead_ends, budget) {
             return true;
@@ -140,10 +139,10 @@ fn rounds(
         if budget.is_spent() || search.has_reached_target() {
             return false;
         }
-        let now = search.best.as_ref().map(|found| found.cost);
-        idle = if now == before { idle + 1 } else { 0 };
-        let only_fit = now.is_some_and(|now| Cost { fit: least.fit, ..now } == least);
-        if only_fit && idle >= ROUNDS_IDLE && dead_ends >= DEAD_ENDS_IDLE {
+        let now = search.best.as_ref().map(|found| &found.cost);
+        idle = if now == before.as_ref() { idle + 1 } else { 0 };
+        let only_sums = now.is_some_and(|now| now.without_sums() == least.without_sums());
+        if only_sums && idle >= ROUNDS_IDLE && dead_ends >= DEAD_ENDS_IDLE {
             return false;
         }
         dead_ends = dead_ends.saturating_mul(2);

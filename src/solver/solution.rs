@@ -1,19 +1,88 @@
 //! What the solver answers: an assignment for every server with its cost, or that there is none.
 
+use std::cmp::{Ordering, Reverse};
+
 /// The cost of a placement. Costs are compared lexicographically: the first component that differs
-/// decides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// decides. Components that the [policy](super::PlacementPolicy) does not count are zero or empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost {
     /// Servers that are not on the host they were on.
     pub moved: u64,
-    /// Hosts that were not in use before. With spreading: servers minus such hosts.
+    /// Spreading: the servers of the problem in each unit of the policy's level.
+    pub per_unit: Counts,
+    /// Spreading over racks or clusters: the servers of the problem on each host.
+    pub per_host: Counts,
+    /// Packing into racks or clusters: those with a server of the problem.
+    pub units: u64,
+    /// Packing: hosts that were not in use before.
     pub new_hosts: u64,
-    /// Racks with a server of the problem. With spreading: servers minus racks.
-    pub racks: u64,
-    /// Best fit: the sum, over all servers, of the free capacity that the server's host had before
-    /// the placement, in thousandths of that of the host with the most, summed over resource
-    /// classes. With spreading: the capacity that the host lacked.
+    /// Balancing: what the placement adds to the [load](super::load) of the units.
+    pub load: u64,
+    /// Balancing racks or clusters: what it adds to the load of the hosts.
+    pub host_load: u64,
+    /// Packing: best fit, the sum, over all servers, of the free capacity that the server's host had
+    /// before the placement, in thousandths of that of the host with the most, summed over resource
+    /// classes. Spreading: of the capacity that the host lacked.
     pub fit: u64,
+}
+
+impl Cost {
+    /// The components that are counted, without fit and load, which are sums of amounts.
+    pub(super) fn without_sums(&self) -> Self {
+        Self { load: 0, host_load: 0, fit: 0, ..self.clone() }
+    }
+}
+
+/// How many servers are in each unit, without the units that have none. Of two, the one is less whose
+/// largest count is less; if these are equal, whose next count is less, and so on.
+///
+/// *Example.* 7, 7 and 6 servers are less than 8, 6 and 6.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Counts {
+    /// Each count, with the number of units that have it, descending. The lists compare like the
+    /// descending counts of all units: where a list ends, the other one has units more.
+    by_count: Vec<(u64, u64)>,
+}
+
+impl Counts {
+    /// The counts of these units, in any order.
+    pub fn of(counts: impl IntoIterator<Item = u64>) -> Self {
+        let mut counts: Vec<u64> = counts.into_iter().filter(|count| *count > 0).collect();
+        counts.sort_unstable_by_key(|count| Reverse(*count));
+        let mut by_count: Vec<(u64, u64)> = Vec::new();
+        for count in counts {
+            match by_count.last_mut() {
+                Some((last, units)) if *last == count => *units += 1,
+                Some(_) | None => by_count.push((count, 1)),
+            }
+        }
+        Self { by_count }
+    }
+
+    /// Each count, descending, with the number of units that have it.
+    pub fn by_count(&self) -> &[(u64, u64)] {
+        &self.by_count
+    }
+
+    /// The counts of all units with servers, descending.
+    pub fn descending(&self) -> impl Iterator<Item = u64> {
+        self.by_count.iter().flat_map(|(count, units)| {
+            std::iter::repeat_n(*count, usize::try_from(*units).unwrap_or(usize::MAX))
+        })
+    }
+
+    /// The largest count.
+    pub fn most(&self) -> u64 {
+        self.by_count.first().map_or(0, |(count, _)| *count)
+    }
+
+    /// Compares a single unit with this many servers with these units.
+    pub(super) fn one_cmp(count: u64, units: &Self) -> Ordering {
+        match units.by_count.as_slice() {
+            [] => count.cmp(&0),
+            [first, others @ ..] => (count, 1).cmp(first).then_with(|| 0.cmp(&others.len())),
+        }
+    }
 }
 
 /// A complete placement.
@@ -42,9 +111,35 @@ pub struct Assignment {
 pub enum Outcome {
     /// Every server has a host. If the bound is less than the cost, the search ended before it was
     /// known whether a cheaper placement exists.
-    Placed(Solution),
+    Placed(Box<Solution>),
     /// It is proven that no placement exists.
     Impossible,
     /// The search ended before it found a placement or proved that there is none.
     OutOfTime,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+
+    use super::Counts;
+
+    #[test]
+    fn counts_compare_from_the_largest_on() {
+        let lists: [&[u64]; 9] =
+            [&[], &[1], &[1, 1], &[2], &[2, 1], &[2, 2], &[2, 2, 1, 1], &[3, 1, 1], &[3, 3]];
+        for (nth, one) in lists.iter().enumerate() {
+            let counts = Counts::of(one.iter().rev().copied());
+            assert_eq!(counts.descending().collect::<Vec<_>>(), *one);
+            assert_eq!(counts.most(), one.first().copied().unwrap_or(0));
+            for other in &lists[..nth] {
+                assert!(Counts::of(other.iter().copied()) < counts, "{other:?} {one:?}");
+            }
+            for single in 0..4 {
+                let expected = Counts::of([single]).cmp(&counts);
+                assert_eq!(Counts::one_cmp(single, &counts), expected, "{single} {one:?}");
+            }
+        }
+        assert_eq!(Counts::of([0, 0]).cmp(&Counts::default()), Ordering::Equal);
+    }
 }

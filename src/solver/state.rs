@@ -8,14 +8,16 @@
 mod capacity;
 mod domain;
 mod packing;
+mod score;
 
 use self::capacity::Capacity;
 use self::domain::Domains;
+use self::score::Score;
 use super::budget::Budget;
 use super::model::Model;
-use super::problem::{Level, Rule};
+use super::problem::{Goal, Level, Rule};
 use super::solution::Assignment;
-use super::solution::Cost;
+use super::solution::{Cost, Counts};
 
 /// A partial placement.
 #[derive(Debug)]
@@ -31,8 +33,8 @@ pub(super) struct State<'p> {
     /// Bundles of the problem on each host, and in each rack.
     on_host: Vec<usize>,
     in_rack: Vec<usize>,
-    /// Open racks: those with a placed bundle, in the order in which they were opened.
-    pub(super) racks: Vec<usize>,
+    /// What the policy counts.
+    pub(super) score: Score<'p>,
     /// For each rule and unit, the bundles there.
     tallies: Vec<Vec<Tally>>,
     /// For each rule and part, the placed bundles. A rule without parts has one part.
@@ -47,6 +49,19 @@ pub(super) struct State<'p> {
     pub(super) new_hosts: u64,
     moved: u64,
     fit: u64,
+}
+
+/// What a bundle on a host adds to the components of the cost, in their order. It is the better host
+/// that adds less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Added {
+    pub(super) moved: u64,
+    /// What the level of the policy counts: units, servers in the unit, or load; nothing for packing
+    /// hosts.
+    pub(super) first: u64,
+    /// What follows: new hosts with packing, otherwise what hosts count.
+    pub(super) second: u64,
+    pub(super) fit: u64,
 }
 
 /// The number of bundles of a rule in a unit and, for exclusivity rules, of other bundles.
@@ -73,7 +88,7 @@ impl<'p> State<'p> {
             unplaced: model.kinds.iter().map(|kind| kind.bundles.clone()).collect(),
             on_host: vec![0; problem.hosts.len()],
             in_rack: vec![0; units.count(Level::Rack)],
-            racks: Vec::new(),
+            score: Score::new(model),
             tallies: tallies.collect(),
             placed: parts.map(|parts| vec![0; parts]).collect(),
             unstarted: unstarted.collect(),
@@ -140,10 +155,8 @@ impl<'p> State<'p> {
         self.on_host[host] += 1;
         if let Some(rack) = model.units.unit(Level::Rack, host) {
             self.in_rack[rack] += 1;
-            if self.in_rack[rack] == 1 {
-                self.racks.push(rack);
-            }
         }
+        self.score.change(it.kind, host, true);
         self.moved += kind.moves(host);
         self.fit += model.fit_costs[host] * kind.servers;
         self.unplaced[it.kind].retain(|left| *left != bundle);
@@ -175,10 +188,8 @@ impl<'p> State<'p> {
         add(&mut self.own_left[host], least);
         if let Some(rack) = model.units.unit(Level::Rack, host) {
             self.in_rack[rack] -= 1;
-            if self.in_rack[rack] == 0 {
-                self.racks.retain(|it| *it != rack);
-            }
         }
+        self.score.change(it.kind, host, false);
         self.moved -= kind.moves(host);
         self.fit -= model.fit_costs[host] * kind.servers;
         self.unplaced[it.kind].push(bundle);
@@ -319,36 +330,37 @@ impl<'p> State<'p> {
         }
     }
 
-    /// The cost of the bundles placed so far. With spreading, new hosts and racks are counted, not
-    /// yet subtracted.
+    /// The cost of the bundles placed so far, without the counts of servers per unit.
     pub(super) fn partial_cost(&self) -> Cost {
-        let racks = u64::try_from(self.racks.len()).unwrap_or(u64::MAX);
-        Cost { moved: self.moved, new_hosts: self.new_hosts, racks, fit: self.fit }
+        let is_packed = self.model.problem.policy.goal == Goal::Pack;
+        let new_hosts = if is_packed { self.new_hosts } else { 0 };
+        let mut cost = Cost { moved: self.moved, new_hosts, fit: self.fit, ..Cost::default() };
+        self.score.write(&mut cost);
+        cost
     }
 
-    /// The cost of a complete placement with these counts.
-    pub(super) fn cost(&self, counted: Cost) -> Cost {
-        if !self.model.problem.spread {
-            return counted;
-        }
-        let all = u64::try_from(self.model.problem.servers.len()).unwrap_or(u64::MAX);
-        Cost {
-            new_hosts: all.saturating_sub(counted.new_hosts),
-            racks: all.saturating_sub(counted.racks),
-            ..counted
-        }
+    /// The cost of the bundles placed so far: of a complete placement, its cost.
+    pub(super) fn cost(&self) -> Cost {
+        let is_spread = self.model.problem.policy.goal == Goal::Spread;
+        let counts = |level: usize| {
+            if is_spread { self.score.counts(level) } else { Counts::default() }
+        };
+        Cost { per_unit: counts(0), per_host: counts(1), ..self.partial_cost() }
     }
 
     /// What placing a bundle of a kind on a host adds to the cost.
-    pub(super) fn added(&self, kind: usize, host: usize) -> Cost {
+    pub(super) fn added(&self, kind: usize, host: usize) -> Added {
         let it = &self.model.kinds[kind];
-        let spread = self.model.problem.spread;
-        let rack = self.model.units.unit(Level::Rack, host);
-        let is_new_rack = rack.is_some_and(|rack| self.is_rack_untouched(rack));
-        Cost {
+        let goal = self.model.problem.policy.goal;
+        let is_new = goal == Goal::Pack && !self.domains.is_in_use(host);
+        Added {
             moved: it.moves(host),
-            new_hosts: u64::from(self.domains.is_in_use(host) == spread),
-            racks: u64::from(is_new_rack != spread),
+            first: self.score.added(0, kind, host),
+            second: if goal == Goal::Pack {
+                u64::from(is_new)
+            } else {
+                self.score.added(1, kind, host)
+            },
             fit: self.model.fit_costs[host] * it.servers,
         }
     }

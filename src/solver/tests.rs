@@ -7,7 +7,8 @@ mod exhaustive;
 use std::sync::Arc;
 
 use super::{
-    Host, Level, Outcome, PlacementProblem, Pool, Rule, Server, Solution, Way, Ways, explain, solve,
+    AllowedHosts, Counts, Goal, Host, Level, Outcome, PlacementPolicy, PlacementProblem, Pool,
+    Rule, Server, Solution, Way, Ways, explain, solve,
 };
 
 fn never() -> bool {
@@ -20,7 +21,7 @@ fn hosts(free: &[(u64, u32)]) -> Vec<Host> {
         free: vec![*free],
         rack: Some(*rack),
         cluster: Some(0),
-        in_use: false,
+        ..Host::default()
     };
     free.iter().map(host).collect()
 }
@@ -37,7 +38,8 @@ fn one_way(need: u64, hosts: usize) -> Arc<Ways> {
 
 fn servers(count: usize, need: u64, hosts: usize) -> Vec<Server> {
     let ways = one_way(need, hosts);
-    vec![Server { ways, allowed_hosts: vec![true; hosts].into(), current_host: None }; count]
+    let allowed_hosts = vec![true; hosts].into();
+    vec![Server { ways, allowed_hosts, ..Server::default() }; count]
 }
 
 fn hosts_of(solution: &Solution) -> Vec<usize> {
@@ -48,7 +50,7 @@ fn hosts_of(solution: &Solution) -> Vec<usize> {
 fn site(count: usize, rules: Vec<Rule>) -> PlacementProblem {
     let hosts = hosts(&[(8, 0), (8, 0), (8, 1), (8, 1)]);
     let (pools, servers) = (pools(&hosts), servers(count, 1, hosts.len()));
-    PlacementProblem { hosts, pools, servers, rules, spread: false }
+    PlacementProblem { hosts, pools, servers, rules, policy: PlacementPolicy::DEFAULT }
 }
 
 fn placed(problem: &PlacementProblem) -> Option<Solution> {
@@ -57,7 +59,7 @@ fn placed(problem: &PlacementProblem) -> Option<Solution> {
             assert_eq!(broken(problem, &hosts_of(&solution)), None);
             assert!(is_drawn(problem, &solution));
             assert_eq!(solution.cost, solution.bound);
-            Some(solution)
+            Some(*solution)
         }
         Outcome::Impossible => None,
         Outcome::OutOfTime => panic!("time does not run here"),
@@ -176,7 +178,13 @@ fn the_dead_end_of_greedy_planners_is_none() {
     servers[1].ways = one_way(1, 2);
     servers[1].allowed_hosts = vec![true, false].into();
     let pools = pools(&hosts);
-    let problem = PlacementProblem { hosts, pools, servers, rules: Vec::new(), spread: false };
+    let problem = PlacementProblem {
+        hosts,
+        pools,
+        servers,
+        rules: Vec::new(),
+        policy: PlacementPolicy::DEFAULT,
+    };
     assert_eq!(hosts_of(&placed(&problem).unwrap()), [1, 0]);
 }
 
@@ -199,17 +207,86 @@ fn who_can_stay_stays() {
     assert_eq!(solution.assignments[2].host, 1);
 }
 
-#[test]
-fn spreading_is_packing_reversed() {
-    let packed = placed(&site(4, Vec::new())).unwrap();
-    let spread = placed(&PlacementProblem { spread: true, ..site(4, Vec::new()) }).unwrap();
-    let different = |solution: &Solution| {
-        let mut hosts = hosts_of(solution);
-        hosts.sort_unstable();
-        hosts.dedup();
-        hosts.len()
+/// The problem with another policy.
+fn under(goal: Goal, level: Level, problem: PlacementProblem) -> PlacementProblem {
+    PlacementProblem { policy: PlacementPolicy { goal, level }, ..problem }
+}
+
+/// How many servers each of the hosts or racks has that have any, descending.
+fn per_unit(problem: &PlacementProblem, level: Level) -> Vec<u64> {
+    let solution = placed(problem).unwrap();
+    let of_host = |host: usize| match level {
+        Level::Host => host as u32,
+        Level::Rack => problem.hosts[host].rack.unwrap(),
+        Level::Cluster => problem.hosts[host].cluster.unwrap(),
     };
-    assert_eq!((different(&packed), different(&spread)), (1, 4));
+    let units: Vec<u32> = hosts_of(&solution).into_iter().map(of_host).collect();
+    Counts::of((0..9).map(|unit| units.iter().filter(|it| **it == unit).count() as u64))
+        .descending()
+        .collect()
+}
+
+#[test]
+fn spreading_is_even() {
+    let spread = |level: Level, count: usize| under(Goal::Spread, level, site(count, Vec::new()));
+    assert_eq!(per_unit(&spread(Level::Host, 4), Level::Host), [1, 1, 1, 1]);
+    assert_eq!(per_unit(&spread(Level::Host, 14), Level::Host), [4, 4, 3, 3]);
+    assert_eq!(per_unit(&spread(Level::Rack, 13), Level::Rack), [7, 6]);
+    // The racks are even, and so are the hosts in them.
+    assert_eq!(per_unit(&spread(Level::Rack, 13), Level::Host), [4, 3, 3, 3]);
+    // Three hosts with room for 18 each, of which one has most.
+    let hosts = hosts(&[(18, 0), (24, 0), (18, 0)]);
+    let (pools, servers) = (pools(&hosts), servers(20, 1, hosts.len()));
+    let problem = PlacementProblem { hosts, pools, servers, ..PlacementProblem::default() };
+    let problem = under(Goal::Spread, Level::Host, problem);
+    let solution = placed(&problem).unwrap();
+    assert_eq!(solution.cost.per_unit, Counts::of([7, 7, 6]));
+    // Of the even ways, that with most room on the hosts with most servers.
+    assert_eq!(hosts_of(&solution).iter().filter(|host| **host == 1).count(), 7);
+}
+
+#[test]
+fn spreading_counts_who_is_there() {
+    let mut problem = under(Goal::Spread, Level::Host, site(7, Vec::new()));
+    for server in &mut problem.servers[..3] {
+        server.ways = Arc::new(Ways::staying_on(2));
+        server.allowed_hosts = AllowedHosts::Only(2);
+        server.current_host = Some(2);
+    }
+    assert_eq!(per_unit(&problem, Level::Host), [3, 2, 1, 1]);
+}
+
+#[test]
+fn packing_counts_hosts_or_racks() {
+    // The host that is in use has too little room for two servers, and is alone in its rack.
+    let mut hosts = hosts(&[(1, 0), (3, 1), (3, 1)]);
+    hosts[0].in_use = true;
+    let (pools, servers) = (pools(&hosts), servers(4, 1, 3));
+    let problem = PlacementProblem { hosts, pools, servers, ..PlacementProblem::default() };
+    let of_hosts = under(Goal::Pack, Level::Host, problem.clone());
+    let of_racks = under(Goal::Pack, Level::Rack, problem);
+    assert_eq!(per_unit(&of_hosts, Level::Host), [3, 1]);
+    assert_eq!(per_unit(&of_racks, Level::Rack), [4]);
+    let cost = |problem: &PlacementProblem| placed(problem).unwrap().cost;
+    assert_eq!((cost(&of_hosts).new_hosts, cost(&of_hosts).units), (1, 0));
+    assert_eq!((cost(&of_racks).new_hosts, cost(&of_racks).units), (2, 1));
+}
+
+#[test]
+fn balancing_is_by_what_is_used_in_relation_to_capacity() {
+    let mut problem = under(Goal::Balance, Level::Host, site(6, Vec::new()));
+    for (host, [capacity, free]) in problem.hosts.iter_mut().zip([[8, 8], [8, 2], [16, 8], [4, 4]])
+    {
+        (host.capacity, host.free) = (vec![capacity], vec![free]);
+    }
+    problem.servers.iter_mut().for_each(|server| server.amounts = [1].into());
+    let hosts = hosts_of(&placed(&problem).unwrap());
+    let count = |host: usize| hosts.iter().filter(|it| **it == host).count();
+    // Half of the first and of the last is used then, as it is of the third.
+    assert_eq!([count(0), count(1), count(2), count(3)], [4, 0, 0, 2]);
+    // Racks: what is free of the first is 10 of 16, of the second 12 of 20.
+    let racks = PlacementPolicy { goal: Goal::Balance, level: Level::Rack };
+    assert_eq!(per_unit(&PlacementProblem { policy: racks, ..problem }, Level::Rack), [3, 3]);
 }
 
 #[test]
@@ -250,14 +327,14 @@ fn those_with_a_choice_make_way_for_others() {
     let server = |need: u64| Server {
         ways: sized(need),
         allowed_hosts: vec![true].into(),
-        current_host: None,
+        ..Server::default()
     };
     let mut problem = PlacementProblem {
         hosts: vec![Host { free: vec![6], ..Host::default() }],
         pools: vec![Pool { class: 0, free: 3 }; 2],
         servers: [1, 1, 2, 2].map(server).to_vec(),
         rules: Vec::new(),
-        spread: false,
+        policy: PlacementPolicy::DEFAULT,
     };
     assert!(placed(&problem).is_some());
     problem.servers = [2, 2, 2].map(server).to_vec();
@@ -275,14 +352,14 @@ fn who_has_a_choice_leaves_the_shared_pool_to_others() {
     let server = Server {
         ways: Arc::new(ways.into()),
         allowed_hosts: vec![true; 2].into(),
-        current_host: None,
+        ..Server::default()
     };
     let mut problem = PlacementProblem {
         hosts: vec![Host::default(); 2],
         pools: vec![Pool { class: 0, free: 3 }, Pool { class: 0, free: 2 }],
         servers: vec![server; 2],
         rules: vec![Rule::Apart(Level::Host, vec![vec![0], vec![1]])],
-        spread: false,
+        policy: PlacementPolicy::DEFAULT,
     };
     assert_eq!(placed(&problem).unwrap().assignments.iter().map(|it| it.way).max(), Some(1));
     problem.pools[1].free = 1;
@@ -298,6 +375,7 @@ fn who_is_pinned_draws_nothing() {
         ways: Arc::new(ways.into()),
         allowed_hosts,
         current_host: Some(2),
+        ..Server::default()
     });
     problem.pools[2].free = 2;
     let solution = placed(&problem).unwrap();
@@ -356,7 +434,8 @@ fn bounds_add_up_what_kinds_lack() {
     servers[2].ways = one_way(2, hosts.len());
     servers[3].ways = one_way(3, hosts.len());
     let rules = vec![Rule::Apart(Level::Host, (0..4).map(|server| vec![server]).collect())];
-    let problem = PlacementProblem { hosts, pools, servers, rules, spread: false };
+    let problem =
+        PlacementProblem { hosts, pools, servers, rules, policy: PlacementPolicy::DEFAULT };
     let mut looks = 0;
     let outcome = solve(&problem, || {
         looks += 1;

@@ -27,6 +27,7 @@ mod large;
 mod membership;
 mod migrations;
 mod misplaced;
+mod placement_policies;
 mod placements;
 mod plans;
 mod policies;

@@ -75,7 +75,7 @@ fn whole() -> Value {
         }),
     );
     body["locations"] = json!(["r01h01", "r01h02"]);
-    body["spread"] = json!(false);
+    body["policy"] = json!({"name": "spread", "level": "rack"});
     body["timeout"] = json!("60 sec");
     body
 }
@@ -98,9 +98,20 @@ async fn every_field_of_a_plan_is_checked() {
     let tenant = site.tenant("p");
     assert_eq!(try_plan(&tenant, &whole()).await, 201);
     for value in values() {
-        for key in ["plan_name", "stack_id", "resources", "timeout", "locations", "spread", "other"]
-        {
+        for key in [
+            "plan_name",
+            "stack_id",
+            "resources",
+            "timeout",
+            "locations",
+            "policy",
+            "spread",
+            "other",
+        ] {
             let mut body = whole();
+            if key == "spread" {
+                body.as_object_mut().unwrap().remove("policy");
+            }
             body[key] = value.clone();
             let status = try_plan(&tenant, &body).await;
             assert!(key != "other" || status == 400, "{key}: {value}");

@@ -14,8 +14,10 @@ use super::schema::{self, Check, Key, NAME_MAX, Object, optional, required};
 use super::{permit, views};
 use crate::http::api::reply::Reply;
 use crate::http::app::{App, PlannerSettings};
+use crate::model::{Goal, PlacementPolicy};
 use crate::planner::change::PlanChange;
 use crate::planner::ids::canonical;
+use crate::planner::policy;
 use crate::planning::{NewPlan, Planned, Planning, Terms, run};
 use crate::policy::planning;
 
@@ -24,9 +26,10 @@ const QUALITY: HeaderName = HeaderName::from_static("berth-plan");
 /// The header that names the resources that a plan is made without.
 const IGNORED: HeaderName = HeaderName::from_static("berth-ignored");
 
-const CREATE: [Key; 6] = [
+const CREATE: [Key; 7] = [
     optional("locations", Check::Custom("array", texts)),
     required("plan_name", Check::Name(NAME_MAX)),
+    optional("policy", Check::Custom("policy", policy)),
     required("resources", Check::Dictionary),
     optional("spread", Check::Custom("boolean", boolean)),
     required("stack_id", Check::Name(NAME_MAX)),
@@ -79,7 +82,7 @@ pub(super) async fn create(
         user: tenant.user().to_owned(),
         resources: dictionary(&body, "resources"),
         locations: list_of(&body, "locations"),
-        spread: body.get("spread").and_then(Value::as_bool).unwrap_or(false),
+        policy: asked_policy(&body)?,
     };
     let created = planning.create(new, terms).await;
     let created = created.map_err(|failure| tenant.mount.problem(failure))?;
@@ -217,6 +220,22 @@ fn action(value: &Value) -> Result<(), String> {
     match value.as_str() {
         Some("update" | "migrate") => Ok(()),
         _ => Err("must be update or migrate".to_owned()),
+    }
+}
+
+fn policy(value: &Value) -> Result<(), String> {
+    policy::read(value).map(|_| ())
+}
+
+/// The policy that a body asks for; `spread` is the older word for one of them.
+fn asked_policy(body: &Object) -> Result<PlacementPolicy, Problem> {
+    match (body.get("policy"), body.get("spread").and_then(Value::as_bool)) {
+        (Some(_), Some(_)) => Err(Problem::bad_request(
+            "Valet error: policy and spread cannot both be given; spread is the policy 'spread'.",
+        )),
+        (Some(policy), None) => policy::read(policy).map_err(Problem::bad_request),
+        (None, Some(true)) => Ok(PlacementPolicy::of_hosts(Goal::Spread)),
+        (None, Some(false) | None) => Ok(PlacementPolicy::DEFAULT),
     }
 }
 

@@ -4,17 +4,20 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
+use crate::model::{Goal, Level, PlacementPolicy};
 use crate::planner::Demand;
 use crate::planner::draft::CurrentPlan;
 use crate::planner::group::StoredGroup;
 use crate::planner::plan::{Placement, PlanHead};
 use crate::planning::{ListedPlan, Planned};
-use crate::solver::Cost;
+use crate::solver::{Cost, Counts};
 
 /// The longest list of ignored resources, in bytes: it is a header, and proxies limit those.
 const IGNORED_MAX: usize = 4096;
 /// Bytes kept free for the number of resources that do not fit into the list.
 const REST_MAX: usize = 32;
+/// The most counts of servers that are shown: they are in a header, too.
+const COUNTS_MAX: usize = 32;
 /// How much of a type the list repeats, in characters.
 const KIND_MAX: usize = 100;
 
@@ -122,20 +125,52 @@ pub(super) fn demand(demand: &Demand) -> Value {
 /// How good a plan is: a JSON object in one line.
 pub(super) fn quality(it: &Planned) -> Option<String> {
     let answer = it.answer.as_ref()?;
-    let cost = |cost: &Cost| {
-        json!({
-            "moved": cost.moved,
-            "new_hosts": cost.new_hosts,
-            "racks": cost.racks,
-            "room": cost.fit,
-        })
-    };
+    let policy = it.draft.stack.policy;
+    let cost = |it: &Cost| cost(it, policy);
     let quality = json!({
+        "policy": {"name": policy.goal.name(), "level": policy.level.name()},
         "optimal": answer.cost == answer.bound,
         "cost": cost(&answer.cost),
         "bound": cost(&answer.bound),
     });
     Some(quality.to_string())
+}
+
+/// The components of a cost that a policy counts, in the order in which they are compared.
+fn cost(cost: &Cost, policy: PlacementPolicy) -> Value {
+    let level = policy.level.name();
+    let mut view = Map::from_iter([("moved".to_owned(), json!(cost.moved))]);
+    let mut show = |key: &str, value: Value| drop(view.insert(key.to_owned(), value));
+    let is_above = policy.level > Level::Host;
+    match policy.goal {
+        Goal::Pack => {
+            if is_above {
+                show(&format!("{level}s"), json!(cost.units));
+            }
+            show("new_hosts", json!(cost.new_hosts));
+            show("room", json!(cost.fit));
+        }
+        Goal::Spread => {
+            show(&format!("servers_per_{level}"), counts(&cost.per_unit));
+            if is_above {
+                show("servers_per_host", counts(&cost.per_host));
+            }
+            show("room", json!(cost.fit));
+        }
+        Goal::Balance => {
+            show(&format!("{level}_load"), json!(cost.load));
+            if is_above {
+                show("host_load", json!(cost.host_load));
+            }
+        }
+    }
+    Value::Object(view)
+}
+
+/// How many units have how many servers: lists of the two, those with most servers first.
+fn counts(counts: &Counts) -> Value {
+    let pairs = counts.by_count().iter().take(COUNTS_MAX);
+    pairs.map(|(servers, units)| json!([servers, units])).collect()
 }
 
 /// The resources that a plan is made without: a JSON array in one line of ASCII. If they are too many, its

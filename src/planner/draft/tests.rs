@@ -135,7 +135,7 @@ fn case(nth: usize, count: usize) -> Option<(&'static str, CurrentPlan, PlanChan
         6 => {
             let current = current(servers(count));
             let (template, locations) = (current.template.clone(), Some(hosts(count)));
-            let request = StackRequest { template, locations, spread: false };
+            let request = StackRequest { template, locations, ..StackRequest::default() };
             ("a repetition", current, PlanChange::Repeat(Arc::new(request)))
         }
         7 => {

@@ -5,13 +5,14 @@
 use std::collections::HashMap;
 
 use super::limits::Limits;
-use super::rack_fit::{NONE, RackFitTable, sums, together};
+use super::unit_fit::{NONE, UnitFitTable, sums, together};
 use crate::solver::budget::Budget;
-use crate::solver::problem::Level;
 use crate::solver::state::State;
 
 /// Whether a host may be used.
-type IsUsable<'u> = &'u dyn Fn(usize) -> bool;
+pub(super) type IsUsable<'u> = &'u dyn Fn(usize) -> bool;
+/// How many servers may come to a host.
+type Most<'u> = &'u dyn Fn(usize) -> usize;
 
 /// A lower bound on the fit of the remaining bundles.
 #[derive(Debug)]
@@ -31,15 +32,16 @@ impl FitBound {
     }
 }
 
-/// A lower bound on the fit of the remaining bundles, assuming that they use only usable hosts and
-/// move no more servers than they must. `None` if that is impossible.
+/// A lower bound on the fit of the remaining bundles, assuming that they use only usable hosts, at
+/// most so many servers of each kind come to a host, and no more servers move than must. `None` if
+/// that is impossible.
 ///
-/// `more_racks` is the number of racks that are opened in addition, and whether only hosts in use
-/// count. The result must not be used once the budget is spent.
+/// `more_units` is the number of counted units that are opened in addition, and whether only hosts in
+/// use count. The result must not be used once the budget is spent.
 pub(super) fn fit_bound(
     state: &State<'_>,
     limits: &Limits,
-    (more_racks, is_usable): (Option<(u64, bool)>, IsUsable<'_>),
+    (more_units, is_usable, most): (Option<(u64, bool)>, IsUsable<'_>, Most<'_>),
     budget: &mut Budget<'_>,
 ) -> Option<FitBound> {
     budget.is_spent_after(4 * state.unplaced.len());
@@ -54,14 +56,14 @@ pub(super) fn fit_bound(
             budget.is_spent_after(open_ones.map(|it| 4 * it.members.len()).sum());
             let fit_cost = state.model.fit_costs[*host];
             for clique in cliques.iter_mut().filter(|it| it.is_open()) {
-                open -= usize::from(clique.fill(state, *host, fit_cost));
+                open -= usize::from(clique.fill(state, (*host, most(*host)), fit_cost));
             }
         }
     }
     for clique in &mut cliques {
-        let few = clique.rule.zip(more_racks);
+        let few = clique.rule.zip(more_units);
         clique.few =
-            few.and_then(|(rule, racks)| FitInFewRacks::of(state, limits, (rule, racks), budget));
+            few.and_then(|(rule, units)| FitInFewUnits::of(state, limits, (rule, units), budget));
     }
     let is_there = open == 0 && cliques.iter().all(Clique::is_in_few);
     is_there.then_some(FitBound { cliques })
@@ -77,8 +79,8 @@ struct Clique {
     /// needed.
     fit_costs: Vec<u64>,
     hosts: usize,
-    /// The bound if only a number of racks may be opened.
-    few: Option<FitInFewRacks>,
+    /// The bound if only a number of units may be opened.
+    few: Option<FitInFewUnits>,
 }
 
 /// A kind that fills the cheapest hosts as if it were alone.
@@ -119,8 +121,9 @@ impl Clique {
         self.fit_costs.len() < self.hosts || self.members.iter().any(|it| it.left > 0)
     }
 
-    /// Fills a host. Returns whether it was the last one needed.
-    fn fill(&mut self, state: &State<'_>, host: usize, fit_cost: u64) -> bool {
+    /// Fills a host with at most so many servers of each kind. Returns whether it was the last one
+    /// needed.
+    fn fill(&mut self, state: &State<'_>, (host, most): (usize, usize), fit_cost: u64) -> bool {
         let mut can_be = false;
         for it in &mut self.members {
             if it.left == 0 && can_be {
@@ -133,7 +136,8 @@ impl Clique {
                 continue;
             }
             can_be = true;
-            let fit = state.domains.slots(it.kind, host).min(it.left);
+            let most = most / usize::try_from(it.servers.max(1)).unwrap_or(usize::MAX);
+            let fit = state.domains.slots(it.kind, host).min(it.left).min(most);
             if fit > 0 {
                 it.last = fit_cost;
             }
@@ -183,34 +187,33 @@ impl Clique {
     }
 }
 
-/// Lower bounds on the fit costs of 0, 1, 2, ... hosts: in open racks, and in racks to be opened.
+/// Lower bounds on the fit costs of 0, 1, 2, ... hosts: in open units, and in units to be opened.
 #[derive(Debug)]
-struct FitInFewRacks {
+struct FitInFewUnits {
     known: Vec<u64>,
     more: Vec<u64>,
 }
 
-impl FitInFewRacks {
-    /// The bounds for a number of racks to be opened, if the table has them.
+impl FitInFewUnits {
+    /// The bounds for a number of units to be opened, if the table has them.
     fn of(
         state: &State<'_>,
         limits: &Limits,
-        (rule, (racks, only_in_use)): (usize, (u64, bool)),
+        (rule, (units, only_in_use)): (usize, (u64, bool)),
         budget: &mut Budget<'_>,
     ) -> Option<Self> {
         let tables = if only_in_use { &limits.in_use.few } else { &limits.all.few };
-        let RackFitTable(tables) = tables.get(rule)?;
-        let more = tables.get(usize::try_from(racks).ok()?.checked_sub(1)?)?;
+        let UnitFitTable(tables) = tables.get(rule)?;
+        let more = tables.get(usize::try_from(units).ok()?.checked_sub(1)?)?;
         let model = state.model;
+        let counted = model.packed()?;
         let kinds: Vec<usize> =
             (0..model.kinds.len()).filter(|kind| limits.cliques[*kind] == Some(rule)).collect();
-        let in_racks = state.racks.iter().map(|it| model.units.hosts(Level::Rack, *it).len());
-        let hosts = in_racks.sum::<usize>() + limits.without_rack.len();
-        if budget.is_spent_after(model.kinds.len() + hosts * (2 + kinds.len())) {
+        let hosts = || state.score.open_units(0).iter().flat_map(|unit| counted.hosts(*unit));
+        if budget.is_spent_after(model.kinds.len() + hosts().count() * (2 + kinds.len())) {
             return None;
         }
-        let racks = state.racks.iter().flat_map(|it| model.units.hosts(Level::Rack, *it));
-        let hosts = racks.chain(&limits.without_rack).copied();
+        let hosts = hosts().copied();
         let hosts = hosts.filter(|host| !only_in_use || state.domains.is_in_use(*host));
         Some(Self { known: sums(state, &kinds, hosts, more.len() - 1), more: more.clone() })
     }

@@ -1,15 +1,16 @@
-//! Upper bounds on what hosts and racks offer, computed once for the empty placement, for the
+//! Upper bounds on what hosts and counted units offer, computed once for the empty placement, for the
 //! bounds.
 
-#![expect(clippy::indexing_slicing, reason = "kinds, hosts, racks and rules are numbered densely")]
+#![expect(clippy::indexing_slicing, reason = "kinds, hosts, units and rules are numbered densely")]
 
-use super::rack_fit::RackFitTable;
+use super::unit_fit::UnitFitTable;
 use crate::solver::budget::Budget;
-use crate::solver::problem::{Level, Rule};
+use crate::solver::counted::CountedUnits;
+use crate::solver::problem::Rule;
 use crate::solver::state::State;
 
-/// What each rack offers at most, as (amount, rack), descending.
-pub(super) type ByRack = Vec<(u128, usize)>;
+/// What each unit offers at most, as (amount, unit), descending.
+pub(super) type ByUnit = Vec<(u128, usize)>;
 
 /// Upper bounds on what hosts and racks offer.
 #[derive(Debug)]
@@ -18,34 +19,27 @@ pub(in crate::solver) struct Limits {
     pub(in crate::solver) new_hosts: Vec<Vec<u128>>,
     /// By kind, the maximum slots of an unused host.
     pub(super) most_on_new: Vec<usize>,
-    /// The number of unused hosts that are open to some kind.
-    pub(in crate::solver) unused_hosts: u64,
-    /// The number of racks that are open to some kind.
-    pub(in crate::solver) usable_racks: u64,
-    /// What racks offer on hosts in use.
-    pub(in crate::solver) in_use: Racks,
-    /// What racks offer on all hosts.
-    pub(in crate::solver) all: Racks,
-    /// The hosts whose rack is not known.
-    pub(super) without_rack: Vec<usize>,
-    /// How many servers each rack can take, for the choice of the next rack.
-    pub(in crate::solver) rack_potential: Vec<u64>,
+    /// With packing of racks or clusters: what these offer on hosts in use, and on all hosts.
+    pub(in crate::solver) in_use: Offers,
+    pub(in crate::solver) all: Offers,
+    /// How many servers each of these can take, for the choice of the next one.
+    pub(in crate::solver) potential: Vec<u64>,
     /// For each kind, the rule of its clique: the diversity rule with the most bundles among those
     /// that bind it.
     pub(super) cliques: Vec<Option<usize>>,
 }
 
-/// What each rack offers at most.
-#[derive(Debug)]
-pub(in crate::solver) struct Racks {
+/// What each unit offers at most.
+#[derive(Debug, Default)]
+pub(in crate::solver) struct Offers {
     /// By class, the free private capacity.
-    pub(in crate::solver) free: Vec<ByRack>,
+    pub(in crate::solver) free: Vec<ByUnit>,
     /// By kind, the slots.
-    pub(in crate::solver) slots: Vec<ByRack>,
+    pub(in crate::solver) slots: Vec<ByUnit>,
     /// By diversity rule, the number of parts that can have a host.
-    pub(in crate::solver) parts: Vec<ByRack>,
-    /// By rule, bounds on the fit in few racks, if it is the rule of a clique.
-    pub(super) few: Vec<RackFitTable>,
+    pub(in crate::solver) parts: Vec<ByUnit>,
+    /// By rule, bounds on the fit in few units, if it is the rule of a clique.
+    pub(super) few: Vec<UnitFitTable>,
 }
 
 impl Limits {
@@ -84,57 +78,49 @@ impl Limits {
             .collect();
         let cliques: Vec<Option<usize>> =
             kinds().map(|kind| clique(state, kind, &bundles)).collect();
-        let in_use = Racks::of(state, &cliques, &|host| hosts[host].in_use, budget);
-        let all = Racks::of(state, &cliques, &|_| true, budget);
-        let open = open_hosts(state, budget);
-        let is_rack_open =
-            |rack: &usize| model.units.hosts(Level::Rack, *rack).iter().any(|host| open[*host]);
-        let racks = 0..model.units.count(Level::Rack);
-        Self {
-            new_hosts,
-            most_on_new,
-            unused_hosts: new().filter(|host| open[*host]).count() as u64,
-            usable_racks: racks.filter(is_rack_open).count() as u64,
-            without_rack: (0..hosts.len())
-                .filter(|it| model.units.racks()[*it].is_none())
-                .collect(),
-            rack_potential: rack_potential(state, &in_use, &all, budget),
-            cliques,
-            in_use,
-            all,
-        }
+        let (in_use, all) = match model.packed() {
+            None => (Offers::default(), Offers::default()),
+            Some(units) => {
+                let is_in_use = |host: usize| hosts[host].in_use;
+                let in_use = Offers::of(state, (units, &cliques), &is_in_use, budget);
+                (in_use, Offers::of(state, (units, &cliques), &|_| true, budget))
+            }
+        };
+        let potential = potential(state, &in_use, &all, budget);
+        Self { new_hosts, most_on_new, in_use, all, potential, cliques }
     }
 }
 
-impl Racks {
+impl Offers {
     fn of(
         state: &State<'_>,
-        cliques: &[Option<usize>],
+        (units, cliques): (&CountedUnits, &[Option<usize>]),
         counts: &dyn Fn(usize) -> bool,
         budget: &mut Budget<'_>,
     ) -> Self {
         let model = state.model;
+        let counted = model.problem.policy.level;
         let free = |class: usize| {
-            by_rack(state, |host| if counts(host) { state.own_left[host][class] } else { 0 })
+            by_unit(units, |host| if counts(host) { state.own_left[host][class] } else { 0 })
         };
         let of_kind = |kind: usize| {
             let slots = |host| if counts(host) { slots(state, kind, host) as u128 } else { 0 };
-            let racks = by_rack(state, slots);
-            at_most_one(racks, model.kinds[kind].is_apart(Level::Rack))
+            let offers = by_unit(units, slots);
+            at_most_one(offers, model.kinds[kind].is_apart(counted))
         };
         let of_rule = |rule: usize| {
             let Rule::Apart(level, _) = model.problem.rules[rule] else { return Vec::new() };
             let bound = &model.kinds_of_rule[rule];
             let can_be = |host: usize| bound.iter().any(|(it, _)| state.domains.is_open(*it, host));
-            let racks = by_rack(state, |host| u128::from(counts(host) && can_be(host)));
-            at_most_one(racks, level == Level::Rack)
+            let offers = by_unit(units, |host| u128::from(counts(host) && can_be(host)));
+            at_most_one(offers, level == counted)
         };
-        let mut each = |count: usize, of: &dyn Fn(usize) -> ByRack| {
+        let mut each = |count: usize, of: &dyn Fn(usize) -> ByUnit| {
             let mut all = Vec::new();
             while all.len() < count && !budget.is_spent_after(4 * model.problem.hosts.len()) {
-                let racks = of(all.len());
-                budget.is_spent_with(4 * racks.len());
-                all.push(racks);
+                let offers = of(all.len());
+                budget.is_spent_with(4 * offers.len());
+                all.push(offers);
             }
             all
         };
@@ -147,7 +133,7 @@ impl Racks {
                     budget.is_spent_after(cliques.len());
                     let clique = cliques.iter().enumerate().filter(|(_, it)| **it == Some(rule));
                     let kinds: Vec<usize> = clique.map(|(kind, _)| kind).collect();
-                    RackFitTable::of(state, &kinds, counts, budget)
+                    UnitFitTable::of(state, (units, &kinds), counts, budget)
                 })
                 .collect(),
         }
@@ -158,57 +144,42 @@ fn slots(state: &State<'_>, kind: usize, host: usize) -> usize {
     if state.domains.is_open(kind, host) { state.domains.slots(kind, host) } else { 0 }
 }
 
-/// Limits what each rack offers to one, if bundles must be in different racks.
-fn at_most_one(mut racks: ByRack, is_apart: bool) -> ByRack {
-    for (amount, _) in racks.iter_mut().filter(|_| is_apart) {
+/// Limits what each unit offers to one, if bundles must be in different units.
+fn at_most_one(mut offers: ByUnit, is_apart: bool) -> ByUnit {
+    for (amount, _) in offers.iter_mut().filter(|_| is_apart) {
         *amount = 1.min(*amount);
     }
-    racks
+    offers
 }
 
-/// Sums over the hosts of each rack, in descending order.
-fn by_rack(state: &State<'_>, of: impl Fn(usize) -> u128) -> ByRack {
-    let units = &state.model.units;
-    let racks = 0..units.count(Level::Rack);
-    let sum = |rack| units.hosts(Level::Rack, rack).iter().map(|host| of(*host)).sum();
-    let mut sums: ByRack = racks.map(|rack| (sum(rack), rack)).collect();
+/// Sums over the hosts of each unit, in descending order.
+fn by_unit(units: &CountedUnits, of: impl Fn(usize) -> u128) -> ByUnit {
+    let sum = |unit| units.hosts(unit).iter().map(|host| of(*host)).sum();
+    let mut sums: ByUnit = (0..units.count()).map(|unit| (sum(unit), unit)).collect();
     sums.sort_unstable_by(|one, other| other.cmp(one));
     sums
 }
 
-/// The number of servers that each rack could take; slots on hosts in use weigh more.
-fn rack_potential(
+/// The number of servers that each unit could take; slots on hosts in use weigh more.
+fn potential(
     state: &State<'_>,
-    in_use: &Racks,
-    all: &Racks,
+    in_use: &Offers,
+    all: &Offers,
     budget: &mut Budget<'_>,
 ) -> Vec<u64> {
-    let mut rack_potential = vec![0_u64; state.model.units.count(Level::Rack)];
-    for (racks, times) in [(in_use, 1 << 20), (all, 1)] {
-        for (slots, kind) in racks.slots.iter().zip(&state.model.kinds) {
+    let mut potential = vec![0_u64; state.model.packed().map_or(0, CountedUnits::count)];
+    for (offers, times) in [(in_use, 1 << 20), (all, 1)] {
+        for (slots, kind) in offers.slots.iter().zip(&state.model.kinds) {
             if budget.is_spent_after(slots.len()) {
-                return rack_potential;
+                return potential;
             }
-            for (slots, rack) in slots {
+            for (slots, unit) in slots {
                 let servers = (*slots).min(kind.bundles.len() as u128) * u128::from(kind.servers);
-                rack_potential[*rack] += u64::try_from(servers).unwrap_or(1 << 20) * times;
+                potential[*unit] += u64::try_from(servers).unwrap_or(1 << 20) * times;
             }
         }
     }
-    rack_potential
-}
-
-/// For each host, whether it is open to some kind.
-fn open_hosts(state: &State<'_>, budget: &mut Budget<'_>) -> Vec<bool> {
-    let mut open = vec![false; state.model.problem.hosts.len()];
-    for (host, is_open) in open.iter_mut().enumerate() {
-        let somebody = (0..state.model.kinds.len()).find(|kind| state.domains.is_open(*kind, host));
-        *is_open = somebody.is_some();
-        if budget.is_spent_after(1 + somebody.unwrap_or(state.model.kinds.len())) {
-            break;
-        }
-    }
-    open
+    potential
 }
 
 /// The diversity rule with the most bundles among those in which each bundle of a kind is a part by

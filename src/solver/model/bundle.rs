@@ -2,12 +2,13 @@
 //! search places bundles, not servers.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::load::{Demand, Load, Sizes};
 use super::units::Units;
 use crate::solver::budget::Budget;
-use crate::solver::problem::AllowedHosts;
-use crate::solver::problem::{Level, PlacementProblem, Rule};
+use crate::solver::problem::{AllowedHosts, Goal, Level, PlacementProblem, Rule};
+use crate::solver::utilisation::Addition;
 
 /// Servers that must be on the same host.
 #[derive(Clone, Debug)]
@@ -20,6 +21,9 @@ pub(in crate::solver) struct Bundle {
     pub(in crate::solver) allowed_hosts: AllowedHosts,
     /// The present host of each server.
     pub(super) current_hosts: Vec<Option<usize>>,
+    /// What its servers add to the use of their host, equal ones together. Empty unless the policy
+    /// balances.
+    pub(in crate::solver) additions: Vec<Addition>,
     /// The rules that bind it, each with its part.
     pub(in crate::solver) rules: Vec<(usize, usize)>,
     /// The position of its kind, which `bundle_kind` assigns: bundles of one kind are
@@ -147,7 +151,29 @@ fn bundle(
             (0..problem.hosts.len()).map(may_be).collect()
         }
     };
-    Bundle { servers, load: number, allowed_hosts, current_hosts, rules: Vec::new(), kind: 0 }
+    let additions = additions(problem, &servers);
+    let (load, rules, kind) = (number, Vec::new(), 0);
+    Bundle { servers, load, allowed_hosts, current_hosts, additions, rules, kind }
+}
+
+/// What some servers add to the use of their host.
+fn additions(problem: &PlacementProblem, servers: &[usize]) -> Vec<Addition> {
+    if problem.policy.goal != Goal::Balance {
+        return Vec::new();
+    }
+    let addition = |server: &usize| {
+        let it = problem.servers.get(*server)?;
+        let (amounts, counted_on) = (Arc::clone(&it.amounts), it.counted_on());
+        Some(Addition { amounts, counted_on, servers: 1 })
+    };
+    let mut additions: Vec<Addition> = servers.iter().filter_map(addition).collect();
+    additions.sort_unstable();
+    additions.dedup_by(|next, first| {
+        let is_same = (&next.amounts, next.counted_on) == (&first.amounts, first.counted_on);
+        first.servers += u64::from(is_same);
+        is_same
+    });
+    additions
 }
 
 /// Adds a rule to the bundles that it binds, and lists these bundles in `bound`. `None` if the rule

@@ -9,6 +9,7 @@ use super::bundle::Bundle;
 use super::load::Load;
 use crate::solver::budget::Budget;
 use crate::solver::problem::{AllowedHosts, Level, PlacementProblem, Rule};
+use crate::solver::utilisation::Addition;
 
 /// The properties that the bundles of a kind have in common.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub(in crate::solver) struct BundleKind {
     pub(in crate::solver) settled: u64,
     /// Their present hosts, each with the number of servers there.
     pub(in crate::solver) homes: Vec<(usize, u64)>,
+    /// What the servers of one bundle add to the use of their host.
+    pub(in crate::solver) additions: Vec<Addition>,
     /// The rules that bind it, each with its part, or `None` if every bundle of the kind is a part
     /// by itself.
     pub(in crate::solver) rules: Vec<(usize, Option<usize>)>,
@@ -53,7 +56,8 @@ impl BundleKind {
 /// Sorts bundles into kinds, and tells each bundle its kind.
 ///
 /// Two bundles are of one kind if they have the same load, the same allowed hosts, the same present
-/// hosts, and the same role in the same rules.
+/// hosts, the same role in the same rules, and with balancing, if they add the same to the use of
+/// hosts.
 pub(super) fn kinds(
     problem: &PlacementProblem,
     bundles: &mut [Bundle],
@@ -74,7 +78,8 @@ pub(super) fn kinds(
         let roles = roles(problem, bundle);
         let mut current_hosts = bundle.current_hosts.clone();
         current_hosts.sort_unstable();
-        let key = (bundle.load, bundle.allowed_hosts.clone(), current_hosts, roles.clone());
+        let (hosts, additions) = (bundle.allowed_hosts.clone(), bundle.additions.clone());
+        let key = (bundle.load, hosts, current_hosts, additions, roles.clone());
         bundle.kind = *known.entry(key).or_insert(kinds.len());
         if bundle.kind == kinds.len() {
             budget.is_spent_after(8 * bundle.servers.len() + most.len());
@@ -127,6 +132,7 @@ fn kind(
         servers: u64::try_from(first.servers.len()).unwrap_or(u64::MAX),
         settled: homes.values().sum(),
         homes: homes.into_iter().collect(),
+        additions: first.additions.clone(),
         rules,
         apart,
         weight,

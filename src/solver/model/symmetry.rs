@@ -18,12 +18,15 @@ use crate::solver::problem::{Level, PlacementProblem};
 
 /// Classes of symmetric hosts. Two untouched hosts of a class are interchangeable if they are in
 /// the same rack or in none. They also are if both racks are untouched, because then the racks as a
-/// whole are interchangeable: each host of one has its counterpart in the other.
+/// whole are interchangeable: each host of one has its counterpart in the other. If neither a rule nor
+/// the policy is about racks, racks do not matter at all.
 #[derive(Debug)]
 pub(in crate::solver) struct HostSymmetry {
     /// The class of each host.
     of: Vec<usize>,
     hosts: Vec<Vec<usize>>,
+    /// The rack of each host, if racks matter.
+    racks: Vec<Option<usize>>,
 }
 
 impl HostSymmetry {
@@ -46,6 +49,7 @@ impl HostSymmetry {
             let it = &problem.hosts[host];
             let number = |it: Option<usize>| it.map_or(0, |it| it as u64 + 1);
             fingerprint.extend(&it.free);
+            fingerprint.extend(&it.capacity);
             // A host that some server is on at present is symmetric to no other.
             fingerprint.push(number(is_home[host].then_some(host)));
             fingerprint.push(number(units.unit(Level::Cluster, host)));
@@ -77,15 +81,23 @@ impl HostSymmetry {
             fingerprints
         };
         let rack_fingerprints = numbered((0..units.count(Level::Rack)).map(rack_fingerprint));
-        let group = |host: usize| {
-            (fingerprints[host], units.racks()[host].map(|rack| rack_fingerprints[rack]))
-        };
+        let do_racks_matter = problem.policy.level == Level::Rack
+            || problem.rules.iter().any(|rule| rule.level() == Level::Rack);
+        let rack = |host: usize| units.unit(Level::Rack, host).filter(|_| do_racks_matter);
+        let racks: Vec<Option<usize>> = (0..problem.hosts.len()).map(rack).collect();
+        let group =
+            |host: usize| (fingerprints[host], racks[host].map(|rack| rack_fingerprints[rack]));
         let of = numbered((0..problem.hosts.len()).map(group));
         let mut hosts = vec![Vec::new(); of.iter().max().map_or(0, |most| most + 1)];
         for (host, group) in of.iter().enumerate() {
             hosts[*group].push(host);
         }
-        Self { of, hosts }
+        Self { of, hosts, racks }
+    }
+
+    /// The rack of each host; none if racks do not matter.
+    pub(in crate::solver) fn racks(&self) -> &[Option<usize>] {
+        &self.racks
     }
 
     /// The hosts in the class of a host.

@@ -34,11 +34,6 @@ impl Units {
         self.at(level).of.get(host).copied().flatten()
     }
 
-    /// The rack of each host.
-    pub(in crate::solver) fn racks(&self) -> &[Option<usize>] {
-        &self.racks.of
-    }
-
     /// The hosts of a unit.
     pub(in crate::solver) fn hosts(&self, level: Level, unit: usize) -> &[usize] {
         self.at(level).hosts.get(unit).map_or(&[], Vec::as_slice)

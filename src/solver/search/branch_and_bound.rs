@@ -6,11 +6,10 @@
 use std::cmp::Reverse;
 
 use super::pruning::Pruning;
-use crate::solver::bounds::Limits;
-use crate::solver::bounds::bound;
+use crate::solver::bounds::{Limits, bound, feasible};
 use crate::solver::budget::{Budget, Progress};
+use crate::solver::evaluation;
 use crate::solver::model::Model;
-use crate::solver::problem::Level;
 use crate::solver::solution::Assignment;
 use crate::solver::solution::Cost;
 use crate::solver::state::State;
@@ -122,8 +121,12 @@ impl<'p> BranchAndBound<'p> {
             budget.found(self.progress());
             return;
         };
-        let best = self.best.as_ref().map(|best| best.cost);
-        let bound = bound(state, self.limits, best, budget);
+        let best = self.best.as_ref().map(|best| best.cost.clone());
+        let bound = match &best {
+            // As long as there is no placement, no bound decides anything.
+            None => feasible(state, self.limits, budget).map(|_| None),
+            Some(best) => bound(state, self.limits, Some(best), budget).map(Some),
+        };
         if budget.is_spent() {
             return;
         }
@@ -132,18 +135,22 @@ impl<'p> BranchAndBound<'p> {
             self.learn(state);
             return;
         };
-        if best.is_some_and(|best| bound.least >= best) {
+        if let (Some(bound), Some(best)) = (&bound, &best)
+            && bound.least >= *best
+        {
             self.dead_ends += 1;
             return;
         }
         let Some(bundle) = state.unplaced[kind].last().copied() else { return };
-        let pruning = best.map(|best| Pruning::new(state, self.limits, &bound, best, kind));
+        let known = bound.zip(best);
+        let pruning = known.map(|(bound, best)| Pruning::new(state, bound, best, kind));
         self.frames.push(Frame { kind, bundle, at: None, pruning, tried: Vec::new() });
     }
 
     fn record(&mut self, state: &State<'_>) {
-        let cost = state.cost(state.partial_cost());
+        let cost = state.cost();
         if self.best.as_ref().is_none_or(|best| cost < best.cost) {
+            debug_assert_eq!(cost, self.evaluated(state));
             let positions =
                 state.positions.iter().map(|position| position.unwrap_or_default()).collect();
             self.best = Some(Incumbent { cost, assignments: state.assignments(), positions });
@@ -154,11 +161,17 @@ impl<'p> BranchAndBound<'p> {
     fn progress(&self) -> Progress {
         match &self.best {
             None => Progress::Nothing,
-            Some(best) if Cost { fit: self.target.fit, ..best.cost } == self.target => {
+            Some(best) if best.cost.without_sums() == self.target.without_sums() => {
                 Progress::AllButTheLastComponent
             }
             Some(_) => Progress::Placement,
         }
+    }
+
+    /// The cost of a complete state, computed anew.
+    fn evaluated(&self, state: &State<'_>) -> Cost {
+        let hosts: Vec<usize> = state.assignments().iter().map(|it| it.host).collect();
+        evaluation::cost(self.model.problem, &hosts)
     }
 
     /// The kind to branch on: that with the fewest open hosts in relation to its failures
@@ -226,7 +239,7 @@ impl<'p> BranchAndBound<'p> {
 fn exhaust(state: &mut State<'_>, frame: &mut Frame, host: usize) {
     let from = frame.tried.len();
     if state.is_untouched(host) {
-        let racks = state.model.units.racks();
+        let racks = state.model.symmetry.racks();
         let rack = racks[host];
         let is_alike = |other: &usize| {
             let is_rack_alike = racks[*other] == rack
@@ -248,15 +261,14 @@ fn next_host(state: &State<'_>, limits: &Limits, frame: &Frame, round: u64) -> O
     let open = hosts.filter(|host| state.domains.is_open(frame.kind, *host));
     let key = |host: usize| {
         let added = state.added(frame.kind, host);
-        if frame.pruning.as_ref().is_some_and(|it| !it.allows(added)) {
+        if frame.pruning.as_ref().is_some_and(|it| !it.allows(&added)) {
             return None;
         }
-        let rack = state.model.units.unit(Level::Rack, host);
-        let potential =
-            rack.filter(|it| state.is_rack_untouched(*it) && !state.model.problem.spread);
-        let potential = potential.map_or(0, |rack| limits.rack_potential[rack]);
+        let unit = state.model.packed().map(|counted| counted.unit(host));
+        let potential = unit.filter(|unit| state.score.servers(0, *unit) == 0);
+        let potential = potential.map_or(0, |unit| limits.potential[unit]);
         let order = if round % 2 == 1 { shuffled(host, round) } else { added.fit };
-        Some((added.moved, added.new_hosts, added.racks, Reverse(potential), order, host))
+        Some((added.moved, added.first, added.second, Reverse(potential), order, host))
     };
     open.filter_map(key).min().map(|(.., host)| host)
 }

@@ -4,103 +4,122 @@
 //! The bound of the state is computed once. For each candidate host, only what the host adds to the
 //! cost is combined with the bound of the other bundles.
 
-use crate::solver::bounds::Bound;
-use crate::solver::bounds::Limits;
-use crate::solver::solution::Cost;
-use crate::solver::state::State;
+use std::cmp::Ordering;
+
+use crate::solver::bounds::{Bound, Rest};
+use crate::solver::problem::Goal;
+use crate::solver::solution::{Cost, Counts};
+use crate::solver::state::{Added, State};
 
 /// The bound of a state, prepared for adding one bundle on any host.
 #[derive(Debug)]
 pub(super) struct Pruning {
+    goal: Goal,
     best: Cost,
     partial_cost: Cost,
     /// The bound of the state.
     least: Cost,
     /// The bound on moves without those of the bundle.
     moved: u64,
-    /// The bound on the fit without that of the bundle, if the components before it meet their
-    /// bounds.
+    /// The bounds on what the other bundles add to the fit, if the components before it meet their
+    /// bounds, and to the loads.
     fit: u64,
-    spread: Option<Spread>,
-}
-
-/// Upper bounds on what is left to spread over.
-#[derive(Debug)]
-struct Spread {
-    servers: u64,
-    others: u64,
-    hosts: u64,
-    racks: u64,
+    loads: [u64; 2],
 }
 
 impl Pruning {
-    pub(super) fn new(
-        state: &State<'_>,
-        limits: &Limits,
-        bound: &Bound,
-        best: Cost,
-        kind: usize,
-    ) -> Self {
-        let partial_cost = state.partial_cost();
-        let others = state.unplaced_kinds().map(|(_, left)| left as u64).sum::<u64>() - 1;
+    pub(super) fn new(state: &State<'_>, bound: Bound, best: Cost, kind: usize) -> Self {
+        let Bound { least, rest } = bound;
+        let (fit, loads) = match rest {
+            Rest::Unknown => (0, [0; 2]),
+            Rest::Fit(fit) => (fit.without(kind), [0; 2]),
+            Rest::Load(levels) => {
+                let of_level = |level: usize| levels.get(level).map_or(0, |it| it.without(kind));
+                (0, [of_level(0), of_level(1)])
+            }
+        };
         Self {
+            goal: state.model.problem.policy.goal,
             best,
-            partial_cost,
-            least: bound.least,
-            moved: bound.least.moved - state.fewest_moves(kind),
-            fit: partial_cost.fit + bound.fit.as_ref().map_or(0, |fit| fit.without(kind)),
-            spread: state.model.problem.spread.then(|| Spread {
-                servers: state.model.problem.servers.len() as u64,
-                others,
-                hosts: limits.unused_hosts.saturating_sub(partial_cost.new_hosts),
-                racks: limits.usable_racks.saturating_sub(partial_cost.racks),
-            }),
+            partial_cost: state.partial_cost(),
+            moved: least.moved - state.fewest_moves(kind),
+            least,
+            fit,
+            loads,
         }
     }
 
     /// Whether a placement cheaper than the best one may exist with the bundle on a host that adds
     /// this cost.
-    pub(super) fn allows(&self, added: Cost) -> bool {
-        self.least_with(added) < self.best
-    }
-
-    fn least_with(&self, added: Cost) -> Cost {
+    pub(super) fn allows(&self, added: &Added) -> bool {
+        let (best, least, so_far) = (&self.best, &self.least, &self.partial_cost);
+        let [load, host_load] = self.loads;
         let moved = self.moved + added.moved;
-        if let Some(it) = &self.spread {
-            // With spreading, an added cost of 0 means a new host or rack.
-            let hosts = self.partial_cost.new_hosts + it.with(added.new_hosts == 0, it.hosts);
-            let racks = self.partial_cost.racks + it.with(added.racks == 0, it.racks);
-            return Cost {
-                moved,
-                new_hosts: it.servers.saturating_sub(hosts),
-                racks: it.servers.saturating_sub(racks),
-                fit: self.fit + added.fit,
-            };
-        }
-        let (least, partial_cost) = (self.least, self.partial_cost);
-        let mut with = Cost {
-            moved,
-            new_hosts: partial_cost.new_hosts + added.new_hosts,
-            racks: partial_cost.racks + added.racks,
-            fit: partial_cost.fit + added.fit,
+        let (first, second) = match self.goal {
+            Goal::Pack => (
+                Step::number(so_far.units + added.first, least.units, best.units),
+                Step::number(so_far.new_hosts + added.second, least.new_hosts, best.new_hosts),
+            ),
+            Goal::Spread => (
+                Step::counts(added.first, &least.per_unit, &best.per_unit),
+                Step::counts(added.second, &least.per_host, &best.per_host),
+            ),
+            Goal::Balance => (
+                Step::sum([so_far.load, load, added.first], least.load, best.load),
+                Step::sum(
+                    [so_far.host_load, host_load, added.second],
+                    least.host_load,
+                    best.host_load,
+                ),
+            ),
         };
         // A component of the bound holds only if the components before it are met exactly.
-        if with.moved == least.moved {
-            with.new_hosts = with.new_hosts.max(least.new_hosts);
-            if with.new_hosts == least.new_hosts {
-                with.racks = with.racks.max(least.racks);
-                if with.racks == least.racks {
-                    with.fit = self.fit + added.fit;
-                }
+        let mut is_met = true;
+        for step in [Step::number(moved, moved, best.moved), first, second] {
+            match step.compared(is_met) {
+                Ordering::Less => return true,
+                Ordering::Greater => return false,
+                Ordering::Equal => {}
             }
+            is_met = is_met && step.is_met;
         }
-        with
+        let fit = so_far.fit + added.fit;
+        let fit = if is_met { (fit + self.fit).max(least.fit) } else { fit };
+        fit < best.fit
     }
 }
 
-impl Spread {
-    /// The maximum number of new hosts, or racks, if that of the bundle is new or not.
-    fn with(&self, is_new: bool, left: u64) -> u64 {
-        if is_new { 1 + self.others.min(left.saturating_sub(1)) } else { self.others.min(left) }
+/// A component of the least cost with the bundle on a host.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// How what is placed compares with the best.
+    placed: Ordering,
+    /// How the bound compares with the best.
+    least: Ordering,
+    /// Whether what is placed does not exceed the bound.
+    is_met: bool,
+}
+
+impl Step {
+    fn number(placed: u64, least: u64, best: u64) -> Self {
+        Self { placed: placed.cmp(&best), least: least.cmp(&best), is_met: placed <= least }
+    }
+
+    fn sum(placed: [u64; 3], least: u64, best: u64) -> Self {
+        Self::number(placed.into_iter().fold(0, u64::saturating_add), least, best)
+    }
+
+    /// For counts of which one is known.
+    fn counts(one: u64, least: &Counts, best: &Counts) -> Self {
+        Self {
+            placed: Counts::one_cmp(one, best),
+            least: least.cmp(best),
+            is_met: Counts::one_cmp(one, least).is_le(),
+        }
+    }
+
+    /// How the component compares with the best.
+    fn compared(self, is_bound: bool) -> Ordering {
+        if is_bound { self.placed.max(self.least) } else { self.placed }
     }
 }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::super::evaluation::cost;
 use super::super::{
-    Budget, Conflict, Cost, Host, Level, Outcome, PlacementProblem, Pool, Rule, Server, Way, Ways,
-    explain, explain_within, solve_within,
+    Budget, Conflict, Cost, Goal, Host, Level, Outcome, PlacementPolicy, PlacementProblem, Pool,
+    Rule, Server, Way, Ways, explain, explain_within, solve_within,
 };
 use super::{broken, hosts_of, is_drawn, never, placed};
 
 /// The least cost of all placements, by trying every one.
 fn exhaustive(problem: &PlacementProblem) -> Option<Cost> {
-    let fit_costs = super::super::model::fit_costs(problem);
     let (hosts, count) = (problem.hosts.len(), problem.servers.len());
     let mut best: Option<Cost> = None;
     for number in 0..hosts.pow(count as u32) {
@@ -21,32 +21,13 @@ fn exhaustive(problem: &PlacementProblem) -> Option<Cost> {
         if broken(problem, &places).is_some() {
             continue;
         }
-        let cost = cost(problem, &fit_costs, &places);
+        let cost = cost(problem, &places);
         let left = &mut problem.pools.iter().map(|pool| pool.free).collect();
-        if best.is_none_or(|best| cost < best) && is_room(problem, &places, 0, left) {
+        if best.as_ref().is_none_or(|best| cost < *best) && is_room(problem, &places, 0, left) {
             best = Some(cost);
         }
     }
     best
-}
-
-fn cost(problem: &PlacementProblem, fit_costs: &[u64], places: &[usize]) -> Cost {
-    let mut used = places.to_vec();
-    used.sort_unstable();
-    used.dedup();
-    let mut racks: Vec<u32> = used.iter().filter_map(|host| problem.hosts[*host].rack).collect();
-    racks.sort_unstable();
-    racks.dedup();
-    let new = used.iter().filter(|host| !problem.hosts[**host].in_use).count() as u64;
-    let moved =
-        |(server, place): &(&Server, &usize)| server.current_host.is_some_and(|at| at != **place);
-    let (all, racks) = (places.len() as u64, racks.len() as u64);
-    Cost {
-        moved: problem.servers.iter().zip(places).filter(moved).count() as u64,
-        new_hosts: if problem.spread { all - new } else { new },
-        racks: if problem.spread { all - racks.min(all) } else { racks },
-        fit: places.iter().map(|host| fit_costs[*host]).sum(),
-    }
 }
 
 /// Whether the servers from the one on have ways that go together.
@@ -74,6 +55,8 @@ struct Tree {
     rack: Option<u32>,
     cluster: Option<u32>,
     in_use: bool,
+    /// What is used already of the nodes and of the storage.
+    used: [u64; 2],
 }
 
 /// What a server of a size needs: of one node, perhaps of a second one, and of a storage.
@@ -92,14 +75,16 @@ fn trees() -> impl Strategy<Value = Vec<Tree>> {
         prop::option::weighted(0.8, 0_u32..3),
         prop::option::weighted(0.8, 0_u32..2),
         any::<bool>(),
+        [0_u64..3, 0_u64..3],
     );
-    let tree = tree.prop_map(|(nodes, storage, shared, rack, cluster, in_use)| Tree {
+    let tree = tree.prop_map(|(nodes, storage, shared, rack, cluster, in_use, used)| Tree {
         nodes,
         storage,
         shared,
         rack,
         cluster,
         in_use,
+        used,
     });
     // FitInFewRacks sorts of hosts, so that many are alike.
     let sorts = prop::collection::vec(tree, 1..4);
@@ -175,6 +160,12 @@ fn rules(count: usize) -> impl Strategy<Value = Vec<Rule>> {
     prop::collection::vec(rule, 0..4)
 }
 
+fn policies() -> impl Strategy<Value = PlacementPolicy> {
+    let goal = prop::sample::select(Goal::ALL.to_vec());
+    let level = prop::sample::select(Level::ALL.to_vec());
+    (goal, level).prop_map(|(goal, level)| PlacementPolicy { goal, level })
+}
+
 fn problems() -> impl Strategy<Value = PlacementProblem> {
     let world = (trees(), sizes(), [0_u64..6, 0_u64..6], 1_usize..6);
     let world = world.prop_flat_map(|(trees, sizes, shared, count)| {
@@ -191,30 +182,43 @@ fn problems() -> impl Strategy<Value = PlacementProblem> {
             prop::option::weighted(0.3, prop::collection::vec(prop::bool::weighted(0.7), hosts)),
             prop::option::weighted(0.3, 0..hosts),
             prop::bool::weighted(0.1),
+            ([0_u64..3, 0_u64..2], prop::bool::weighted(0.3)),
         );
-        let server = server.prop_map(move |(ways, allowed_hosts, current_host, is_pinned)| {
-            let Some(at) = current_host.filter(|_| is_pinned) else {
-                let allowed_hosts = allowed_hosts.unwrap_or_else(|| vec![true; hosts]).into();
-                return Server { ways, allowed_hosts, current_host };
-            };
-            let here = |host: usize| if host == at { vec![Way::default()] } else { Vec::new() };
-            Server {
-                ways: Arc::new((0..hosts).map(here).collect()),
-                allowed_hosts: (0..hosts).map(|host| host == at).collect(),
-                current_host,
-            }
-        });
+        let server =
+            server.prop_map(move |(ways, allowed_hosts, current_host, is_pinned, adds)| {
+                let (amounts, is_counted_at_home) = (Arc::from(adds.0), adds.1);
+                let Some(at) = current_host.filter(|_| is_pinned) else {
+                    let allowed_hosts = allowed_hosts.unwrap_or_else(|| vec![true; hosts]).into();
+                    return Server {
+                        ways,
+                        allowed_hosts,
+                        current_host,
+                        amounts,
+                        is_counted_at_home,
+                    };
+                };
+                let here = |host: usize| if host == at { vec![Way::default()] } else { Vec::new() };
+                Server {
+                    ways: Arc::new((0..hosts).map(here).collect()),
+                    allowed_hosts: (0..hosts).map(|host| host == at).collect(),
+                    current_host,
+                    amounts,
+                    is_counted_at_home,
+                }
+            });
+        let free = |tree: &Tree| vec![tree.nodes.iter().sum(), tree.storage.unwrap_or(0)];
         let host = |tree: &Tree| Host {
-            free: vec![tree.nodes.iter().sum(), tree.storage.unwrap_or(0)],
+            free: free(tree),
+            capacity: free(tree).iter().zip(tree.used).map(|(free, used)| free + used).collect(),
             rack: tree.rack,
             cluster: tree.cluster,
             in_use: tree.in_use,
         };
         let hosts: Vec<Host> = trees.iter().map(host).collect();
-        (prop::collection::vec(server, count), rules(count), any::<bool>()).prop_map(
-            move |(servers, rules, spread)| {
+        (prop::collection::vec(server, count), rules(count), policies()).prop_map(
+            move |(servers, rules, policy)| {
                 let (hosts, pools) = (hosts.clone(), pools.clone());
-                PlacementProblem { hosts, pools, servers, rules, spread }
+                PlacementProblem { hosts, pools, servers, rules, policy }
             },
         )
     })
@@ -237,7 +241,7 @@ proptest! {
     #[test]
     fn it_is_the_best_of_all_placements(problem in problems()) {
         let found = placed(&problem);
-        prop_assert_eq!(found.as_ref().map(|it| it.cost), exhaustive(&problem));
+        prop_assert_eq!(found.as_ref().map(|it| it.cost.clone()), exhaustive(&problem));
         prop_assert_eq!(found, placed(&problem));
     }
 
@@ -254,7 +258,7 @@ proptest! {
             Outcome::Placed(found) => {
                 prop_assert_eq!(broken(&problem, &hosts_of(&found)), None);
                 prop_assert!(is_drawn(&problem, &found));
-                let best = expected.as_ref().map(|it| it.cost);
+                let best = expected.as_ref().map(|it| it.cost.clone());
                 prop_assert!(best.is_some_and(|best| found.bound <= best && best <= found.cost));
             }
             Outcome::Impossible => prop_assert_eq!(expected.as_ref(), None),

@@ -1,34 +1,34 @@
-//! Lower bounds on the fit costs of distinct hosts in a number of racks, one host for each bundle
+//! Lower bounds on the fit costs of distinct hosts in a number of racks or clusters, one host for each bundle
 //! of a diversity rule.
 //!
 //! *Example.* Rack 1 has hosts that cost 1 and 9, rack 2 hosts that cost 2 and 3. One rack: one
 //! host costs at least 1, two hosts at least 5 (rack 2). Two racks: two hosts cost at least 1 + 1 =
 //! 2, because the table lets a rack count twice; the true minimum is 3.
 
-#![expect(clippy::indexing_slicing, reason = "kinds, hosts and racks are numbered densely")]
+#![expect(clippy::indexing_slicing, reason = "kinds and hosts are numbered densely")]
 
 use crate::solver::budget::Budget;
-use crate::solver::problem::Level;
+use crate::solver::counted::CountedUnits;
 use crate::solver::state::State;
 
 /// The maximum number of hosts that a table covers.
 const HOSTS_MAX: usize = 200;
-/// The maximum number of racks that a table covers.
-const RACKS_MAX: usize = 4;
+/// The maximum number of units that a table covers.
+const UNITS_MAX: usize = 4;
 /// Stands for "there are not that many hosts".
 pub(super) const NONE: u64 = u64::MAX;
 
-/// By number of racks (less one) and number of hosts: a lower bound on the sum of the hosts' fit
-/// costs, for any choice of racks.
+/// By number of units (less one) and number of hosts: a lower bound on the sum of the hosts' fit
+/// costs, for any choice of units.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RackFitTable(pub(super) Vec<Vec<u64>>);
+pub(super) struct UnitFitTable(pub(super) Vec<Vec<u64>>);
 
-impl RackFitTable {
+impl UnitFitTable {
     /// The table for the hosts that count and are open to one of these kinds, before anything is
     /// placed.
     pub(super) fn of(
         state: &State<'_>,
-        kinds: &[usize],
+        (units, kinds): (&CountedUnits, &[usize]),
         counts: impl Fn(usize) -> bool,
         budget: &mut Budget<'_>,
     ) -> Self {
@@ -38,8 +38,8 @@ impl RackFitTable {
             return Self::default();
         }
         let mut one = vec![NONE; hosts + 1];
-        for rack in 0..model.units.count(Level::Rack) {
-            let all = model.units.hosts(Level::Rack, rack);
+        for unit in 0..units.count() {
+            let all = units.hosts(unit);
             if budget.is_spent_after(all.len() * (4 + kinds.len())) {
                 return Self::default();
             }
@@ -48,13 +48,13 @@ impl RackFitTable {
                 *least = sum.min(*least);
             }
         }
-        let mut racks = vec![one.clone()];
-        while let (true, Some(last)) = (racks.len() < RACKS_MAX, racks.last()) {
+        let mut tables = vec![one.clone()];
+        while let (true, Some(last)) = (tables.len() < UNITS_MAX, tables.last()) {
             budget.is_spent_after(hosts * hosts);
             let more = (0..=hosts).map(|hosts| together(last, &one, hosts)).collect();
-            racks.push(more);
+            tables.push(more);
         }
-        Self(racks)
+        Self(tables)
     }
 }
 

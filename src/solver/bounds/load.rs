@@ -1,0 +1,67 @@
+//! A lower bound on what the remaining bundles add to the load of units: each kind alone, on the units
+//! where it adds least.
+
+#![expect(clippy::indexing_slicing, reason = "kinds, hosts and units are numbered densely")]
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::solver::budget::Budget;
+use crate::solver::state::State;
+
+/// What the remaining bundles add to the load of the units of one level at least.
+#[derive(Debug, Default)]
+pub(in crate::solver) struct LoadBound {
+    /// For each kind, the sum over its bundles, and what the last one adds.
+    kinds: Vec<(u64, u64)>,
+}
+
+impl LoadBound {
+    /// The bound for all of them.
+    pub(super) fn all(&self) -> u64 {
+        self.kinds.iter().map(|(sum, _)| sum).fold(0, |all, sum| all.saturating_add(*sum))
+    }
+
+    /// The bound for all but one bundle of a kind.
+    pub(in crate::solver) fn without(&self, kind: usize) -> u64 {
+        self.all() - self.kinds.get(kind).map_or(0, |(_, last)| *last)
+    }
+}
+
+/// The bound for one level that the policy counts.
+pub(super) fn load(state: &State<'_>, level: usize, budget: &mut Budget<'_>) -> LoadBound {
+    let model = state.model;
+    let (counted, utilisation) = (&model.counted[level], &model.utilisation[level]);
+    let mut bound = LoadBound { kinds: vec![(0, 0); model.kinds.len()] };
+    let mut slots = vec![0_usize; counted.count()];
+    for (kind, left) in state.unplaced_kinds() {
+        let work = model.problem.hosts.len() * (2 + utilisation.classes());
+        if budget.is_spent_after(work + 4 * left * utilisation.classes()) {
+            return LoadBound::default();
+        }
+        slots.fill(0);
+        for host in 0..model.problem.hosts.len() {
+            if state.domains.is_open(kind, host) {
+                slots[counted.unit(host)] += state.domains.slots(kind, host);
+            }
+        }
+        let additions = &model.kinds[kind].additions;
+        let added = |unit: usize, times: u64| {
+            let is_counted =
+                |home: usize| home < model.problem.hosts.len() && counted.unit(home) == unit;
+            utilisation.added((unit, state.score.used(level)), times, additions, is_counted)
+        };
+        let open = slots.iter().enumerate().filter(|(_, slots)| **slots > 0);
+        let mut next: BinaryHeap<Reverse<(u64, usize, usize)>> =
+            open.map(|(unit, _)| Reverse((added(unit, 0), unit, 1))).collect();
+        let of_kind = &mut bound.kinds[kind];
+        for _ in 0..left {
+            let Some(Reverse((rise, unit, times))) = next.pop() else { break };
+            *of_kind = (of_kind.0.saturating_add(rise), rise);
+            if times < slots[unit] {
+                next.push(Reverse((added(unit, times as u64), unit, times + 1)));
+            }
+        }
+    }
+    bound
+}

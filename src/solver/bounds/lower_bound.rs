@@ -1,0 +1,24 @@
+//! A lower bound, and what it consists of.
+
+use super::fit::FitBound;
+use super::load::LoadBound;
+use crate::solver::solution::Cost;
+
+/// A lower bound on the cost of placing the remaining bundles as well.
+#[derive(Debug)]
+pub(in crate::solver) struct Bound {
+    pub(in crate::solver) least: Cost,
+    /// The bound on what the remaining bundles add to the last components, if it was computed.
+    pub(in crate::solver) rest: Rest,
+}
+
+/// A lower bound on what the remaining bundles add to the components that are sums over bundles.
+#[derive(Debug)]
+pub(in crate::solver) enum Rest {
+    /// It was not computed.
+    Unknown,
+    /// To the fit.
+    Fit(FitBound),
+    /// To the load, at each level that the policy counts.
+    Load(Vec<LoadBound>),
+}
