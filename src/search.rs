@@ -9,6 +9,7 @@
 //! | [`combine`] | goes through the combinations of one tree; [`capacity`] checks that they fit together |
 //! | [`shared`] | finds, once, the candidates that consist of sharing providers alone |
 //! | [`engine`] | visits anchors in the order of the strategy, or in a [`shuffled_order`], until the limit |
+//! | [`trees`] | gives the options of each part, tree by tree, without combining them |
 //! | [`candidate`] | holds the current candidate |
 //!
 //! Modules import each other in one direction, from the bottom of this table to its top.
@@ -36,6 +37,7 @@ pub mod request;
 mod shared;
 mod shuffled_order;
 mod steps;
+pub mod trees;
 
 use std::sync::Arc;
 
@@ -122,12 +124,6 @@ impl Search {
     /// The number of parts of a candidate, each supplied by one provider.
     pub fn parts(&self) -> usize {
         self.query.parts.len()
-    }
-
-    /// Skips the remaining candidates of the last candidate's tree. Only for searches that visit
-    /// one tree after the other.
-    pub fn skip_tree(&mut self) {
-        self.engine.skip_tree();
     }
 
     /// The world that is searched.

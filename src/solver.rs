@@ -40,8 +40,8 @@ mod utilisation;
 pub use self::budget::{Budget, Progress};
 pub use self::explanation::{Conflict, UnitCount, explain, explain_within};
 pub use self::problem::{
-    AllowedHosts, Goal, Host, Level, PlacementPolicy, PlacementProblem, Pool, Rule, Server, Way,
-    Ways,
+    AllowedHosts, Choice, Conditions, Draws, Goal, Host, Level, Part, PlacementPolicy,
+    PlacementProblem, Pool, Rule, Server, Source, Supply, Way, Ways,
 };
 pub use self::search::{solve, solve_within};
 pub use self::solution::{Assignment, Cost, Counts, Outcome, Solution};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth::solver::{
-    AllowedHosts, Host, Level, Outcome, PlacementPolicy, PlacementProblem, Pool, Rule, Server, Way,
-    Ways, explain, solve,
+    AllowedHosts, Choice, Host, Level, Outcome, Part, PlacementPolicy, PlacementProblem, Pool,
+    Rule, Server, Supply, Way, Ways, explain, solve,
 };
 use criterion::Criterion;
 
@@ -145,7 +145,7 @@ fn problem(hosts: Vec<Host>, servers: usize, rules: Vec<Rule>) -> PlacementProbl
 fn ways(size: u64, hosts: usize) -> Ways {
     let needs = [size, size * 2048, size * 20];
     let draws = |host: usize| needs.iter().enumerate().map(move |(nth, it)| (host * 3 + nth, *it));
-    (0..hosts).map(|host| vec![Way(draws(host).collect())]).collect()
+    (0..hosts).map(|host| (host, Supply::One(draws(host).collect()))).collect()
 }
 
 /// The same with each host's first two classes on two nodes, and the third of a storage that its rack
@@ -157,14 +157,17 @@ fn nodes(mut problem: PlacementProblem) -> PlacementProblem {
     let node = |host: &Host| [0, 1, 0, 1].map(|class| Pool { class, free: half(host, class) });
     problem.pools = problem.hosts.iter().flat_map(node).collect();
     problem.pools.extend((0..racks).map(|_| Pool { class: 2, free: 3_000 }));
+    let way = |draws: Vec<(usize, u64)>| Way { draws, ..Way::default() };
     let ways = |size: u64| -> Arc<Ways> {
         let on = |host: usize| {
-            [0, 2].map(|node| {
-                let (cpu, storage) = (host * 4 + node, hosts * 4 + host / 40);
-                Way(vec![(cpu, size), (cpu + 1, size * 2048), (storage, size * 20)])
-            })
+            let storage = vec![(hosts * 4 + host / 40, size * 20)];
+            let cpu = [0, 2].map(|node| host * 4 + node);
+            let of_node = cpu.map(|cpu| vec![(cpu, size), (cpu + 1, size * 2048)]);
+            let parts = [of_node.to_vec(), vec![storage]]
+                .map(|part| Part(part.into_iter().map(way).collect()));
+            Supply::Choice(Box::new(Choice { parts: parts.to_vec(), ..Choice::default() }))
         };
-        Arc::new((0..hosts).map(|host| on(host).to_vec()).collect())
+        Arc::new((0..hosts).map(|host| (host, on(host))).collect())
     };
     let sizes = [1, 2, 3].map(ways);
     for (nth, server) in (0..servers).zip(&mut problem.servers) {

@@ -239,7 +239,7 @@ impl<'b> Builder<'b> {
                 if moved
                     || resized
                     || row.holds.is_empty()
-                    || wants != self.present_amounts(row)? =>
+                    || !are_equal(&wants, &self.present_amounts(row)?) =>
             {
                 Some(wants)
             }
@@ -318,6 +318,16 @@ impl<'b> Builder<'b> {
             units,
         }))
     }
+}
+
+/// Whether two consumers hold the same, in whichever order.
+fn are_equal(one: &Amounts, other: &Amounts) -> bool {
+    let sorted = |amounts: &Amounts| {
+        let mut sorted = amounts.clone();
+        sorted.sort_unstable();
+        sorted
+    };
+    sorted(one) == sorted(other)
 }
 
 /// The consumer of an instance, if its id is a UUID.

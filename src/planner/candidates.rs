@@ -1,4 +1,5 @@
-//! The hosts with enough capacity for servers of one size, found as allocation candidates.
+//! How each host supplies servers of one size: the providers that allocation candidates would draw on,
+//! part by part.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -6,16 +7,12 @@ use std::sync::Arc;
 use super::failure::{Failure, in_time};
 use super::flavor::Size;
 use super::stack::Stack;
-use super::topology::Topology;
 use crate::model::traits;
 use crate::model::{ClassId, ProviderId};
-use crate::search::{self, Group as RequestGroup, Next, Request, Unknown};
-use crate::solver::Budget;
-use crate::world::{Provider, World};
-
-/// Allocation candidates on one host at most. A tree may have thousands; those that are left out take the
-/// same amounts from other providers of the tree.
-pub(super) const WAYS_MAX: usize = 16;
+use crate::search::trees::{Tree, TreeOption, Trees, trees};
+use crate::search::{Group as RequestGroup, Next, Request, Unknown};
+use crate::solver::{Budget, Choice, Conditions, Draws, Part, Source, Supply, Way};
+use crate::world::World;
 
 /// Different sizes of the servers of one plan at most: all hosts are searched for each size.
 const SIZES_MAX: usize = 500;
@@ -23,8 +20,26 @@ const SIZES_MAX: usize = 500;
 /// The cost of beginning a search, in units of the budget.
 const BEGIN_WORK: usize = 1000;
 
-/// The candidates for servers of one size: the amounts from each provider, by host.
-pub(super) type Options = HashMap<ProviderId, Vec<Vec<(ProviderId, ClassId, i64)>>>;
+/// How hosts, by the roots of their trees, supply servers of one size.
+pub(super) type Supplies = Vec<(ProviderId, Supply)>;
+
+/// The pools of a problem: inventories, numbered in the order in which they are first drawn on.
+#[derive(Debug, Default)]
+pub(super) struct Pools {
+    pub(super) list: Vec<(ProviderId, ClassId)>,
+    numbers: HashMap<(ProviderId, ClassId), usize>,
+}
+
+impl Pools {
+    fn number(&mut self, provider: ProviderId, class: ClassId) -> usize {
+        let next = self.list.len();
+        let number = *self.numbers.entry((provider, class)).or_insert(next);
+        if number == next {
+            self.list.push((provider, class));
+        }
+        number
+    }
+}
 
 /// The sizes of the servers that need a host, in the order of the servers.
 pub(super) fn sizes<'s>(
@@ -48,14 +63,8 @@ pub(super) fn sizes<'s>(
     Ok(sizes)
 }
 
-/// All allocation candidates for a server of a size, by host.
-pub(super) fn candidates(
-    world: &Arc<World>,
-    topology: &Topology,
-    size: &Size,
-    budget: &mut Budget<'_>,
-) -> Result<Options, Failure> {
-    budget.is_spent_after(BEGIN_WORK);
+/// What candidates for a server of a size are asked for.
+fn request(world: &World, size: &Size) -> Request {
     // Hosts get this trait when a group takes them, which follows from groups and not from flavors.
     let required = size.required.iter().filter(|name| *name != traits::EXCLUSIVE);
     let group = RequestGroup {
@@ -67,9 +76,18 @@ pub(super) fn candidates(
     let disabled =
         world.trait_id(traits::COMPUTE_DISABLED).map(|_| traits::COMPUTE_DISABLED.to_owned());
     let root_forbidden = disabled.into_iter().collect();
-    let request =
-        Request { groups: vec![group], root_forbidden, nested: true, ..Request::default() };
-    let mut search = search::find(Arc::clone(world), &request).map_err(|unknown| {
+    Request { groups: vec![group], root_forbidden, nested: true, ..Request::default() }
+}
+
+/// How each host that has the capacity supplies a server of a size.
+pub(super) fn supplies(
+    world: &Arc<World>,
+    size: &Size,
+    pools: &mut Pools,
+    budget: &mut Budget<'_>,
+) -> Result<Supplies, Failure> {
+    budget.is_spent_after(BEGIN_WORK);
+    let mut trees = trees(Arc::clone(world), &request(world, size)).map_err(|unknown| {
         Failure::Invalid(match unknown {
             Unknown::Class(class) => format!("No such resource class {class}."),
             Unknown::Traits(traits) | Unknown::RootTraits(traits) => {
@@ -77,31 +95,119 @@ pub(super) fn candidates(
             }
         })
     })?;
-    let mut options = Options::new();
+    let amounts = amounts(&trees)?;
+    let conditions = Arc::new(Conditions {
+        clauses: trees.clauses(),
+        isolated: trees.isolated(),
+        subtrees: trees.subtrees(),
+        needs_own: false,
+    });
+    let needing_own = Arc::new(Conditions { needs_own: true, ..Conditions::clone(&conditions) });
+    let mut supplies = Supplies::new();
     let mut steps = 0;
     loop {
-        budget.is_spent_after(usize::try_from(search.steps() - steps).unwrap_or(usize::MAX));
+        budget.is_spent_after(usize::try_from(trees.steps() - steps).unwrap_or(usize::MAX));
         in_time(budget)?;
-        steps = search.steps();
-        let candidate = match search.next_candidate() {
-            Next::Found(candidate) => candidate,
+        steps = trees.steps();
+        let tree = match trees.next_tree() {
+            Next::Found(tree) => tree,
             Next::Paused => continue,
-            Next::Exhausted => return Ok(options),
+            Next::Exhausted => return Ok(supplies),
         };
-        let providers: Vec<Provider<'_>> =
-            candidate.allocations().map(|(provider, _)| provider).collect();
-        budget.is_spent_after(16 * providers.len());
-        let Some(host) = topology.host(providers.into_iter()) else { continue };
-        let ways = options.entry(host.id()).or_default();
-        let draw = |(provider, amounts): (Provider<'_>, &[(ClassId, i64)])| {
-            let id = provider.id();
-            amounts.iter().map(move |(class, amount)| (id, *class, *amount)).collect::<Vec<_>>()
+        let Some(root) = tree.root() else { continue };
+        let supply = if tree.is_solo() {
+            let draw =
+                |(class, amount): &(ClassId, u64)| (pools.number(root.id(), *class), *amount);
+            Some(Supply::One(amounts.iter().flatten().map(draw).collect()))
+        } else {
+            supply(&tree, &amounts, [&conditions, &needing_own], pools)
         };
-        let draws: Vec<_> = candidate.allocations().flat_map(draw).collect();
-        budget.is_spent_with(8 + 3 * draws.len());
-        ways.push(draws);
-        if ways.len() >= WAYS_MAX {
-            search.skip_tree();
+        if let Some(supply) = supply {
+            budget.is_spent_with(4 + supply.size());
+            supplies.push((root.id(), supply));
         }
     }
+}
+
+/// The amounts of each part, by class.
+fn amounts(trees: &Trees) -> Result<Vec<Vec<(ClassId, u64)>>, Failure> {
+    let unsigned = |(class, amount): (ClassId, i64)| {
+        let amount = u64::try_from(amount);
+        Ok((
+            class,
+            amount.map_err(|_| Failure::bug("a server needs less than nothing".to_owned()))?,
+        ))
+    };
+    (0..trees.parts()).map(|part| trees.amounts(part).map(unsigned).collect()).collect()
+}
+
+/// How a tree supplies the parts with these amounts. `conditions` are those of the size, without and
+/// with the one that a server draws on the host itself.
+fn supply(
+    tree: &Tree<'_>,
+    amounts: &[Vec<(ClassId, u64)>],
+    [conditions, needing_own]: [&Arc<Conditions>; 2],
+    pools: &mut Pools,
+) -> Option<Supply> {
+    let options: Vec<Vec<TreeOption<'_>>> =
+        (0..amounts.len()).map(|part| tree.options(part).collect()).collect();
+    let is_own = |option: &TreeOption<'_>| option.is_inside && !option.is_shared;
+    let has_own = options.iter().flatten().any(is_own);
+    let mut parts = Vec::with_capacity(options.len());
+    for (options, amounts) in options.iter().zip(amounts) {
+        let mut ways = Vec::with_capacity(options.len());
+        // Who draws on nothing but shared providers is on a host only if all of them are its own.
+        for option in options.iter().filter(|option| has_own || option.is_inside) {
+            let id = option.provider.id();
+            let draw = |(class, amount): &(ClassId, u64)| (pools.number(id, *class), *amount);
+            let source = match (option.is_inside, option.is_shared) {
+                (true, false) => Source::Own,
+                (true, true) => Source::OwnShared,
+                (false, _) => Source::Foreign,
+            };
+            let (draws, meets): (Draws, _) = (amounts.iter().map(draw).collect(), &option.meets);
+            let (provider, last, meets) = (option.number, option.last, meets.clone());
+            ways.push(Way { draws, provider, last, meets, source });
+        }
+        if ways.is_empty() {
+            return None;
+        }
+        parts.push(Part(ways));
+    }
+    let is_always_own = |Part(ways): &Part| ways.iter().all(|way| way.source == Source::Own);
+    let conditions =
+        if !has_own || parts.iter().any(is_always_own) { conditions } else { needing_own };
+    let limits = limits(&parts, pools, tree);
+    let choice = Choice { parts, conditions: Arc::clone(conditions), limits };
+    if choice.parts.iter().any(|Part(ways)| ways.len() > 1) {
+        return Some(Supply::Choice(Box::new(choice)));
+    }
+    let only = vec![0; choice.parts.len()];
+    if !choice.can_hold(&only.iter().copied().map(Some).collect::<Vec<_>>()) {
+        return None;
+    }
+    Supply::Choice(Box::new(choice)).drawn(&only).map(Supply::One)
+}
+
+/// The pools on which several parts of a server can draw, where they need more than one consumer may
+/// have of the inventory, with that limit.
+fn limits(parts: &[Part], pools: &Pools, tree: &Tree<'_>) -> Draws {
+    let mut drawn: HashMap<usize, (usize, u64)> = HashMap::new();
+    for Part(ways) in parts {
+        let of_part: HashMap<usize, u64> = ways.iter().flat_map(|way| way.draws.clone()).collect();
+        for (pool, amount) in of_part {
+            let (parts, sum) = drawn.entry(pool).or_insert((0, 0));
+            *parts += 1;
+            *sum = sum.saturating_add(amount);
+        }
+    }
+    let limit = |(pool, (parts, sum)): (usize, (usize, u64))| {
+        let (provider, class) = pools.list.get(pool).filter(|_| parts > 1)?;
+        let row = tree.provider(*provider)?.inventory(*class)?;
+        let most = u64::try_from(row.terms.max_unit).ok()?;
+        (sum > most).then_some((pool, most))
+    };
+    let mut limits: Draws = drawn.into_iter().filter_map(limit).collect();
+    limits.sort_unstable();
+    limits
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::broken_rules::{FixedServers, without_broken};
-use super::candidates::{Options, WAYS_MAX, candidates, sizes};
+use super::candidates::{Pools, Supplies, sizes, supplies};
 use super::failure::{Failure, in_time};
 use super::flavor::Size;
 use super::host_filter::{Demands, FilterContext, HostFilter, Reason};
@@ -16,7 +16,7 @@ use super::stack::{Stack, Surroundings};
 use super::topology::{HostEntry, Topology};
 use crate::model::provider::InventoryRow;
 use crate::model::{ClassId, Level, ProviderId};
-use crate::solver::{self, AllowedHosts, Budget, PlacementProblem, Pool, Rule, Way, Ways};
+use crate::solver::{self, AllowedHosts, Budget, PlacementProblem, Pool, Rule, Supply, Ways};
 use crate::world::{Changes, Provider, World};
 
 /// A problem, and what its numbers mean.
@@ -34,8 +34,6 @@ pub(super) struct Composed {
     pub(super) memberships: Vec<BTreeSet<Uuid>>,
     /// Hosts that are too small for every server.
     pub(super) too_small: usize,
-    /// Hosts on which not all ways were looked at.
-    pub(super) cut_short: usize,
     /// For each server, how many hosts are ruled out for which reason.
     pub(super) ruled_out: Vec<BTreeMap<Reason, usize>>,
 }
@@ -60,25 +58,20 @@ pub(super) fn compose(
         })
         .collect();
     let sizes = sizes(stack, &homes)?;
-    let mut options: Vec<Options> = Vec::with_capacity(sizes.len());
-    let mut kept: Vec<usize> = Vec::with_capacity(sizes.len());
+    let mut pools = Pools::default();
+    let mut of_sizes: Vec<Supplies> = Vec::with_capacity(sizes.len());
     for size in &sizes {
-        let before = budget.kept();
-        options.push(candidates(&world, &topology, size, budget)?);
-        kept.push(budget.kept() - before);
+        of_sizes.push(supplies(&world, size, &mut pools, budget)?);
     }
-    let hosts = entries(&world, &topology, &options, &homes)?;
-    let cut_short = options.iter().flatten().filter(|(_, ways)| ways.len() >= WAYS_MAX);
-    let cut_short = cut_short.map(|(host, _)| host).collect::<HashSet<_>>().len();
-    let mut composer = Composer::new(&world, &hosts);
-    let mut ways: HashMap<&Size, Arc<Ways>> = HashMap::new();
-    for ((size, options), kept) in sizes.into_iter().zip(options).zip(kept) {
-        ways.insert(size, Arc::new(composer.ways(&options, budget)?));
-        drop(options);
-        budget.release_to(budget.kept() - kept);
-    }
+    let hosts = entries(&world, &topology, &of_sizes, &homes)?;
     let number: HashMap<ProviderId, usize> =
         hosts.iter().enumerate().map(|(nth, host)| (host.root, nth)).collect();
+    let composer = Composer { world: &world, hosts: &hosts, pools: pools.list };
+    let mut ways: HashMap<&Size, Arc<Ways>> = HashMap::new();
+    for (size, supplies) in sizes.into_iter().zip(of_sizes) {
+        budget.is_spent_after(8 * supplies.len());
+        ways.insert(size, Arc::new(ways_on(supplies, &number)));
+    }
     let memberships = stored_groups(stack, &groups, &all_rules);
     let context = FilterContext::new(&world, &topology, around, &hosts);
     let filter = HostFilter::new(&context, stack, memberships.clone(), budget);
@@ -93,17 +86,7 @@ pub(super) fn compose(
     let pools = composer.pools;
     let too_small = hosts_in_all(&world, &topology, budget).saturating_sub(hosts.len());
     in_time(budget)?;
-    Ok(Composed {
-        problem,
-        world,
-        hosts,
-        pools,
-        groups,
-        memberships,
-        too_small,
-        cut_short,
-        ruled_out,
-    })
+    Ok(Composed { problem, world, hosts, pools, groups, memberships, too_small, ruled_out })
 }
 
 /// The rules without what fixed servers break; given where these are at each level.
@@ -252,15 +235,15 @@ fn freed(world: &Arc<World>, stack: &Stack) -> Arc<World> {
     Arc::new(world.apply(Changes { catalogue: None, providers }))
 }
 
-/// The hosts with a candidate or a server of the plan, ordered by name, so that the result does not depend
+/// The hosts that can supply a server, or have one of the plan, ordered by name, so that the result does not depend
 /// on the order in which they were created.
 fn entries(
     world: &World,
     topology: &Topology,
-    options: &[Options],
+    supplies: &[Supplies],
     homes: &[Option<ProviderId>],
 ) -> Result<Vec<HostEntry>, Failure> {
-    let with_room = options.iter().flat_map(HashMap::keys);
+    let with_room = supplies.iter().flatten().map(|(root, _)| root);
     let roots: HashSet<ProviderId> = with_room.chain(homes.iter().flatten()).copied().collect();
     let entry = |root: ProviderId| {
         let provider = provider(world, root)?;
@@ -278,51 +261,23 @@ fn provider(world: &World, id: ProviderId) -> Result<Provider<'_>, Failure> {
     world.provider_by_id(id).ok_or_else(missing)
 }
 
-/// Numbers the pools, and makes hosts and pools of providers.
+/// The ways of a size, with hosts by number.
+fn ways_on(supplies: Supplies, number: &HashMap<ProviderId, usize>) -> Ways {
+    let numbered = supplies.into_iter();
+    let numbered = numbered.filter_map(|(root, supply)| Some((*number.get(&root)?, supply)));
+    let mut ways: Vec<(usize, Supply)> = numbered.collect();
+    ways.sort_unstable_by_key(|(host, _)| *host);
+    ways.into_iter().collect()
+}
+
+/// Makes hosts and pools of providers.
 struct Composer<'w> {
     world: &'w World,
     hosts: &'w [HostEntry],
     pools: Vec<(ProviderId, ClassId)>,
-    numbers: HashMap<(ProviderId, ClassId), usize>,
 }
 
-impl<'w> Composer<'w> {
-    fn new(world: &'w World, hosts: &'w [HostEntry]) -> Self {
-        Self { world, hosts, pools: Vec::new(), numbers: HashMap::new() }
-    }
-
-    /// The candidates as ways, with hosts and pools by number.
-    fn ways(&mut self, options: &Options, budget: &mut Budget<'_>) -> Result<Ways, Failure> {
-        let mut ways: Vec<Vec<Way>> = Vec::with_capacity(self.hosts.len());
-        for host in self.hosts {
-            let mut here: Vec<Way> = Vec::new();
-            for option in options.get(&host.root).into_iter().flatten() {
-                budget.is_spent_with(4 + 2 * option.len());
-                let mut draws = Vec::with_capacity(option.len());
-                for (provider, class, amount) in option {
-                    let amount = u64::try_from(*amount)
-                        .map_err(|_| Failure::bug(format!("a candidate draws {amount}")))?;
-                    draws.push((self.pool(*provider, *class), amount));
-                }
-                here.push(Way(draws));
-            }
-            here.sort();
-            budget.is_spent_with(if here.is_empty() { 1 } else { 6 });
-            in_time(budget)?;
-            ways.push(here);
-        }
-        Ok(ways.into())
-    }
-
-    fn pool(&mut self, provider: ProviderId, class: ClassId) -> usize {
-        let next = self.pools.len();
-        let number = *self.numbers.entry((provider, class)).or_insert(next);
-        if number == next {
-            self.pools.push((provider, class));
-        }
-        number
-    }
-
+impl Composer<'_> {
     fn problem(
         &self,
         mut servers: Vec<solver::Server>,

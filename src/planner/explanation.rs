@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::candidates::WAYS_MAX;
 use super::compose::Composed;
 use super::failure::{Demand, Explanation};
 use super::host_filter::Reason;
@@ -25,7 +24,6 @@ pub(super) fn explanation(composed: &Composed, stack: &Stack, conflict: &Conflic
     let mut sentences: Vec<String> =
         demands.iter().map(|demand| explainer.sentence(demand)).collect();
     sentences.extend(explainer.hosts_without_unit(&demands));
-    sentences.extend(explainer.hosts_cut_short());
     Explanation { sentence: sentences.join("; "), demands }
 }
 
@@ -195,15 +193,6 @@ impl Explainer<'_> {
         };
         let first = demand.servers.iter().take(NAMED_MAX).map(name).collect::<Vec<_>>();
         listed_of(&first, demand.servers.len())
-    }
-
-    /// The number of hosts on which not all ways were looked at, so that it is not proven that nothing fits.
-    fn hosts_cut_short(&self) -> Option<String> {
-        let count = self.composed.cut_short;
-        let hosts = if count == 1 { "1 host".to_owned() } else { format!("{count} hosts") };
-        (count > 0).then(|| {
-            format!("on {hosts} only {WAYS_MAX} of the ways to put a server there were looked at")
-        })
     }
 
     /// The hosts whose rack or cluster is not known, if that matters.

@@ -163,7 +163,7 @@ impl<'s> HostFilter<'s> {
                 Some(Reason::OtherGroups)
             } else if let Some(why) = by_groups() {
                 Some(why)
-            } else if ways.on(nth).is_empty() {
+            } else if ways.on(nth).is_none() {
                 Some(Reason::Room)
             } else {
                 None

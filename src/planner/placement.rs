@@ -105,11 +105,12 @@ fn placed(composed: &Composed, stack: &Stack, solution: &Solution) -> Result<Vec
             return Err(lost(nth));
         };
         let host = composed.hosts.get(place.host).ok_or_else(|| lost(nth))?;
-        let way = it.ways.on(place.host).get(place.way).ok_or_else(|| lost(nth))?;
+        let supply = it.ways.on(place.host).ok_or_else(|| lost(nth))?;
+        let drawn = supply.drawn(&place.ways).ok_or_else(|| lost(nth))?;
         let wants = if server.is_fixed() {
             None
         } else {
-            Some(wants(composed, &way.0).ok_or_else(|| lost(nth))?)
+            Some(wants(composed, &drawn).ok_or_else(|| lost(nth))?)
         };
         found.push(Placed {
             host: host.name.clone(),

@@ -76,32 +76,9 @@ impl Combination {
         steps: &mut Steps,
     ) -> bool {
         self.clear(anchor);
-        let Sources { world, query, masks, shared, .. } = sources;
-        let end = anchor + world.place(anchor).len;
-        let signature = world.signature_of(anchor);
-        for (position, part) in query.parts.iter().enumerate() {
+        for position in 0..sources.query.parts.len() {
             let from = self.choices.len();
-            if part.anchor.admits(anchor) {
-                let spanned = part.spanning.admits(anchor);
-                for block in anchor / BLOCK..end.div_ceil(BLOCK) {
-                    let tree = range(block, anchor, end);
-                    let mut words = masks.within(&query.parts, position, block, tree);
-                    steps.take(BLOCK_STEPS);
-                    while let Some(slot) = pop(&mut words, block) {
-                        if spanned || part.spanning.admits(slot) {
-                            let bound =
-                                !query.sharing.contains(slot) || !part.may_share(world, slot);
-                            self.choices.push(Choice { slot, site: 0, bound, meets: 0 });
-                        }
-                    }
-                }
-                if let Some(signature) = signature {
-                    let foreign = shared.options(world, query, signature)[position].iter().copied();
-                    let foreign = foreign.filter(|slot| !(anchor..end).contains(slot));
-                    let choice = |slot| Choice { slot, site: 0, bound: false, meets: 0 };
-                    self.choices.extend(foreign.map(choice));
-                }
-            }
+            add_options(&mut self.choices, position, anchor, sources, steps);
             if from == self.choices.len() {
                 return false;
             }
@@ -298,6 +275,41 @@ impl Combination {
             let parts = query.parts.iter().zip(&self.picks).filter(|(part, _)| part.spread);
             parts.into_iter().any(|(_, &slot)| clause.iter().any(|set| set.contains(slot)))
         })
+    }
+}
+
+/// Adds the options of a part at an anchor: the providers of its tree first, then those of other
+/// trees that share with it.
+pub(super) fn add_options(
+    choices: &mut Vec<Choice>,
+    position: usize,
+    anchor: u32,
+    sources: &mut Sources<'_>,
+    steps: &mut Steps,
+) {
+    let Sources { world, query, masks, shared, .. } = sources;
+    let part = &query.parts[position];
+    if !part.anchor.admits(anchor) {
+        return;
+    }
+    let end = anchor + world.place(anchor).len;
+    let spanned = part.spanning.admits(anchor);
+    for block in anchor / BLOCK..end.div_ceil(BLOCK) {
+        let tree = range(block, anchor, end);
+        let mut words = masks.within(&query.parts, position, block, tree);
+        steps.take(BLOCK_STEPS);
+        while let Some(slot) = pop(&mut words, block) {
+            if spanned || part.spanning.admits(slot) {
+                let bound = !query.sharing.contains(slot) || !part.may_share(world, slot);
+                choices.push(Choice { slot, site: 0, bound, meets: 0 });
+            }
+        }
+    }
+    if let Some(signature) = world.signature_of(anchor) {
+        let foreign = shared.options(world, query, signature)[position].iter().copied();
+        let foreign = foreign.filter(|slot| !(anchor..end).contains(slot));
+        let choice = |slot| Choice { slot, site: 0, bound: false, meets: 0 };
+        choices.extend(foreign.map(choice));
     }
 }
 

@@ -119,12 +119,6 @@ impl Engine {
         progress
     }
 
-    /// Closes the anchor of the last candidate, the only open one.
-    pub(super) fn skip_tree(&mut self) {
-        debug_assert!(self.open.len() <= 1, "trees take turns");
-        self.spare.extend(self.open.pop_back().map(|open| open.combination));
-    }
-
     /// Continues after the limit, for the summaries alone. If a candidate may use only one provider
     /// of each tree, summaries contain every provider that supplies any candidate in the trees of
     /// the given ones. Returns `Paused` if it is not done.

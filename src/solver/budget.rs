@@ -103,15 +103,6 @@ impl<'t> Budget<'t> {
         self.kept = kept;
     }
 
-    /// Whether there is memory for so many more numbers temporarily. If not, the budget is spent.
-    pub(super) fn has_memory_for(&mut self, numbers: usize) -> bool {
-        if self.kept.saturating_add(numbers) > KEPT_MAX {
-            self.is_full = true;
-            self.is_spent = true;
-        }
-        !self.is_spent
-    }
-
     /// Checks the time now. Returns whether the budget is spent.
     pub fn is_spent_now(&mut self) -> bool {
         self.is_spent = self.is_spent || self.has_to_end();

@@ -10,6 +10,7 @@ use super::problem::{AllowedHosts, Ways};
 use super::problem::{Level, PlacementProblem, Rule};
 use super::search::{Objective, search};
 use super::solution::Outcome;
+use super::state::fits_alone;
 
 /// Demands that cannot be met together. Without any one of them, the others can be met.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,10 +92,12 @@ pub fn explain_within(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Co
 
 /// A server that fits nowhere, not even alone.
 fn without_place(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Option<usize> {
+    let mut left = problem.free();
     for (number, server) in problem.servers.iter().enumerate() {
         let mut hosts = server.ways.by_host();
-        let fits =
-            hosts.any(|(host, _)| budget.is_spent() || can_be(problem, number, host, budget));
+        let fits = hosts.any(|(host, _)| {
+            budget.is_spent() || can_be(problem, (number, host), &mut left, budget)
+        });
         if budget.is_spent() {
             return None;
         }
@@ -106,11 +109,15 @@ fn without_place(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Option<
 }
 
 /// Whether a server, if it were alone, fits on a host.
-fn can_be(problem: &PlacementProblem, server: usize, host: usize, budget: &mut Budget<'_>) -> bool {
+fn can_be(
+    problem: &PlacementProblem,
+    (server, host): (usize, usize),
+    left: &mut [u64],
+    budget: &mut Budget<'_>,
+) -> bool {
     let Some(it) = problem.servers.get(server) else { return false };
-    let ways = it.ways.on(host);
-    budget.is_spent_after(1 + 4 * ways.len());
-    it.allowed_hosts.has(host) && ways.iter().any(|way| way.fits_in(&problem.pools))
+    it.allowed_hosts.has(host)
+        && it.ways.on(host).is_some_and(|supply| fits_alone(supply, &problem.pools, left, budget))
 }
 
 /// Parts of a problem, solved one after the other.
@@ -287,6 +294,7 @@ fn counted(
         }
     };
     let level = rule.level();
+    let mut left = problem.free();
     let mut open: Vec<Option<usize>> = vec![None; units.count(level)];
     for server in rule.servers().into_iter().filter(|server| servers.contains(server)) {
         for host in 0..problem.hosts.len() {
@@ -296,7 +304,9 @@ fn counted(
             let Some(open) = units.unit(level, host).and_then(|unit| open.get_mut(unit)) else {
                 continue;
             };
-            if open.is_none_or(|first| host < first) && can_be(problem, server, host, budget) {
+            if open.is_none_or(|first| host < first)
+                && can_be(problem, (server, host), &mut left, budget)
+            {
                 *open = Some(host);
             }
         }

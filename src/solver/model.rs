@@ -6,13 +6,17 @@
 mod bundle;
 mod bundle_kind;
 mod load;
+mod server_choice;
+mod sizes;
 mod symmetry;
 mod units;
 
 use self::bundle::{Bundle, bundles};
 use self::bundle_kind::{BundleKind, kinds};
-pub(super) use self::load::{Demand, ServerOptions, Variant};
-use self::load::{Load, Sizes};
+pub(super) use self::load::Demand;
+use self::load::Load;
+pub(super) use self::server_choice::{PackableWay, PartChoice, ServerChoice};
+use self::sizes::Sizes;
 use self::symmetry::HostSymmetry;
 pub(super) use self::units::Units;
 use super::budget::Budget;

@@ -1,11 +1,14 @@
 //! The placement problem as plain data: hosts, pools of free capacity, servers, and the rules that
 //! bind servers to each other. Everything is named by its position in the lists of the problem.
 
+mod allowed_hosts;
 mod ways;
 
 use std::sync::Arc;
 
-pub use self::ways::{AllowedHosts, Pool, Way, Ways};
+pub use self::allowed_hosts::AllowedHosts;
+pub(super) use self::ways::merged;
+pub use self::ways::{Choice, Conditions, Draws, Part, Pool, Source, Supply, Way, Ways};
 pub use crate::model::{Goal, Level, PlacementPolicy};
 
 /// Servers to be placed, and the hosts on which they can be placed.
@@ -21,6 +24,13 @@ pub struct PlacementProblem {
     pub rules: Vec<Rule>,
     /// Which of several valid placements is the best.
     pub policy: PlacementPolicy,
+}
+
+impl PlacementProblem {
+    /// What each pool has free.
+    pub(super) fn free(&self) -> Vec<u64> {
+        self.pools.iter().map(|pool| pool.free).collect()
+    }
 }
 
 /// A host.

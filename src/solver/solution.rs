@@ -97,13 +97,14 @@ pub struct Solution {
     pub bound: Cost,
 }
 
-/// The host of a server and the way in which it is put there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The host of a server and the ways in which it is supplied there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assignment {
     /// The host, by its position in the problem.
     pub host: usize,
-    /// The position among the server's [ways](super::Ways) on that host.
-    pub way: usize,
+    /// For each part of the server, the position among its [ways](super::Part) on that host. Empty if
+    /// there is one way only.
+    pub ways: Vec<usize>,
 }
 
 /// How a search ended.

@@ -12,6 +12,7 @@ mod score;
 
 use self::capacity::Capacity;
 use self::domain::Domains;
+pub(super) use self::packing::fits_alone;
 use self::score::Score;
 use super::budget::Budget;
 use super::model::Model;
@@ -386,8 +387,8 @@ impl<'p> State<'p> {
         for (nth, position) in self.positions.iter().enumerate() {
             let Some((host, _)) = *position else { continue };
             let servers = self.model.bundles[nth].servers.iter();
-            for (server, way) in servers.zip(self.capacity.ways(nth, host)) {
-                assignments[*server] = Assignment { host, way };
+            for (server, ways) in servers.zip(self.capacity.ways(nth, host)) {
+                assignments[*server] = Assignment { host, ways };
             }
         }
         assignments

@@ -7,8 +7,9 @@ mod exhaustive;
 use std::sync::Arc;
 
 use super::{
-    AllowedHosts, Counts, Goal, Host, Level, Outcome, PlacementPolicy, PlacementProblem, Pool,
-    Rule, Server, Solution, Way, Ways, explain, solve,
+    AllowedHosts, Choice, Conditions, Counts, Draws, Goal, Host, Level, Outcome, Part,
+    PlacementPolicy, PlacementProblem, Pool, Rule, Server, Solution, Supply, Way, Ways, explain,
+    solve,
 };
 
 fn never() -> bool {
@@ -33,7 +34,28 @@ fn pools(hosts: &[Host]) -> Vec<Pool> {
 
 /// The ways of a size that draws on the pool of its host.
 fn one_way(need: u64, hosts: usize) -> Arc<Ways> {
-    Arc::new((0..hosts).map(|host| vec![Way(vec![(host, need)])]).collect())
+    Arc::new((0..hosts).map(|host| (host, Supply::One(vec![(host, need)]))).collect())
+}
+
+/// The ways of a size that is supplied by one provider: for each host, the draws from each one that
+/// can.
+fn ways(hosts: &[Vec<Draws>]) -> Ways {
+    let supply = |draws: &Vec<Draws>| match draws.as_slice() {
+        [] => None,
+        [only] => Some(Supply::One(only.clone())),
+        several => Some(choice(vec![several.to_vec()], Conditions::default())),
+    };
+    hosts.iter().enumerate().filter_map(|(host, draws)| Some((host, supply(draws)?))).collect()
+}
+
+/// Parts that several providers can supply, without anything between the providers: the draws from
+/// each.
+fn choice(parts: Vec<Vec<Draws>>, conditions: Conditions) -> Supply {
+    let way =
+        |(provider, draws): (u32, Draws)| Way { draws, provider, last: provider, ..Way::default() };
+    let part = |draws: Vec<Draws>| Part((0_u32..).zip(draws).map(way).collect());
+    let parts = parts.into_iter().map(part).collect();
+    Supply::Choice(Box::new(Choice { parts, conditions: conditions.into(), ..Choice::default() }))
 }
 
 fn servers(count: usize, need: u64, hosts: usize) -> Vec<Server> {
@@ -70,11 +92,13 @@ fn placed(problem: &PlacementProblem) -> Option<Solution> {
 fn is_drawn(problem: &PlacementProblem, solution: &Solution) -> bool {
     let mut left: Vec<u64> = problem.pools.iter().map(|pool| pool.free).collect();
     problem.servers.iter().zip(&solution.assignments).all(|(server, place)| {
-        let Way(draws) = &server.ways.on(place.host)[place.way];
-        draws.iter().all(|(pool, amount)| {
-            let rest = left[*pool].checked_sub(*amount);
-            left[*pool] = rest.unwrap_or(0);
-            rest.is_some()
+        let draws = server.ways.on(place.host).and_then(|supply| supply.drawn(&place.ways));
+        draws.is_some_and(|draws| {
+            draws.iter().all(|(pool, amount)| {
+                let rest = left[*pool].checked_sub(*amount);
+                left[*pool] = rest.unwrap_or(0);
+                rest.is_some()
+            })
         })
     })
 }
@@ -322,8 +346,7 @@ fn time_that_is_up_ends_it() {
 /// only if the second of the small ones joins the first.
 #[test]
 fn those_with_a_choice_make_way_for_others() {
-    let ways = |need: u64| vec![Way(vec![(0, need)]), Way(vec![(1, need)])];
-    let sized = |need: u64| Arc::new(vec![ways(need)].into());
+    let sized = |need: u64| Arc::new(ways(&[vec![vec![(0, need)], vec![(1, need)]]]));
     let server = |need: u64| Server {
         ways: sized(need),
         allowed_hosts: vec![true].into(),
@@ -348,9 +371,8 @@ fn those_with_a_choice_make_way_for_others() {
 /// Two hosts share a pool, and only the first has one of its own as well.
 #[test]
 fn who_has_a_choice_leaves_the_shared_pool_to_others() {
-    let ways = vec![vec![Way(vec![(0, 2)]), Way(vec![(1, 2)])], vec![Way(vec![(0, 2)])]];
     let server = Server {
-        ways: Arc::new(ways.into()),
+        ways: Arc::new(ways(&[vec![vec![(0, 2)], vec![(1, 2)]], vec![vec![(0, 2)]]])),
         allowed_hosts: vec![true; 2].into(),
         ..Server::default()
     };
@@ -361,7 +383,8 @@ fn who_has_a_choice_leaves_the_shared_pool_to_others() {
         rules: vec![Rule::Apart(Level::Host, vec![vec![0], vec![1]])],
         policy: PlacementPolicy::DEFAULT,
     };
-    assert_eq!(placed(&problem).unwrap().assignments.iter().map(|it| it.way).max(), Some(1));
+    let solution = placed(&problem).unwrap();
+    assert_eq!(solution.assignments.iter().map(|it| it.ways.clone()).max(), Some(vec![1]));
     problem.pools[1].free = 1;
     assert_eq!(placed(&problem), None);
 }
@@ -369,14 +392,10 @@ fn who_has_a_choice_leaves_the_shared_pool_to_others() {
 #[test]
 fn who_is_pinned_draws_nothing() {
     let mut problem = site(2, Vec::new());
-    let ways = vec![Vec::new(), Vec::new(), vec![Way::default()], Vec::new()];
     let allowed_hosts = vec![false, false, true, false].into();
-    problem.servers.push(Server {
-        ways: Arc::new(ways.into()),
-        allowed_hosts,
-        current_host: Some(2),
-        ..Server::default()
-    });
+    let ways = Arc::new(Ways::staying_on(2));
+    let current_host = Some(2);
+    problem.servers.push(Server { ways, allowed_hosts, current_host, ..Server::default() });
     problem.pools[2].free = 2;
     let solution = placed(&problem).unwrap();
     assert_eq!(hosts_of(&solution), [2, 2, 2]);
@@ -409,7 +428,7 @@ fn a_rule_that_does_not_matter_is_in_no_conflict() {
     problem.pools = vec![Pool { class: 0, free: 2 }, Pool { class: 1, free: 4 }];
     let draws = [[0, 1], [0, 1], [0, 1], [2, 0], [1, 2]];
     for (server, [one, other]) in problem.servers.iter_mut().zip(draws) {
-        server.ways = Arc::new(vec![vec![Way(vec![(0, one), (1, other)])]].into());
+        server.ways = Arc::new(ways(&[vec![vec![(0, one), (1, other)]]]));
     }
     assert!(explain(&problem, never).rules.is_empty());
 }
@@ -449,11 +468,10 @@ fn bounds_add_up_what_kinds_lack() {
 #[test]
 fn sizes_are_told_apart_where_only_one_may_be() {
     let mut problem = site(2, Vec::new());
-    let on = |host: usize| problem.servers[0].ways.on(host).to_vec();
-    let mut ways: Vec<Vec<Way>> = (0..4).map(on).collect();
+    let mut draws: Vec<Vec<Draws>> = (0..4).map(|host| vec![vec![(host, 1)]]).collect();
     problem.servers[0].allowed_hosts = vec![false, true, false, false].into();
-    ways[0] = Vec::new();
-    problem.servers[1].ways = Arc::new(ways.into());
+    draws[0] = Vec::new();
+    problem.servers[1].ways = Arc::new(ways(&draws));
     problem.servers[1].allowed_hosts = vec![true, true, false, false].into();
     problem.pools[1].free = 1;
     assert_eq!(placed(&problem), None);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::site::Site;
-use crate::stack::{create, host, named, plan, server, store_group};
+use crate::stack::{create, host, named, plan, server, store_group, with};
 
 /// A provider below another one, or by itself, with inventories and traits.
 async fn provider(
@@ -63,6 +63,82 @@ async fn servers_are_packed_into_the_nodes_of_a_host() {
     let answer = admin.post("/v1/plans", plan("t", json!({"c": server("c", 2)}))).await;
     assert!(answer.explanation(409).starts_with("Ostro error: server c fits on none of 1 host"));
     create(&admin, "t", json!({"c": server("c", 1), "d": server("d", 1)})).await;
+    site.audit().await;
+}
+
+/// A host with one provider of processors for each of some amounts, and so many devices of one unit.
+async fn host_of_devices(site: &Site, name: &str, cpus: &[i64], devices: usize) -> Uuid {
+    let root = provider(site, name, None, json!({"MEMORY_MB": {"total": 1024}}), &[]).await;
+    for (nth, total) in cpus.iter().enumerate() {
+        let node = format!("{name}-node-{nth}");
+        provider(site, &node, Some(root), json!({"VCPU": {"total": total}}), &[]).await;
+    }
+    for nth in 0..devices {
+        let device = format!("{name}-device-{nth}");
+        provider(site, &device, Some(root), json!({"CUSTOM_PCI": {"total": 1}}), &[]).await;
+    }
+    root
+}
+
+fn with_devices(name: &str, needs: Value) -> Value {
+    with(server(name, 1), "resources", needs)
+}
+
+/// However many ways there are to choose devices, none of them is overlooked.
+#[tokio::test(flavor = "multi_thread")]
+async fn devices_are_counted_and_not_enumerated() {
+    let site = Site::new().await;
+    site.placement().put("/resource_classes/CUSTOM_PCI", Value::Null).await;
+    host_of_devices(&site, "host", &[8, 8], 16).await;
+    let admin = site.admin();
+    let both = || json!({"VCPU": 8, "CUSTOM_PCI": 1});
+    let pair = json!({"a": with_devices("a", both()), "b": with_devices("b", both())});
+    create(&admin, "pair", pair).await;
+    let one: Value = (0..15)
+        .map(|nth| (format!("s{nth}"), with_devices("s", json!({"CUSTOM_PCI": 1}))))
+        .collect();
+    let answer = admin.post("/v1/plans", plan("more", one.clone())).await;
+    assert!(answer.explanation(409).starts_with("Ostro error: "), "{}", answer.text());
+    admin.delete("/v1/plans/pair").await.expect(204);
+    create(&admin, "more", one).await;
+    site.audit().await;
+}
+
+/// Seventeen of 24 single devices are found, and a 25th is refused and not given up on.
+#[tokio::test(flavor = "multi_thread")]
+async fn as_many_servers_as_devices_fit_and_no_more() {
+    let site = Site::new().await;
+    site.placement().put("/resource_classes/CUSTOM_PCI", Value::Null).await;
+    host_of_devices(&site, "host", &[], 24).await;
+    let admin = site.admin();
+    let servers = |count: usize| -> Value {
+        let server = |nth| (format!("s{nth}"), with_devices("s", json!({"CUSTOM_PCI": 1})));
+        (0..count).map(server).collect()
+    };
+    create(&admin, "seventeen", servers(17)).await;
+    admin.post("/v1/plans", plan("eight", servers(8))).await.expect(409);
+    admin.delete("/v1/plans/seventeen").await.expect(204);
+    admin.post("/v1/plans", plan("all", servers(25))).await.expect(409);
+    create(&admin, "all", servers(24)).await;
+    site.audit().await;
+}
+
+/// NUMA nodes of different sizes: what fits is a matter of which server goes to which node.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_of_several_sizes_are_packed_into_nodes_of_several_sizes() {
+    let site = Site::new().await;
+    host_of_devices(&site, "host", &[10, 10, 10, 7, 5], 0).await;
+    let admin = site.admin();
+    let servers = |sizes: &[i64]| -> Value {
+        let server = |(nth, vcpu): (usize, &i64)| (format!("s{nth}"), server("s", *vcpu));
+        sizes.iter().enumerate().map(server).collect()
+    };
+    // 42 in all, in exactly one way: 6 + 4, 6 + 4, 7 + 3, 5 + 2, 3 + 2.
+    let all = servers(&[6, 6, 7, 5, 4, 4, 3, 3, 2, 2]);
+    create(&admin, "all", all).await;
+    admin.delete("/v1/plans/all").await.expect(204);
+    let too_many = servers(&[6, 6, 6, 6, 4, 4, 4, 3, 3]);
+    admin.post("/v1/plans", plan("many", too_many)).await.expect(409);
     site.audit().await;
 }
 

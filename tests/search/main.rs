@@ -21,3 +21,4 @@ mod oracle;
 mod precedence;
 mod properties;
 mod stepwise;
+mod trees;

@@ -4,7 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::load::{Demand, Load, Sizes};
+use super::load::{Demand, Load};
+use super::sizes::Sizes;
 use super::units::Units;
 use crate::solver::budget::Budget;
 use crate::solver::problem::{AllowedHosts, Goal, Level, PlacementProblem, Rule};

@@ -10,11 +10,10 @@ use std::collections::HashMap;
 
 use super::bundle::Bundle;
 use super::bundle_kind::BundleKind;
-use super::load::Sizes;
+use super::sizes::Sizes;
 use super::units::Units;
 use crate::solver::budget::Budget;
-use crate::solver::problem::Way;
-use crate::solver::problem::{Level, PlacementProblem};
+use crate::solver::problem::{Conditions, Draws, Level, Part, PlacementProblem, Supply};
 
 /// Classes of symmetric hosts. Two untouched hosts of a class are interchangeable if they are in
 /// the same rack or in none. They also are if both racks are untouched, because then the racks as a
@@ -115,6 +114,15 @@ fn numbered<T: std::hash::Hash + Eq>(all: impl Iterator<Item = T>) -> Vec<usize>
     .collect()
 }
 
+fn add_conditions(conditions: &Conditions, fingerprint: &mut Vec<u64>) {
+    let Conditions { clauses, isolated, subtrees, needs_own } = conditions;
+    fingerprint.extend([*clauses as u64, u64::from(*needs_own), subtrees.len() as u64]);
+    for parts in std::iter::once(isolated).chain(subtrees) {
+        fingerprint.push(parts.len() as u64);
+        fingerprint.extend(parts.iter().map(|part| *part as u64));
+    }
+}
+
 /// The private pools of a host, numbered in the order in which they occur.
 #[derive(Default)]
 struct OwnPools {
@@ -123,22 +131,33 @@ struct OwnPools {
 }
 
 impl Sizes<'_> {
-    /// The ways of every size on a host as one list of numbers, in which private pools are numbered
-    /// from the host's own view, followed by what is free in these pools. Hosts with equal
+    /// The supply of every size on a host as one list of numbers, in which private pools are
+    /// numbered from the host's own view, followed by what is free in these pools. Hosts with equal
     /// fingerprints are interchangeable as far as capacity is concerned.
     pub(super) fn fingerprint(&self, host: usize) -> Vec<u64> {
         let mut own = OwnPools::default();
         let mut fingerprint = Vec::new();
-        for (size, server) in self.first.iter().enumerate() {
-            let ways = self.problem.servers[*server].ways.on(host);
-            if ways.is_empty() {
-                continue;
-            }
-            fingerprint.extend([size as u64, ways.len() as u64]);
-            for Way(draws) in ways {
-                fingerprint.push(draws.len() as u64);
-                for (pool, amount) in draws {
-                    fingerprint.extend([self.renamed(*pool, &mut own), *amount]);
+        for size in 0..self.count() {
+            let Some(supply) = self.supply(size, host) else { continue };
+            fingerprint.push(size as u64);
+            match supply {
+                Supply::One(draws) => {
+                    fingerprint.push(0);
+                    self.add_draws(draws, &mut own, &mut fingerprint);
+                }
+                Supply::Choice(choice) => {
+                    fingerprint.push(1 + choice.parts.len() as u64);
+                    add_conditions(&choice.conditions, &mut fingerprint);
+                    self.add_draws(&choice.limits, &mut own, &mut fingerprint);
+                    for Part(ways) in &choice.parts {
+                        fingerprint.push(ways.len() as u64);
+                        for way in ways {
+                            let [provider, last] = [way.provider, way.last].map(u64::from);
+                            fingerprint.extend([provider, last, way.source as u64]);
+                            fingerprint.extend(way.meets.iter().map(|meets| u64::from(*meets)));
+                            self.add_draws(&way.draws, &mut own, &mut fingerprint);
+                        }
+                    }
                 }
             }
         }
@@ -148,6 +167,13 @@ impl Sizes<'_> {
             fingerprint.extend([pool.class as u64, pool.free]);
         }
         fingerprint
+    }
+
+    fn add_draws(&self, draws: &Draws, own: &mut OwnPools, fingerprint: &mut Vec<u64>) {
+        fingerprint.push(draws.len() as u64);
+        for (pool, amount) in draws {
+            fingerprint.extend([self.renamed(*pool, own), *amount]);
+        }
     }
 
     fn renamed(&self, pool: usize, own: &mut OwnPools) -> u64 {

@@ -1,7 +1,12 @@
-//! Pools, the ways in which a server draws on them on each host, and the hosts that it may be on.
+//! Pools, and the ways in which servers of one size draw on them on each host.
 //!
-//! *Example.* A host has two NUMA nodes with 8 VCPU each, pools 0 and 1. A server of 4 VCPU has two
-//! ways there: `Way([(0, 4)])` and `Way([(1, 4)])`.
+//! A server has parts, each supplied by one provider: the amount of one resource class, or a
+//! numbered group. The ways of a part are its possible providers. A server is put on a host by
+//! choosing one way for each part, so the number of choices is the product of the numbers of ways;
+//! only the ways themselves are stored.
+//!
+//! *Example.* A host has two NUMA nodes with 8 VCPU each (pools 0 and 1) and 16 devices (pools 2 to
+//! 17). A server of 4 VCPU and one device has two parts, with 2 and 16 ways.
 
 use std::sync::Arc;
 
@@ -14,64 +19,253 @@ pub struct Pool {
     pub free: u64,
 }
 
-/// The draws of a server that is put on a host in this way: pools, by their position in
-/// [`PlacementProblem::pools`](super::PlacementProblem::pools), and amounts. A pool that does not
+/// Amounts by pool: the position of the pool in
+/// [`PlacementProblem::pools`](super::PlacementProblem::pools), and the amount. A pool that does not
 /// exist has nothing free.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Way(pub Vec<(usize, u64)>);
+pub type Draws = Vec<(usize, u64)>;
 
-impl Way {
-    /// Whether the pools have enough for one server alone.
-    pub(in crate::solver) fn fits_in(&self, pools: &[Pool]) -> bool {
-        self.0.iter().all(|(pool, amount)| {
-            let drawn = self.0.iter().filter(|(other, _)| other == pool);
-            let drawn = drawn.fold(0_u64, |sum, (_, amount)| sum.saturating_add(*amount));
-            *amount == 0 || drawn <= pools.get(*pool).map_or(0, |pool| pool.free)
-        })
+/// A way to supply one part of a server: a provider, and what is drawn from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Way {
+    /// What is drawn.
+    pub draws: Draws,
+    /// The number of the provider: its position in the host's tree, parents first, or a larger
+    /// number outside the tree.
+    pub provider: u32,
+    /// The number of the last provider below it, or its own.
+    pub last: u32,
+    /// For each clause of [`Conditions::clauses`], whether this way meets it.
+    pub meets: Vec<bool>,
+    /// Where the provider is.
+    pub source: Source,
+}
+
+/// Where a provider is in relation to a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// In the tree of the host, for this host alone.
+    #[default]
+    Own,
+    /// In the tree of the host, which shares it with others.
+    OwnShared,
+    /// In another tree, which shares it.
+    Foreign,
+}
+
+/// A part of a server: the ways in which it can be supplied.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Part(pub Vec<Way>);
+
+/// Conditions on the ways that are chosen for the parts of one server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Conditions {
+    /// The number of clauses, each of which is met by the way of at least one part.
+    pub clauses: usize,
+    /// Parts, by position, whose providers are all different.
+    pub isolated: Vec<usize>,
+    /// Sets of parts: in each, one of the providers is an ancestor of all others, or is the same.
+    pub subtrees: Vec<Vec<usize>>,
+    /// Whether a server that is supplied by shared providers alone is not on the host, unless all
+    /// of them are in its tree.
+    pub needs_own: bool,
+}
+
+/// How a host supplies servers of one size.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Supply {
+    /// In one way only, which draws this.
+    One(Draws),
+    /// One way is chosen for each part.
+    Choice(Box<Choice>),
+}
+
+/// The parts of a server, and the conditions on the ways that are chosen for them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Choice {
+    /// The parts.
+    pub parts: Vec<Part>,
+    /// The conditions.
+    pub conditions: Arc<Conditions>,
+    /// Pools from which one server draws only so much, whatever its parts need (`max_unit`).
+    pub limits: Draws,
+}
+
+impl Conditions {
+    /// Whether every choice meets them.
+    pub fn is_trivial(&self) -> bool {
+        self.clauses == 0
+            && self.isolated.len() < 2
+            && self.subtrees.iter().all(|set| set.len() < 2)
+            && !self.needs_own
     }
 }
 
-/// For each host, the ways in which a server of one size can be put there. Only hosts with ways
-/// take memory, and clones share it.
+impl Choice {
+    /// Whether the conditions can still hold if these ways are chosen, by position, and those of
+    /// the other parts (`None`) are open. Exact if a way is chosen for each part.
+    pub fn can_hold(&self, chosen: &[Option<usize>]) -> bool {
+        let conditions = &self.conditions;
+        if !self.is_coupled() {
+            return true;
+        }
+        let ways = |part: usize| -> &[Way] {
+            let Some(Part(ways)) = self.parts.get(part) else { return &[] };
+            match chosen.get(part).copied().flatten() {
+                Some(way) => ways.get(way..=way).unwrap_or_default(),
+                None => ways,
+            }
+        };
+        let any_way = |test: &dyn Fn(&Way) -> bool| {
+            (0..self.parts.len()).any(|part| ways(part).iter().any(test))
+        };
+        let is_met = |clause: usize| any_way(&|way| way.meets.get(clause) == Some(&true));
+        let is_inside = |part: usize| ways(part).iter().any(|way| way.source != Source::Foreign);
+        (0..conditions.clauses).all(is_met)
+            && self.are_apart(chosen)
+            && self.is_within_limits(chosen)
+            && conditions.subtrees.iter().all(|set| Self::is_subtree(set, chosen, &ways))
+            && (!conditions.needs_own
+                || any_way(&|way| way.source == Source::Own)
+                || (0..self.parts.len()).all(is_inside))
+    }
+
+    /// Whether the choice for one part restricts that for others, apart from capacity.
+    pub fn is_coupled(&self) -> bool {
+        !self.conditions.is_trivial() || !self.limits.is_empty()
+    }
+
+    /// Whether the chosen ways together draw no more from a pool than one server may.
+    fn is_within_limits(&self, chosen: &[Option<usize>]) -> bool {
+        if self.limits.is_empty() {
+            return true;
+        }
+        let ways = self.parts.iter().zip(chosen);
+        let ways = ways.filter_map(|(Part(ways), way)| ways.get((*way)?));
+        let drawn = merged(ways.flat_map(|way| &way.draws).copied());
+        let amount = |pool: usize| drawn.iter().find(|it| it.0 == pool).map_or(0, |it| it.1);
+        self.limits.iter().all(|(pool, most)| amount(*pool) <= *most)
+    }
+
+    /// Whether the providers chosen for the isolated parts are all different.
+    fn are_apart(&self, chosen: &[Option<usize>]) -> bool {
+        let isolated = &self.conditions.isolated;
+        let provider = |part: &usize| {
+            let way = chosen.get(*part).copied().flatten()?;
+            self.parts.get(*part)?.0.get(way).map(|way| way.provider)
+        };
+        let mut used: Vec<u32> = isolated.iter().filter_map(provider).collect();
+        used.sort_unstable();
+        used.windows(2).all(|pair| pair.first() != pair.last())
+    }
+
+    /// Whether one provider of a set is, or can be, an ancestor of all chosen ones.
+    fn is_subtree<'c>(
+        set: &[usize],
+        chosen: &[Option<usize>],
+        ways: &dyn Fn(usize) -> &'c [Way],
+    ) -> bool {
+        let is_chosen = |part: &&usize| chosen.get(**part).copied().flatten().is_some();
+        let fixed = || set.iter().filter(is_chosen).flat_map(|part| ways(*part));
+        let (Some(first), Some(last)) =
+            (fixed().map(|way| way.provider).min(), fixed().map(|way| way.provider).max())
+        else {
+            return true;
+        };
+        let spans = |way: &Way| way.provider <= first && last <= way.last;
+        set.iter().flat_map(|part| ways(*part)).any(spans)
+    }
+}
+
+impl Supply {
+    /// Every draw of every way: pools and amounts.
+    pub fn draws(&self) -> impl Iterator<Item = &(usize, u64)> {
+        let (one, parts) = match self {
+            Self::One(draws) => (draws.as_slice(), &[][..]),
+            Self::Choice(choice) => (&[][..], choice.parts.as_slice()),
+        };
+        let chosen = parts.iter().flat_map(|Part(ways)| ways).flat_map(|way| &way.draws);
+        one.iter().chain(chosen)
+    }
+
+    /// What is drawn if these ways are chosen for the parts, by position: ascending by pool, each
+    /// pool once. `None` if there are no such ways.
+    pub fn drawn(&self, ways: &[usize]) -> Option<Draws> {
+        match self {
+            Self::One(draws) => Some(merged(draws.iter().copied())),
+            Self::Choice(choice) if choice.parts.len() == ways.len() => {
+                let chosen = choice.parts.iter().zip(ways).map(|(Part(all), way)| all.get(*way));
+                let chosen: Vec<&Way> = chosen.collect::<Option<_>>()?;
+                Some(merged(chosen.into_iter().flat_map(|way| &way.draws).copied()))
+            }
+            Self::Choice(_) => None,
+        }
+    }
+
+    /// The memory that it takes, in numbers of eight bytes.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::One(draws) => 4 + 2 * draws.len(),
+            Self::Choice(choice) => {
+                let ways = choice.parts.iter().flat_map(|Part(ways)| ways);
+                ways.map(|way| 10 + 2 * way.draws.len() + way.meets.len() / 8).sum::<usize>() + 8
+            }
+        }
+    }
+}
+
+/// Sorts draws by pool, adds up those on one pool, and leaves out amounts of zero.
+pub(in crate::solver) fn merged(draws: impl Iterator<Item = (usize, u64)>) -> Draws {
+    let mut draws: Draws = draws.filter(|(_, amount)| *amount > 0).collect();
+    draws.sort_unstable();
+    draws.dedup_by(|later, earlier| {
+        let same = later.0 == earlier.0;
+        if same {
+            earlier.1 = earlier.1.saturating_add(later.1);
+        }
+        same
+    });
+    draws
+}
+
+/// For each host, how it supplies servers of one size. Only hosts that can supply them take memory,
+/// and clones share it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ways {
-    /// The hosts with their ways, ascending.
-    at: Arc<Vec<(usize, Vec<Way>)>>,
-    /// A host whose ways differ from those in `at`.
-    here: Option<(usize, Vec<Way>)>,
+    /// The hosts with their supply, ascending.
+    at: Arc<Vec<(usize, Supply)>>,
+    /// A host whose supply differs from that in `at`.
+    here: Option<(usize, Supply)>,
 }
 
 impl Ways {
     /// The ways of a server that has to stay on its host, where it draws nothing.
     pub fn staying_on(host: usize) -> Self {
-        Self { at: Arc::default(), here: Some((host, vec![Way::default()])) }
+        Self { at: Arc::default(), here: Some((host, Supply::One(Vec::new()))) }
     }
 
-    /// These ways, and before them the way of staying on one host without drawing anything.
+    /// These ways, except that the server draws nothing on one host: it holds there what it needs.
     #[must_use]
     pub fn or_staying_on(&self, host: usize) -> Self {
-        let stay = std::iter::once(Way::default());
-        let here = stay.chain(self.on(host).iter().cloned()).collect();
-        Self { at: Arc::clone(&self.at), here: Some((host, here)) }
+        Self { at: Arc::clone(&self.at), here: Some((host, Supply::One(Vec::new()))) }
     }
 
-    /// The ways on a host.
-    pub fn on(&self, host: usize) -> &[Way] {
-        if let Some((_, ways)) = self.here.as_ref().filter(|(here, _)| *here == host) {
-            return ways;
+    /// How a host supplies the server; `None` if it cannot.
+    pub fn on(&self, host: usize) -> Option<&Supply> {
+        if let Some((_, supply)) = self.here.as_ref().filter(|(here, _)| *here == host) {
+            return Some(supply);
         }
-        let at = self.at.binary_search_by_key(&host, |(host, _)| *host);
-        at.ok().and_then(|at| self.at.get(at)).map_or(&[], |(_, ways)| ways.as_slice())
+        let at = self.at.binary_search_by_key(&host, |(host, _)| *host).ok()?;
+        self.at.get(at).map(|(_, supply)| supply)
     }
 
-    /// The number of hosts with ways, or one more than that.
+    /// The number of hosts that can supply the server, or one more than that.
     pub fn hosts(&self) -> usize {
         self.at.len() + usize::from(self.here.is_some())
     }
 
-    /// The hosts with ways, ascending.
-    pub fn by_host(&self) -> impl Iterator<Item = (usize, &[Way])> {
-        let own = self.here.as_ref().map(|(host, ways)| (*host, ways.as_slice()));
+    /// The hosts that can supply the server, ascending.
+    pub fn by_host(&self) -> impl Iterator<Item = (usize, &Supply)> {
+        let own = self.here.as_ref().map(|(host, supply)| (*host, supply));
         let from = own
             .map_or(self.at.len(), |(host, _)| self.at.partition_point(|(other, _)| *other < host));
         let (before, after) = self.at.split_at(from);
@@ -80,93 +274,99 @@ impl Ways {
     }
 }
 
-fn pair((host, ways): &(usize, Vec<Way>)) -> (usize, &[Way]) {
-    (*host, ways.as_slice())
+fn pair((host, supply): &(usize, Supply)) -> (usize, &Supply) {
+    (*host, supply)
 }
 
-/// From the ways on each host, in the order of the hosts.
-impl FromIterator<Vec<Way>> for Ways {
-    fn from_iter<T: IntoIterator<Item = Vec<Way>>>(hosts: T) -> Self {
-        let hosts = hosts.into_iter().enumerate().filter(|(_, ways)| !ways.is_empty());
-        Self { at: Arc::new(hosts.collect()), here: None }
-    }
-}
-
-impl From<Vec<Vec<Way>>> for Ways {
-    fn from(hosts: Vec<Vec<Way>>) -> Self {
-        hosts.into_iter().collect()
-    }
-}
-
-/// The hosts that a server may be on, for reasons other than capacity.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum AllowedHosts {
-    /// This host only.
-    Only(usize),
-    /// The hosts whose entry is true, by position.
-    These(Arc<[bool]>),
-}
-
-impl AllowedHosts {
-    /// Whether a host is allowed.
-    pub fn has(&self, host: usize) -> bool {
-        match self {
-            Self::Only(only) => *only == host,
-            Self::These(these) => these.get(host).is_some_and(|may| *may),
-        }
-    }
-
-    /// The allowed hosts, ascending.
-    pub fn hosts(&self) -> impl Iterator<Item = usize> {
-        let (from, to) = match self {
-            Self::Only(only) => (*only, *only + 1),
-            Self::These(these) => (0, these.len()),
-        };
-        (from..to).filter(|host| self.has(*host))
-    }
-}
-
-impl Default for AllowedHosts {
-    fn default() -> Self {
-        Self::These(Arc::default())
-    }
-}
-
-impl FromIterator<bool> for AllowedHosts {
-    fn from_iter<T: IntoIterator<Item = bool>>(hosts: T) -> Self {
-        Self::These(hosts.into_iter().collect())
-    }
-}
-
-impl From<Vec<bool>> for AllowedHosts {
-    fn from(hosts: Vec<bool>) -> Self {
-        Self::These(hosts.into())
+/// From hosts, ascending, with their supply.
+impl FromIterator<(usize, Supply)> for Ways {
+    fn from_iter<T: IntoIterator<Item = (usize, Supply)>>(hosts: T) -> Self {
+        Self { at: Arc::new(hosts.into_iter().collect()), here: None }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Way, Ways};
-
-    fn way(pool: usize) -> Vec<Way> {
-        vec![Way(vec![(pool, 1)])]
-    }
+    use super::{Choice, Conditions, Part, Source, Supply, Way, Ways};
 
     #[test]
-    fn who_may_stay_has_one_more_way_and_shares_the_rest() {
-        let ways: Ways = vec![way(0), Vec::new(), way(2)].into();
-        for (host, expected) in [(0, 2), (1, 1), (2, 2), (9, 1)] {
+    fn who_may_stay_draws_nothing_there_and_shares_the_rest() {
+        let one = |pool: usize| Supply::One(vec![(pool, 1)]);
+        let ways: Ways = [(0, one(0)), (2, one(2))].into_iter().collect();
+        for host in [0, 1, 2, 9] {
             let with = ways.or_staying_on(host);
-            assert_eq!(with.on(host).len(), expected);
-            assert_eq!(with.on(host)[0], Way::default());
+            assert_eq!(with.on(host), Some(&Supply::One(Vec::new())));
             let hosts: Vec<usize> = with.by_host().map(|(host, _)| host).collect();
             let mut all = vec![0, 2, host];
             all.sort_unstable();
             all.dedup();
             assert_eq!(hosts, all);
-            assert!(with.by_host().all(|(host, ways)| ways == with.on(host)));
+            assert!(with.by_host().all(|(host, supply)| with.on(host) == Some(supply)));
         }
         assert_eq!(Ways::staying_on(3).by_host().map(|(host, _)| host).collect::<Vec<_>>(), [3]);
-        assert_eq!(ways.on(1), []);
+        assert_eq!(ways.on(1), None);
+    }
+
+    /// Two parts with these ways, under conditions.
+    fn choice(ways: [Vec<Way>; 2], conditions: Conditions) -> Choice {
+        Choice { parts: ways.map(Part).into(), conditions: conditions.into(), limits: Vec::new() }
+    }
+
+    fn way(provider: u32, last: u32) -> Way {
+        Way { provider, last, ..Way::default() }
+    }
+
+    #[test]
+    fn isolated_parts_have_different_providers() {
+        let conditions = Conditions { isolated: vec![0, 1], ..Conditions::default() };
+        let both = vec![way(1, 1), way(2, 2)];
+        let choice = choice([both.clone(), both], conditions);
+        assert!(choice.can_hold(&[Some(0), Some(1)]) && choice.can_hold(&[Some(0), None]));
+        assert!(!choice.can_hold(&[Some(1), Some(1)]));
+    }
+
+    #[test]
+    fn one_provider_of_a_subtree_is_an_ancestor_of_the_others() {
+        let conditions = Conditions { subtrees: vec![vec![0, 1]], ..Conditions::default() };
+        // Provider 1 has the child 2; provider 3 stands beside it.
+        let choice = choice([vec![way(2, 2), way(3, 3)], vec![way(1, 2)]], conditions);
+        assert!(choice.can_hold(&[Some(0), Some(0)]) && choice.can_hold(&[Some(0), None]));
+        assert!(!choice.can_hold(&[Some(1), Some(0)]));
+    }
+
+    #[test]
+    fn the_ways_together_meet_every_clause() {
+        let conditions = Conditions { clauses: 2, ..Conditions::default() };
+        let meeting = |meets: [bool; 2]| Way { meets: meets.into(), ..Way::default() };
+        let first = vec![meeting([true, false]), meeting([false, true])];
+        let choice = choice([first, vec![meeting([true, false])]], conditions);
+        assert!(choice.can_hold(&[Some(1), Some(0)]) && choice.can_hold(&[None, Some(0)]));
+        assert!(!choice.can_hold(&[Some(0), Some(0)]) && !choice.can_hold(&[Some(0), None]));
+    }
+
+    #[test]
+    fn a_server_draws_on_its_host_or_only_within_its_tree() {
+        let conditions = Conditions { needs_own: true, ..Conditions::default() };
+        let from = |source| Way { source, ..Way::default() };
+        let all = vec![from(Source::Own), from(Source::OwnShared), from(Source::Foreign)];
+        let choice = choice([all.clone(), all], conditions);
+        for (ways, holds) in [([0, 2], true), ([1, 1], true), ([1, 2], false), ([2, 2], false)] {
+            assert_eq!(choice.can_hold(&ways.map(Some)), holds, "{ways:?}");
+        }
+    }
+
+    #[test]
+    fn draws_on_one_pool_add_up() {
+        let way = |pool, amount| Way { draws: vec![(pool, amount)], ..Way::default() };
+        let parts = [vec![way(3, 1)], vec![way(1, 2), way(3, 4)]];
+        let mut choice = choice(parts, Conditions::default());
+        choice.limits = vec![(3, 4)];
+        assert!(choice.can_hold(&[Some(0), Some(0)]) && choice.can_hold(&[None, Some(1)]));
+        assert!(!choice.can_hold(&[Some(0), Some(1)]));
+        let supply = Supply::Choice(Box::new(choice));
+        assert_eq!(supply.drawn(&[0, 1]), Some(vec![(3, 5)]));
+        assert_eq!(supply.drawn(&[0, 0]), Some(vec![(1, 2), (3, 1)]));
+        assert_eq!(supply.drawn(&[0, 2]), None);
+        assert_eq!(supply.drawn(&[0]), None);
     }
 }

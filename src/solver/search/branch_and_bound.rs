@@ -201,9 +201,12 @@ impl<'p> BranchAndBound<'p> {
         let Some(frame) = self.frames.last_mut() else { return false };
         state.take_back(frame.bundle, budget);
         let load = &self.model.loads[self.model.kinds[frame.kind].load];
+        let sizes = &self.model.sizes;
         loop {
             let position = match frame.at {
-                Some((host, variant)) if variant + 1 < load.variants(host) => (host, variant + 1),
+                Some((host, variant)) if variant + 1 < sizes.variants(load, host) => {
+                    (host, variant + 1)
+                }
                 last => {
                     if let Some((host, _)) = last {
                         exhaust(state, frame, host);

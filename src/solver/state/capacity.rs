@@ -2,16 +2,17 @@
 
 #![expect(clippy::indexing_slicing, reason = "bundles, hosts and pools are numbered densely")]
 
-use super::packing::{give, is_left, pack, take};
+use super::packing::{Item, give, is_left, pack, pack_greedily, take};
 use crate::solver::budget::Budget;
+use crate::solver::model::Demand;
 use crate::solver::model::Model;
-use crate::solver::model::{Demand, ServerOptions, Variant};
+use crate::solver::problem::merged;
 
 /// The remaining capacity of the pools.
 ///
 /// Whenever a bundle comes to a host, the ways of the other bundles there may change to make room.
 /// So whether a bundle fits depends on which bundles are on the host, and not on the ways that they
-/// have at the moment. A bundle's draws on shared pools are its variant, which only the search
+/// have at the moment. What a bundle draws on shared pools is its variant, which only the search
 /// changes.
 ///
 /// *Example.* A host has two NUMA nodes with 3 VCPU each. Servers of 1 VCPU are on both nodes, so 2
@@ -27,15 +28,8 @@ pub(super) struct Capacity<'p> {
     pub(super) tight: Vec<usize>,
     /// The bundles on each host that have a choice.
     with_choice: Vec<Vec<usize>>,
-    chosen: Vec<Chosen>,
-}
-
-/// The ways of a bundle that has been placed.
-#[derive(Clone, Debug, Default)]
-struct Chosen {
-    variant: usize,
-    /// For each server the position among the ways of its variant.
-    ways: Vec<usize>,
+    /// For each bundle that has a choice and is placed, for each server, the way of each part.
+    chosen: Vec<Vec<Vec<usize>>>,
 }
 
 impl<'p> Capacity<'p> {
@@ -43,15 +37,15 @@ impl<'p> Capacity<'p> {
         let pools = &model.problem.pools;
         let mut most = vec![0; pools.len()];
         for load in &model.loads {
-            load.most(&model.sizes.shared, &mut most, budget);
+            model.sizes.most(load, &mut most, budget);
         }
         Self {
             model,
-            left: pools.iter().map(|pool| pool.free).collect(),
+            left: model.problem.free(),
             most,
             tight: Vec::new(),
             with_choice: vec![Vec::new(); model.problem.hosts.len()],
-            chosen: vec![Chosen::default(); model.bundles.len()],
+            chosen: vec![Vec::new(); model.bundles.len()],
         }
     }
 
@@ -69,12 +63,53 @@ impl<'p> Capacity<'p> {
                 let slots = own.map(|(pool, amount)| self.left[*pool] / amount).min();
                 u16::try_from(slots.unwrap_or(u64::MAX)).unwrap_or(u16::MAX)
             }
-            Demand::Choice(variants) => {
-                let is_room =
-                    variants.iter().any(|it| self.ways_beside(it, host, budget).is_some());
-                if is_room { u16::MAX } else { 0 }
+            Demand::Choice(sizes) => {
+                let servers = self.model.sizes.servers(sizes, host);
+                let own = servers.iter().map(|(size, server)| Item::new(*size, server, None));
+                if self.ways_beside(own.collect(), host, budget).is_none() {
+                    return 0;
+                }
+                self.most_in_parts(load, sizes, host, budget).max(1)
             }
         }
+    }
+
+    /// An upper bound on how many more bundles fit: by the part of a server that the fewest ways
+    /// can still supply, if no other load were on the host.
+    fn most_in_parts(
+        &mut self,
+        load: usize,
+        sizes: &[usize],
+        host: usize,
+        budget: &mut Budget<'_>,
+    ) -> u16 {
+        let others = self.others(host);
+        for (item, ways) in &others {
+            item.give(&mut self.left, ways);
+        }
+        let mut most = u64::MAX;
+        for equal in sizes.chunk_by(|one, other| one == other) {
+            let Some(server) = equal.first().and_then(|it| self.model.sizes.choice(*it, host))
+            else {
+                continue;
+            };
+            for part in &server.parts {
+                budget.is_spent_after(4 * part.ways.len());
+                let times = |draws: &[(usize, u64)]| {
+                    draws.iter().map(|(pool, amount)| self.left[*pool] / amount).min()
+                };
+                let supplied = part.ways.iter().map(|way| times(&way.draws).unwrap_or(u64::MAX));
+                let supplied = supplied.fold(0_u64, u64::saturating_add);
+                most = most.min(supplied / equal.len() as u64);
+            }
+        }
+        for (item, ways) in &others {
+            item.take(&mut self.left, ways);
+        }
+        let model = self.model;
+        let of_load = self.with_choice[host].iter();
+        let placed = of_load.filter(|bundle| model.bundles[**bundle].load == load).count();
+        u16::try_from(most.saturating_sub(placed as u64)).unwrap_or(u16::MAX)
     }
 
     /// Takes what a variant of a bundle draws. Returns false if it does not fit.
@@ -96,16 +131,22 @@ impl<'p> Capacity<'p> {
                 }
                 fits
             }
-            Demand::Choice(variants) => {
-                let it = &variants[variant];
-                let Some(ways) = self.ways_beside(it, host, budget) else { return false };
-                let (own, others) = ways.split_at(it.members.len());
+            Demand::Choice(sizes) => {
+                let servers = self.model.sizes.servers(sizes, host);
+                budget.is_spent_after(8 * servers.len());
+                let sources = self.model.sizes.variant(sizes, host, variant);
+                let own = servers.iter().zip(sources);
+                let own = own.map(|((size, server), it)| Item::new(*size, server, Some(it)));
+                let own: Vec<Item<'_>> = own.collect();
+                let Some(mut ways) = self.ways_beside(own.clone(), host, budget) else {
+                    return false;
+                };
+                let others = ways.split_off(own.len());
                 self.choose_anew(host, others);
-                take(&mut self.left, &it.shared);
-                self.find_tight(&it.shared);
-                take_all(&mut self.left, &it.members, own);
+                own.iter().zip(&ways).for_each(|(item, ways)| item.take(&mut self.left, ways));
+                self.chosen[bundle] = ways;
                 self.with_choice[host].push(bundle);
-                self.chosen[bundle] = Chosen { variant, ways: own.to_vec() };
+                self.find_tight(&self.shared_draws(bundle, host));
                 true
             }
         }
@@ -121,80 +162,98 @@ impl<'p> Capacity<'p> {
                 give(&mut self.left, draws);
             }
             Demand::Choice(_) => {
-                let variant = self.variant(bundle, host);
-                let chosen = std::mem::take(&mut self.chosen[bundle]);
+                self.find_tight(&self.shared_draws(bundle, host));
+                for (item, ways) in self.items(bundle, host) {
+                    item.give(&mut self.left, &ways);
+                }
+                self.chosen[bundle].clear();
                 self.with_choice[host].retain(|other| *other != bundle);
-                self.find_tight(&variant.shared);
-                give(&mut self.left, &variant.shared);
-                give_all(&mut self.left, &variant.members, &chosen.ways);
             }
         }
     }
 
-    /// The way of each server of a bundle, by its position in the problem.
-    pub(super) fn ways(&self, bundle: usize, host: usize) -> Vec<usize> {
+    /// For each server of a placed bundle, the ways of its parts, by position in the problem.
+    pub(super) fn ways(&self, bundle: usize, host: usize) -> Vec<Vec<usize>> {
         match self.demand(bundle, host) {
-            Demand::Choice(_) => {
-                let members = &self.variant(bundle, host).members;
-                let chosen = members.iter().zip(&self.chosen[bundle].ways);
-                chosen.map(|(member, way)| member.ways[*way].0).collect()
+            Demand::Choice(sizes) => {
+                let servers = self.model.sizes.servers(sizes, host);
+                let chosen = servers.iter().zip(&self.chosen[bundle]);
+                chosen.map(|((_, server), ways)| server.positions(ways)).collect()
             }
             Demand::Never | Demand::Plain(_) => {
-                let sizes = &self.model.sizes;
-                let servers = self.model.bundles[bundle].servers.iter();
-                servers.map(|it| sizes.first_way(sizes.of[*it], host)).collect()
+                vec![Vec::new(); self.model.bundles[bundle].servers.len()]
             }
         }
     }
 
-    /// Ways for the servers of a variant together with the bundles on the host. If the ways of
-    /// these bundles must change, they follow in the result.
+    /// Ways for some servers together with the bundles on the host. If the ways of these bundles
+    /// must change, they follow in the result.
     fn ways_beside(
         &mut self,
-        variant: &Variant,
+        own: Vec<Item<'p>>,
         host: usize,
         budget: &mut Budget<'_>,
-    ) -> Option<Vec<usize>> {
-        if !is_left(&self.left, &variant.shared) {
-            return None;
+    ) -> Option<Vec<Vec<usize>>> {
+        let pools = &self.model.problem.pools;
+        if self.with_choice[host].is_empty() {
+            return pack(&own, pools, &mut self.left, budget);
         }
-        let own: Vec<&ServerOptions> = variant.members.iter().collect();
-        if let Some(ways) = pack(&own, &mut self.left, budget) {
+        if let Some(ways) = pack_greedily(&own, &mut self.left, budget) {
             return Some(ways);
         }
-        if self.with_choice[host].is_empty() {
-            return None;
+        let others = self.others(host);
+        for (item, ways) in &others {
+            item.give(&mut self.left, ways);
         }
-        let (model, chosen) = (self.model, &self.chosen);
         let mut all = own;
-        for other in &self.with_choice[host] {
-            let members = &variant_of(model, chosen, *other, host).members;
-            give_all(&mut self.left, members, &chosen[*other].ways);
-            all.extend(members);
-        }
-        let packed = pack(&all, &mut self.left, budget);
-        for other in &self.with_choice[host] {
-            let members = &variant_of(model, chosen, *other, host).members;
-            take_all(&mut self.left, members, &chosen[*other].ways);
+        all.extend(others.iter().map(|(item, _)| item.clone()));
+        let packed = pack(&all, pools, &mut self.left, budget);
+        for (item, ways) in &others {
+            item.take(&mut self.left, ways);
         }
         packed
     }
 
-    /// Changes the ways of the bundles on a host to these; an empty list changes nothing.
-    fn choose_anew(&mut self, host: usize, ways: &[usize]) {
+    /// Changes the ways of the servers on a host to these; an empty list changes nothing.
+    fn choose_anew(&mut self, host: usize, ways: Vec<Vec<usize>>) {
         if ways.is_empty() {
             return;
         }
-        let mut ways = ways.iter().copied();
-        for other in &self.with_choice[host] {
-            let members = &variant_of(self.model, &self.chosen, *other, host).members;
-            give_all(&mut self.left, members, &self.chosen[*other].ways);
+        for (item, ways) in self.others(host) {
+            item.give(&mut self.left, &ways);
         }
-        for other in &self.with_choice[host] {
-            let members = &variant_of(self.model, &self.chosen, *other, host).members;
-            self.chosen[*other].ways = ways.by_ref().take(members.len()).collect();
-            take_all(&mut self.left, members, &self.chosen[*other].ways);
+        let mut ways = ways.into_iter();
+        for nth in 0..self.with_choice[host].len() {
+            let bundle = self.with_choice[host][nth];
+            let servers = self.chosen[bundle].len();
+            self.chosen[bundle] = ways.by_ref().take(servers).collect();
+            for (item, ways) in self.items(bundle, host) {
+                item.take(&mut self.left, &ways);
+            }
         }
+    }
+
+    /// The servers of the bundles on a host that have a choice, with their ways.
+    fn others(&self, host: usize) -> Vec<(Item<'p>, Vec<usize>)> {
+        let bundles = self.with_choice[host].iter();
+        bundles.flat_map(|bundle| self.items(*bundle, host)).collect()
+    }
+
+    /// The servers of a placed bundle with their ways. They keep what they draw on shared pools.
+    fn items(&self, bundle: usize, host: usize) -> Vec<(Item<'p>, Vec<usize>)> {
+        let Demand::Choice(sizes) = self.demand(bundle, host) else { return Vec::new() };
+        let servers = self.model.sizes.servers(sizes, host).into_iter().zip(&self.chosen[bundle]);
+        let item = |((size, server), ways): ((usize, &'p _), &Vec<usize>)| {
+            (Item::keeping_sources(size, server, ways), ways.clone())
+        };
+        servers.map(item).collect()
+    }
+
+    /// What a placed bundle draws on shared pools.
+    fn shared_draws(&self, bundle: usize, host: usize) -> Vec<(usize, u64)> {
+        let items = self.items(bundle, host);
+        let draws = items.iter().flat_map(|(item, ways)| item.draws(ways));
+        merged(draws.filter(|(pool, _)| self.model.sizes.shared[*pool]).copied())
     }
 
     fn demand(&self, bundle: usize, host: usize) -> Demand<'p> {
@@ -205,29 +264,4 @@ impl<'p> Capacity<'p> {
         let is_tight = |pool: &usize| self.left[*pool] < self.most[*pool];
         self.tight.extend(draws.iter().map(|(pool, _)| *pool).filter(is_tight));
     }
-
-    fn variant(&self, bundle: usize, host: usize) -> &'p Variant {
-        variant_of(self.model, &self.chosen, bundle, host)
-    }
-}
-
-fn variant_of<'p>(
-    model: &'p Model<'p>,
-    chosen: &[Chosen],
-    bundle: usize,
-    host: usize,
-) -> &'p Variant {
-    const NONE: &Variant = &Variant { shared: Vec::new(), members: Vec::new() };
-    match model.loads[model.bundles[bundle].load].at(host) {
-        Demand::Choice(variants) => &variants[chosen[bundle].variant],
-        Demand::Never | Demand::Plain(_) => NONE,
-    }
-}
-
-fn take_all(left: &mut [u64], members: &[ServerOptions], ways: &[usize]) {
-    members.iter().zip(ways).for_each(|(member, way)| take(left, &member.ways[*way].1));
-}
-
-fn give_all(left: &mut [u64], members: &[ServerOptions], ways: &[usize]) {
-    members.iter().zip(ways).for_each(|(member, way)| give(left, &member.ways[*way].1));
 }

@@ -1,128 +1,117 @@
-//! Packing of one host: chooses ways of its servers that fit together, by depth-first search with a
-//! memory of failed situations.
+//! Packing of one host: chooses a way for each part of each server on it, so that all fit together.
+//!
+//! Whether servers fit is divided into independent questions, the [components]: parts
+//! that draw on no common pool, directly or through others, do not concern each other unless a
+//! condition binds them. A component whose parts draw equal amounts is a bipartite
+//! [matching]; any other one is a [search](backtracking) that treats interchangeable providers (see
+//! [`sites`]) as one, and remembers what has failed. So nothing grows with
+//! the number of combinations that are the same but for the names of providers.
+//!
+//! *Example.* 17 servers of one GPU each on a host with 24 GPUs are a matching of 17 parts to 24
+//! providers. Servers of 2 and 3 VCPU on 8 NUMA nodes are a search in which all nodes with as much
+//! left are one.
 
-#![expect(clippy::indexing_slicing, reason = "members, ways and pools are numbered densely")]
+#![expect(clippy::indexing_slicing, reason = "items, parts, ways and pools are numbered densely")]
 
-use std::collections::HashSet;
+mod backtracking;
+mod components;
+mod item;
+mod matching;
+mod relaxation;
+mod sites;
 
+use self::backtracking::solve;
+use self::components::components;
+use self::item::rest;
+pub(super) use self::item::{Item, give, is_left, take};
 use crate::solver::budget::Budget;
-use crate::solver::model::ServerOptions;
+use crate::solver::model::ServerChoice;
+use crate::solver::problem::{Pool, Supply};
 
-/// The maximum number of failed situations that are remembered; others may be explored again.
-const FAILED_MAX: usize = 50_000;
-
-/// Chooses a way for each server, by its position among the server's ways, so that all together
-/// draw no more than is left. Takes nothing.
+/// Chooses a way for each part of each server so that all together draw no more than is left. Takes
+/// nothing.
 ///
 /// The search is exact: it finds such a choice whenever there is one, unless the budget is spent.
 pub(super) fn pack(
-    members: &[&ServerOptions],
+    items: &[Item<'_>],
+    pools: &[Pool],
     left: &mut [u64],
     budget: &mut Budget<'_>,
-) -> Option<Vec<usize>> {
-    // The largest servers come first, and equal servers one after the other.
-    let mut order: Vec<usize> = (0..members.len()).collect();
-    let most = |nth: &usize| {
-        let ways = members[*nth].ways.iter();
-        ways.map(|(_, draws)| draws.iter().map(|(_, amount)| u128::from(*amount)).sum()).max()
+) -> Option<Vec<Vec<usize>>> {
+    if let Some(chosen) = pack_greedily(items, left, budget) {
+        return Some(chosen);
+    }
+    let mut chosen: Vec<Vec<usize>> = items.iter().map(|it| vec![0; it.parts().len()]).collect();
+    for component in components(items, budget) {
+        let ways = solve(items, &component, pools, left, budget)?;
+        for (variable, way) in component.iter().zip(ways) {
+            chosen[variable.item][variable.part] = way;
+        }
+    }
+    if budget.is_spent() { None } else { Some(chosen) }
+}
+
+/// The same without going back on a choice: large servers first, each part where it fits best.
+/// `None` says nothing.
+pub(super) fn pack_greedily(
+    items: &[Item<'_>],
+    left: &mut [u64],
+    budget: &mut Budget<'_>,
+) -> Option<Vec<Vec<usize>>> {
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    let amounts = |item: &usize| {
+        let ways = items[*item].parts().iter().filter_map(|part| part.ways.first());
+        ways.flat_map(|way| &way.draws).map(|(_, amount)| u128::from(*amount)).sum::<u128>()
     };
-    budget.is_spent_after(members.iter().map(|member| 8 * member.ways.len()).sum());
-    order.sort_by_cached_key(|nth| {
-        (std::cmp::Reverse(most(nth).unwrap_or(0_u128)), &members[*nth].ways)
-    });
-    let mut packing = Packing {
-        pools: pools(members),
-        members: order.iter().map(|nth| members[*nth]).collect(),
-        chosen: Vec::new(),
-        failed: HashSet::new(),
-    };
-    let is_packed = packing.run(left, budget);
-    for (nth, way) in packing.chosen.iter().enumerate() {
-        give(left, &packing.members[nth].ways[*way].1);
+    if items.len() > 1 {
+        order.sort_by_cached_key(|item| std::cmp::Reverse(amounts(item)));
     }
-    let mut chosen = vec![0; members.len()];
-    order.iter().zip(&packing.chosen).for_each(|(nth, way)| chosen[*nth] = *way);
-    is_packed.then_some(chosen)
-}
-
-/// Whether as much is left as is drawn.
-pub(super) fn is_left(left: &[u64], draws: &[(usize, u64)]) -> bool {
-    draws.iter().all(|(pool, amount)| *amount <= left[*pool])
-}
-
-/// Takes what is drawn.
-pub(super) fn take(left: &mut [u64], draws: &[(usize, u64)]) {
-    for (pool, amount) in draws {
-        left[*pool] -= amount;
+    let mut chosen: Vec<Vec<Option<usize>>> =
+        items.iter().map(|item| vec![None; item.parts().len()]).collect();
+    let mut is_packed = true;
+    'items: for nth in &order {
+        let (item, ways) = (&items[*nth], &mut chosen[*nth]);
+        for (number, part) in item.parts().iter().enumerate() {
+            budget.is_spent_after(2 + 4 * part.ways.len());
+            let open = (0..part.ways.len()).filter(|way| item.allows(number, *way));
+            let best = open
+                .filter_map(|way| Some((rest(left, &part.ways[way].draws)?, way)))
+                .filter(|(_, way)| {
+                    ways[number] = Some(*way);
+                    !item.server.is_coupled() || item.server.can_hold(ways)
+                })
+                .min();
+            ways[number] = best.map(|(_, way)| way);
+            let Some((_, way)) = best else {
+                is_packed = false;
+                break 'items;
+            };
+            take(left, &part.ways[way].draws);
+        }
     }
-}
-
-/// Gives back what was drawn.
-pub(super) fn give(left: &mut [u64], draws: &[(usize, u64)]) {
-    for (pool, amount) in draws {
-        left[*pool] += amount;
-    }
-}
-
-struct Packing<'m> {
-    /// The pools that the members draw on.
-    pools: Vec<usize>,
-    members: Vec<&'m ServerOptions>,
-    /// The ways of the first members.
-    chosen: Vec<usize>,
-    /// Situations without a solution: the number of servers that had a way, the first way that the
-    /// next server tries, and what was left.
-    failed: HashSet<(usize, usize, Vec<u64>)>,
-}
-
-impl Packing<'_> {
-    fn run(&mut self, left: &mut [u64], budget: &mut Budget<'_>) -> bool {
-        let mut from = 0;
-        while self.chosen.len() < self.members.len() {
-            let nth = self.chosen.len();
-            if budget.is_spent_after(4 * self.pools.len()) {
-                return false;
-            }
-            let ways = &self.members[nth].ways;
-            let way = (from..ways.len()).find(|way| is_left(left, &ways[*way].1));
+    for (item, ways) in items.iter().zip(&chosen) {
+        for (part, way) in item.parts().iter().zip(ways) {
             if let Some(way) = way {
-                take(left, &ways[way].1);
-                self.chosen.push(way);
-                from = self.first_way();
-                if !self.failed.contains(&self.situation(from, left)) {
-                    continue;
-                }
-            } else {
-                let situation = self.situation(self.first_way(), left);
-                if self.failed.len() < FAILED_MAX {
-                    self.failed.insert(situation);
-                }
+                give(left, &part.ways[*way].draws);
             }
-            let Some(last) = self.chosen.pop() else { return false };
-            give(left, &self.members[self.chosen.len()].ways[last].1);
-            from = last + 1;
-        }
-        true
-    }
-
-    /// The first way that the next server tries: equal servers can be exchanged.
-    fn first_way(&self) -> usize {
-        let nth = self.chosen.len();
-        match (self.chosen.last(), self.members.get(nth)) {
-            (Some(last), Some(next)) if self.members[nth - 1] == *next => *last,
-            _ => 0,
         }
     }
-
-    fn situation(&self, from: usize, left: &[u64]) -> (usize, usize, Vec<u64>) {
-        (self.chosen.len(), from, self.pools.iter().map(|pool| left[*pool]).collect())
-    }
+    let complete = || chosen.into_iter().map(|ways| ways.into_iter().collect()).collect();
+    if is_packed { complete() } else { None }
 }
 
-fn pools(members: &[&ServerOptions]) -> Vec<usize> {
-    let ways = members.iter().flat_map(|member| &member.ways);
-    let mut pools: Vec<usize> = ways.flat_map(|(_, draws)| draws).map(|(pool, _)| *pool).collect();
-    pools.sort_unstable();
-    pools.dedup();
-    pools
+/// Whether a host supplies a server that is alone on it. `left` is what the pools have, and is not
+/// changed.
+pub(in crate::solver) fn fits_alone(
+    supply: &Supply,
+    pools: &[Pool],
+    left: &mut [u64],
+    budget: &mut Budget<'_>,
+) -> bool {
+    budget.is_spent_after(4 * supply.size());
+    let Some(server) = ServerChoice::of(supply, pools, &[]) else { return false };
+    pack(&[Item::new(0, &server, None)], pools, left, budget).is_some()
 }
+
+#[cfg(test)]
+mod tests;

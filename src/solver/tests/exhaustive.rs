@@ -6,10 +6,11 @@ use proptest::prelude::*;
 
 use super::super::evaluation::cost;
 use super::super::{
-    Budget, Conflict, Cost, Goal, Host, Level, Outcome, PlacementPolicy, PlacementProblem, Pool,
-    Rule, Server, Way, Ways, explain, explain_within, solve_within,
+    Budget, Choice, Conditions, Conflict, Cost, Draws, Goal, Host, Level, Outcome, Part,
+    PlacementPolicy, PlacementProblem, Pool, Rule, Server, Source, Supply, Way, Ways, explain,
+    explain_within, solve_within,
 };
-use super::{broken, hosts_of, is_drawn, never, placed};
+use super::{broken, hosts_of, is_drawn, never, placed, ways};
 
 /// The least cost of all placements, by trying every one.
 fn exhaustive(problem: &PlacementProblem) -> Option<Cost> {
@@ -33,7 +34,8 @@ fn exhaustive(problem: &PlacementProblem) -> Option<Cost> {
 /// Whether the servers from the one on have ways that go together.
 fn is_room(problem: &PlacementProblem, places: &[usize], from: usize, left: &mut Vec<u64>) -> bool {
     let Some(host) = places.get(from) else { return true };
-    problem.servers[from].ways.on(*host).iter().any(|Way(draws)| {
+    let Some(supply) = problem.servers[from].ways.on(*host) else { return false };
+    all_draws(supply).iter().any(|draws| {
         let before = left.clone();
         let is_drawn = draws.iter().all(|(pool, amount)| {
             let rest = left[*pool].checked_sub(*amount);
@@ -44,6 +46,49 @@ fn is_room(problem: &PlacementProblem, places: &[usize], from: usize, left: &mut
         *left = before;
         is_room
     })
+}
+
+/// What a server can draw: for each choice of ways that meets the conditions, the draws.
+fn all_draws(supply: &Supply) -> Vec<Draws> {
+    let choice = match supply {
+        Supply::One(draws) => return vec![draws.clone()],
+        Supply::Choice(choice) => choice,
+    };
+    let mut chosen: Vec<Vec<&Way>> = vec![Vec::new()];
+    for Part(ways) in &choice.parts {
+        let pairs = chosen.iter().flat_map(|so_far| ways.iter().map(move |way| (so_far, way)));
+        chosen = pairs.map(|(so_far, way)| [so_far.as_slice(), &[way]].concat()).collect();
+    }
+    let is_within = |ways: &[&Way]| {
+        choice.limits.iter().all(|(pool, most)| {
+            let draws = ways.iter().flat_map(|way| &way.draws).filter(|(it, _)| it == pool);
+            draws.map(|(_, amount)| amount).sum::<u64>() <= *most
+        })
+    };
+    chosen.retain(|ways| are_allowed(&choice.conditions, ways) && is_within(ways));
+    let draws = |ways: Vec<&Way>| ways.iter().flat_map(|way| way.draws.clone()).collect();
+    chosen.into_iter().map(draws).collect()
+}
+
+/// A literal reading of the conditions on the ways of all parts.
+fn are_allowed(conditions: &Conditions, ways: &[&Way]) -> bool {
+    let isolated = &conditions.isolated;
+    let apart = isolated.iter().all(|one| {
+        isolated.iter().all(|other| one == other || ways[*one].provider != ways[*other].provider)
+    });
+    let below_one = |set: &Vec<usize>| {
+        set.is_empty()
+            || set.iter().any(|top| {
+                let top = ways[*top];
+                set.iter().all(|it| (top.provider..=top.last).contains(&ways[*it].provider))
+            })
+    };
+    let all_inside = ways.iter().all(|way| way.source != Source::Foreign);
+    let on_host = all_inside || ways.iter().any(|way| way.source == Source::Own);
+    (0..conditions.clauses).all(|clause| ways.iter().any(|way| way.meets[clause]))
+        && apart
+        && conditions.subtrees.iter().all(below_one)
+        && (on_host || !conditions.needs_own)
 }
 
 /// A host with nodes of one class, storage of another of its own, and perhaps shared storage.
@@ -107,7 +152,7 @@ fn sizes() -> impl Strategy<Value = Vec<Size>> {
 /// The pools, the first two of which are shared, and for each size the ways on each host.
 fn pools_and_ways(trees: &[Tree], sizes: &[Size], shared: [u64; 2]) -> (Vec<Pool>, Vec<Ways>) {
     let mut pools: Vec<Pool> = shared.map(|free| Pool { class: 1, free }).to_vec();
-    let mut ways: Vec<Vec<Vec<Way>>> = vec![Vec::new(); sizes.len()];
+    let mut all: Vec<Vec<Vec<Draws>>> = vec![Vec::new(); sizes.len()];
     for tree in trees {
         let from = pools.len();
         pools.extend(tree.nodes.iter().map(|free| Pool { class: 0, free: *free }));
@@ -117,33 +162,134 @@ fn pools_and_ways(trees: &[Tree], sizes: &[Size], shared: [u64; 2]) -> (Vec<Pool
             pools.len() - 1
         });
         let storages: Vec<usize> = own.into_iter().chain(tree.shared).collect();
-        for (size, ways) in sizes.iter().zip(&mut ways) {
+        for (size, all) in sizes.iter().zip(&mut all) {
             let mut here = Vec::new();
             for storage in &storages {
                 for first in &nodes {
                     let draws = vec![(*first, size.node), (*storage, size.storage)];
                     let Some(amount) = size.second else {
-                        here.push(Way(draws));
+                        here.push(draws);
                         continue;
                     };
                     for second in &nodes {
-                        here.push(Way([draws.clone(), vec![(*second, amount)]].concat()));
+                        here.push([draws.clone(), vec![(*second, amount)]].concat());
                     }
                 }
             }
-            ways.push(here);
+            all.push(here);
         }
     }
-    (pools, ways.into_iter().map(Ways::from).collect())
+    (pools, all.iter().map(|hosts| ways(hosts)).collect())
 }
 
 /// Ways of two sizes that draw on any pools, most of which several hosts draw on.
 fn any_ways(hosts: usize) -> impl Strategy<Value = (Vec<Pool>, Vec<Ways>)> {
     let pool = (0_usize..2, 0_u64..6).prop_map(|(class, free)| Pool { class, free });
-    let way = prop::collection::vec((0_usize..5, 0_u64..3), 0..3).prop_map(Way);
-    let ways = prop::collection::vec(prop::collection::vec(way, 0..4), hosts);
-    let ways = ways.prop_map(Ways::from);
-    (prop::collection::vec(pool, 5), prop::collection::vec(ways, 2))
+    let draws = prop::collection::vec((0_usize..5, 0_u64..3), 0..3);
+    let hosts = prop::collection::vec(prop::collection::vec(draws, 0..4), hosts);
+    let hosts = hosts.prop_map(|hosts| ways(&hosts));
+    (prop::collection::vec(pool, 5), prop::collection::vec(hosts, 2))
+}
+
+/// Providers on each host: the depth of each below the one before it.
+const PROVIDERS: usize = 3;
+
+/// Servers of several parts, on hosts that are trees of providers beside one that shares. All
+/// providers have two classes. Hosts are of two sorts, and the providers of one have as much free as
+/// each other, so that many are interchangeable.
+fn parts(hosts: usize) -> impl Strategy<Value = (Vec<Pool>, Vec<Ways>)> {
+    let sort = (prop::collection::vec(0_usize..3, PROVIDERS), [0_u64..4, 0_u64..4]);
+    let sorts = prop::collection::vec(sort, 2);
+    let of_hosts = prop::collection::vec(0_usize..2, hosts);
+    (sorts, of_hosts, 0_u64..5, prop::collection::vec(size_in_parts(), 2)).prop_map(
+        |(sorts, of_hosts, shared, sizes)| {
+            let pool = |class: usize, free: u64| Pool { class, free };
+            let mut pools: Vec<Pool> = [0, 1].map(|class| pool(class, shared)).into();
+            for sort in &of_hosts {
+                for _ in 0..PROVIDERS {
+                    pools.extend([0, 1].map(|class| pool(class, sorts[*sort].1[class])));
+                }
+            }
+            let of_size = |size: &SizeInParts| {
+                let on = |(host, sort): (usize, &usize)| {
+                    Some((host, supply_in_parts(host, &sorts[*sort].0, size)?))
+                };
+                of_hosts.iter().enumerate().filter_map(on).collect()
+            };
+            let ways = sizes.iter().map(of_size).collect();
+            (pools, ways)
+        },
+    )
+}
+
+/// A part: what it draws of either class, and which providers can supply it, the last of which
+/// shares.
+type PartOfSize = ([u64; 2], Vec<bool>);
+
+/// The parts of a size, its conditions, for each provider which clauses it meets, and the most that a
+/// server may draw of the first class of the second provider.
+type SizeInParts = (Vec<PartOfSize>, Conditions, Vec<Vec<bool>>, Option<u64>);
+
+fn size_in_parts() -> impl Strategy<Value = SizeInParts> {
+    let providers = prop::collection::vec(prop::bool::weighted(0.7), PROVIDERS + 1);
+    let part = ([0_u64..3, 0_u64..2], providers);
+    (prop::collection::vec(part, 1..4), 0_usize..3).prop_flat_map(|(parts, clauses)| {
+        let count = parts.len();
+        let some = || prop::sample::subsequence((0..count).collect::<Vec<_>>(), 0..=count);
+        let conditions = (some(), prop::collection::vec(some(), 0..2), any::<bool>());
+        let conditions = conditions.prop_map(move |(isolated, subtrees, needs_own)| Conditions {
+            clauses,
+            isolated,
+            subtrees,
+            needs_own,
+        });
+        let conditions =
+            prop_oneof![Just(Conditions { clauses, ..Conditions::default() }), conditions];
+        let meets = prop::collection::vec(prop::bool::weighted(0.4), clauses);
+        let limit = prop::option::weighted(0.3, 1_u64..4);
+        (Just(parts), conditions, prop::collection::vec(meets, PROVIDERS + 1), limit)
+    })
+}
+
+/// How a host whose providers have these depths supplies a size.
+fn supply_in_parts(host: usize, depths: &[usize], size: &SizeInParts) -> Option<Supply> {
+    let (parts, conditions, meets, limit) = size;
+    // A provider is below the one before it if it is deeper, by one level at most.
+    let mut depth: Vec<usize> = vec![0];
+    for it in &depths[1..] {
+        depth.push((*it).clamp(1, depth[depth.len() - 1] + 1));
+    }
+    let last = |at: usize| {
+        let below = depth[at + 1..].iter().take_while(|it| **it > depth[at]).count();
+        (at + below) as u32
+    };
+    let own_pool = |provider: usize| 2 + 2 * (host * PROVIDERS + provider);
+    let way = |provider: usize, amounts: &[u64; 2]| {
+        let first = if provider < PROVIDERS { own_pool(provider) } else { 0 };
+        let draws = (0..2).filter(|class| amounts[*class] > 0);
+        Way {
+            draws: draws.map(|class| (first + class, amounts[class])).collect(),
+            provider: provider as u32,
+            last: if provider < PROVIDERS { last(provider) } else { provider as u32 },
+            meets: meets[provider].clone(),
+            source: match provider {
+                0 => Source::OwnShared,
+                _ if provider < PROVIDERS => Source::Own,
+                _ => Source::Foreign,
+            },
+        }
+    };
+    let part = |(amounts, providers): &PartOfSize| {
+        let able = (0..=PROVIDERS).filter(|provider| providers[*provider]);
+        Part(able.map(|provider| way(provider, amounts)).collect())
+    };
+    let parts: Vec<Part> = parts.iter().map(part).collect();
+    if parts.iter().any(|Part(ways)| ways.is_empty()) {
+        return None;
+    }
+    let (limits, conditions) = (limit.map(|most| (own_pool(1), most)), conditions.clone().into());
+    let limits = limits.into_iter().collect();
+    Some(Supply::Choice(Box::new(Choice { parts, conditions, limits })))
 }
 
 fn rules(count: usize) -> impl Strategy<Value = Vec<Rule>> {
@@ -170,8 +316,8 @@ fn problems() -> impl Strategy<Value = PlacementProblem> {
     let world = (trees(), sizes(), [0_u64..6, 0_u64..6], 1_usize..6);
     let world = world.prop_flat_map(|(trees, sizes, shared, count)| {
         let of_trees = Just(pools_and_ways(&trees, &sizes, shared));
-        let any_ways = any_ways(trees.len());
-        (Just(trees), prop_oneof![3 => of_trees, 1 => any_ways], Just(count))
+        let (any_ways, parts) = (any_ways(trees.len()), parts(trees.len()));
+        (Just(trees), prop_oneof![3 => of_trees, 1 => any_ways, 3 => parts], Just(count))
     });
     world.prop_flat_map(|(trees, (pools, ways), count)| {
         let hosts = trees.len();
@@ -197,9 +343,8 @@ fn problems() -> impl Strategy<Value = PlacementProblem> {
                         is_counted_at_home,
                     };
                 };
-                let here = |host: usize| if host == at { vec![Way::default()] } else { Vec::new() };
                 Server {
-                    ways: Arc::new((0..hosts).map(here).collect()),
+                    ways: Arc::new(Ways::staying_on(at)),
                     allowed_hosts: (0..hosts).map(|host| host == at).collect(),
                     current_host,
                     amounts,

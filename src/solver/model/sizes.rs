@@ -1,0 +1,190 @@
+//! The sizes of servers: servers of one size draw the same on every host that they may be on.
+
+#![expect(clippy::indexing_slicing, reason = "pools, hosts and sizes are numbered densely")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::server_choice::ServerChoice;
+use crate::solver::budget::Budget;
+use crate::solver::problem::{PlacementProblem, Server, Supply, Ways};
+
+/// The sizes of servers.
+#[derive(Debug)]
+pub(in crate::solver) struct Sizes<'p> {
+    pub(in crate::solver) problem: &'p PlacementProblem,
+    /// The size of each server.
+    pub(in crate::solver) of: Vec<usize>,
+    /// A server of each size.
+    pub(in crate::solver) first: Vec<usize>,
+    /// For each pool, whether more than one host draws on it.
+    pub(in crate::solver) shared: Vec<bool>,
+    /// For each host, whether some size has a choice there. All loads on the host are then treated
+    /// as having a choice, so that they can be packed together.
+    pub(super) has_choice: Vec<bool>,
+    /// The number of resource classes.
+    pub(in crate::solver) classes: usize,
+    /// By size and host, the choice on hosts where some size has one.
+    choices: HashMap<(usize, usize), ServerChoice<'p>>,
+}
+
+impl<'p> Sizes<'p> {
+    pub(in crate::solver) fn of(problem: &'p PlacementProblem, budget: &mut Budget<'_>) -> Self {
+        let mut by_pointer = HashMap::new();
+        let mut by_signature: HashMap<Signature<'_>, Vec<usize>> = HashMap::new();
+        let (mut of, mut first) = (Vec::new(), Vec::new());
+        for (nth, server) in problem.servers.iter().enumerate() {
+            let pointer = Arc::as_ptr(&server.ways);
+            if budget.is_spent_after(1) {
+                break;
+            }
+            let size = by_pointer.get(&pointer).copied().unwrap_or_else(|| {
+                budget.is_spent_after(4 * problem.hosts.len());
+                let alike = by_signature.entry(signature(server)).or_default();
+                let known = alike.iter().find(|size| {
+                    let other: &usize = &first[**size];
+                    budget.is_spent_after(1 + problem.hosts.len() / 4);
+                    open(server).eq(open(&problem.servers[*other]))
+                });
+                known.copied().unwrap_or_else(|| {
+                    // Only the pointer of a new size is remembered: a server that equals a known
+                    // size may have other ways on hosts that it must not be on.
+                    by_pointer.insert(pointer, first.len());
+                    alike.push(first.len());
+                    first.push(nth);
+                    first.len() - 1
+                })
+            });
+            of.push(size);
+        }
+        let classes = problem.pools.iter().map(|pool| pool.class + 1).max().unwrap_or(0);
+        let shared = vec![false; problem.pools.len()];
+        let has_choice = vec![false; problem.hosts.len()];
+        let choices = HashMap::new();
+        let mut sizes = Self { problem, of, first, shared, has_choice, classes, choices };
+        sizes.find_shared(budget);
+        sizes.find_choices(budget);
+        sizes
+    }
+
+    /// The number of sizes.
+    pub(in crate::solver) fn count(&self) -> usize {
+        self.first.len()
+    }
+
+    /// How a host supplies a size.
+    pub(super) fn supply(&self, size: usize, host: usize) -> Option<&'p Supply> {
+        self.problem.servers[self.first[size]].ways.on(host)
+    }
+
+    /// For which hosts there may be a supply of a size.
+    pub(super) fn ways(&self, size: usize) -> &'p Ways {
+        &self.problem.servers[self.first[size]].ways
+    }
+
+    /// The choice of ways for a size on a host where some size has a choice. `None` if the size
+    /// does not fit there.
+    pub(in crate::solver) fn choice(&self, size: usize, host: usize) -> Option<&ServerChoice<'p>> {
+        self.choices.get(&(size, host))
+    }
+
+    fn find_shared(&mut self, budget: &mut Budget<'_>) {
+        let mut owner = vec![None; self.shared.len()];
+        let mut shared = vec![false; self.shared.len()];
+        self.each_draw(budget, |host, pool, amount| {
+            if let Some(owner) = owner.get_mut(pool).filter(|_| amount > 0) {
+                shared[pool] |= *owner.get_or_insert(host) != host;
+            }
+        });
+        self.shared = shared;
+    }
+
+    /// Finds the hosts where some size has a choice, and prepares all sizes there for packing.
+    fn find_choices(&mut self, budget: &mut Budget<'_>) {
+        for size in 0..self.first.len() {
+            for (host, supply) in self.ways(size).by_host() {
+                if budget.is_spent_after(1) {
+                    return;
+                }
+                if let (Supply::Choice(_), Some(it)) = (supply, self.has_choice.get_mut(host)) {
+                    *it = true;
+                }
+            }
+        }
+        if !self.has_choice.contains(&true) {
+            return;
+        }
+        for size in 0..self.first.len() {
+            for (host, supply) in self.ways(size).by_host() {
+                if budget.is_spent_after(1) {
+                    return;
+                }
+                if self.has_choice.get(host) != Some(&true) {
+                    continue;
+                }
+                budget.is_spent_after(4 * supply.size());
+                let choice = ServerChoice::of(supply, &self.problem.pools, &self.shared);
+                if let Some(choice) = choice {
+                    budget.is_spent_with(choice.size());
+                    self.choices.insert((size, host), choice);
+                }
+            }
+        }
+    }
+
+    /// For each pool that several hosts draw on, these hosts; for other pools, none.
+    pub(super) fn sharing(&self, budget: &mut Budget<'_>) -> Vec<Vec<usize>> {
+        let mut sharing = vec![Vec::new(); self.shared.len()];
+        self.each_draw(budget, |host, pool, _| {
+            if self.shared.get(pool).is_some_and(|shared| *shared) {
+                sharing[pool].push(host);
+            }
+        });
+        for hosts in &mut sharing {
+            hosts.sort_unstable();
+            hosts.dedup();
+        }
+        sharing
+    }
+
+    /// The free private capacity of each host, by class.
+    pub(super) fn own_free(&self, budget: &mut Budget<'_>) -> Vec<Vec<u128>> {
+        let mut counted = vec![false; self.shared.len()];
+        let mut free = vec![vec![0; self.classes]; self.problem.hosts.len()];
+        self.each_draw(budget, |host, pool, amount| {
+            let (Some(it), Some(free)) = (self.problem.pools.get(pool), free.get_mut(host)) else {
+                return;
+            };
+            let is_own = amount > 0 && !self.shared[pool];
+            if is_own && !std::mem::replace(&mut counted[pool], true) {
+                free[it.class] += u128::from(it.free);
+            }
+        });
+        free
+    }
+
+    /// Calls a function with the host, the pool and the amount of every draw of every size, until
+    /// the budget is spent.
+    fn each_draw(&self, budget: &mut Budget<'_>, mut of: impl FnMut(usize, usize, u64)) {
+        for size in 0..self.first.len() {
+            for (host, supply) in self.ways(size).by_host() {
+                if budget.is_spent_after(2 + supply.draws().count()) {
+                    return;
+                }
+                supply.draws().for_each(|it| of(host, it.0, it.1));
+            }
+        }
+    }
+}
+
+/// For each host that a server may be on, how it supplies the server.
+fn open(server: &Server) -> impl Iterator<Item = (usize, Option<&Supply>)> {
+    server.allowed_hosts.hosts().map(|host| (host, server.ways.on(host)))
+}
+
+/// A quick hash of a server: the first and the last host that it may be on, with their supply.
+type Signature<'p> = [Option<(usize, Option<&'p Supply>)>; 2];
+
+fn signature(server: &Server) -> Signature<'_> {
+    [open(server).next(), open(server).last()]
+}

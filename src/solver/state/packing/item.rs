@@ -1,0 +1,90 @@
+//! The servers to be packed, and what is left of the pools they draw on.
+
+#![expect(clippy::indexing_slicing, reason = "parts, ways and pools are numbered densely")]
+
+use crate::solver::model::{PartChoice, ServerChoice};
+
+/// A server to be packed.
+#[derive(Clone, Debug)]
+pub(in crate::solver::state) struct Item<'m> {
+    /// Its size: items of one size on one host have the same ways.
+    pub(super) size: usize,
+    pub(super) server: &'m ServerChoice<'m>,
+    /// For each part, the source of its draws on shared pools; `None`: any.
+    pub(super) sources: Option<Vec<usize>>,
+}
+
+impl<'m> Item<'m> {
+    pub(in crate::solver::state) fn new(
+        size: usize,
+        server: &'m ServerChoice<'m>,
+        sources: Option<Vec<usize>>,
+    ) -> Self {
+        Self { size, server, sources }
+    }
+
+    /// A server that has these ways and keeps what it draws on shared pools.
+    pub(in crate::solver::state) fn keeping_sources(
+        size: usize,
+        server: &'m ServerChoice<'m>,
+        ways: &[usize],
+    ) -> Self {
+        let parts = server.parts.iter().zip(ways);
+        let sources = parts.map(|(part, way)| part.ways[*way].source).collect();
+        Self { size, server, sources: Some(sources) }
+    }
+
+    /// What it draws if these ways are chosen for its parts.
+    pub(in crate::solver::state) fn draws<'w>(
+        &'w self,
+        ways: &'w [usize],
+    ) -> impl Iterator<Item = &'w (usize, u64)> {
+        let parts = self.server.parts.iter().zip(ways);
+        parts.flat_map(|(part, way)| &part.ways[*way].draws)
+    }
+
+    /// Takes what it draws.
+    pub(in crate::solver::state) fn take(&self, left: &mut [u64], ways: &[usize]) {
+        self.draws(ways).for_each(|(pool, amount)| left[*pool] -= amount);
+    }
+
+    /// Gives back what it draws.
+    pub(in crate::solver::state) fn give(&self, left: &mut [u64], ways: &[usize]) {
+        self.draws(ways).for_each(|(pool, amount)| left[*pool] += amount);
+    }
+
+    pub(super) fn parts(&self) -> &'m [PartChoice] {
+        &self.server.parts
+    }
+
+    /// Whether a way of a part may be chosen.
+    pub(super) fn allows(&self, part: usize, way: usize) -> bool {
+        let source = self.server.parts[part].ways[way].source;
+        self.sources.as_ref().is_none_or(|sources| sources[part] == source)
+    }
+}
+
+/// How much is left of the pools after these draws; `None` if that is less than nothing.
+pub(super) fn rest(left: &[u64], draws: &[(usize, u64)]) -> Option<u128> {
+    let rest = draws.iter().map(|(pool, amount)| left[*pool].checked_sub(*amount).map(u128::from));
+    rest.sum::<Option<u128>>()
+}
+
+/// Whether as much is left as is drawn.
+pub(in crate::solver::state) fn is_left(left: &[u64], draws: &[(usize, u64)]) -> bool {
+    draws.iter().all(|(pool, amount)| *amount <= left[*pool])
+}
+
+/// Takes what is drawn.
+pub(in crate::solver::state) fn take(left: &mut [u64], draws: &[(usize, u64)]) {
+    for (pool, amount) in draws {
+        left[*pool] -= amount;
+    }
+}
+
+/// Gives back what was drawn.
+pub(in crate::solver::state) fn give(left: &mut [u64], draws: &[(usize, u64)]) {
+    for (pool, amount) in draws {
+        left[*pool] += amount;
+    }
+}

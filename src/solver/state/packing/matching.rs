@@ -1,0 +1,106 @@
+//! Bipartite matching with seats, by augmenting paths: takers, and sites that each serve a number of
+//! them.
+
+#![expect(clippy::indexing_slicing, reason = "takers and sites are numbered densely")]
+
+use crate::solver::budget::Budget;
+
+/// A site for each taker, such that no site serves more takers than it has seats. `sites` lists, for
+/// each taker, the sites that can serve it. `None` if there is no such choice, or the budget is
+/// spent.
+pub(super) fn serve(
+    sites: &[Vec<usize>],
+    seats: &[u64],
+    budget: &mut Budget<'_>,
+) -> Option<Vec<usize>> {
+    let mut served = vec![usize::MAX; sites.len()];
+    let mut guests: Vec<Vec<usize>> = vec![Vec::new(); seats.len()];
+    for taker in 0..sites.len() {
+        let path = augmenting_path(taker, sites, seats, &guests, budget)?;
+        // The last site of the path has a free seat; each taker on the path moves one site on.
+        for (taker, site) in path {
+            let before = std::mem::replace(&mut served[taker], site);
+            if let Some(guests) = guests.get_mut(before) {
+                guests.retain(|guest| *guest != taker);
+            }
+            guests[site].push(taker);
+        }
+    }
+    Some(served)
+}
+
+/// The moves that give a taker a site: takers with the sites that they move to. Found by
+/// breadth-first search.
+fn augmenting_path(
+    taker: usize,
+    sites: &[Vec<usize>],
+    seats: &[u64],
+    guests: &[Vec<usize>],
+    budget: &mut Budget<'_>,
+) -> Option<Vec<(usize, usize)>> {
+    // For each site that was reached: the taker that would move there, and the move before.
+    let mut reached: Vec<Option<(usize, Option<usize>)>> = vec![None; seats.len()];
+    let mut queue: Vec<(usize, Option<usize>)> = vec![(taker, None)];
+    let mut next = 0;
+    while let Some((taker, from)) = queue.get(next).copied() {
+        next += 1;
+        if budget.is_spent_after(2 + sites[taker].len()) {
+            return None;
+        }
+        for site in &sites[taker] {
+            if reached[*site].is_some() {
+                continue;
+            }
+            reached[*site] = Some((taker, from));
+            if (guests[*site].len() as u64) < seats[*site] {
+                let mut path = Vec::new();
+                let mut at = Some(*site);
+                while let Some(site) = at {
+                    let (taker, before) = reached[site]?;
+                    path.push((taker, site));
+                    at = before;
+                }
+                return Some(path);
+            }
+            queue.extend(guests[*site].iter().map(|guest| (*guest, Some(*site))));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::serve;
+    use crate::solver::budget::Budget;
+
+    fn served(sites: &[Vec<usize>], seats: &[u64]) -> Option<Vec<usize>> {
+        let mut never = || false;
+        let found = serve(sites, seats, &mut Budget::new(&mut never));
+        if let Some(found) = &found {
+            for (site, seats) in seats.iter().enumerate() {
+                assert!(found.iter().filter(|it| **it == site).count() as u64 <= *seats);
+            }
+            assert!(found.iter().zip(sites).all(|(site, sites)| sites.contains(site)));
+        }
+        found
+    }
+
+    #[test]
+    fn takers_move_to_make_room() {
+        let takers = [vec![0, 1], vec![0, 2], vec![0]];
+        assert!(served(&takers, &[1, 1, 1]).is_some());
+        assert!(served(&takers, &[1, 1, 0]).is_none());
+        assert!(served(&takers, &[2, 0, 1]).is_some());
+        // A chain: each of them has to move.
+        let chain = [vec![0, 1], vec![1, 2], vec![2, 3], vec![0]];
+        assert_eq!(served(&chain, &[1, 1, 1, 1]), Some(vec![1, 2, 3, 0]));
+    }
+
+    #[test]
+    fn many_equal_takers_are_served_until_the_seats_are_taken() {
+        let all: Vec<usize> = (0..24).collect();
+        assert!(served(&vec![all.clone(); 24], &[1; 24]).is_some());
+        assert!(served(&vec![all; 25], &[1; 24]).is_none());
+        assert!(served(&vec![vec![0, 1]; 7], &[3, 4]).is_some());
+    }
+}
