@@ -1,5 +1,6 @@
 //! The commands of `berth` and their arguments.
 
+mod aggregate;
 mod columns;
 mod flavor;
 mod group;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub use self::aggregate::{AggregateCommand, run as aggregate};
 pub use self::flavor::{FlavorCommand, run as flavor};
 pub use self::group::{GroupCommand, run as group};
 pub use self::policy::{PolicyCommand, check as policy_check, list as policy_list};
@@ -60,6 +62,12 @@ pub enum Command {
     /// --planner-flavors.
     #[command(subcommand)]
     Flavor(FlavorCommand),
+    /// Manage the metadata of host aggregates that flavors may demand.
+    ///
+    /// Metadata can be changed while servers are running. A private PostgreSQL is an exception,
+    /// because the running server uses it: stop the server first.
+    #[command(subcommand)]
+    Aggregate(AggregateCommand),
     /// Manage the stored groups that plans use, and the projects that may use them.
     ///
     /// Groups can be changed while servers are running, also through the API. A private PostgreSQL

@@ -8,7 +8,7 @@ use berth::cli::{
     self, Command, ConfigCommand, DbCommand, HealthOptions, ImportOptions, Invocation,
     PolicyCommand,
 };
-use berth::config::Config;
+use berth::config::{Config, LogOptions};
 use berth::health;
 use berth::import::{self, Overrides, Sources};
 use berth::serve::{self, Database, Failure, Parts};
@@ -56,25 +56,25 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Policy(command) => policy(&command),
-        Command::Flavor(command) => {
-            let _logs = telemetry::start(&command.db().logs).map_err(Failure)?;
-            let text = wait_for(cli::flavor(&command))??;
-            if !text.is_empty() {
-                say(std::io::stdout(), text.trim_end());
-            }
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Group(command) => {
-            let _logs = telemetry::start(&command.db().logs).map_err(Failure)?;
-            let text = wait_for(cli::group(&command))??;
-            if !text.is_empty() {
-                say(std::io::stdout(), text.trim_end());
-            }
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Aggregate(command) => print(&command.db().logs, cli::aggregate(&command)),
+        Command::Flavor(command) => print(&command.db().logs, cli::flavor(&command)),
+        Command::Group(command) => print(&command.db().logs, cli::group(&command)),
         Command::Config(ConfigCommand::Import(options)) => import(&options),
         Command::Health(options) => Ok(health(&options)),
     }
+}
+
+/// Runs a command, and prints its text if it has one.
+fn print(
+    logs: &LogOptions,
+    work: impl Future<Output = Result<String, Failure>>,
+) -> Result<ExitCode, Failure> {
+    let _logs = telemetry::start(logs).map_err(Failure)?;
+    let text = wait_for(work)??;
+    if !text.is_empty() {
+        say(std::io::stdout(), text.trim_end());
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn db(command: &DbCommand) -> Result<ExitCode, Failure> {

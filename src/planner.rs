@@ -12,6 +12,7 @@
 //! enough capacity, and [`host_filter`] applies all other demands. If there is no solution,
 //! [`mod@explanation`] says why.
 
+pub mod aggregates;
 pub mod booking;
 mod broken_rules;
 mod candidates;
@@ -24,6 +25,7 @@ mod explanation;
 mod failure;
 pub mod flavor;
 pub mod group;
+pub mod headroom;
 mod host_filter;
 pub mod ids;
 pub(crate) mod json;

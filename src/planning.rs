@@ -25,6 +25,7 @@ pub(crate) use self::recommend::{Move, Recommendation};
 use crate::planner::booking;
 use crate::planner::document::Document;
 use crate::planner::draft::CurrentPlan;
+use crate::planner::headroom::Headroom;
 use crate::planner::plan::Plan;
 use crate::planner::topology::Topology;
 use crate::store::planner::booking::Booking;
@@ -64,6 +65,8 @@ pub(crate) struct Planning {
     pub(crate) host_names: bool,
     /// The most that each project may store.
     pub(crate) caps: Caps,
+    /// What plans leave free.
+    pub(crate) headroom: Headroom,
 }
 
 impl Planning {

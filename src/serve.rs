@@ -394,6 +394,7 @@ fn options(config: &Config, cors: Option<Cors>) -> Options {
         path_prefix: config.path_prefix.clone().unwrap_or_default(),
         cors,
         planner: config.planner.settings(),
+        headroom: config.planner.planner_headroom.clone(),
         ..Options::default()
     }
 }

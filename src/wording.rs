@@ -129,6 +129,9 @@ impl Display for Refusal {
                 write!(f, "Tenant Member {member} has servers in group \"{group}\": {servers}")
             }
             Self::FlavorNotFound(name) => write!(f, "there is no flavor {name}"),
+            Self::AggregateKeyNotFound { aggregate, key } => {
+                write!(f, "the aggregate {aggregate} has no metadata {key}")
+            }
             Self::FlavorIdTaken { name, id, other } => {
                 write!(f, "flavor {name}: the id {id} is that of the flavor {other}")
             }

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 
 use crate::http::app::PlannerSettings;
 use crate::http::listener::Endpoint;
+use crate::planner::headroom::HeadroomShare;
 use crate::store::planner::caps::Caps;
 
 /// The word for no address at all.
@@ -86,6 +87,18 @@ pub struct PlannerOptions {
     #[arg(long, env = "BERTH_PLANNER_HOST_NAMES", default_value = "false", num_args = 0..=1,
           default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub planner_host_names: bool,
+
+    /// Share of the capacity of a resource class that plans leave free on every provider, in percent;
+    /// may be repeated.
+    ///
+    /// For example, VCPU=10. Claims of the Placement API may use all of the capacity.
+    #[arg(
+        long,
+        env = "BERTH_PLANNER_HEADROOM",
+        value_name = "CLASS=PERCENT",
+        value_delimiter = ','
+    )]
+    pub planner_headroom: Vec<HeadroomShare>,
 
     /// TOML file with flavors that are stored at each start (see samples/flavors.toml).
     #[arg(long, env = "BERTH_PLANNER_FLAVORS", value_name = "FILE")]
@@ -221,6 +234,16 @@ mod tests {
         );
         assert!(endpoints("none,127.0.0.1:1").unwrap_err().contains("alone"));
         assert!(Cli::try_parse_from(["berth", "--planner-listen", "nowhere"]).is_err());
+    }
+
+    #[test]
+    fn head_room_is_a_list_of_classes() {
+        let shares = options(&["headroom=VCPU=10,MEMORY_MB=5"]).planner_headroom;
+        let shares: Vec<(&str, u8)> =
+            shares.iter().map(|share| (share.class.as_str(), share.percent)).collect();
+        assert_eq!(shares, [("VCPU", 10), ("MEMORY_MB", 5)]);
+        assert!(options(&[]).planner_headroom.is_empty());
+        assert!(Cli::try_parse_from(["berth", "--planner-headroom", "VCPU=100"]).is_err());
     }
 
     #[test]

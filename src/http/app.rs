@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use super::cors::Cors;
 use super::identity::Identity;
 use super::proxy::Trusted;
+use crate::planner::headroom::{Headroom, HeadroomShare};
 use crate::policy::Policy;
 use crate::search::Strategy;
 use crate::store::Store;
@@ -45,6 +46,8 @@ pub struct App {
     pub plan_turns: Turns,
     /// Turns at work that takes as long as a stored plan is large.
     pub(super) read_turns: Turns,
+    /// What plans leave free.
+    pub(super) headroom: Headroom,
     /// Bodies for the planner that may arrive at once.
     pub(super) arriving: Turns,
     /// Places for answers that are sent while they are found, each of which keeps a world in memory.
@@ -63,6 +66,7 @@ impl App {
             streams: Turns::new(options.streams_max, most_of_one(options.streams_max)),
             arriving: Turns::new(options.max_requests, bodies_of_one(options.max_requests)),
             planned: planned(&options.planner),
+            headroom: Headroom::of(&options.headroom),
             options: Arc::new(options),
             identity: Identity::default(),
             trusted: Arc::default(),
@@ -149,6 +153,8 @@ pub struct Options {
     pub cors: Option<Cors>,
     /// How the planner plans.
     pub planner: PlannerSettings,
+    /// What plans leave free.
+    pub headroom: Vec<HeadroomShare>,
 }
 
 /// What an operator may choose about planning.
@@ -204,6 +210,7 @@ impl Default for Options {
             path_prefix: String::new(),
             cors: None,
             planner: PlannerSettings::default(),
+            headroom: Vec::new(),
         }
     }
 }

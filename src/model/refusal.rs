@@ -155,6 +155,13 @@ pub enum Refusal {
 
     /// There is no flavor with this name.
     FlavorNotFound(String),
+    /// The aggregate has no metadata with this key.
+    AggregateKeyNotFound {
+        /// The aggregate.
+        aggregate: Uuid,
+        /// The key.
+        key: String,
+    },
     /// Another flavor has the id.
     FlavorIdTaken {
         /// The flavor that was to have it.

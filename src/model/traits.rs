@@ -9,6 +9,11 @@ pub const EXCLUSIVE: &str = "CUSTOM_VALET_EXCLUSIVE";
 /// Nova gives this trait to hosts that must not get any new server.
 pub const COMPUTE_DISABLED: &str = "COMPUTE_STATUS_DISABLED";
 
+/// The roots of trees on which volumes of plans are placed have this trait.
+pub const STORAGE: &str = "CUSTOM_STORAGE_BACKEND";
+/// Traits of a storage backend that begin so name a type of volumes that it has.
+pub const VOLUME_TYPE_PREFIX: &str = "CUSTOM_VOLUME_TYPE_";
+
 /// Traits of a host that begin so name its rack.
 pub const RACK_PREFIX: &str = "CUSTOM_RACK_";
 /// Traits of a host that begin so name its cluster.

@@ -76,7 +76,9 @@ fn request(world: &World, size: &Size) -> Request {
     let disabled =
         world.trait_id(traits::COMPUTE_DISABLED).map(|_| traits::COMPUTE_DISABLED.to_owned());
     let root_forbidden = disabled.into_iter().collect();
-    Request { groups: vec![group], root_forbidden, nested: true, ..Request::default() }
+    let root_required = size.root_required.clone();
+    let groups = vec![group];
+    Request { groups, root_required, root_forbidden, nested: true, ..Request::default() }
 }
 
 /// How each host that has the capacity supplies a server of a size.

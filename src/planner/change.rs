@@ -7,7 +7,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::difference::{StackRequest, first_difference};
-use super::document::Document;
+use super::document::{BANDWIDTH, Document};
 use super::draft::{CurrentPlan, DeferredMoves, Draft, DraftServer};
 use super::flavor::Flavor;
 use super::ids::{canonical, same};
@@ -15,7 +15,8 @@ use super::json::Object;
 use super::plan::Plan;
 use super::rejection::Rejection;
 use super::stack::HostNames;
-use crate::model::Bug;
+use crate::model::{Bug, traits};
+use crate::world::World;
 
 /// A change to a stored plan.
 #[derive(Clone, Debug)]
@@ -119,13 +120,30 @@ impl PlanChange {
                 document.put_new(resources);
                 document.put(update);
             }
-            Self::Replace(resources) => document.resources.clone_from(resources),
+            Self::Replace(resources) => {
+                document.resources.clone_from(resources);
+            }
             Self::Repeat(_) | Self::Migrate { .. } | Self::Reserve { .. } | Self::Remove(_) => {
                 return Ok(None);
             }
         }
+        document.volumes = document.volumes || has_storage(&current.world);
+        document.pipes = document.pipes || has_bandwidth(&current.world);
         Ok(Some(document))
     }
+}
+
+/// Whether there is a storage backend on which volumes can be placed.
+pub(crate) fn has_storage(world: &World) -> bool {
+    world.trait_id(traits::STORAGE).is_some_and(|id| world.trait_in_use(id))
+}
+
+/// Whether a provider has an inventory of each class of bandwidth.
+pub(crate) fn has_bandwidth(world: &World) -> bool {
+    BANDWIDTH.iter().all(|class| {
+        let class = world.class_id(class);
+        class.is_some_and(|class| world.providers().any(|it| it.inventory(class).is_some()))
+    })
 }
 
 fn repeat(current: &CurrentPlan, request: &StackRequest) -> Result<Draft, Rejection> {
@@ -146,13 +164,15 @@ fn repeat(current: &CurrentPlan, request: &StackRequest) -> Result<Draft, Reject
     let Some(locations) = locations else { return Ok(draft) };
     let locations: HashSet<&String> = locations.iter().collect();
     let host = |server: &DraftServer| server.placement.as_ref().and_then(|it| current.location(it));
-    let is_within =
-        |server: &DraftServer| host(server).is_some_and(|host| locations.contains(&host));
+    let is_within = |server: &DraftServer| {
+        server.entry.is_volume || host(server).is_some_and(|host| locations.contains(&host))
+    };
     if draft.servers.iter().all(is_within) {
         return Ok(draft);
     }
     let is_outside = |host: &String| !locations.contains(host);
-    for server in draft.servers.iter().filter(|server| server.is_reserved()) {
+    let reserved = draft.servers.iter().filter(|server| server.is_reserved());
+    for server in reserved.filter(|server| !server.entry.is_volume) {
         if let Some(host) = host(server).filter(is_outside) {
             return Err(refuse(format!(
                 "server '{}' is reserved on {host}, which is not among the locations of the request",

@@ -18,7 +18,7 @@ use crate::model::PlacementPolicy;
 /// What `POST /v1/plans` asks for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StackRequest {
-    /// The servers and groups.
+    /// The servers and groups, and the volumes and pipes, which count only for plans with storage and bandwidth.
     pub(crate) template: Template,
     /// Hosts that all servers may be on; `None`: those of the plan if the stack has one, or else any.
     pub(crate) locations: Option<Vec<String>>,
@@ -29,10 +29,11 @@ pub(crate) struct StackRequest {
 /// The first difference between a plan and a request for its stack: a clause that names the server or the group,
 /// its property, and both values. `None`: they ask for the same. `locations` is not compared.
 pub(super) fn first_difference(current: &CurrentPlan, request: &StackRequest) -> Option<String> {
+    let template = &current.document.limited(request.template.clone());
     let comparison = Comparison { plan: current.plan.id, stored: StoredNames::of(&current.groups) };
     comparison
-        .servers(&current.template, &request.template)
-        .or_else(|| comparison.groups(&current.template, &request.template))
+        .servers(&current.template, template)
+        .or_else(|| comparison.groups(&current.template, template))
         .or_else(|| {
             let (before, now) = (current.document.policy(), request.policy);
             let values = || comparison.values("its policy is", words(before), words(now));
@@ -121,7 +122,17 @@ impl Comparison<'_> {
         let groups = |entry: &ServerEntry| -> Vec<String> {
             entry.groups.iter().map(|group| self.stored.name(group)).collect()
         };
-        self.sizing(&server, &before.sizing, &now.sizing)
+        let kind = |entry: &ServerEntry| if entry.is_volume { "a volume" } else { "a server" };
+        let other_kind = before.is_volume != now.is_volume;
+        let what = format!("{server} is");
+        other_kind
+            .then(|| self.values(&what, kind(before), kind(now)))
+            .or_else(|| self.sizing(&server, &before.sizing, &now.sizing))
+            .or_else(|| {
+                let differs = before.kilobits != now.kilobits;
+                let what = format!("{server} has pipes of kbps");
+                differs.then(|| self.values(&what, before.kilobits, now.kilobits))
+            })
             .or_else(|| texts("requires", &before.required, &now.required))
             .or_else(|| texts("forbids", &before.forbidden, &now.forbidden))
             .or_else(|| {

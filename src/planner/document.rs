@@ -13,7 +13,11 @@ use super::json::Object;
 use super::policy::StoredPolicy;
 use super::rejection::Rejection;
 use super::template::{self, ServerEntry, Sizing, Template};
-use crate::model::{Bug, Goal, PlacementPolicy};
+use crate::model::{Bug, Goal, PlacementPolicy, traits};
+
+/// The classes of bandwidth that a server of a pipe holds: to its host, and from there.
+pub(crate) const BANDWIDTH: [&str; 2] =
+    ["NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC"];
 
 /// Bytes of the stored document at most. Each update of a plan may add to it.
 pub(crate) const DOCUMENT_MAX: usize = 4 << 20;
@@ -29,6 +33,14 @@ pub(crate) struct Document {
     /// of whom it says nothing are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) flavor_rules: BTreeMap<String, FlavorRules>,
+    /// Whether volumes get a place: there was a storage backend when the plan was made or updated. Without one,
+    /// they are ignored.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) volumes: bool,
+    /// Whether pipes count: there was an inventory of bandwidth when the plan was made or updated. Without
+    /// one, they are ignored.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) pipes: bool,
     /// Hosts that all servers may be on.
     pub(crate) locations: Option<Vec<String>>,
     /// Whether the servers are spread. Versions that know no policies read this.
@@ -75,7 +87,14 @@ impl Document {
     /// # Errors
     /// `Invalid`, with the resource that is wrong.
     pub(crate) fn template(&self) -> Result<Template, Rejection> {
-        template::read(&self.resources)
+        let template = template::read(&self.resources)?;
+        Ok(self.limited(template))
+    }
+
+    /// A template without what this plan is made without: volumes, pipes.
+    pub(crate) fn limited(&self, template: Template) -> Template {
+        let template = if self.volumes { template } else { template.without_volumes() };
+        if self.pipes { template } else { template.without_pipes() }
     }
 
     /// Adds resources that are not there yet.
@@ -190,13 +209,16 @@ fn check_bytes(bytes: usize) -> Result<(), Rejection> {
 /// Bytes of the names in a size and in the rules of a flavor.
 fn least_bytes(size: &Size, rules: Option<&FlavorRules>) -> usize {
     let names = size.needs.keys().chain(&size.required).chain(&size.forbidden);
-    names.chain(rules.into_iter().flat_map(|rules| &rules.groups)).map(String::len).sum()
+    let of_flavor = rules.into_iter().flat_map(|rules| {
+        rules.groups.iter().chain(rules.aggregates.iter().flat_map(|(key, value)| [key, value]))
+    });
+    names.chain(of_flavor).map(String::len).sum()
 }
 
 /// Whether two servers ask for the same size.
 pub(crate) fn asks_the_same(one: &ServerEntry, other: &ServerEntry) -> bool {
-    (&one.sizing, &one.required, &one.forbidden)
-        == (&other.sizing, &other.required, &other.forbidden)
+    (&one.sizing, &one.required, &one.forbidden, one.is_volume, one.kilobits)
+        == (&other.sizing, &other.required, &other.forbidden, other.is_volume, other.kilobits)
 }
 
 /// Names and ids of the flavors that servers ask for, each once.
@@ -247,6 +269,14 @@ impl<'f> Flavors<'f> {
         };
         size.required.extend(server.required.iter().cloned());
         size.forbidden.extend(server.forbidden.iter().cloned());
+        if server.kilobits > 0 {
+            for class in BANDWIDTH {
+                *size.needs.entry(class.to_owned()).or_insert(0) += server.kilobits;
+            }
+        }
+        if server.is_volume {
+            size.root_required.push(traits::STORAGE.to_owned());
+        }
         let forbidden: HashSet<&String> = size.forbidden.iter().collect();
         if let Some(both) = size.required.iter().find(|it| forbidden.contains(it)) {
             return Err(wrong(format!("server '{}' requires and forbids {both}", server.name)));

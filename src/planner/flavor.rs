@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::aggregates;
 use super::group::listed;
 
 /// The longest name, id, key or value, in characters.
@@ -44,6 +45,9 @@ pub struct Size {
     pub required: Vec<String>,
     /// Names of traits that it must not have, in ascending order.
     pub forbidden: Vec<String>,
+    /// Names of traits that the root of the host's tree must have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub root_required: Vec<String>,
 }
 
 /// What a flavor says of a server besides its size.
@@ -52,6 +56,9 @@ pub struct FlavorRules {
     /// Stored groups that the server is in, by id or name.
     #[serde(default)]
     pub groups: Vec<String>,
+    /// What the metadata of the host's aggregates must be, by key.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub aggregates: BTreeMap<String, String>,
 }
 
 /// What an extra spec demands.
@@ -64,6 +71,8 @@ enum ExtraSpec<'s> {
     Forbidden(&'s str),
     /// Stored groups.
     Groups(Vec<String>),
+    /// Metadata of aggregates with this key.
+    Aggregates(&'s str),
     /// Nothing that the planner knows.
     Other,
 }
@@ -90,7 +99,7 @@ impl Flavor {
                 }
                 ExtraSpec::Required(name) => size.required.push(name.to_owned()),
                 ExtraSpec::Forbidden(name) => size.forbidden.push(name.to_owned()),
-                ExtraSpec::Groups(_) | ExtraSpec::Other => {}
+                ExtraSpec::Groups(_) | ExtraSpec::Aggregates(_) | ExtraSpec::Other => {}
             }
         }
         size.needs.retain(|_, amount| *amount > 0);
@@ -105,8 +114,15 @@ impl Flavor {
         let mut rules = FlavorRules::default();
         for (key, value) in &self.extra_specs {
             let spec = extra_spec(key, value).map_err(|why| format!("{key}={value}: {why}"))?;
-            if let ExtraSpec::Groups(groups) = spec {
-                rules.groups.extend(groups);
+            match spec {
+                ExtraSpec::Groups(groups) => rules.groups.extend(groups),
+                ExtraSpec::Aggregates(key) => {
+                    rules.aggregates.insert(key.to_owned(), value.clone());
+                }
+                ExtraSpec::Amount(..)
+                | ExtraSpec::Required(_)
+                | ExtraSpec::Forbidden(_)
+                | ExtraSpec::Other => {}
             }
         }
         Ok(rules)
@@ -165,6 +181,10 @@ fn extra_spec<'s>(key: &'s str, value: &str) -> Result<ExtraSpec<'s>, String> {
     }
     let Some((kind, name)) = key.split_once(':') else { return Ok(ExtraSpec::Other) };
     match kind {
+        "aggregate_instance_extra_specs" => {
+            aggregates::check(value)?;
+            Ok(ExtraSpec::Aggregates(name))
+        }
         "valet" if name == "groups" => listed(value).map(ExtraSpec::Groups),
         "resources" => Ok(ExtraSpec::Amount(symbol(name)?, amount(value)?)),
         "trait" => match value {
@@ -275,6 +295,7 @@ mod tests {
             ("resources:vcpu", "1", "upper-case"),
             ("resources:", "1", "upper-case"),
             ("trait:CUSTOM_A", "maybe", "required or forbidden"),
+            ("aggregate_instance_extra_specs:ssd", "= fast", "not a number"),
             ("valet", "gold", "is wanted"),
             ("valet", r#"{"groups": 1}"#, "is wanted"),
             ("valet:groups", "[1]", "not of type string"),

@@ -22,6 +22,8 @@ pub enum Reason {
     Room,
     /// It is not in the availability zone.
     Zone,
+    /// The metadata of its aggregates are not what the flavor demands.
+    Aggregates,
     /// The client did not name it among the locations.
     Location,
     /// The client excluded it.
@@ -40,6 +42,7 @@ impl Reason {
         match self {
             Self::Room => "capacity",
             Self::Zone => "availability-zone",
+            Self::Aggregates => "aggregate-instance-extra-specs",
             Self::Location => "locations",
             Self::Excluded => "excluded-hosts",
             Self::Group => "named-group",
@@ -49,10 +52,11 @@ impl Reason {
     }
 }
 
-/// What a server demands of its host besides room: a zone, lists of hosts that it must be on, lists of
+/// What a server demands of its host besides room: a zone, metadata of aggregates, lists of hosts that it must be on, lists of
 /// hosts that it must not be on, and its stored groups. Lists are known by their addresses, because
 /// servers share them and comparing their contents would cost their length for each server.
-pub(super) type Demands<'f> = (Option<&'f str>, Vec<usize>, Vec<usize>, &'f BTreeSet<Uuid>);
+pub(super) type Demands<'f> =
+    (Option<&'f str>, &'f BTreeMap<String, String>, Vec<usize>, Vec<usize>, &'f BTreeSet<Uuid>);
 
 /// What decides about hosts, computed once for all servers.
 pub(super) struct HostFilter<'s> {
@@ -65,6 +69,8 @@ pub(super) struct HostFilter<'s> {
     /// For each host those of them that keep it whatever becomes of the servers that may move. A server
     /// that stays on its host but leaves its group is checked against these only.
     lasting_holders: Vec<BTreeSet<Uuid>>,
+    /// For all that flavors demand of aggregates, which hosts meet it.
+    aggregates: HashMap<&'s BTreeMap<String, String>, Vec<bool>>,
     /// What each stored group allows of each host.
     verdicts: HashMap<Uuid, Vec<Option<Reason>>>,
 }
@@ -110,7 +116,9 @@ impl<'s> HostFilter<'s> {
             holders.push(all);
             lasting_holders.push(lasting);
         }
-        Self { stack, hosts: context.hosts, groups_of, holders, lasting_holders, verdicts }
+        let aggregates = context.aggregates(stack, budget);
+        let hosts = context.hosts;
+        Self { stack, hosts, groups_of, holders, lasting_holders, aggregates, verdicts }
     }
 
     /// All that [`Self::open_to`] depends on, except for ways and home.
@@ -119,7 +127,13 @@ impl<'s> HostFilter<'s> {
         let addresses =
             |lists: &[HostNames]| lists.iter().map(|it| Arc::as_ptr(it).addr()).collect();
         let groups = &self.groups_of[server];
-        (it.zone.as_deref(), addresses(&it.locations), addresses(&it.excluded), groups)
+        (
+            it.zone.as_deref(),
+            &it.aggregates,
+            addresses(&it.locations),
+            addresses(&it.excluded),
+            groups,
+        )
     }
 
     /// Whether a server that is on the host now may stay there although others may not come.
@@ -140,6 +154,7 @@ impl<'s> HostFilter<'s> {
         let it = &self.stack.servers[server];
         let zone = it.zone.as_deref().map(zone_name);
         let groups = &self.groups_of[server];
+        let aggregates = self.aggregates.get(&it.aggregates);
         budget.is_spent_with(self.hosts.len() / 8);
         let mut open = Vec::with_capacity(self.hosts.len());
         for (nth, host) in self.hosts.iter().enumerate() {
@@ -155,6 +170,8 @@ impl<'s> HostFilter<'s> {
             };
             let why = if zone.as_ref().is_some_and(|zone| !host.location.zones.contains(zone)) {
                 Some(Reason::Zone)
+            } else if aggregates.is_some_and(|meet| meet.get(nth) != Some(&true)) {
+                Some(Reason::Aggregates)
             } else if it.locations.iter().any(|list| !list.contains(name)) {
                 Some(Reason::Location)
             } else if it.excluded.iter().any(|list| list.contains(name)) {
@@ -208,6 +225,30 @@ impl<'s> FilterContext<'s> {
             exclusive.entry(host.root).or_default().push(host);
         }
         Self { world, topology, around, hosts, exclusive }
+    }
+
+    /// For all that flavors of the stack demand of aggregates, which hosts meet it.
+    fn aggregates(
+        &self,
+        stack: &'s Stack,
+        budget: &mut Budget<'_>,
+    ) -> HashMap<&'s BTreeMap<String, String>, Vec<bool>> {
+        let mut found: HashMap<&BTreeMap<String, String>, Vec<bool>> = HashMap::new();
+        for demands in stack.servers.iter().map(|server| &server.aggregates) {
+            if demands.is_empty() || found.contains_key(demands) {
+                continue;
+            }
+            let mut meet = Vec::with_capacity(self.hosts.len());
+            for host in self.hosts {
+                if budget.is_spent_after(8 + 64 * demands.len()) {
+                    break;
+                }
+                let root = self.world.provider_by_id(host.root);
+                meet.push(root.is_some_and(|root| self.around.aggregates.meets(&root, demands)));
+            }
+            found.insert(demands, meet);
+        }
+        found
     }
 
     /// The units of the fixed servers of the stack, by their groups.

@@ -269,7 +269,10 @@ impl ReportContext<'_> {
 
 /// What a report calls the server of a placement.
 fn name(row: &Placement) -> &str {
-    row.resource_id.as_deref().unwrap_or(&row.orchestration_id)
+    match &row.resource_id {
+        Some(instance) => instance,
+        None => &row.orchestration_id,
+    }
 }
 
 /// Whether a project may use a stored group.

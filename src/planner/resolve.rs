@@ -1,7 +1,7 @@
 //! From a template to a [`Stack`]: looks up the stored groups that the template names, and merges groups
 //! of the template that stand for the same stored group.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -69,11 +69,24 @@ fn servers(document: &Document, template: &Template) -> Result<Vec<Server>, Reje
             name: entry.name.clone(),
             size: size(document, entry)?,
             zone: entry.zone.clone(),
-            locations: of_all.iter().cloned().chain(entry.locations.as_ref().map(names)).collect(),
+            aggregates: of_flavor(document, entry),
+            // Those of the plan are hosts of servers.
+            locations: of_all
+                .iter()
+                .filter(|_| !entry.is_volume)
+                .cloned()
+                .chain(entry.locations.as_ref().map(names))
+                .collect(),
             ..Server::default()
         })
     };
     template.servers.iter().map(server).collect()
+}
+
+/// What the flavor of a server demands of the aggregates of its host.
+fn of_flavor(document: &Document, entry: &ServerEntry) -> BTreeMap<String, String> {
+    let rules = document.flavor_rules.get(&entry.key).into_iter();
+    rules.flat_map(|rules| rules.aggregates.clone()).collect()
 }
 
 fn size(document: &Document, entry: &ServerEntry) -> Result<Size, Rejection> {

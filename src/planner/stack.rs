@@ -1,10 +1,11 @@
 //! What is to be planned: a stack of servers, the groups that bind them, and what surrounds them.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::aggregates::AggregateMetadata;
 use super::flavor::Size;
 use crate::model::{ClassId, ExclusiveHost, GroupKind, Level, PlacementPolicy, ProviderId};
 use crate::solver::Rule;
@@ -24,6 +25,11 @@ pub struct Stack {
 }
 
 impl Stack {
+    /// Whether a server demands something of the aggregates of its host.
+    pub(crate) fn demands_aggregates(&self) -> bool {
+        self.servers.iter().any(|server| !server.aggregates.is_empty())
+    }
+
     /// The stack without servers that are absent, and the positions of those that are left.
     pub(super) fn present(&self) -> (Self, Vec<usize>) {
         let is_present = |nth: &usize| self.servers.get(*nth).is_some_and(|it| !it.absent);
@@ -141,6 +147,8 @@ pub struct Server {
     pub size: Size,
     /// The availability zone it has to be in.
     pub zone: Option<String>,
+    /// What the metadata of the host's aggregates must be, by key.
+    pub aggregates: BTreeMap<String, String>,
     /// Lists of host names. The host has to be in each of the lists.
     pub locations: Vec<HostNames>,
     /// Lists of host names. The host must be in none of them.
@@ -204,6 +212,8 @@ pub struct Surroundings {
     pub known: HashSet<Uuid>,
     /// Hosts that groups have exclusively.
     pub exclusive: Vec<ExclusiveHost>,
+    /// Metadata of aggregates, if a server demands some.
+    pub aggregates: AggregateMetadata,
     /// Whether hosts without a trait for their rack are in the one that their name says.
     pub racks_by_names: bool,
 }

@@ -2,31 +2,36 @@
 //! and listed as [`Ignored`].
 
 mod entries;
+mod entry;
 mod ignored;
+mod names;
+mod pipes;
 mod properties;
 mod server_groups;
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use uuid::Uuid;
 
+use self::entries::invalid;
 pub(crate) use self::entries::{GroupEntry, GroupRef, ServerEntry, Sizing};
-use self::entries::{invalid, wrong};
+use self::entry::Entry;
 pub(crate) use self::ignored::Ignored;
 use self::ignored::why_ignored;
-use self::properties::{Properties, text, texts};
+use self::names::{Names, Target};
+use self::pipes::PIPES;
+use self::properties::Properties;
 use self::server_groups::{GroupHint, Policy, ServerGroups};
-use super::ids::canonical;
-use super::json::{NAME_MAX, Object, read_text};
+use super::json::Object;
 use super::rejection::Rejection;
-use crate::model::{GroupKind, Level};
 
 /// Resources in a request at the most.
 const RESOURCES_MAX: usize = 10_000;
 
 const SERVER: &str = "OS::Nova::Server";
 const SERVER_GROUP: &str = "OS::Nova::ServerGroup";
+const VOLUME: &str = "OS::Cinder::Volume";
 /// The resource types of groups, in all versions of the API.
 const ASSIGNMENTS: [&str; 4] = [
     "ATT::Valet::GroupAssignment",
@@ -38,12 +43,14 @@ const ASSIGNMENTS: [&str; 4] = [
 /// The servers and groups of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Template {
-    /// In the order of the request.
+    /// Servers in the order of the request, and then volumes in the same order.
     pub(crate) servers: Vec<ServerEntry>,
     /// In the order of the request.
     pub(crate) groups: Vec<GroupEntry>,
     /// What the plan is made without.
     pub(crate) ignored: Vec<Ignored>,
+    /// The pipes of which servers have their bandwidth: ids and types.
+    pipes: Vec<(String, String)>,
     /// The first fault of a server group or of a reference to one. A request with it is invalid. A stored
     /// plan may have it, because server groups were not read when it was made; they are ignored then.
     fault: Option<String>,
@@ -71,6 +78,59 @@ impl Template {
             server.resource_id.get_or_insert_with(|| server.id.clone());
         }
         self
+    }
+
+    /// The same without volumes, for plans that are made without storage.
+    pub(crate) fn without_volumes(mut self) -> Self {
+        let volumes: Vec<String> =
+            self.servers.extract_if(.., |entry| entry.is_volume).map(|entry| entry.id).collect();
+        for group in &mut self.groups {
+            group.servers.retain(|server| *server < self.servers.len());
+        }
+        for id in volumes {
+            self.ignore(&id, VOLUME, why_ignored(VOLUME));
+        }
+        self
+    }
+
+    /// The same without pipes, for plans that are made without bandwidth.
+    pub(crate) fn without_pipes(mut self) -> Self {
+        for entry in &mut self.servers {
+            entry.kilobits = 0;
+        }
+        for (id, kind) in std::mem::take(&mut self.pipes) {
+            self.ignore(&id, &kind, why_ignored(&kind));
+        }
+        self
+    }
+
+    /// Whether there is a pipe.
+    pub(crate) fn has_pipes(&self) -> bool {
+        !self.pipes.is_empty()
+    }
+
+    /// Gives the servers of pipes their bandwidth. Pipes that cannot be read are ignored.
+    fn connect(&mut self, pipes: &[Entry<'_>], names: &Names) {
+        for entry in pipes {
+            let pipe = entry.properties().map_err(|why| why.to_string());
+            let pipe =
+                pipe.and_then(|it| pipes::read(&Properties { id: entry.id, properties: it }));
+            let pipe = match pipe {
+                Ok(pipe) => pipe,
+                Err(why) => {
+                    self.ignore(entry.id, &entry.kind, why);
+                    continue;
+                }
+            };
+            for end in &pipe.ends {
+                if let Some(Target::Server(server)) = names.find(end)
+                    && let Some(server) = self.servers.get_mut(server)
+                {
+                    server.kilobits = server.kilobits.saturating_add(pipe.kilobits);
+                }
+            }
+            self.pipes.push((entry.id.to_owned(), entry.kind.clone()));
+        }
     }
 
     /// Ignores a resource.
@@ -107,69 +167,120 @@ pub(crate) fn read(resources: &Object) -> Result<Template, Rejection> {
     if resources.len() > RESOURCES_MAX {
         return Err(invalid(format!("more than {RESOURCES_MAX} resources")));
     }
-    let mut template = Template::default();
-    let mut groups = Vec::new();
-    let mut names = Names::default();
-    let mut server_groups = ServerGroups::default();
-    let mut hints = Vec::new();
-    for (id, entry) in resources {
-        let entry = Entry::of(id, entry)?;
+    let mut reader = Reader::default();
+    for (id, value) in resources {
+        reader.add(id, Entry::of(id, value)?)?;
+    }
+    reader.finish()
+}
+
+/// What has been read of a request.
+#[derive(Default)]
+struct Reader<'r> {
+    template: Template,
+    groups: Vec<Grouping<'r>>,
+    names: Names,
+    server_groups: ServerGroups,
+    /// The scheduler hints of servers, by the position and the id of the server.
+    hints: Vec<(usize, &'r str, &'r Value)>,
+    volumes: Vec<ServerEntry>,
+    pipes: Vec<Entry<'r>>,
+}
+
+impl<'r> Reader<'r> {
+    fn add(&mut self, id: &'r str, entry: Entry<'r>) -> Result<(), Rejection> {
+        let name = entry.name();
         match entry.kind.as_str() {
             SERVER => {
-                names.add(&entry, Target::Server(template.servers.len()))?;
-                let of_server = server_groups::hints(entry.raw_properties());
-                hints.extend(of_server.map(|it| (template.servers.len(), id, it)));
-                template.servers.push(entry.server()?);
+                let position = self.template.servers.len();
+                self.names.add(id, name, Target::Server(position))?;
+                let hints = server_groups::hints(entry.raw_properties());
+                self.hints.extend(hints.map(|hints| (position, id, hints)));
+                self.template.servers.push(entry.server()?);
             }
             kind if ASSIGNMENTS.contains(&kind) => {
-                names.add(&entry, Target::Group(groups.len()))?;
-                groups.push(Grouping::Assignment(entry));
+                self.names.add(id, name, Target::Group(self.groups.len()))?;
+                self.groups.push(Grouping::Assignment(entry));
             }
-            SERVER_GROUP => {
-                let policy = server_groups::policy(entry.raw_properties());
-                let position = matches!(policy, Ok(Policy::Rule(_))).then_some(groups.len());
-                names.add(&entry, position.map_or(Target::Nothing, Target::Group))?;
-                server_groups.add(id, entry.other_words(), position);
-                match policy {
-                    Ok(Policy::Rule(kind)) => {
-                        groups.push(Grouping::ServerGroup(entry.server_group(kind)));
-                    }
-                    Ok(Policy::Ignored(why)) => template.ignore(id, SERVER_GROUP, why),
-                    Err(why) => template.ignore_fault(id, SERVER_GROUP, why),
+            SERVER_GROUP => self.add_server_group(id, &entry)?,
+            VOLUME => match entry.volume() {
+                Ok(volume) => {
+                    self.names.add(id, name, Target::Volume(self.volumes.len()))?;
+                    self.volumes.push(volume);
                 }
+                Err(why) => {
+                    self.names.add(id, name, Target::Nothing)?;
+                    self.template.ignore(id, VOLUME, why);
+                }
+            },
+            kind if PIPES.contains(&kind) => {
+                self.names.add(id, name, Target::Nothing)?;
+                self.pipes.push(entry);
             }
             kind => {
-                names.add(&entry, Target::Nothing)?;
-                template.ignore(id, kind, why_ignored(kind));
+                self.names.add(id, name, Target::Nothing)?;
+                self.template.ignore(id, kind, why_ignored(kind));
             }
         }
+        Ok(())
     }
-    for group in groups {
-        template.groups.push(match group {
-            Grouping::Assignment(entry) => entry.group(&names)?,
-            Grouping::ServerGroup(group) => group,
-        });
-    }
-    for (server, id, hints) in hints {
-        for hint in server_groups::ignored_hints(hints) {
-            template.ignore(id, SERVER, format!("the scheduler hint {hint} is not followed"));
+
+    fn add_server_group(&mut self, id: &'r str, entry: &Entry<'r>) -> Result<(), Rejection> {
+        let policy = server_groups::policy(entry.raw_properties());
+        let position = matches!(policy, Ok(Policy::Rule(_))).then_some(self.groups.len());
+        let target = position.map_or(Target::Nothing, Target::Group);
+        self.names.add(id, entry.name(), target)?;
+        self.server_groups.add(id, entry.other_words(), position);
+        match policy {
+            Ok(Policy::Rule(kind)) => {
+                self.groups.push(Grouping::ServerGroup(entry.server_group(kind)));
+            }
+            Ok(Policy::Ignored(why)) => self.template.ignore(id, SERVER_GROUP, why),
+            Err(why) => self.template.ignore_fault(id, SERVER_GROUP, why),
         }
-        match server_groups.find(hints) {
-            Ok(GroupHint::None) => {}
-            Ok(GroupHint::Group(group)) => {
-                if let Some(group) = template.groups.get_mut(group) {
-                    group.servers.push(server);
+        Ok(())
+    }
+
+    /// The template, when all resources are known.
+    fn finish(mut self) -> Result<Template, Rejection> {
+        self.names.servers = self.template.servers.len();
+        self.template.servers.append(&mut self.volumes);
+        for group in std::mem::take(&mut self.groups) {
+            self.template.groups.push(match group {
+                Grouping::Assignment(entry) => entry.group(&self.names)?,
+                Grouping::ServerGroup(group) => group,
+            });
+        }
+        self.template.connect(&self.pipes, &self.names);
+        self.follow_hints();
+        Ok(self.template)
+    }
+
+    /// Puts servers into the server groups that their scheduler hints name.
+    fn follow_hints(&mut self) {
+        let template = &mut self.template;
+        for (server, id, hints) in &self.hints {
+            for hint in server_groups::ignored_hints(hints) {
+                template.ignore(id, SERVER, format!("the scheduler hint {hint} is not followed"));
+            }
+            match self.server_groups.find(hints) {
+                Ok(GroupHint::None) => {}
+                Ok(GroupHint::Group(group)) => {
+                    if let Some(group) = template.groups.get_mut(group) {
+                        group.servers.push(*server);
+                    }
                 }
+                Ok(GroupHint::Outside(group)) => template.ignore(
+                    id,
+                    SERVER,
+                    format!(
+                        "the server group {group} is not in the request: its policy is not known"
+                    ),
+                ),
+                Err(why) => template.ignore_fault(id, SERVER, why),
             }
-            Ok(GroupHint::Outside(group)) => template.ignore(
-                id,
-                SERVER,
-                format!("the server group {group} is not in the request: its policy is not known"),
-            ),
-            Err(why) => template.ignore_fault(id, SERVER, why),
         }
     }
-    Ok(template)
 }
 
 /// A group of the request while it is read.
@@ -178,162 +289,6 @@ enum Grouping<'r> {
     Assignment(Entry<'r>),
     /// A server group. The servers name it, and join it at the end.
     ServerGroup(GroupEntry),
-}
-
-/// The resource that a reference names.
-#[derive(Clone, Copy, Debug)]
-enum Target {
-    Server(usize),
-    Group(usize),
-    /// Something that is not placed, such as a volume.
-    Nothing,
-}
-
-/// Ids and names of the request.
-#[derive(Debug, Default)]
-struct Names {
-    ids: HashMap<String, Target>,
-    names: HashMap<String, Target>,
-}
-
-impl Names {
-    fn add(&mut self, entry: &Entry<'_>, target: Target) -> Result<(), Rejection> {
-        if self.ids.insert(canonical(entry.id), target).is_some() {
-            return Err(invalid(format!("resource '{}' is there twice", entry.id)));
-        }
-        if let Some(name) = entry.name() {
-            self.names.entry(name.to_owned()).or_insert(target);
-        }
-        Ok(())
-    }
-
-    fn find(&self, reference: &str) -> Option<Target> {
-        self.ids.get(&canonical(reference)).or_else(|| self.names.get(reference)).copied()
-    }
-}
-
-/// One resource. Its keys are in lower case here, and may be written in capitals.
-struct Entry<'r> {
-    id: &'r str,
-    kind: String,
-    members: HashMap<String, &'r Value>,
-}
-
-impl<'r> Entry<'r> {
-    fn of(id: &'r str, value: &'r Value) -> Result<Self, Rejection> {
-        if id.is_empty() || id.chars().nth(NAME_MAX).is_some() {
-            return Err(invalid(format!(
-                "the id of a resource must have 1 to {NAME_MAX} characters"
-            )));
-        }
-        let value = value.as_object().ok_or_else(|| wrong(id, "is not a dictionary"))?;
-        let members: HashMap<String, &Value> =
-            value.iter().map(|(key, value)| (key.to_lowercase(), value)).collect();
-        let kind = members.get("type").and_then(|kind| kind.as_str());
-        let kind = kind.ok_or_else(|| wrong(id, "has no type"))?.to_owned();
-        let entry = Self { id, kind, members };
-        for key in ["name", "resource_id"] {
-            if let Some(value) = entry.members.get(key).filter(|value| !value.is_null()) {
-                text(id, key, value)?;
-            }
-        }
-        Ok(entry)
-    }
-
-    fn name(&self) -> Option<&'r str> {
-        self.members.get("name").and_then(|name| name.as_str()).filter(|name| !name.is_empty())
-    }
-
-    fn raw_properties(&self) -> Option<&'r Value> {
-        self.members.get("properties").copied()
-    }
-
-    fn properties(&self) -> Result<Map<String, Value>, Rejection> {
-        match self.members.get("properties") {
-            None | Some(Value::Null) => Ok(Map::new()),
-            Some(Value::Object(properties)) => Ok(properties.clone()),
-            Some(_) => Err(wrong(self.id, "properties: not a dictionary")),
-        }
-    }
-
-    fn server(&self) -> Result<ServerEntry, Rejection> {
-        let properties = Properties { id: self.id, properties: self.properties()? };
-        let metadata = match self.members.get("metadata") {
-            None | Some(Value::Null) => Object::new(),
-            Some(Value::Object(metadata)) => metadata.clone(),
-            Some(_) => return Err(wrong(self.id, "metadata: not a dictionary")),
-        };
-        let locations = self.members.get("locations").filter(|value| !value.is_null());
-        let locations = locations.map(|list| texts(self.id, "locations", list)).transpose()?;
-        let zone = properties.text("availability_zone")?;
-        // A host after a colon would pin the server; the planner ignores it.
-        let zone = zone.and_then(|zone| zone.split(':').next().map(str::to_owned));
-        let resource_id = self.members.get("resource_id").and_then(|id| id.as_str());
-        let resource_id = resource_id.filter(|id| !id.is_empty());
-        Ok(ServerEntry {
-            id: self.id.to_owned(),
-            key: canonical(self.id),
-            name: self.name().unwrap_or(self.id).to_owned(),
-            sizing: properties.sizing()?,
-            required: properties.texts("required")?,
-            forbidden: properties.texts("forbidden")?,
-            zone: zone.filter(|zone| !zone.is_empty()),
-            locations,
-            groups: properties.stored_groups()?,
-            metadata,
-            resource_id: resource_id.map(str::to_owned),
-        })
-    }
-
-    /// The words beside its id by which servers refer to a server group.
-    fn other_words(&self) -> impl Iterator<Item = &'r str> {
-        let nova_id = self.members.get("resource_id").and_then(|id| id.as_str());
-        let nova_name = server_groups::nova_name(self.raw_properties());
-        [self.name(), nova_name, nova_id].into_iter().flatten()
-    }
-
-    /// The group of the request that a server group is.
-    fn server_group(&self, kind: GroupKind) -> GroupEntry {
-        let name = self.name().or_else(|| server_groups::nova_name(self.raw_properties()));
-        GroupEntry {
-            name: name.map_or_else(|| self.id.to_owned(), str::to_owned),
-            which: GroupRef::Here(kind, Level::Host),
-            servers: Vec::new(),
-            groups: Vec::new(),
-        }
-    }
-
-    fn group(&self, names: &Names) -> Result<GroupEntry, Rejection> {
-        let properties = Properties { id: self.id, properties: self.properties()? };
-        let which = properties.which()?;
-        let name = match &which {
-            GroupRef::Named(_, _, name) | GroupRef::Stored(name) => name.clone(),
-            GroupRef::Here(..) => self.name().unwrap_or(self.id).to_owned(),
-        };
-        let (mut servers, mut groups) = (Vec::new(), Vec::new());
-        let list = properties.properties.get("resources");
-        let list = list.ok_or_else(|| wrong(self.id, "has no resources"))?;
-        for reference in references(self.id, list)? {
-            match names.find(&reference) {
-                Some(Target::Server(server)) => servers.push(server),
-                Some(Target::Group(group)) => groups.push(group),
-                Some(Target::Nothing) => {}
-                None => return Err(invalid(format!("invalid resource = {reference}"))),
-            }
-        }
-        Ok(GroupEntry { name, which, servers, groups })
-    }
-}
-
-/// The members of a group: ids or names, or `{"get_resource": id}`.
-fn references(id: &str, list: &Value) -> Result<Vec<String>, Rejection> {
-    let list = list.as_array().ok_or_else(|| wrong(id, "resources: not of type array"))?;
-    let reference = |value: &Value| {
-        let inner = value.get("get_resource").unwrap_or(value);
-        let wrong = |_| wrong(id, "resources: must be ids or names of resources");
-        read_text(inner, NAME_MAX).map(str::to_owned).map_err(wrong)
-    };
-    list.iter().map(reference).collect()
 }
 
 #[cfg(test)]

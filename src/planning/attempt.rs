@@ -10,7 +10,7 @@ use super::{ATTEMPTS_MAX, Failure, PlanRef, Planning, run};
 use crate::model::{PlacementPolicy, Refusal};
 use crate::planner::Answer;
 use crate::planner::booking::{self, BookingError, BookingPlan};
-use crate::planner::change::PlanChange;
+use crate::planner::change::{PlanChange, has_bandwidth, has_storage};
 use crate::planner::difference::StackRequest;
 use crate::planner::document::{self, Document};
 use crate::planner::draft::{CurrentPlan, Draft};
@@ -77,11 +77,16 @@ impl Planning {
     /// All of them.
     pub(crate) async fn create(&self, new: NewPlan, terms: Terms) -> Result<Planned, Failure> {
         let NewPlan { name, stack_id, project, user, resources, locations, policy } = new;
+        let world = self.store.world().await?;
         let mut document = Document::new(resources, locations.clone(), policy);
+        (document.volumes, document.pipes) = (true, true);
         let key = canonical(&stack_id);
         let template = document.template()?.of_request()?.of_stack(&key);
-        let request = Arc::new(StackRequest { template, locations, policy });
-        let template = &request.template;
+        let request = Arc::new(StackRequest { template: template.clone(), locations, policy });
+        document.volumes = has_storage(&world);
+        document.pipes = template.has_pipes() && has_bandwidth(&world);
+        drop(world);
+        let template = &document.limited(template);
         for _ in 0..ATTEMPTS_MAX {
             if let Some(plan) = self.store.plan_of_stack(&key, &project).await? {
                 let scope = Scope { project: &project, all: false };
@@ -194,12 +199,15 @@ impl Planning {
         let turn = if draft.needs_turn() { Some(budget.turn(self, &draft).await?) } else { None };
         let groups = draft.stored_groups();
         let own = draft.decided_placements();
-        let around = self.surroundings(&own, &groups).await?;
+        let metadata = draft.stack.demands_aggregates();
+        let around = self.surroundings(&own, &groups, metadata).await?;
         let world = self.store.world().await?;
         // The turn ends when the plan is booked, so that the next plan is made with what this one leaves.
         let (draft, answer, _turn) = match self.solve(&world, draft, around.clone(), turn).await {
             // The world is newer than the surroundings: servers may have joined or left groups between.
-            Err(Failure::NoPlaces(why)) if self.surroundings(&own, &groups).await? != around => {
+            Err(Failure::NoPlaces(why))
+                if self.surroundings(&own, &groups, metadata).await? != around =>
+            {
                 return Ok(Attempt::Overtaken(why.sentence));
             }
             // Earlier attempts, which others overtook, used the time up.
@@ -241,14 +249,20 @@ impl Planning {
         self.store.commit(Booking { plan, caps: Some(self.caps) }).await
     }
 
-    /// What other placements than these have to do with the stored groups.
+    /// What other placements than these have to do with the stored groups, and the metadata of aggregates.
     pub(super) async fn surroundings(
         &self,
         own: &[uuid::Uuid],
         groups: &[uuid::Uuid],
+        with_aggregates: bool,
     ) -> Result<Surroundings, Failure> {
         let around = self.store.surroundings(own, groups).await?;
-        Ok(Surroundings { racks_by_names: self.host_names, ..around })
+        let aggregates = if with_aggregates {
+            self.store.aggregate_metadata().await?
+        } else {
+            around.aggregates
+        };
+        Ok(Surroundings { racks_by_names: self.host_names, aggregates, ..around })
     }
 
     /// Chooses hosts in a turn, on a thread of its own, and gives the turn back. Without a turn no server
@@ -261,9 +275,10 @@ impl Planning {
         turn: Option<SolverTurn>,
     ) -> Result<(Draft, Option<Answer>, Option<SolverTurn>), Failure> {
         let Some(turn) = turn else { return Ok((draft, None, None)) };
-        let world = Arc::clone(world);
+        let (world, headroom) = (Arc::clone(world), self.headroom.clone());
         let _guard = turn.guard();
         let work = tokio::task::spawn_blocking(move || {
+            let world = headroom.left_free(&world);
             let answer = draft.solve(&world, &around, &turn);
             if let Ok(Some(answer)) = &answer {
                 turn.log(answer);

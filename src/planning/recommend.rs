@@ -99,7 +99,7 @@ impl Planning {
         let draft = Draft { stack, ..draft };
         let turn = Budget::new(self, terms).turn(self, &draft).await?;
         let world = self.store.world().await?;
-        let around = self.surroundings(&[], &[]).await?;
+        let around = self.surroundings(&[], &[], false).await?;
         let (_, answer, _) = self.solve(&world, draft, around, Some(turn)).await?;
         let placed = answer.and_then(|answer| answer.places.into_iter().next().flatten());
         Ok(placed.map(|placed| placed.host))

@@ -1,6 +1,7 @@
 //! The planner's side of what is stored: groups, plans and their placements, units that groups have
 //! to themselves, flavors.
 
+pub mod aggregates;
 pub mod booking;
 pub mod caps;
 mod exclusive_units;

@@ -7,6 +7,7 @@
     reason = "a test that finds something else than it expects panics, also in its helpers"
 )]
 
+mod aggregates;
 mod bad_input;
 mod caps;
 mod compat;
@@ -21,12 +22,14 @@ mod group_command;
 mod grouping;
 mod groups;
 mod handover;
+mod headroom;
 mod invariants;
 mod killed;
 mod large;
 mod membership;
 mod migrations;
 mod misplaced;
+mod pipes;
 mod placement_policies;
 mod placements;
 mod plans;
@@ -59,4 +62,5 @@ mod updates;
 mod upgrade;
 mod upkeep;
 mod valet_clients;
+mod volumes;
 mod wrong_plans;

@@ -1,4 +1,4 @@
-//! The fourth migration on data of the version before, beside replicas of that version.
+//! Migrations on data of the version before, beside replicas of that version.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -26,14 +26,39 @@ async fn plan(conn: &mut PgConnection, project: &str, stack: &str, resource: &st
     id
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn plans_of_before_get_their_projects() {
+/// A database with the schema of before a migration.
+async fn before(migration: i64) -> PgConnection {
     let mut conn = PgConnection::connect_with(&empty_database().await).await.unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
     let mut before = Migrator::new(folder).await.unwrap();
-    let known = before.migrations.iter().filter(|it| it.version < 4).cloned();
+    let known = before.migrations.iter().filter(|it| it.version < migration).cloned();
     before.migrations = Cow::Owned(known.collect());
     before.run(&mut conn).await.unwrap();
+    conn
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_of_before_have_no_planned_hosts() {
+    let mut conn = before(9).await;
+    let instance = Uuid::new_v4().to_string();
+    plan(&mut conn, "p", "stack", &instance).await;
+    migrate(&mut conn).await.unwrap();
+    assert_eq!(status(&mut conn).await.unwrap(), Status::Current);
+    // A replica of the version before goes on, and names no host.
+    plan(&mut conn, "q", "stack", &instance).await;
+    let planned: Vec<Option<i64>> =
+        sqlx::query_scalar("select planned_on from placements").fetch_all(&mut conn).await.unwrap();
+    assert_eq!(planned, [None; 4]);
+    let metadata: i64 = sqlx::query_scalar("select count(*) from aggregate_metadata")
+        .fetch_one(&mut conn)
+        .await
+        .unwrap();
+    assert_eq!(metadata, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_of_before_get_their_projects() {
+    let mut conn = before(4).await;
     let instance = Uuid::new_v4().to_string();
     let old = plan(&mut conn, "p", "stack", &instance).await;
     sqlx::raw_sql(

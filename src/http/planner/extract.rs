@@ -141,6 +141,7 @@ impl FromRequestParts<Arc<App>> for Planning {
             turn_wait: settings.turn_wait,
             host_names: settings.host_names,
             caps: settings.caps,
+            headroom: app.headroom.clone(),
         })
     }
 }

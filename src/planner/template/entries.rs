@@ -6,7 +6,7 @@ use crate::model::{GroupKind, Level};
 use crate::planner::json::Object;
 use crate::planner::rejection::Rejection;
 
-/// A server.
+/// A server, or a volume: what gets a host.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ServerEntry {
     /// Its orchestration id, as it was written.
@@ -31,6 +31,10 @@ pub(crate) struct ServerEntry {
     pub(crate) metadata: Object,
     /// The instance, if the request names one.
     pub(crate) resource_id: Option<String>,
+    /// The bandwidth of its pipes, in kilobits per second.
+    pub(crate) kilobits: i64,
+    /// Whether it is a volume, whose host is a storage backend.
+    pub(crate) is_volume: bool,
 }
 
 /// How large a server is.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::entries::{GroupRef, Sizing, invalid, wrong};
-use crate::model::{GroupKind, Level};
+use crate::model::{GroupKind, Level, traits};
 use crate::planner::group::listed;
 use crate::planner::json::{NAME_MAX, read_text};
 use crate::planner::rejection::Rejection;
@@ -64,6 +64,42 @@ impl Properties<'_> {
         flavor.map(Sizing::Flavor).ok_or_else(|| wrong(self.id, "has neither flavor nor resources"))
     }
 
+    /// The resources that a pipe names.
+    pub(super) fn references(&self) -> Result<Vec<String>, Rejection> {
+        let list = self.properties.get("resources");
+        references(self.id, list.ok_or_else(|| wrong(self.id, "has no resources"))?)
+    }
+
+    /// The size of a volume: GiB of storage.
+    ///
+    /// # Errors
+    /// Why it is not known.
+    pub(super) fn volume_sizing(&self) -> Result<Sizing, String> {
+        let size = self.properties.get("size").filter(|size| !size.is_null());
+        let number = size.and_then(|size| match size.as_str() {
+            Some(text) => text.trim().parse().ok(),
+            None => size.as_i64(),
+        });
+        let number = number.filter(|it| (1..=i64::from(i32::MAX)).contains(it));
+        let number = number.ok_or("its size is not a whole number of GiB")?;
+        Ok(Sizing::Resources([("DISK_GB".to_owned(), number)].into()))
+    }
+
+    /// The trait of backends that have volumes of its type: `volume_type`, or formerly `metadata.tier`.
+    pub(super) fn volume_type(&self) -> Result<Option<String>, Rejection> {
+        let tier = self.properties.get("metadata").and_then(|metadata| metadata.get("tier"));
+        let tier = tier.filter(|tier| !tier.is_null());
+        let kind = match self.text("volume_type")? {
+            None => tier.map(|tier| text(self.id, "metadata: tier", tier)).transpose()?,
+            kind => kind,
+        };
+        let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+        Ok(kind.filter(|kind| !kind.is_empty()).map(|kind| {
+            let name: String = kind.chars().map(letter).collect();
+            format!("{}{name}", traits::VOLUME_TYPE_PREFIX)
+        }))
+    }
+
     /// `metadata: {"valet": {"groups": [...]}}`
     pub(super) fn stored_groups(&self) -> Result<Vec<String>, Rejection> {
         let valet = self.properties.get("metadata").and_then(|metadata| metadata.get("valet"));
@@ -111,4 +147,15 @@ pub(super) fn texts(id: &str, key: &str, list: &Value) -> Result<Vec<String>, Re
 pub(super) fn text(id: &str, key: &str, value: &Value) -> Result<String, Rejection> {
     let text = read_text(value, NAME_MAX).map(str::to_owned);
     text.map_err(|fault| wrong(id, format!("{key}: {fault}")))
+}
+
+/// The members of a group: ids or names, or `{"get_resource": id}`.
+pub(super) fn references(id: &str, list: &Value) -> Result<Vec<String>, Rejection> {
+    let list = list.as_array().ok_or_else(|| wrong(id, "resources: not of type array"))?;
+    let reference = |value: &Value| {
+        let inner = value.get("get_resource").unwrap_or(value);
+        let wrong = |_| wrong(id, "resources: must be ids or names of resources");
+        read_text(inner, NAME_MAX).map(str::to_owned).map_err(wrong)
+    };
+    list.iter().map(reference).collect()
 }

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::exclusive_units::HostRow;
 use crate::model::{ClassId, ExclusiveHost, ProviderId};
+use crate::planner::aggregates::AggregateMetadata;
 use crate::planner::ids::same;
 use crate::planner::plan::{Placement, Plan, PlanHead};
 use crate::planner::stack::Surroundings;
@@ -263,6 +264,7 @@ impl Store {
             occupied,
             known,
             exclusive: self.exclusive_hosts().await?,
+            aggregates: AggregateMetadata::default(),
             racks_by_names: false,
         })
     }
