@@ -40,7 +40,6 @@ pub mod stack;
 pub(crate) mod template;
 pub mod topology;
 
-pub use self::failure::{Demand, Explanation, Failure};
-pub use self::host_filter::Reason;
+pub use self::failure::{ConditionCount, Demand, Explanation, Failure, HostCounts};
 pub use self::placement::{Answer, Placed, SolvingTime, location, places, providers_of};
 pub use crate::solver::Progress;

@@ -38,7 +38,10 @@ mod state;
 mod utilisation;
 
 pub use self::budget::{Budget, Progress};
-pub use self::explanation::{Conflict, UnitCount, explain, explain_within};
+pub use self::explanation::{
+    Conflict, UnitCount, count_units, explain, explain_within, hosts_for, is_impossible,
+    minimal_subset,
+};
 pub use self::problem::{
     AllowedHosts, Choice, Conditions, Draws, Goal, Host, Level, Part, PlacementPolicy,
     PlacementProblem, Pool, Rule, Server, Source, Supply, Way, Ways,

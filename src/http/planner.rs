@@ -30,7 +30,6 @@ use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, Method, StatusCode};
 use axum::response::Response;
-use serde_json::Value;
 
 use self::extract::Query;
 use self::mount::Mount;
@@ -76,7 +75,7 @@ impl From<RangeFull> for OneVersion {
 impl Dialect for Planner {
     type Versions = OneVersion;
     type Facts = Facts;
-    type Code = Box<[Value]>;
+    type Code = Option<Box<problem::Contradiction>>;
 
     const IGNORES_LAST_SLASH: bool = true;
 

@@ -9,6 +9,7 @@ use super::flavor::Size;
 use super::stack::Stack;
 use crate::model::traits;
 use crate::model::{ClassId, ProviderId};
+use crate::search::funnel::{self, Failed, HostChecks};
 use crate::search::trees::{Tree, TreeOption, Trees, trees};
 use crate::search::{Group as RequestGroup, Next, Request, Unknown};
 use crate::solver::{Budget, Choice, Conditions, Draws, Part, Source, Supply, Way};
@@ -64,7 +65,7 @@ pub(super) fn sizes<'s>(
 }
 
 /// What candidates for a server of a size are asked for.
-fn request(world: &World, size: &Size) -> Request {
+pub(super) fn request(world: &World, size: &Size) -> Request {
     // Hosts get this trait when a group takes them, which follows from groups and not from flavors.
     let required = size.required.iter().filter(|name| *name != traits::EXCLUSIVE);
     let group = RequestGroup {
@@ -89,7 +90,11 @@ pub(super) fn supplies(
     budget: &mut Budget<'_>,
 ) -> Result<Supplies, Failure> {
     budget.is_spent_after(BEGIN_WORK);
-    let mut trees = trees(Arc::clone(world), &request(world, size)).map_err(|unknown| {
+    let request = request(world, size);
+    if size.needs.is_empty() {
+        return without_amounts(world, &request, budget);
+    }
+    let mut trees = trees(Arc::clone(world), &request).map_err(|unknown| {
         Failure::Invalid(match unknown {
             Unknown::Class(class) => format!("No such resource class {class}."),
             Unknown::Traits(traits) | Unknown::RootTraits(traits) => {
@@ -129,6 +134,31 @@ pub(super) fn supplies(
             supplies.push((root.id(), supply));
         }
     }
+}
+
+/// The hosts that meet all other conditions of a request without amounts: a server that draws nothing is put
+/// there in one way. No flavor asks for nothing, but an explanation asks what would be without the amounts.
+fn without_amounts(
+    world: &World,
+    request: &Request,
+    budget: &mut Budget<'_>,
+) -> Result<Supplies, Failure> {
+    let mut checks = HostChecks::new(world, request);
+    let mut supplies = Supplies::new();
+    for root in funnel::hosts(world) {
+        let failing = checks.failing(&root);
+        let conditions = checks.conditions();
+        let rules_out = |failed: &Failed| {
+            conditions.get(failed.condition).is_some_and(|condition| !condition.is_combined())
+        };
+        if !failing.conditions.iter().any(rules_out) {
+            budget.is_spent_with(8);
+            supplies.push((root.id(), Supply::One(Draws::new())));
+        }
+        budget.is_spent_after(checks.take_work());
+        in_time(budget)?;
+    }
+    Ok(supplies)
 }
 
 /// The amounts of each part, by class.

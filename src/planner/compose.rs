@@ -11,7 +11,7 @@ use super::broken_rules::{FixedServers, without_broken};
 use super::candidates::{Pools, Supplies, sizes, supplies};
 use super::failure::{Failure, in_time};
 use super::flavor::Size;
-use super::host_filter::{Demands, FilterContext, HostFilter, Reason};
+use super::host_filter::{Demands, FilterContext, HostFilter};
 use super::stack::{Stack, Surroundings};
 use super::topology::{HostEntry, Topology};
 use crate::model::provider::InventoryRow;
@@ -32,10 +32,6 @@ pub(super) struct Composed {
     pub(super) groups: Vec<usize>,
     /// The stored groups of each server.
     pub(super) memberships: Vec<BTreeSet<Uuid>>,
-    /// Hosts that are too small for every server.
-    pub(super) too_small: usize,
-    /// For each server, how many hosts are ruled out for which reason.
-    pub(super) ruled_out: Vec<BTreeMap<Reason, usize>>,
 }
 
 /// Composes the problem.
@@ -78,15 +74,13 @@ pub(super) fn compose(
     in_time(budget)?;
     let current_hosts = homes.iter().map(|home| number.get(home.as_ref()?).copied());
     let current_hosts: Vec<Option<usize>> = current_hosts.collect();
-    let ComposedServers { servers, ruled_out } =
-        compose_servers(stack, &current_hosts, (&ways, &filter), budget)?;
+    let servers = compose_servers(stack, &current_hosts, (&ways, &filter), budget)?;
     let stays = Level::ALL.map(|level| stays(stack, &current_hosts, &hosts, level));
     let rules = kept_rules(all_rules, &stays, budget)?;
     let problem = composer.problem(servers, rules, stack, budget)?;
     let pools = composer.pools;
-    let too_small = hosts_in_all(&world, &topology, budget).saturating_sub(hosts.len());
     in_time(budget)?;
-    Ok(Composed { problem, world, hosts, pools, groups, memberships, too_small, ruled_out })
+    Ok(Composed { problem, world, hosts, pools, groups, memberships })
 }
 
 /// The rules without what fixed servers break; given where these are at each level.
@@ -109,24 +103,17 @@ fn kept_rules(
     Ok(rules)
 }
 
-/// The servers of a problem, and for each of them how many hosts are ruled out for which reason.
-struct ComposedServers {
-    servers: Vec<solver::Server>,
-    ruled_out: Vec<BTreeMap<Reason, usize>>,
-}
-
 /// The hosts that each server may be on, and the ways in which it fits there. Equal servers share the data.
 fn compose_servers<'s>(
     stack: &'s Stack,
     current_hosts: &[Option<usize>],
     (ways, filter): (&HashMap<&Size, Arc<Ways>>, &'s HostFilter<'_>),
     budget: &mut Budget<'_>,
-) -> Result<ComposedServers, Failure> {
+) -> Result<Vec<solver::Server>, Failure> {
     type ServerKey<'k> = (&'k Size, Demands<'k>, Option<(usize, bool)>);
     let mut staying: HashMap<usize, Arc<Ways>> = HashMap::new();
-    let mut known: HashMap<ServerKey<'s>, (solver::Server, BTreeMap<Reason, usize>)> =
-        HashMap::new();
-    let mut composed = ComposedServers { servers: Vec::new(), ruled_out: Vec::new() };
+    let mut known: HashMap<ServerKey<'s>, solver::Server> = HashMap::new();
+    let mut composed = Vec::with_capacity(stack.servers.len());
     for (nth, (server, current_host)) in stack.servers.iter().zip(current_hosts).enumerate() {
         budget.is_spent_after(32);
         in_time(budget)?;
@@ -134,13 +121,12 @@ fn compose_servers<'s>(
             let ways = staying.entry(home).or_insert_with(|| Arc::new(Ways::staying_on(home)));
             let ways = Arc::clone(ways);
             let allowed_hosts = AllowedHosts::Only(home);
-            composed.servers.push(solver::Server {
+            composed.push(solver::Server {
                 ways,
                 allowed_hosts,
                 current_host: Some(home),
                 ..solver::Server::default()
             });
-            composed.ruled_out.push(BTreeMap::new());
             continue;
         }
         // Its instance holds what it needs as long as it stays.
@@ -157,34 +143,14 @@ fn compose_servers<'s>(
                     Some(home) => Arc::new(ways.or_staying_on(home)),
                     None => Arc::clone(ways),
                 };
-                let (allowed_hosts, reasons) = filter.open_to(nth, &ways, *current_host, budget);
-                let server = solver::Server { ways, allowed_hosts, ..solver::Server::default() };
-                entry.insert((server, reasons))
+                let allowed_hosts = filter.open_to(nth, &ways, *current_host, budget);
+                entry.insert(solver::Server { ways, allowed_hosts, ..solver::Server::default() })
             }
         };
-        let (it, reasons) = &*entry;
         let (current_host, is_counted_at_home) = (*current_host, stays);
-        composed.servers.push(solver::Server { current_host, is_counted_at_home, ..it.clone() });
-        composed.ruled_out.push(reasons.clone());
+        composed.push(solver::Server { current_host, is_counted_at_home, ..entry.clone() });
     }
     Ok(composed)
-}
-
-/// The number of trees with inventory that is not shared.
-fn hosts_in_all(world: &World, topology: &Topology, budget: &mut Budget<'_>) -> usize {
-    let mut count = 0;
-    for root in world.trees() {
-        let mut looked_at = 0;
-        let has_own = root.tree().any(|it| {
-            looked_at += 4;
-            !topology.is_shared(&it) && it.inventories().next().is_some()
-        });
-        count += usize::from(has_own);
-        if budget.is_spent_after(looked_at) {
-            break;
-        }
-    }
-    count
 }
 
 /// The units of the fixed servers at a level. The first host of a unit stands for the unit.

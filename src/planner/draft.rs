@@ -351,15 +351,14 @@ impl Draft {
         if !self.is_open() {
             return Ok(None);
         }
-        let first = places(world, &self.stack, around, time);
+        let first = places(world, &self.stack, around, time, !self.may_move_unreserved);
         if !self.may_move_unreserved || !matches!(first, Err(Failure::NoPlaces(_))) {
             return first.map(Some);
         }
         for (server, target) in self.stack.servers.iter_mut().zip(&self.servers) {
             server.fixed = server.fixed && target.is_reserved();
         }
-        let second = places(world, &self.stack, around, time);
-        second.or(first).map(Some)
+        places(world, &self.stack, around, time, true).map(Some)
     }
 
     /// The stored groups that its servers are in now or have been in.

@@ -1,8 +1,7 @@
 //! Why there are no places for the servers of a stack.
 
-use std::collections::BTreeMap;
-
 use crate::model::Bug;
+use crate::search::funnel::Funnel;
 use crate::solver::Budget;
 
 /// Why there are no places.
@@ -40,33 +39,64 @@ impl Failure {
 }
 
 /// Why nothing fits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
     /// For people.
     pub sentence: String,
-    /// For programs: the demands that contradict each other.
+    /// For programs: the demands that contradict each other, and no others.
     pub demands: Vec<Demand>,
+    /// For the servers among these: how many hosts each of their conditions rules out.
+    pub hosts: Vec<HostCounts>,
 }
 
 /// A demand that is part of a contradiction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// `affinity`, `diversity`, `exclusivity`, or `capacity` for what servers need by themselves.
+    /// `affinity`, `diversity` or `exclusivity` of a group; `server` for servers that need hosts; otherwise
+    /// a condition of these servers.
     pub constraint: &'static str,
+    /// The resource class, trait or zone that a condition is about.
+    pub name: Option<String>,
     /// The group, if it is one's demand.
     pub group: Option<String>,
     /// `host`, `rack` or `cluster`.
     pub level: &'static str,
-    /// The servers, as the orchestrator calls them.
+    /// The servers, as the orchestrator calls them, as far as they are listed.
     pub servers: Vec<String>,
-    /// Units that are needed.
-    pub needed: usize,
-    /// Units in which one of the servers could be.
-    pub available: usize,
-    /// Their names.
+    /// Their number.
+    pub server_count: usize,
+    /// Units that are needed; of a class, the sum of the amounts.
+    pub needed: Option<u64>,
+    /// Units in which one of the servers could be; of a class, what is free in them.
+    pub available: Option<u64>,
+    /// The names of these units, as far as they are listed.
     pub units: Vec<String>,
-    /// For how many hosts one of the servers was ruled out, by the reason, summed over them.
-    pub hosts_eliminated: BTreeMap<&'static str, usize>,
+    /// The number of hosts that the condition rules out for one of the servers.
+    pub hosts_eliminated: Option<usize>,
+}
+
+/// How many hosts each condition of equal servers rules out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostCounts {
+    /// The servers, as the orchestrator calls them, as far as they are listed.
+    pub servers: Vec<String>,
+    /// Their number.
+    pub server_count: usize,
+    /// The counts. A host's name stands for the host.
+    pub funnel: Funnel<ConditionCount>,
+}
+
+/// What a condition is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConditionCount {
+    /// The constraint, as in [`Demand::constraint`].
+    pub constraint: &'static str,
+    /// The resource class, trait or zone that it is about.
+    pub name: Option<String>,
+    /// The stored group that it comes from.
+    pub group: Option<String>,
+    /// The amount of a resource class that each of the servers needs.
+    pub needed: Option<i64>,
 }
 
 /// Fails when the search has to end.

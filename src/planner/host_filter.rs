@@ -15,11 +15,9 @@ use crate::model::{ExclusiveHost, GroupKind, Level, ProviderId};
 use crate::solver::{AllowedHosts, Budget, Ways};
 use crate::world::{Provider, World};
 
-/// Why a server may not be on a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
-    /// There is no allocation candidate: too little is free, or a trait is missing.
-    Room,
+/// Why a server may not be on a host, whatever the host has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Obstacle {
     /// It is not in the availability zone.
     Zone,
     /// The metadata of its aggregates are not what the flavor demands.
@@ -28,28 +26,11 @@ pub enum Reason {
     Location,
     /// The client excluded it.
     Excluded,
-    /// Other members of the group are elsewhere (affinity) or there (diversity).
-    Group,
-    /// The exclusivity group may not take the unit.
-    Exclusivity,
-    /// Another group has the unit exclusively.
-    OtherGroups,
-}
-
-impl Reason {
-    /// What the constraint is called in answers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Room => "capacity",
-            Self::Zone => "availability-zone",
-            Self::Aggregates => "aggregate-instance-extra-specs",
-            Self::Location => "locations",
-            Self::Excluded => "excluded-hosts",
-            Self::Group => "named-group",
-            Self::Exclusivity => "exclusivity",
-            Self::OtherGroups => "no-exclusivity",
-        }
-    }
+    /// A stored group that the server is in. Affinity: other members are elsewhere. Diversity: other
+    /// members are there. Exclusivity: others than members use the unit.
+    Group(Uuid),
+    /// A stored group that the server is not in has the host exclusively.
+    Holder(Uuid),
 }
 
 /// What a server demands of its host besides room: a zone, metadata of aggregates, lists of hosts that it must be on, lists of
@@ -71,8 +52,8 @@ pub(super) struct HostFilter<'s> {
     lasting_holders: Vec<BTreeSet<Uuid>>,
     /// For all that flavors demand of aggregates, which hosts meet it.
     aggregates: HashMap<&'s BTreeMap<String, String>, Vec<bool>>,
-    /// What each stored group allows of each host.
-    verdicts: HashMap<Uuid, Vec<Option<Reason>>>,
+    /// Whether each stored group allows each host.
+    verdicts: HashMap<Uuid, Vec<bool>>,
 }
 
 impl<'s> HostFilter<'s> {
@@ -141,56 +122,84 @@ impl<'s> HostFilter<'s> {
         self.holders[host] != self.lasting_holders[host]
     }
 
-    /// The hosts that a server may be on, and how many hosts are ruled out for which reason; each host counts
-    /// for the first reason only. The result is incomplete if the budget is spent.
+    /// The hosts that a server may be on. The result is incomplete if the budget is spent.
     pub(super) fn open_to(
         &self,
         server: usize,
         ways: &Ways,
         home: Option<usize>,
         budget: &mut Budget<'_>,
-    ) -> (AllowedHosts, BTreeMap<Reason, usize>) {
-        let mut reasons = BTreeMap::new();
-        let it = &self.stack.servers[server];
-        let zone = it.zone.as_deref().map(zone_name);
-        let groups = &self.groups_of[server];
-        let aggregates = self.aggregates.get(&it.aggregates);
+    ) -> AllowedHosts {
+        let demands = self.demands_of_hosts(server);
         budget.is_spent_with(self.hosts.len() / 8);
         let mut open = Vec::with_capacity(self.hosts.len());
-        for (nth, host) in self.hosts.iter().enumerate() {
-            if budget.is_spent_after(
-                8 + 8 * it.locations.len() + 8 * it.excluded.len() + 4 * groups.len(),
-            ) {
+        for nth in 0..self.hosts.len() {
+            if budget.is_spent_after(demands.work()) {
                 break;
             }
-            let name = host.name.as_str();
-            let by_groups = || {
-                let verdicts = groups.iter().filter_map(|group| self.verdicts.get(group));
-                verdicts.filter_map(|verdicts| verdicts[nth]).min()
-            };
-            let why = if zone.as_ref().is_some_and(|zone| !host.location.zones.contains(zone)) {
-                Some(Reason::Zone)
-            } else if aggregates.is_some_and(|meet| meet.get(nth) != Some(&true)) {
-                Some(Reason::Aggregates)
-            } else if it.locations.iter().any(|list| !list.contains(name)) {
-                Some(Reason::Location)
-            } else if it.excluded.iter().any(|list| list.contains(name)) {
-                Some(Reason::Excluded)
-            } else if !admits(self.holders(nth, home).iter().copied(), groups) {
-                Some(Reason::OtherGroups)
-            } else if let Some(why) = by_groups() {
-                Some(why)
-            } else if ways.on(nth).is_none() {
-                Some(Reason::Room)
-            } else {
-                None
-            };
-            if let Some(why) = why {
-                *reasons.entry(why).or_insert(0) += 1;
-            }
-            open.push(why.is_none());
+            let is_open = self.obstacles(&demands, nth, home).next().is_none();
+            open.push(is_open && ways.on(nth).is_some());
         }
-        (open.into(), reasons)
+        open.into()
+    }
+
+    /// What a server demands of hosts, to be asked of one host after the other.
+    pub(super) fn demands_of_hosts(&self, server: usize) -> HostDemands<'_> {
+        let it = &self.stack.servers[server];
+        HostDemands {
+            zone: it.zone.as_deref().map(zone_name),
+            aggregates: self.aggregates.get(&it.aggregates).map(Vec::as_slice),
+            locations: &it.locations,
+            excluded: &it.excluded,
+            groups: &self.groups_of[server],
+        }
+    }
+
+    /// Why a server that is on host `home` now may not be on a host.
+    pub(super) fn obstacles<'f>(
+        &'f self,
+        demands: &'f HostDemands<'f>,
+        nth: usize,
+        home: Option<usize>,
+    ) -> impl Iterator<Item = Obstacle> + use<'f> {
+        let host = &self.hosts[nth];
+        let name = host.name.as_str();
+        let HostDemands { zone, aggregates, locations, excluded, groups } = demands;
+        let is_in_others = aggregates.is_some_and(|meet| meet.get(nth) != Some(&true));
+        let is_outside = zone.as_ref().is_some_and(|zone| !host.location.zones.contains(zone));
+        let is_unnamed = locations.iter().any(|list| !list.contains(name));
+        let is_excluded = excluded.iter().any(|list| list.contains(name));
+        let of_lists = [
+            (is_outside, Obstacle::Zone),
+            (is_in_others, Obstacle::Aggregates),
+            (is_unnamed, Obstacle::Location),
+            (is_excluded, Obstacle::Excluded),
+        ];
+        let of_lists = of_lists.into_iter().filter_map(|(is, obstacle)| is.then_some(obstacle));
+        let holders = self.holders(nth, home).iter();
+        let holders = holders.filter(|holder| !admits([**holder], groups));
+        let verdicts = groups
+            .iter()
+            .filter(move |group| self.verdicts.get(group).is_some_and(|verdicts| !verdicts[nth]));
+        let verdicts = verdicts.map(|group| Obstacle::Group(*group));
+        of_lists.chain(holders.map(|holder| Obstacle::Holder(*holder))).chain(verdicts)
+    }
+}
+
+/// What a server demands of hosts besides room.
+pub(super) struct HostDemands<'f> {
+    zone: Option<String>,
+    /// Whether each host meets what is demanded of its aggregates.
+    aggregates: Option<&'f [bool]>,
+    locations: &'f [HostNames],
+    excluded: &'f [HostNames],
+    groups: &'f BTreeSet<Uuid>,
+}
+
+impl HostDemands<'_> {
+    /// The work of asking one host, in units of the budget.
+    pub(super) fn work(&self) -> usize {
+        8 + 8 * self.locations.len() + 8 * self.excluded.len() + 4 * self.groups.len()
     }
 }
 
@@ -290,30 +299,30 @@ impl<'s> FilterContext<'s> {
         self.exclusive.get(&root).into_iter().flatten().copied()
     }
 
-    /// For each host, why the group cannot be there.
+    /// For each host, whether the group can be there.
     fn verdicts(
         &self,
         group: Uuid,
         (kind, level): (GroupKind, Level),
         budget: &mut Budget<'_>,
-    ) -> Vec<Option<Reason>> {
+    ) -> Vec<bool> {
         budget.is_spent_after(8 * self.hosts.len());
         let unit = |host: &HostEntry| host.location.unit(level, &host.name).map(str::to_owned);
         let taken = self.occupied(group, level, budget);
         match kind {
-            GroupKind::Affinity if self.is_nowhere(group) => vec![None; self.hosts.len()],
+            GroupKind::Affinity if self.is_nowhere(group) => vec![true; self.hosts.len()],
             GroupKind::Affinity => {
                 let there = |host| unit(host).is_some_and(|unit| taken.contains(&unit));
-                self.hosts.iter().map(|host| (!there(host)).then_some(Reason::Group)).collect()
+                self.hosts.iter().map(there).collect()
             }
             GroupKind::Diversity => {
                 let free = |host| unit(host).is_some_and(|unit| !taken.contains(&unit));
-                self.hosts.iter().map(|host| (!free(host)).then_some(Reason::Group)).collect()
+                self.hosts.iter().map(free).collect()
             }
             GroupKind::Exclusivity => {
                 let closed = self.closed(group, level, budget);
                 let open = |host| unit(host).is_some_and(|unit| !closed.contains(&unit));
-                self.hosts.iter().map(|host| (!open(host)).then_some(Reason::Exclusivity)).collect()
+                self.hosts.iter().map(open).collect()
             }
         }
     }

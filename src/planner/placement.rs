@@ -7,8 +7,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::compose::{Composed, compose};
-use super::explanation::explanation;
-use super::failure::Failure;
+use super::explanation::{Case, explanation};
+use super::failure::{Explanation, Failure};
 use super::stack::{Stack, Surroundings};
 use super::topology::Topology;
 use crate::model::{ClassId, ExclusiveHost, GroupKind, Level, ProviderId};
@@ -58,7 +58,8 @@ pub struct Placed {
 
 /// Finds places for all servers of a stack.
 ///
-/// When the time is up, the best solution so far is the answer.
+/// When the time is up, the best solution so far is the answer. `explains`: whether to find out why there is
+/// none.
 ///
 /// # Errors
 /// There is no solution, or none was found in time.
@@ -67,6 +68,7 @@ pub fn places(
     stack: &Stack,
     around: &Surroundings,
     time: &dyn SolvingTime,
+    explains: bool,
 ) -> Result<Answer, Failure> {
     let (present, positions) = stack.present();
     let mut is_up = || time.is_up(Duration::ZERO);
@@ -87,10 +89,17 @@ pub fn places(
             Ok(Answer { places: all, units, cost, bound })
         }
         Outcome::OutOfTime => Err(Failure::of_end(&budget)),
+        Outcome::Impossible if !explains => Err(Failure::NoPlaces(Explanation::default())),
         Outcome::Impossible => {
+            let kept = budget.kept();
             let mut is_over = || time.is_up(GRACE);
-            let conflict = explain_within(&composed.problem, &mut Budget::new(&mut is_over));
-            Err(Failure::NoPlaces(explanation(&composed, &present, &conflict)))
+            let mut budget = Budget::new(&mut is_over);
+            // The problem is still in memory.
+            budget.is_spent_with(kept);
+            let conflict = explain_within(&composed.problem, &mut budget);
+            let case =
+                Case { world, stack: &present, around, composed: &composed, conflict: &conflict };
+            Err(Failure::NoPlaces(explanation(&case, &mut budget)))
         }
     }
 }

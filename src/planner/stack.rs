@@ -212,6 +212,8 @@ pub struct Surroundings {
     pub known: HashSet<Uuid>,
     /// Hosts that groups have exclusively.
     pub exclusive: Vec<ExclusiveHost>,
+    /// The names of these groups.
+    pub names: HashMap<Uuid, String>,
     /// Metadata of aggregates, if a server demands some.
     pub aggregates: AggregateMetadata,
     /// Whether hosts without a trait for their rack are in the one that their name says.

@@ -19,9 +19,9 @@ pub struct Conflict {
     pub rules: Vec<usize>,
     /// The servers that the contradiction needs, by their position.
     pub servers: Vec<usize>,
-    /// For each of these rules, the units that these servers need and the units in which they could
-    /// be.
-    pub counts: Vec<UnitCount>,
+    /// Whether every one of these demands is known to be needed. If not, there was no time to decide
+    /// this for all of them.
+    pub is_minimal: bool,
 }
 
 /// The units that a rule needs, and those that are available.
@@ -53,7 +53,7 @@ pub fn explain(problem: &PlacementProblem, mut is_time_up: impl FnMut() -> bool)
 /// The same, within a budget.
 pub fn explain_within(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Conflict {
     if let Some(server) = without_place(problem, budget) {
-        return Conflict { servers: vec![server], ..Conflict::default() };
+        return Conflict { rules: Vec::new(), servers: vec![server], is_minimal: true };
     }
     let all: Vec<usize> = (0..problem.servers.len()).collect();
     let mut case = Subproblems::new(problem, budget);
@@ -79,15 +79,51 @@ pub fn explain_within(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Co
     let smallest = found.into_iter().min_by_key(|(rules, servers)| rules.len() + servers.len());
     let (rules, servers) = smallest.unwrap_or_else(|| {
         let rules = (0..problem.rules.len()).collect();
-        let rules = minimal(&[], true, rules, &mut |rules| case.is_known(rules, &all));
+        let rules = minimal_subset(rules, &mut |rules| case.is_known(rules, &all));
         let servers = case.minimal_servers(&rules, &all);
         (rules, servers)
     });
+    // Dropping demands one after the other is right only if fewer demands are never harder to meet.
+    if matches!(case.outcome(&rules, &servers), Outcome::Placed(_)) {
+        let rules = (0..problem.rules.len()).collect();
+        return Conflict { rules, servers: all, is_minimal: false };
+    }
+    let is_minimal = !case.budget.is_spent() && !case.was_undecided;
+    Conflict { rules, servers, is_minimal }
+}
+
+/// Whether it is proven that some servers cannot be placed under some rules; `None` if the budget was
+/// spent before that was known. Both are given by their positions in the problem.
+pub fn is_impossible(
+    problem: &PlacementProblem,
+    rules: &[usize],
+    servers: &[usize],
+    budget: &mut Budget<'_>,
+) -> Option<bool> {
+    Subproblems::new(problem, budget).is_known(rules, servers)
+}
+
+/// For some rules, the units that some servers need, and those in which one of them could be.
+pub fn count_units(
+    problem: &PlacementProblem,
+    rules: &[usize],
+    servers: &[usize],
+    budget: &mut Budget<'_>,
+) -> Vec<UnitCount> {
     let units = Units::of(&problem.hosts);
     let members: HashSet<usize> = servers.iter().copied().collect();
     let counts = rules.iter().filter_map(|it| counted(problem, &units, *it, &members, budget));
-    let counts = counts.collect();
-    Conflict { rules, servers, counts }
+    counts.collect()
+}
+
+/// The hosts that a server could be on if it were alone. The list is incomplete if the budget is spent.
+pub fn hosts_for(problem: &PlacementProblem, server: usize, budget: &mut Budget<'_>) -> Vec<usize> {
+    let Some(it) = problem.servers.get(server) else { return Vec::new() };
+    let mut left = problem.free();
+    let hosts = it.ways.by_host().map(|(host, _)| host);
+    hosts
+        .filter(|host| !budget.is_spent() && can_be(problem, (server, *host), &mut left, budget))
+        .collect()
 }
 
 /// A server that fits nowhere, not even alone.
@@ -125,6 +161,8 @@ struct Subproblems<'p, 'c, 't> {
     problem: &'p PlacementProblem,
     part: PlacementProblem,
     budget: &'c mut Budget<'t>,
+    /// Whether a search has given up before it knew the answer.
+    was_undecided: bool,
 }
 
 impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
@@ -134,13 +172,19 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
             problem,
             part: PlacementProblem { hosts, pools, ..PlacementProblem::default() },
             budget,
+            was_undecided: false,
         }
     }
 
     /// Whether it is proven that these servers cannot be placed under these rules.
     fn is_impossible(&mut self, rules: &[usize], servers: &[usize]) -> bool {
+        self.outcome(rules, servers) == Outcome::Impossible
+    }
+
+    /// How a search for places for these servers under these rules ends.
+    fn outcome(&mut self, rules: &[usize], servers: &[usize]) -> Outcome {
         if self.budget.is_spent_now() {
-            return false;
+            return Outcome::OutOfTime;
         }
         let mut position = vec![None; self.problem.servers.len()];
         for (nth, server) in servers.iter().enumerate() {
@@ -153,7 +197,9 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
         self.part.rules = rules.map(|rule| rule.restricted(position)).collect();
         let servers = servers.iter().filter_map(|it| self.problem.servers.get(*it));
         self.part.servers = servers.cloned().collect();
-        search(&self.part, self.budget, Objective::Feasible) == Outcome::Impossible
+        let outcome = search(&self.part, self.budget, Objective::Feasible);
+        self.was_undecided |= outcome == Outcome::OutOfTime;
+        outcome
     }
 
     /// The same; `None` if it was not decided before the budget was spent.
@@ -171,7 +217,7 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
             servers.sort_unstable();
             servers
         };
-        let kept = minimal(&[], true, (0..groups.len()).collect(), &mut |numbers| {
+        let kept = minimal_subset((0..groups.len()).collect(), &mut |numbers| {
             if self.budget.is_spent() { None } else { self.is_known(rules, &servers_of(numbers)) }
         });
         let mut minimal = servers_of(&kept);
@@ -243,6 +289,15 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
     }
 }
 
+/// A minimal subset of impossible demands that is still impossible, as far as that can be decided.
+/// Fewer demands must never be harder to meet.
+pub fn minimal_subset(
+    demands: Vec<usize>,
+    is_impossible: &mut dyn FnMut(&[usize]) -> Option<bool>,
+) -> Vec<usize> {
+    minimal(&[], true, demands, is_impossible)
+}
+
 /// A minimal subset of some demands that is impossible together with the given ones (the
 /// `QuickXplain` algorithm): finds what is needed of the second half together with the whole first
 /// half, then what is needed of the first half together with that. The given demands are tested
@@ -287,11 +342,10 @@ fn counted(
     budget: &mut Budget<'_>,
 ) -> Option<UnitCount> {
     let rule = problem.rules.get(number)?;
-    let needed = match rule {
-        Rule::Together(..) | Rule::Alone(..) => 1,
-        Rule::Apart(_, parts) => {
-            parts.iter().filter(|part| part.iter().any(|it| servers.contains(it))).count()
-        }
+    let needed = if let Rule::Apart(_, parts) = rule {
+        parts.iter().filter(|part| part.iter().any(|it| servers.contains(it))).count()
+    } else {
+        1
     };
     let level = rule.level();
     let mut left = problem.free();

@@ -7,9 +7,9 @@ mod exhaustive;
 use std::sync::Arc;
 
 use super::{
-    AllowedHosts, Choice, Conditions, Counts, Draws, Goal, Host, Level, Outcome, Part,
-    PlacementPolicy, PlacementProblem, Pool, Rule, Server, Solution, Supply, Way, Ways, explain,
-    solve,
+    AllowedHosts, Budget, Choice, Conditions, Conflict, Counts, Draws, Goal, Host, Level, Outcome,
+    Part, PlacementPolicy, PlacementProblem, Pool, Rule, Server, Solution, Supply, UnitCount, Way,
+    Ways, count_units, explain, solve,
 };
 
 fn never() -> bool {
@@ -318,8 +318,8 @@ fn a_conflict_says_what_is_needed_and_what_there_is() {
     let apart = Rule::Apart(Level::Rack, vec![vec![0], vec![1], vec![2]]);
     let problem = site(4, vec![Rule::Together(Level::Cluster, vec![0, 3]), apart]);
     let conflict = explain(&problem, never);
-    assert_eq!((conflict.rules, conflict.servers), (vec![1], vec![0, 1, 2]));
-    let count = &conflict.counts[0];
+    assert_eq!((&*conflict.rules, &*conflict.servers), (&[1][..], &[0, 1, 2][..]));
+    let count = &counts(&problem, &conflict)[0];
     assert_eq!((count.needed, count.available, &*count.units), (3, 2, &[0, 2][..]));
 }
 
@@ -415,8 +415,13 @@ fn small_conflicts_come_first() {
     assert_eq!(explain(&problem, never).servers, [0, 1, 2]);
     problem.rules.remove(0);
     let conflict = explain(&problem, never);
+    let count = &counts(&problem, &conflict)[0];
+    assert_eq!((count.needed, count.available), (1, 4));
     assert_eq!((conflict.rules, conflict.servers), (vec![0], (3..12).collect::<Vec<_>>()));
-    assert_eq!((conflict.counts[0].needed, conflict.counts[0].available), (1, 4));
+}
+
+fn counts(problem: &PlacementProblem, conflict: &Conflict) -> Vec<UnitCount> {
+    count_units(problem, &conflict.rules, &conflict.servers, &mut Budget::new(&mut never))
 }
 
 /// Two lack room whether they are to be together or not.

@@ -15,6 +15,7 @@ mod contract;
 mod crowd;
 mod dice;
 mod effort;
+mod explanations;
 mod flavor_groups;
 mod flavors;
 mod following;

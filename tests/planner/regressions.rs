@@ -176,7 +176,9 @@ async fn a_contradiction_is_named() {
     let why = answer.explanation(409);
     assert!(why.contains("affinity group near") && why.contains("diversity group far"), "{why}");
     let detail = answer.json()["detail"].clone();
-    assert_eq!(detail.as_array().unwrap().len(), 2);
+    let constraints: Vec<&Value> =
+        detail.as_array().unwrap().iter().map(|it| &it["constraint"]).collect();
+    assert_eq!(constraints, ["affinity", "diversity", "server"]);
     for demand in detail.as_array().unwrap() {
         assert_eq!(demand["servers"], json!(["a", "b"]), "{demand}");
         assert_eq!(demand["level"], "host");
@@ -195,7 +197,7 @@ async fn what_is_missing_is_counted() {
     let answer = create(&site.admin(), "s", Value::Object(resources)).await;
     assert_eq!(
         answer.explanation(409),
-        "Ostro error: diversity group web needs 3 racks; servers of this size fit in 2: r01, r02; \
+        "Ostro error: diversity group web needs 3 racks for a, b, c; they fit in 2 racks: r01, r02; \
          hosts without a known rack: lost"
     );
     let demand = &answer.json()["detail"][0];
@@ -203,12 +205,16 @@ async fn what_is_missing_is_counted() {
     assert_eq!(demand["units"], json!(["r01", "r02"]));
     let big = json!({"a": server("a", 99, &json!({}))});
     let why = create(&site.admin(), "t", big).await.explanation(409);
-    assert_eq!(why, "Ostro error: server a fits on none of 3 hosts (ruled out: capacity 3)");
+    assert_eq!(
+        why,
+        "Ostro error: server a fits on none of 3 hosts: \
+         MEMORY_MB is short on 3 (99000 needed, at most 16000 of 16000 free, on lost)"
+    );
     let zone = json!({"a": server("a", 1, &json!({"availability_zone": "east"}))});
     let why = create(&site.admin(), "t", zone).await.explanation(409);
     assert_eq!(
         why,
-        "Ostro error: server a fits on none of 3 hosts (ruled out: availability-zone 3)"
+        "Ostro error: server a fits on none of 3 hosts: 3 are not in availability zone east"
     );
 }
 

@@ -17,6 +17,15 @@ use crate::planning::{Failure, Work};
 /// What went wrong with a request of this API. Its code lists the demands that are in the way.
 pub(super) type Problem = crate::http::api::problem::Problem<Planner>;
 
+/// Why nothing fits, for programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Contradiction {
+    /// The demands that contradict each other.
+    detail: Vec<Value>,
+    /// How many hosts each condition of their servers rules out.
+    hosts: Vec<Value>,
+}
+
 impl Problem {
     /// 429: the project asks for too much at once; the header `Retry-After` says when to ask again.
     pub(super) fn too_many(detail: impl Into<String>) -> Self {
@@ -56,8 +65,9 @@ impl Problem {
             "code": self.status.as_u16(),
             "error": {"message": message, "traceback": null, "type": class(self.status)},
         });
-        if let (false, Some(body)) = (self.code.is_empty(), body.as_object_mut()) {
-            body.insert("detail".to_owned(), Value::Array(self.code.to_vec()));
+        if let (Some(why), Some(body)) = (&self.code, body.as_object_mut()) {
+            body.insert("detail".to_owned(), Value::Array(why.detail.clone()));
+            body.insert("hosts".to_owned(), Value::Array(why.hosts.clone()));
         }
         body
     }
@@ -122,8 +132,10 @@ impl From<Failure> for Problem {
                 listed(&placements)
             )),
             Failure::NoPlaces(why) => {
-                let demands = why.demands.iter().map(views::demand).collect();
-                Self::conflict(format!("Ostro error: {}", why.sentence)).code(demands)
+                let detail = why.demands.iter().map(views::demand).collect();
+                let hosts = why.hosts.iter().map(views::host_counts).collect();
+                let code = Some(Box::new(Contradiction { detail, hosts }));
+                Self::conflict(format!("Ostro error: {}", why.sentence)).code(code)
             }
             Failure::OutOfTime => Self::unavailable(failure.to_string()).detail(
                 "Ostro error: no places were found within the time there was, and it is not known \

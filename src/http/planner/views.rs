@@ -5,11 +5,12 @@ use std::fmt::Write;
 use serde_json::{Map, Value, json};
 
 use crate::model::{Goal, Level, PlacementPolicy};
-use crate::planner::Demand;
 use crate::planner::draft::CurrentPlan;
 use crate::planner::group::StoredGroup;
 use crate::planner::plan::{Placement, PlanHead};
+use crate::planner::{ConditionCount, Demand, HostCounts};
 use crate::planning::{ListedPlan, Planned};
+use crate::search::funnel::{Closest, Counted, Limit, Shortage};
 use crate::solver::{Cost, Counts};
 
 /// The longest list of ignored resources, in bytes: it is a header, and proxies limit those.
@@ -112,13 +113,63 @@ pub(super) fn group(group: &StoredGroup) -> Value {
 pub(super) fn demand(demand: &Demand) -> Value {
     json!({
         "constraint": demand.constraint,
+        "name": demand.name,
         "group": demand.group,
         "level": demand.level,
         "servers": demand.servers,
+        "server_count": demand.server_count,
         "needed": demand.needed,
         "available": demand.available,
         "units": demand.units,
         "hosts_eliminated": demand.hosts_eliminated,
+    })
+}
+
+/// How many hosts each condition of equal servers rules out.
+pub(super) fn host_counts(counts: &HostCounts) -> Value {
+    let funnel = &counts.funnel;
+    let closest = |most: &Closest| {
+        let Shortage { available, capacity, used, limit } = most.shortage;
+        let (limit, value) = match limit {
+            Limit::Free => ("free", capacity - used),
+            Limit::MaxUnit(value) => ("max_unit", value),
+            Limit::MinUnit(value) => ("min_unit", value),
+            Limit::StepSize(value) => ("step_size", value),
+        };
+        json!({
+            "host": most.host, "available": available, "capacity": capacity, "used": used,
+            "limit": limit, "value": value,
+        })
+    };
+    let condition = |it: &Counted<ConditionCount>| {
+        json!({
+            "constraint": it.condition.constraint,
+            "name": it.condition.name,
+            "group": it.condition.group,
+            "needed": it.condition.needed,
+            "hosts": it.hosts,
+            "only": it.only,
+            "without_inventory": it.absent,
+            "most": it.most.as_ref().map(closest),
+        })
+    };
+    let ruling = funnel.conditions.iter().filter(|it| it.hosts > 0);
+    let near = funnel.near_misses.iter().filter_map(|it| {
+        let condition = &funnel.conditions.get(it.condition)?.condition;
+        Some(json!({
+            "host": it.host, "constraint": condition.constraint, "name": condition.name,
+            "group": condition.group, "missing": it.missing,
+        }))
+    });
+    json!({
+        "servers": counts.servers,
+        "server_count": counts.server_count,
+        "hosts": funnel.hosts,
+        "fitting": funnel.fitting,
+        "undecided": funnel.undecided,
+        "conditions": ruling.map(condition).collect::<Vec<Value>>(),
+        "near_miss_count": funnel.near,
+        "near_misses": near.collect::<Vec<Value>>(),
     })
 }
 

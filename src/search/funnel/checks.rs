@@ -82,7 +82,7 @@ struct Seen {
 impl<'w> HostChecks<'w> {
     /// The checks for a request. Names that do not exist stand for something that no host has.
     pub fn new(world: &'w World, request: &Request) -> Self {
-        let mut conditions = Condition::single(request);
+        let mut conditions = Condition::of(request);
         let mut checks = Self {
             world,
             request: request.clone(),

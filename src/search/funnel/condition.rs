@@ -89,9 +89,26 @@ impl Condition {
         }
     }
 
+    /// Whether it stands for several conditions at once, each of which could be met.
+    pub fn is_combined(&self) -> bool {
+        match self {
+            Self::Group(_) | Self::Merge | Self::Isolate | Self::SameSubtree | Self::OnePerTree => {
+                true
+            }
+            Self::Class { .. }
+            | Self::Required { .. }
+            | Self::Forbidden { .. }
+            | Self::MemberOf { .. }
+            | Self::NotMemberOf { .. }
+            | Self::InTree { .. }
+            | Self::RootRequired(_)
+            | Self::RootForbidden(_) => false,
+        }
+    }
+
     /// The conditions of a request, each of which can rule out hosts by itself: first those of the
     /// groups, in their order, and then those on roots.
-    pub(super) fn single(request: &Request) -> Vec<Self> {
+    pub fn of(request: &Request) -> Vec<Self> {
         let roots = request.root_required.iter().cloned().map(Self::RootRequired);
         let not_roots = request.root_forbidden.iter().cloned().map(Self::RootForbidden);
         request.groups.iter().flat_map(Self::of_group).chain(roots).chain(not_roots).collect()

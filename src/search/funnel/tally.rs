@@ -56,6 +56,28 @@ pub struct Funnel<C> {
     pub near_misses: Vec<NearMiss>,
 }
 
+impl<C> Funnel<C> {
+    /// The funnel with other words for its conditions.
+    pub fn map<D>(self, mut name: impl FnMut(C) -> D) -> Funnel<D> {
+        let conditions = self.conditions.into_iter().map(|it| Counted {
+            condition: name(it.condition),
+            hosts: it.hosts,
+            only: it.only,
+            absent: it.absent,
+            most: it.most,
+        });
+        Funnel {
+            hosts: self.hosts,
+            is_complete: self.is_complete,
+            fitting: self.fitting,
+            undecided: self.undecided,
+            conditions: conditions.collect(),
+            near: self.near,
+            near_misses: self.near_misses,
+        }
+    }
+}
+
 /// A condition with the hosts that it rules out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted<C> {

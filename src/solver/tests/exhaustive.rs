@@ -426,7 +426,8 @@ proptest! {
         if placed(&problem).is_some() {
             return Ok(());
         }
-        let Conflict { rules, servers, .. } = explain(&problem, never);
+        let Conflict { rules, servers, is_minimal } = explain(&problem, never);
+        prop_assert!(is_minimal);
         let with = |rules: &[usize], servers: &[usize]| {
             placed(&part(&problem, rules, servers)).is_some()
         };

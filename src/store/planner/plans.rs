@@ -260,27 +260,31 @@ impl Store {
             occupied.entry(row.group_id).or_default().push(providers);
         }
         let known = groups.iter().copied().collect();
-        Ok(Surroundings {
-            occupied,
-            known,
-            exclusive: self.exclusive_hosts().await?,
-            aggregates: AggregateMetadata::default(),
-            racks_by_names: false,
-        })
+        let (exclusive, names) = self.exclusive_hosts().await?;
+        let aggregates = AggregateMetadata::default();
+        Ok(Surroundings { occupied, known, exclusive, names, aggregates, racks_by_names: false })
     }
 
-    async fn exclusive_hosts(&self) -> Result<Vec<ExclusiveHost>> {
+    /// The hosts that groups have exclusively, and the names of these groups.
+    async fn exclusive_hosts(&self) -> Result<(Vec<ExclusiveHost>, HashMap<Uuid, String>)> {
         let rows = self
             .read(|conn| {
-                sqlx::query_as!(
-                    HostRow,
-                    "select root_id, level, unit, group_id from exclusive_units
-                     order by root_id, level"
+                sqlx::query!(
+                    "select e.root_id, e.level, e.unit, e.group_id, g.name
+                     from exclusive_units e join planner_groups g on g.id = e.group_id
+                     order by e.root_id, e.level"
                 )
                 .fetch_all(conn)
                 .boxed()
             })
             .await?;
-        rows.into_iter().map(HostRow::read).collect()
+        let mut names = HashMap::new();
+        let mut hosts = Vec::with_capacity(rows.len());
+        for row in rows {
+            names.insert(row.group_id, row.name);
+            let (root_id, level, unit, group_id) = (row.root_id, row.level, row.unit, row.group_id);
+            hosts.push(HostRow { root_id, level, unit, group_id }.read()?);
+        }
+        Ok((hosts, names))
     }
 }

@@ -1,0 +1,206 @@
+//! The conditions that a server puts to its host, and stacks without some of them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::model::{GroupKind, ProviderId, traits};
+use crate::planner::failure::ConditionCount;
+use crate::planner::host_filter::Obstacle;
+use crate::planner::stack::{Server, Stack, Surroundings};
+use crate::search::{Request, funnel};
+use crate::world::{Changes, World};
+
+/// A condition of one or more servers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Condition {
+    /// The host is in the availability zone.
+    Zone(String),
+    /// The metadata of the host's aggregates are what the flavor demands.
+    Aggregates,
+    /// The host is among the locations.
+    Locations,
+    /// The host is not among the excluded hosts.
+    Excluded,
+    /// A stored group allows it, as far as servers outside the plan and units that the group has are
+    /// concerned.
+    Group(Uuid),
+    /// The host is not disabled.
+    Enabled,
+    /// The host has one of these traits.
+    Trait(Vec<String>),
+    /// What the server uses does not have the trait.
+    NotTrait(String),
+    /// The host has the amount of the resource class.
+    Class(String),
+    /// Another condition of a request for candidates, in the words of the query string.
+    Other(String),
+    /// All that the host must have at once, although it has each of it.
+    AllAtOnce,
+}
+
+impl Condition {
+    /// A condition of a request for candidates, with the amount if it asks for one.
+    pub(super) fn of_request(condition: &funnel::Condition) -> (Self, Option<i64>) {
+        if condition.is_combined() {
+            return (Self::AllAtOnce, None);
+        }
+        if let funnel::Condition::Class { class, amount, .. } = condition {
+            return (Self::Class(class.clone()), Some(*amount));
+        }
+        let found = if let funnel::Condition::Required { any, .. } = condition {
+            Self::Trait(any.clone())
+        } else if let funnel::Condition::RootRequired(name) = condition {
+            Self::Trait(vec![name.clone()])
+        } else if let funnel::Condition::Forbidden { name, .. } = condition {
+            Self::NotTrait(name.clone())
+        } else if *condition
+            == funnel::Condition::RootForbidden(traits::COMPUTE_DISABLED.to_owned())
+        {
+            Self::Enabled
+        } else {
+            Self::Other(condition.to_string())
+        };
+        (found, None)
+    }
+
+    /// The conditions of a request for candidates, each of which can rule out hosts by itself.
+    pub(super) fn of_request_all(request: &Request) -> Vec<Self> {
+        funnel::Condition::of(request).iter().map(|it| Self::of_request(it).0).collect()
+    }
+
+    /// The condition of a server that an obstacle violates.
+    pub(super) fn of_obstacle(obstacle: Obstacle, server: &Server) -> Option<Self> {
+        match obstacle {
+            Obstacle::Zone => server.zone.clone().map(Self::Zone),
+            Obstacle::Aggregates => Some(Self::Aggregates),
+            Obstacle::Location => Some(Self::Locations),
+            Obstacle::Excluded => Some(Self::Excluded),
+            Obstacle::Group(group) | Obstacle::Holder(group) => Some(Self::Group(group)),
+        }
+    }
+
+    /// The conditions of a server on hosts, whatever they have. `groups` are its stored groups.
+    pub(super) fn on_hosts(
+        server: &Server,
+        groups: &BTreeSet<Uuid>,
+        around: &Surroundings,
+    ) -> Vec<Self> {
+        let zone = server.zone.clone().map(Self::Zone);
+        let aggregates = (!server.aggregates.is_empty()).then_some(Self::Aggregates);
+        let locations = (!server.locations.is_empty()).then_some(Self::Locations);
+        let excluded = (!server.excluded.is_empty()).then_some(Self::Excluded);
+        let holders = around.exclusive.iter().map(|host| host.group);
+        let groups: BTreeSet<Uuid> = groups.iter().copied().chain(holders).collect();
+        let groups = groups.into_iter().map(Self::Group);
+        zone.into_iter().chain(aggregates).chain(locations).chain(excluded).chain(groups).collect()
+    }
+
+    /// What it is called in answers.
+    pub(super) fn described(&self, names: &GroupNames<'_>, needed: Option<i64>) -> ConditionCount {
+        let (constraint, name) = match self {
+            Self::Zone(zone) => ("availability-zone", Some(zone.clone())),
+            Self::Aggregates => ("aggregate-instance-extra-specs", None),
+            Self::Locations => ("locations", None),
+            Self::Excluded => ("excluded-hosts", None),
+            Self::Group(group) if names.is_exclusive(*group) => ("exclusive-units", None),
+            Self::Group(_) => ("named-group", None),
+            Self::Enabled => ("disabled", None),
+            Self::Trait(any) => ("required-trait", Some(any.join(","))),
+            Self::NotTrait(name) => ("forbidden-trait", Some(name.clone())),
+            Self::Class(class) => ("capacity", Some(class.clone())),
+            Self::Other(text) => ("request", Some(text.clone())),
+            Self::AllAtOnce => ("all-at-once", None),
+        };
+        let group = if let Self::Group(group) = self { names.of(*group) } else { None };
+        ConditionCount { constraint, name, group, needed }
+    }
+}
+
+/// The names of stored groups.
+pub(super) struct GroupNames<'c> {
+    pub(super) stack: &'c Stack,
+    pub(super) around: &'c Surroundings,
+}
+
+impl GroupNames<'_> {
+    /// Whether it is an exclusivity group. Of other groups, only those of the stack can rule out hosts.
+    fn is_exclusive(&self, group: Uuid) -> bool {
+        let own = self.stack.groups.iter().find(|it| it.stored == Some(group));
+        own.is_none_or(|it| it.kind == GroupKind::Exclusivity)
+    }
+
+    pub(super) fn of(&self, group: Uuid) -> Option<String> {
+        let own = self.stack.groups.iter().find(|it| it.stored == Some(group));
+        own.map(|it| &it.name).or_else(|| self.around.names.get(&group)).cloned()
+    }
+}
+
+/// What a stack is planned in.
+pub(super) struct Setting {
+    pub(super) world: Arc<World>,
+    pub(super) stack: Stack,
+    pub(super) around: Surroundings,
+}
+
+impl Setting {
+    /// The setting without all conditions of servers but these.
+    pub(super) fn keep(&mut self, kept: &BTreeSet<Condition>) {
+        let keeps = |condition: Condition| kept.contains(&condition);
+        for server in self.stack.servers.iter_mut().filter(|server| !server.is_fixed()) {
+            let size = &mut server.size;
+            size.needs.retain(|class, _| keeps(Condition::Class(class.clone())));
+            size.required.retain(|name| keeps(Condition::Trait(vec![name.clone()])));
+            size.root_required.retain(|name| keeps(Condition::Trait(vec![name.clone()])));
+            size.forbidden.retain(|name| keeps(Condition::NotTrait(name.clone())));
+            server.zone = server.zone.take().filter(|zone| keeps(Condition::Zone(zone.clone())));
+            if !keeps(Condition::Aggregates) {
+                server.aggregates.clear();
+            }
+            if !keeps(Condition::Locations) {
+                server.locations.clear();
+            }
+            if !keeps(Condition::Excluded) {
+                server.excluded.clear();
+            }
+        }
+        let keeps_group = |group: &Uuid| keeps(Condition::Group(*group));
+        for group in &mut self.stack.groups {
+            group.stored = group.stored.filter(|stored| keeps_group(stored));
+        }
+        self.around.occupied.retain(|group, _| keeps_group(group));
+        self.around.exclusive.retain(|host| keeps_group(&host.group));
+        if !keeps(Condition::Enabled) {
+            self.world = enabled(&self.world);
+        }
+    }
+
+    /// Leaves servers out that may move, except for some. What is held for them stays free.
+    pub(super) fn leave_out_movers_but(&mut self, kept: &BTreeSet<usize>) {
+        for (number, server) in self.stack.servers.iter_mut().enumerate() {
+            if server.is_fixed() || kept.contains(&number) {
+                continue;
+            }
+            server.absent = true;
+            if let Some(present) = server.present.as_ref().filter(|present| present.ours) {
+                self.stack.given_up.extend(&present.holds);
+            }
+        }
+    }
+}
+
+/// The world as if no host were disabled.
+fn enabled(world: &Arc<World>) -> Arc<World> {
+    let Some(disabled) = world.trait_id(traits::COMPUTE_DISABLED) else { return Arc::clone(world) };
+    if !world.trait_in_use(disabled) {
+        return Arc::clone(world);
+    }
+    let mut rows: HashMap<ProviderId, _> = HashMap::new();
+    for root in world.trees().filter(|root| root.traits().contains(&disabled)) {
+        let mut row = root.row();
+        row.traits.retain(|it| *it != disabled);
+        rows.insert(root.id(), Some(row));
+    }
+    Arc::new(world.apply(Changes { catalogue: None, providers: rows.into_iter().collect() }))
+}

@@ -1,0 +1,277 @@
+//! What a contradiction consists of: rules, servers with the hosts they could be on, and conditions.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::case::Case;
+use super::condition::{Condition, GroupNames};
+use super::smallest::{Reduced, Smallest};
+use super::survey::{AskedCount, AskedFunnel, Sort, Survey};
+use crate::model::{ClassId, Level};
+use crate::planner::compose::Composed;
+use crate::planner::failure::{ConditionCount, Demand, HostCounts};
+use crate::planner::stack::Group;
+use crate::planner::topology::Topology;
+use crate::search::funnel::Funnel;
+use crate::solver::{Budget, UnitCount, count_units, hosts_for};
+
+/// Servers, and units, that one demand lists at the most.
+const LISTED_MAX: usize = 1_000;
+/// Demands, and sorts of servers, that an answer lists at the most.
+const DEMANDS_MAX: usize = 200;
+
+/// The facts.
+pub(super) struct Facts<'c> {
+    pub(super) case: &'c Case<'c>,
+    pub(super) survey: Survey,
+    /// The conditions that are part of the contradiction.
+    pub(super) conditions: Vec<Condition>,
+    /// The rules that are part of it.
+    pub(super) rules: Vec<RuleFact<'c>>,
+    /// For each sort of the survey, where its servers could be.
+    pub(super) places: Vec<Places>,
+    /// For each resource class among the conditions, what is needed and what there is.
+    pub(super) amounts: Vec<AmountFact>,
+    /// The hosts whose rack or cluster is unknown, if the rules are about racks or clusters.
+    pub(super) without_unit: Option<(Level, Vec<String>)>,
+}
+
+/// A rule, with what it needs.
+pub(super) struct RuleFact<'c> {
+    pub(super) group: &'c Group,
+    /// Its servers in the conflict.
+    pub(super) servers: Vec<usize>,
+    pub(super) needed: usize,
+    /// The names of the units in which one of the servers could be.
+    pub(super) units: Vec<String>,
+}
+
+/// The hosts where equal servers could be, by name.
+pub(super) struct Places(pub(super) Vec<String>);
+
+/// An amount of a resource class.
+pub(super) struct AmountFact {
+    pub(super) class: String,
+    /// What the servers need together.
+    pub(super) needed: u64,
+    /// What is free where they could be.
+    pub(super) free: u64,
+    /// The most that one provider has free.
+    pub(super) most: u64,
+}
+
+impl<'c> Facts<'c> {
+    pub(super) fn of(
+        case: &'c Case<'c>,
+        survey: Survey,
+        smallest: Smallest,
+        budget: &mut Budget<'_>,
+    ) -> Self {
+        let Smallest { conditions, problem } = smallest;
+        let (servers, rules) = (case.conflict.servers.clone(), case.conflict.rules.clone());
+        let view = match &problem {
+            Some(Reduced { composed, servers, rules }) => {
+                View { composed, servers: servers.clone(), rules: rules.clone() }
+            }
+            None => View { composed: case.composed, servers, rules },
+        };
+        let positions: HashMap<usize, usize> =
+            case.conflict.servers.iter().copied().zip(view.servers.iter().copied()).collect();
+        let hosts = |sort: &Sort, budget: &mut Budget<'_>| -> Vec<usize> {
+            let first = sort.servers.first().and_then(|it| positions.get(it));
+            first.map_or_else(Vec::new, |it| hosts_for(&view.composed.problem, *it, budget))
+        };
+        let hosts: Vec<Vec<usize>> = survey.sorts.iter().map(|it| hosts(it, budget)).collect();
+        let rules = view.rule_facts(case, budget);
+        let amounts = view.amounts(case, (&conditions, &hosts), budget);
+        let without_unit = without_unit(view.composed, &rules);
+        let place = |hosts: &Vec<usize>| Places(view.units(Level::Host, hosts));
+        let places = hosts.iter().map(place).collect();
+        let conditions = conditions.into_iter().collect();
+        Self { case, survey, conditions, rules, places, amounts, without_unit }
+    }
+
+    pub(super) fn names(&self) -> GroupNames<'_> {
+        GroupNames { stack: self.case.stack, around: self.case.around }
+    }
+
+    /// The demands that contradict each other: rules, conditions, servers.
+    pub(super) fn demands(&self) -> Vec<Demand> {
+        let rules = self.rules.iter().map(|rule| Demand {
+            constraint: rule.group.kind.name(),
+            group: Some(rule.group.name.clone()),
+            level: rule.group.level.name(),
+            needed: number(rule.needed),
+            available: number(rule.units.len()),
+            units: listed(&rule.units),
+            ..self.demand(&rule.servers)
+        });
+        let servers = self.survey.sorts.iter().zip(&self.places).map(|(sort, places)| Demand {
+            constraint: if sort.stays { "stays" } else { "server" },
+            needed: number(1),
+            available: number(places.0.len()),
+            units: listed(&places.0),
+            ..self.demand(&sort.servers)
+        });
+        let conditions = self.conditions.iter().map(|condition| self.condition(condition));
+        rules.chain(conditions).chain(servers).take(DEMANDS_MAX).collect()
+    }
+
+    fn condition(&self, condition: &Condition) -> Demand {
+        let ConditionCount { constraint, name, group, .. } =
+            condition.described(&self.names(), None);
+        let sorts = self.survey.sorts.iter().filter(|sort| !sort.stays);
+        let servers: Vec<usize> = sorts
+            .filter(|sort| sort.asks(condition))
+            .flat_map(|sort| sort.servers.iter().copied())
+            .collect();
+        let hosts = self.most_counted(condition).map(|(_, counted)| counted.hosts);
+        let of_class = |it: &&AmountFact| *condition == Condition::Class(it.class.clone());
+        let amount = self.amounts.iter().find(of_class);
+        Demand {
+            constraint,
+            name,
+            group,
+            needed: amount.map(|it| it.needed),
+            available: amount.map(|it| it.free),
+            hosts_eliminated: hosts.or(Some(0)),
+            ..self.demand(&servers)
+        }
+    }
+
+    /// The sort of servers for which a condition rules out most hosts, with the counts.
+    pub(super) fn most_counted(&self, condition: &Condition) -> Option<(&Sort, &AskedCount)> {
+        let sorts = self.survey.sorts.iter();
+        let counted = sorts.filter_map(|sort| Some((sort, sort.counted(condition)?)));
+        counted.max_by_key(|(_, counted)| counted.hosts)
+    }
+
+    /// A demand of some servers.
+    fn demand(&self, servers: &[usize]) -> Demand {
+        Demand {
+            level: Level::Host.name(),
+            servers: self.ids(servers),
+            server_count: servers.len(),
+            ..Demand::default()
+        }
+    }
+
+    /// The counts of hosts, for each sort of servers for which there are any.
+    pub(super) fn host_counts(&self) -> Vec<HostCounts> {
+        let counts = self.survey.sorts.iter().filter_map(|sort| {
+            let funnel = sort.funnel.as_ref()?;
+            Some(HostCounts {
+                servers: self.ids(&sort.servers),
+                server_count: sort.servers.len(),
+                funnel: self.described(funnel),
+            })
+        });
+        counts.collect()
+    }
+
+    fn described(&self, funnel: &AskedFunnel) -> Funnel<ConditionCount> {
+        funnel.clone().map(|(condition, needed)| condition.described(&self.names(), needed))
+    }
+
+    fn ids(&self, servers: &[usize]) -> Vec<String> {
+        let id = |server: &usize| self.case.stack.servers.get(*server).map(|it| it.id.clone());
+        servers.iter().take(LISTED_MAX).filter_map(id).collect()
+    }
+}
+
+/// The problem that the facts are about.
+struct View<'v> {
+    composed: &'v Composed,
+    /// The servers of the conflict, by their positions in the problem.
+    servers: Vec<usize>,
+    /// The rules of the conflict, by theirs.
+    rules: Vec<usize>,
+}
+
+impl View<'_> {
+    fn rule_facts<'c>(&self, case: &'c Case<'c>, budget: &mut Budget<'_>) -> Vec<RuleFact<'c>> {
+        let counts = count_units(&self.composed.problem, &self.rules, &self.servers, budget);
+        let counts: HashMap<usize, &UnitCount> = counts.iter().map(|it| (it.rule, it)).collect();
+        let original: HashMap<usize, usize> =
+            self.servers.iter().copied().zip(case.conflict.servers.iter().copied()).collect();
+        let fact = |rule: &usize| {
+            let it = self.composed.problem.rules.get(*rule)?;
+            let group = case.stack.groups.get(*self.composed.groups.get(*rule)?)?;
+            let count = counts.get(rule);
+            let mut servers: Vec<usize> =
+                it.servers().iter().filter_map(|it| original.get(it)).copied().collect();
+            servers.sort_unstable();
+            servers.dedup();
+            let units = count.map_or_else(Vec::new, |it| self.units(group.level, &it.units));
+            Some(RuleFact { group, servers, needed: count.map_or(1, |it| it.needed), units })
+        };
+        self.rules.iter().filter_map(fact).collect()
+    }
+
+    /// For each class among the conditions, what the servers need and what is free where they could be.
+    fn amounts(
+        &self,
+        case: &Case<'_>,
+        (conditions, hosts): (&BTreeSet<Condition>, &[Vec<usize>]),
+        budget: &mut Budget<'_>,
+    ) -> Vec<AmountFact> {
+        let Composed { world, pools, problem, .. } = self.composed;
+        let topology = Topology::of(world, case.around.racks_by_names);
+        let mut open = vec![false; self.composed.hosts.len()];
+        for host in hosts.iter().flatten() {
+            open.iter_mut().skip(*host).take(1).for_each(|it| *it = true);
+        }
+        let open = self.composed.hosts.iter().zip(open).filter(|(_, open)| *open);
+        let open: HashSet<_> = open.map(|(host, _)| host.root).collect();
+        let mut free: HashMap<ClassId, (u64, u64)> = HashMap::new();
+        for ((provider, class), pool) in pools.iter().zip(&problem.pools) {
+            if budget.is_spent_after(8) {
+                return Vec::new();
+            }
+            let Some(provider) = world.provider_by_id(*provider) else { continue };
+            if topology.is_shared(&provider) || open.contains(&provider.root().id()) {
+                let (sum, most) = free.entry(*class).or_insert((0, 0));
+                (*sum, *most) = (sum.saturating_add(pool.free), (*most).max(pool.free));
+            }
+        }
+        let movers = case.conflict.servers.iter().filter_map(|it| case.stack.servers.get(*it));
+        let movers: Vec<_> = movers.filter(|server| !server.is_fixed()).collect();
+        let amount = |condition: &Condition| {
+            let Condition::Class(class) = condition else { return None };
+            let needs = movers.iter().filter_map(|it| it.size.needs.get(class));
+            let needed = needs.fold(0_u64, |sum, it| sum.saturating_add(it.unsigned_abs()));
+            let (free, most) = *free.get(&world.class_id(class)?)?;
+            Some(AmountFact { class: class.clone(), needed, free, most })
+        };
+        conditions.iter().filter_map(amount).collect()
+    }
+
+    /// The names of the units that hosts are in.
+    fn units(&self, level: Level, hosts: &[usize]) -> Vec<String> {
+        let unit = |host: &usize| {
+            let host = self.composed.hosts.get(*host)?;
+            host.location.unit(level, &host.name).map(str::to_owned)
+        };
+        let mut units: Vec<String> = hosts.iter().filter_map(unit).collect();
+        units.sort_unstable();
+        units.dedup();
+        units
+    }
+}
+
+/// The hosts that count for no rule because their rack or cluster is not known.
+fn without_unit(composed: &Composed, rules: &[RuleFact<'_>]) -> Option<(Level, Vec<String>)> {
+    let mut levels = [Level::Rack, Level::Cluster].into_iter();
+    let level = levels.find(|level| rules.iter().any(|rule| rule.group.level == *level))?;
+    let lost = composed.hosts.iter();
+    let lost = lost.filter(|host| host.location.unit(level, &host.name).is_none());
+    let lost: Vec<String> = lost.map(|host| host.name.clone()).collect();
+    (!lost.is_empty()).then_some((level, lost))
+}
+
+fn number(count: usize) -> Option<u64> {
+    u64::try_from(count).ok()
+}
+
+fn listed(names: &[String]) -> Vec<String> {
+    names.iter().take(LISTED_MAX).cloned().collect()
+}

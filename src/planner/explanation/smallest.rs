@@ -1,0 +1,149 @@
+//! The smallest set of conditions under which the servers of a conflict have no places.
+//!
+//! One server without rules needs a set of conditions of which every host violates one: a cover. In all
+//! other cases, the problem of these servers and rules is composed and solved without some of the
+//! conditions, again and again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::case::Case;
+use super::condition::{Condition, Setting};
+use super::survey::Survey;
+use crate::planner::candidates;
+use crate::planner::compose::{Composed, compose};
+use crate::solver::{Budget, is_impossible, minimal_subset};
+
+/// The conditions, and the problem without all others.
+pub(super) struct Smallest {
+    /// The conditions.
+    pub(super) conditions: BTreeSet<Condition>,
+    /// The problem; `None` if there was no time for it.
+    pub(super) problem: Option<Reduced>,
+}
+
+/// The problem of the servers and rules of a conflict, with some of the conditions.
+pub(super) struct Reduced {
+    /// The problem, which may have more servers.
+    pub(super) composed: Composed,
+    /// The positions of the servers of the conflict, in their order.
+    pub(super) servers: Vec<usize>,
+    /// The positions of the rules of the conflict.
+    pub(super) rules: Vec<usize>,
+}
+
+/// Finds the conditions. What cannot be dropped in time is kept.
+pub(super) fn smallest(case: &Case<'_>, survey: &Survey, budget: &mut Budget<'_>) -> Smallest {
+    let kept = budget.kept();
+    let conditions = match cover(case, survey) {
+        Some(conditions) => conditions,
+        None => by_solving(case, survey, budget),
+    };
+    budget.release_to(kept);
+    let problem = reduced(case, &conditions, budget);
+    Smallest { conditions, problem }
+}
+
+/// A smallest set of conditions of which every host violates one, if that is what is asked for.
+fn cover(case: &Case<'_>, survey: &Survey) -> Option<BTreeSet<Condition>> {
+    let ([_], [sort], []) =
+        (case.conflict.servers.as_slice(), survey.sorts.as_slice(), case.conflict.rules.as_slice())
+    else {
+        return None;
+    };
+    sort.funnel.as_ref()?;
+    let mut left: BTreeMap<&BTreeSet<Condition>, usize> =
+        sort.patterns.iter().map(|(pattern, hosts)| (pattern, *hosts)).collect();
+    let mut chosen: Vec<Condition> = Vec::new();
+    while !left.is_empty() {
+        let mut hosts: BTreeMap<&Condition, usize> = BTreeMap::new();
+        for (pattern, count) in &left {
+            for condition in pattern.iter().filter(|it| **it != Condition::AllAtOnce) {
+                *hosts.entry(condition).or_insert(0) += count;
+            }
+        }
+        let best = hosts.into_iter().max_by(|(one, few), (other, many)| {
+            // Of equal ones the first.
+            few.cmp(many).then(other.cmp(one))
+        });
+        // A host that has everything, but not at once, is no case for this.
+        let best = best?.0.clone();
+        left.retain(|pattern, _| !pattern.contains(&best));
+        chosen.push(best);
+    }
+    let mut needed: BTreeSet<Condition> = chosen.iter().cloned().collect();
+    for condition in chosen {
+        needed.remove(&condition);
+        if sort.patterns.keys().any(|pattern| pattern.is_disjoint(&needed)) {
+            needed.insert(condition);
+        }
+    }
+    Some(needed)
+}
+
+/// All conditions of the servers of a conflict, as far as they can matter.
+fn conditions(case: &Case<'_>, survey: &Survey) -> Vec<Condition> {
+    let mut all: BTreeSet<Condition> = BTreeSet::new();
+    for sort in survey.sorts.iter().filter(|sort| !sort.stays) {
+        let Some(server) = sort.servers.first().copied() else { continue };
+        let (Some(it), Some(groups)) =
+            (case.stack.servers.get(server), case.composed.memberships.get(server))
+        else {
+            continue;
+        };
+        let request = candidates::request(&case.composed.world, &it.size);
+        all.extend(Condition::of_request_all(&request));
+        // What rules out no host binds nobody.
+        let rules_out =
+            |condition: &Condition| sort.funnel.is_none() || sort.counted(condition).is_some();
+        all.extend(Condition::on_hosts(it, groups, case.around).into_iter().filter(rules_out));
+    }
+    all.into_iter().collect()
+}
+
+fn by_solving(case: &Case<'_>, survey: &Survey, budget: &mut Budget<'_>) -> BTreeSet<Condition> {
+    let all = conditions(case, survey);
+    let set = |numbers: &[usize]| -> BTreeSet<Condition> {
+        numbers.iter().filter_map(|it| all.get(*it)).cloned().collect()
+    };
+    let needed = minimal_subset((0..all.len()).collect(), &mut |numbers| {
+        let kept = budget.kept();
+        let found = reduced(case, &set(numbers), budget).and_then(|problem| {
+            let Reduced { composed, servers, rules } = &problem;
+            is_impossible(&composed.problem, rules, servers, budget)
+        });
+        budget.release_to(kept);
+        found
+    });
+    set(&needed)
+}
+
+/// The problem with these conditions only; `None` if there is no time for it.
+fn reduced(
+    case: &Case<'_>,
+    kept: &BTreeSet<Condition>,
+    budget: &mut Budget<'_>,
+) -> Option<Reduced> {
+    if budget.is_spent_now() {
+        return None;
+    }
+    let (world, stack, around) = (Arc::clone(case.world), case.stack.clone(), case.around.clone());
+    let mut setting = Setting { world, stack, around };
+    setting.leave_out_movers_but(&case.conflict.servers.iter().copied().collect());
+    setting.keep(kept);
+    let Setting { world, stack, around } = &setting;
+    let (stack, positions) = stack.present();
+    let composed = compose(world, &stack, around, budget).ok()?;
+    let servers = case.conflict.servers.iter();
+    let servers = servers.map(|server| positions.binary_search(server).ok());
+    let groups: BTreeSet<usize> = case
+        .conflict
+        .rules
+        .iter()
+        .filter_map(|it| case.composed.groups.get(*it))
+        .copied()
+        .collect();
+    let rules = composed.groups.iter().enumerate();
+    let rules = rules.filter(|(_, group)| groups.contains(group)).map(|(rule, _)| rule).collect();
+    Some(Reduced { servers: servers.collect::<Option<Vec<usize>>>()?, rules, composed })
+}

@@ -1,0 +1,197 @@
+//! Which hosts each condition of the servers of a conflict rules out.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::case::Case;
+use super::condition::Condition;
+use crate::model::ProviderId;
+use crate::planner::candidates;
+use crate::planner::flavor::Size;
+use crate::planner::host_filter::{Demands, FilterContext, HostFilter};
+use crate::planner::topology::{HostEntry, Topology};
+use crate::search::funnel::{self, Counted, Failed, Failing, Funnel, HostChecks, Tally};
+use crate::solver::Budget;
+
+/// Sorts of servers whose hosts are counted at the most.
+const SORTS_MAX: usize = 20;
+/// Near misses that are named of each sort at the most.
+const NEAR_MISSES_MAX: usize = 10;
+
+/// A condition, and the amount that it asks for, if it does.
+type Asked = (Condition, Option<i64>);
+/// A condition with the hosts that it rules out.
+pub(super) type AskedCount = Counted<Asked>;
+/// The hosts that each condition of some servers rules out.
+pub(super) type AskedFunnel = Funnel<Asked>;
+
+/// Equal servers.
+pub(super) struct Sort {
+    /// The servers, by their positions in the stack.
+    pub(super) servers: Vec<usize>,
+    /// Whether they stay where they are.
+    pub(super) stays: bool,
+    /// How many hosts each condition rules out, with the amount that it asks for, if it does.
+    pub(super) funnel: Option<AskedFunnel>,
+    /// The hosts by the conditions that rule them out.
+    pub(super) patterns: BTreeMap<BTreeSet<Condition>, usize>,
+}
+
+/// All hosts, as the servers of a conflict see them.
+pub(super) struct Survey {
+    /// The number of hosts.
+    pub(super) hosts: usize,
+    /// The servers of the conflict.
+    pub(super) sorts: Vec<Sort>,
+}
+
+/// Checks all hosts. Sorts for which there is no time have no funnel.
+pub(super) fn survey(case: &Case<'_>, budget: &mut Budget<'_>) -> Survey {
+    let Case { stack, around, composed, .. } = case;
+    let topology = Topology::of(&composed.world, around.racks_by_names);
+    let hosts = entries(case, &topology, budget);
+    let context = FilterContext::new(&composed.world, &topology, around, &hosts);
+    let filter = HostFilter::new(&context, stack, composed.memberships.clone(), budget);
+    let number: HashMap<ProviderId, usize> =
+        hosts.iter().enumerate().map(|(nth, host)| (host.root, nth)).collect();
+    let mut sorts = sorts(case, &filter, &number);
+    if !budget.is_spent() {
+        for sort in sorts.iter_mut().filter(|sort| !sort.stays).take(SORTS_MAX) {
+            count(case, (&hosts, &filter, &number), sort, budget);
+        }
+    }
+    Survey { hosts: hosts.len(), sorts }
+}
+
+/// All hosts of the world, and those of the problem, by name.
+fn entries(case: &Case<'_>, topology: &Topology, budget: &mut Budget<'_>) -> Vec<HostEntry> {
+    let world = &case.composed.world;
+    let mut hosts: Vec<HostEntry> = Vec::new();
+    let mut known: BTreeSet<ProviderId> = BTreeSet::new();
+    for root in funnel::hosts(world) {
+        if budget.is_spent_with(16) {
+            return hosts;
+        }
+        known.insert(root.id());
+        let (name, location) = (root.name().to_owned(), topology.location(&root));
+        hosts.push(HostEntry { root: root.id(), name, location });
+    }
+    hosts.extend(case.composed.hosts.iter().filter(|host| known.insert(host.root)).cloned());
+    hosts.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    hosts
+}
+
+/// Where a server is, and whether it may stay there without a new allocation.
+type Home = Option<(usize, bool)>;
+
+/// The servers of the conflict, in groups of equals.
+fn sorts(
+    case: &Case<'_>,
+    filter: &HostFilter<'_>,
+    number: &HashMap<ProviderId, usize>,
+) -> Vec<Sort> {
+    type Key<'k> = (Option<(&'k Size, Demands<'k>)>, Home);
+    let mut known: HashMap<Key<'_>, usize> = HashMap::new();
+    let mut sorts: Vec<Sort> = Vec::new();
+    for server in &case.conflict.servers {
+        let Some(it) = case.stack.servers.get(*server) else { continue };
+        let home = home(case, *server, number);
+        let stays = it.is_fixed() && home.is_some();
+        let asks = (!stays).then(|| (&it.size, filter.demands(*server)));
+        let next = sorts.len();
+        let sort = *known.entry((asks, home)).or_insert(next);
+        if sort == next {
+            let (funnel, patterns) = (None, BTreeMap::new());
+            sorts.push(Sort { servers: Vec::new(), stays, funnel, patterns });
+        }
+        if let Some(sort) = sorts.get_mut(sort) {
+            sort.servers.push(*server);
+        }
+    }
+    sorts
+}
+
+fn home(case: &Case<'_>, server: usize, number: &HashMap<ProviderId, usize>) -> Home {
+    let it = case.stack.servers.get(server)?;
+    let home = case.composed.problem.servers.get(server)?.current_host?;
+    let host = *number.get(&case.composed.hosts.get(home)?.root)?;
+    let keeps = it.present.as_ref().is_some_and(|present| !present.ours);
+    Some((host, keeps && !it.resized))
+}
+
+/// Counts the hosts that each condition of a sort rules out.
+fn count(
+    case: &Case<'_>,
+    (hosts, filter, number): (&[HostEntry], &HostFilter<'_>, &HashMap<ProviderId, usize>),
+    sort: &mut Sort,
+    budget: &mut Budget<'_>,
+) {
+    let world = &case.composed.world;
+    let Some(server) = sort.servers.first().copied() else { return };
+    let Some(it) = case.stack.servers.get(server) else { return };
+    let home = home(case, server, number);
+    let mut checks = HostChecks::new(world, &candidates::request(world, &it.size));
+    let mut conditions: Vec<Asked> =
+        checks.conditions().iter().map(Condition::of_request).collect();
+    let asked = conditions.len();
+    let Some(groups) = case.composed.memberships.get(server) else { return };
+    let more = Condition::on_hosts(it, groups, case.around);
+    conditions.extend(more.into_iter().map(|condition| (condition, None)));
+    let position: HashMap<Condition, usize> = (asked..)
+        .zip(conditions.iter().skip(asked))
+        .map(|(nth, (condition, _))| (condition.clone(), nth))
+        .collect();
+    let demands = filter.demands_of_hosts(server);
+    let mut tally = Tally::new(conditions.clone(), NEAR_MISSES_MAX);
+    let mut patterns: HashMap<Vec<usize>, usize> = HashMap::new();
+    for (nth, host) in hosts.iter().enumerate() {
+        if budget.is_spent_after(demands.work() + checks.take_work()) {
+            return;
+        }
+        let Some(root) = world.provider_by_id(host.root) else { continue };
+        let stays = home == Some((nth, true));
+        let mut failing = Failing { conditions: Vec::new(), is_decided: true };
+        if !stays {
+            failing = checks.failing(&root);
+        }
+        let lacks = failing.conditions.len();
+        let obstacles = filter.obstacles(&demands, nth, home.map(|(host, _)| host));
+        let mut known: BTreeSet<usize> = BTreeSet::new();
+        for obstacle in obstacles {
+            let condition = Condition::of_obstacle(obstacle, it);
+            known.extend(condition.and_then(|condition| position.get(&condition)).copied());
+        }
+        failing.conditions.extend(known.into_iter().map(Failed::other));
+        let is_near = match failing.conditions.as_slice() {
+            [only] if failing.is_decided && lacks == 0 => only.condition >= asked,
+            [only] if failing.is_decided => {
+                checks.fits_without(&root, only.condition) == Some(true)
+            }
+            _ => false,
+        };
+        tally.add(&host.name, &failing, is_near);
+        let pattern: Vec<usize> = failing.conditions.iter().map(|it| it.condition).collect();
+        budget.is_spent_after(8 * pattern.len());
+        *patterns.entry(pattern).or_insert(0) += 1;
+    }
+    for (pattern, hosts) in patterns {
+        let pattern = pattern.into_iter().filter_map(|it| conditions.get(it));
+        let pattern = pattern.map(|(condition, _)| condition.clone()).collect();
+        *sort.patterns.entry(pattern).or_insert(0) += hosts;
+    }
+    sort.funnel = Some(tally.finish());
+}
+
+impl Sort {
+    /// Whether the servers put this condition to hosts; true if that was not counted.
+    pub(super) fn asks(&self, condition: &Condition) -> bool {
+        self.funnel
+            .as_ref()
+            .is_none_or(|it| it.conditions.iter().any(|it| it.condition.0 == *condition))
+    }
+
+    /// The counts of a condition that rules out hosts.
+    pub(super) fn counted(&self, condition: &Condition) -> Option<&AskedCount> {
+        let counted = self.funnel.as_ref()?.conditions.iter();
+        counted.filter(|it| it.hosts > 0).find(|it| it.condition.0 == *condition)
+    }
+}

@@ -1,0 +1,319 @@
+//! A plan that does not fit is refused with what is in the way: all of it, and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use crate::dice::Dice;
+use crate::site::{Answer, Asker, Host, Site};
+use crate::stack::{flavored, group, having, plan, server, store_group, stored, with};
+
+const HOST: [i64; 3] = [8, 16_384, 200];
+const PROJECT: &str = "3a17c0de000040008000000000000001";
+
+async fn refused(asker: &Asker, resources: Value) -> (String, Value) {
+    let answer = asker.post("/v1/plans?dry_run=true", plan("s", resources)).await;
+    let why = answer.explanation(409);
+    let why = why.strip_prefix("Ostro error: ").unwrap().to_owned();
+    (why, answer.json())
+}
+
+async fn why(asker: &Asker, resources: Value) -> String {
+    refused(asker, resources).await.0
+}
+
+/// The counts of the conditions that rule out hosts for the first servers: constraint, name, hosts, and those
+/// that lack only this.
+fn counts(body: &Value) -> Vec<(String, String, i64, i64)> {
+    let conditions = body["hosts"][0]["conditions"].as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+    let count = |it: &Value| it.as_i64().unwrap();
+    conditions
+        .map(|it| {
+            (text(&it["constraint"]), text(&it["name"]), count(&it["hosts"]), count(&it["only"]))
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_condition_is_counted_over_all_hosts() {
+    let site = Site::new().await;
+    let (small, east) = ([2, 16_384, 200], "CUSTOM_AZ_EAST");
+    site.hosts(&[
+        Host { name: "h1", size: small, traits: &["HW_CPU_X86_AVX2", east] },
+        Host { name: "h2", size: [3, 1024, 200], traits: &["HW_CPU_X86_AVX2", east] },
+        Host { name: "h3", size: small, traits: &["HW_CPU_X86_AVX2", east] },
+        Host { name: "h4", size: HOST, traits: &[east] },
+    ])
+    .await;
+    let admin = site.admin();
+    let big = json!({"VCPU": 4, "MEMORY_MB": 2048});
+    let a = with(server("a", 4), "resources", big);
+    let a = with(a, "required", json!(["HW_CPU_X86_AVX2"]));
+    let (why, body) = refused(&admin, json!({"a": a})).await;
+    assert_eq!(
+        why,
+        "server a fits on none of 4 hosts: VCPU is short on 3 (4 needed, at most 3 of 3 free, on h2), \
+         trait HW_CPU_X86_AVX2 is missing on 1"
+    );
+    let named = |constraint: &str, name: &str, hosts, only| {
+        (constraint.to_owned(), name.to_owned(), hosts, only)
+    };
+    assert_eq!(
+        counts(&body),
+        [
+            named("capacity", "MEMORY_MB", 1, 0),
+            named("capacity", "VCPU", 3, 2),
+            named("required-trait", "HW_CPU_X86_AVX2", 1, 1),
+        ]
+    );
+    let hosts = &body["hosts"][0];
+    assert_eq!((&hosts["hosts"], &hosts["fitting"]), (&json!(4), &json!(0)));
+    assert_eq!(hosts["near_miss_count"], 3);
+    assert_eq!(
+        hosts["near_misses"][0],
+        json!({"host": "h1", "constraint": "capacity", "name": "VCPU", "group": null, "missing": 2})
+    );
+    let most = &hosts["conditions"][1]["most"];
+    assert_eq!(
+        most,
+        &json!({"host": "h2", "available": 3, "capacity": 3, "used": 0, "limit": "free", "value": 3})
+    );
+    let constraints: Vec<&Value> =
+        body["detail"].as_array().unwrap().iter().map(|it| &it["constraint"]).collect();
+    assert_eq!(constraints, ["required-trait", "capacity", "server"]);
+    // What rules out hosts, but is not needed for the contradiction, is counted and not named.
+    let west = json!({"a": with(server("a", 4), "availability_zone", json!("west"))});
+    let (why, body) = refused(&admin, west).await;
+    assert_eq!(why, "server a fits on none of 4 hosts: 4 are not in availability zone west");
+    assert_eq!(counts(&body).len(), 2);
+    let nowhere = having(server("a", 1), "locations", json!(["h9"]));
+    let why = why_of(&admin, nowhere).await;
+    assert_eq!(why, "server a fits on none of 4 hosts: 4 are not among the locations");
+}
+
+async fn why_of(asker: &Asker, server: Value) -> String {
+    why(asker, json!({"a": server})).await
+}
+
+/// The stranger on the only host of an exclusivity group is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn those_outside_a_group_are_named() {
+    let site = Site::new().await;
+    site.racks(1, 1, HOST).await;
+    store_group(&site, "vault", "exclusivity", "host", &[PROJECT]).await;
+    let resources = json!({
+        "a": server("a", 1), "b": server("b", 1),
+        "g": stored("vault", &["a"]),
+    });
+    let (why, body) = refused(&site.tenant(PROJECT), resources).await;
+    assert_eq!(
+        why,
+        "exclusivity group vault allows no others in the host of a; \
+         a fits on 1 host: r01h01; b fits on 1 host: r01h01"
+    );
+    let detail = body["detail"].as_array().unwrap();
+    let servers: Vec<&Value> = detail.iter().map(|it| &it["servers"]).collect();
+    assert_eq!(servers, [&json!(["a"]), &json!(["a"]), &json!(["b"])]);
+}
+
+/// A group that has a host is named to those whom it keeps out, and so is a group whose servers are elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn stored_groups_are_named() {
+    let site = Site::new().await;
+    site.racks(1, 2, HOST).await;
+    let tenant = site.tenant(PROJECT);
+    store_group(&site, "vault", "exclusivity", "host", &[PROJECT]).await;
+    store_group(&site, "near", "affinity", "host", &[]).await;
+    let first = json!({
+        "a": having(server("a", 1), "locations", json!(["r01h01"])), "g": stored("vault", &["a"]),
+        "b": having(server("b", 8), "locations", json!(["r01h02"])), "n": stored("near", &["b"]),
+    });
+    tenant.post("/v1/plans", plan("first", first)).await.expect(201);
+    let next = json!({"c": server("c", 8), "n": stored("near", &["c"])});
+    let (told, body) = refused(&tenant, next).await;
+    assert_eq!(
+        told,
+        "server c fits on none of 2 hosts: VCPU is short on 2 (8 needed, at most 7 of 8 free, on r01h01)"
+    );
+    assert_eq!(counts(&body).len(), 3, "{body}");
+    let told = why_of(&tenant, server("c", 1)).await;
+    assert_eq!(
+        told,
+        "server c fits on none of 2 hosts: 1 is kept for exclusivity group vault, \
+         VCPU is short on 1 (1 needed, at most 0 of 8 free, on r01h02)"
+    );
+}
+
+/// Whether there is a place, as a dry run tells.
+async fn fits(asker: &Asker, resources: Value) -> bool {
+    let answer: Answer = asker.post("/v1/plans?dry_run=true", plan("s", resources)).await;
+    assert!([200, 409].contains(&answer.status), "{}", answer.text());
+    answer.status == 200
+}
+
+/// The resources of a request with the demands that are named only.
+fn only(resources: &Map<String, Value>, demands: &[&Value]) -> Value {
+    let named = |constraint: &str, key: &str| -> BTreeSet<String> {
+        let found = demands.iter().filter(|it| it["constraint"] == constraint);
+        found.filter_map(|it| it[key].as_str().map(str::to_owned)).collect()
+    };
+    let has = |constraint: &str| demands.iter().any(|it| it["constraint"] == constraint);
+    let groups: BTreeSet<String> = ["affinity", "diversity"]
+        .iter()
+        .flat_map(|constraint| named(constraint, "group"))
+        .collect();
+    let servers: BTreeSet<&str> = demands
+        .iter()
+        .filter(|it| it["constraint"] == "server")
+        .flat_map(|it| it["servers"].as_array().unwrap())
+        .map(|it| it.as_str().unwrap())
+        .collect();
+    let (classes, traits) = (named("capacity", "name"), named("required-trait", "name"));
+    let mut kept = Map::new();
+    for (id, resource) in resources {
+        let mut resource = resource.clone();
+        let properties = resource["properties"].as_object_mut().unwrap();
+        if let Some(members) = properties.get_mut("resources").and_then(Value::as_array_mut) {
+            members.retain(|it| servers.contains(it.as_str().unwrap()));
+            if groups.contains(id) && !members.is_empty() {
+                kept.insert(id.clone(), resource);
+            }
+            continue;
+        }
+        if !servers.contains(id.as_str()) {
+            continue;
+        }
+        // A server asks for something; every host has a wide margin of this.
+        let amounts = properties["resources"].as_object_mut().unwrap();
+        amounts.retain(|class, _| classes.contains(class));
+        amounts.entry("DISK_GB").or_insert(json!(1));
+        let required = properties["required"].as_array_mut().unwrap();
+        required.retain(|it| traits.contains(it.as_str().unwrap()));
+        if !has("availability-zone") {
+            properties.remove("availability_zone");
+        }
+        if !has("locations") {
+            resource.as_object_mut().unwrap().remove("locations");
+        }
+        kept.insert(id.clone(), resource);
+    }
+    Value::Object(kept)
+}
+
+/// The demands of an answer, one for each thing that can be left out: servers one by one.
+fn things(body: &Value) -> Vec<Value> {
+    let mut things = Vec::new();
+    for demand in body["detail"].as_array().unwrap() {
+        if demand["constraint"] != "server" {
+            things.push(demand.clone());
+            continue;
+        }
+        for server in demand["servers"].as_array().unwrap() {
+            let mut one = demand.clone();
+            one["servers"] = json!([server]);
+            things.push(one);
+        }
+    }
+    things
+}
+
+/// A random stack over two racks of two hosts.
+fn random_stack(dice: &mut Dice) -> Map<String, Value> {
+    let mut resources = Map::new();
+    let count = 1 + dice.below(5);
+    let ids: Vec<String> = (0..count).map(|nth| format!("s{nth}")).collect();
+    for id in &ids {
+        let amounts = json!({
+            "VCPU": 1 + dice.below(9), "MEMORY_MB": (1 + dice.below(9)) * 1024, "DISK_GB": 1,
+        });
+        let mut it = with(server(id, 1), "resources", amounts);
+        let required = if dice.happens(20) { json!(["HW_CPU_X86_AVX2"]) } else { json!([]) };
+        it = with(it, "required", required);
+        if dice.happens(20) {
+            it = with(it, "availability_zone", json!("east"));
+        }
+        if dice.happens(20) {
+            it = having(it, "locations", json!(["h1", "h2", "h3"]));
+        }
+        resources.insert(id.clone(), it);
+    }
+    for nth in 0..dice.below(3) {
+        let members: Vec<&str> =
+            ids.iter().filter(|_| dice.happens(60)).map(String::as_str).collect();
+        let kind = dice.pick(&["affinity", "diversity"]).unwrap();
+        let level = dice.pick(&["host", "rack"]).unwrap();
+        resources.insert(format!("g{nth}"), group(kind, level, &members));
+    }
+    resources
+}
+
+/// What is named has no place, and without any one thing of it, there is one.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_named_is_in_the_way_and_nothing_else() {
+    let site = Site::new().await;
+    site.hosts(&[
+        Host { name: "h1", size: HOST, traits: &["CUSTOM_RACK_A", "HW_CPU_X86_AVX2"] },
+        Host { name: "h2", size: HOST, traits: &["CUSTOM_RACK_A", "CUSTOM_AZ_EAST"] },
+        Host { name: "h3", size: [4, 8192, 200], traits: &["CUSTOM_RACK_B", "CUSTOM_AZ_EAST"] },
+        Host { name: "h4", size: [4, 16_384, 200], traits: &["HW_CPU_X86_AVX2"] },
+    ])
+    .await;
+    let admin = site.admin();
+    let mut dice = Dice(14);
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut refusals = 0;
+    while refusals < 60 {
+        let resources = random_stack(&mut dice);
+        let answer =
+            admin.post("/v1/plans?dry_run=true", plan("s", Value::Object(resources.clone()))).await;
+        if answer.status == 200 {
+            continue;
+        }
+        refusals += 1;
+        let said = answer.explanation(409);
+        let things = things(&answer.json());
+        let all: Vec<&Value> = things.iter().collect();
+        assert!(!fits(&admin, only(&resources, &all)).await, "{said}\n{resources:?}");
+        for (nth, thing) in things.iter().enumerate() {
+            *seen.entry(thing["constraint"].as_str().unwrap().to_owned()).or_insert(0) += 1;
+            let rest: Vec<&Value> = things
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != nth)
+                .map(|(_, it)| it)
+                .collect();
+            let rest = only(&resources, &rest);
+            let is_empty = rest.as_object().unwrap().is_empty();
+            assert!(is_empty || fits(&admin, rest).await, "without {thing}: {said}\n{resources:?}");
+        }
+    }
+    for constraint in [
+        "server",
+        "capacity",
+        "affinity",
+        "diversity",
+        "required-trait",
+        "availability-zone",
+        "locations",
+    ] {
+        assert!(seen.contains_key(constraint), "{seen:?}");
+    }
+}
+
+/// A client chooses how many servers and groups there are; the sentence stays short.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sentence_about_many_is_short() {
+    let site = Site::new().await;
+    site.racks(2, 5, HOST).await;
+    let mut resources = Map::new();
+    let ids: Vec<String> = (0..60).map(|nth| format!("server-{nth}")).collect();
+    for id in &ids {
+        resources.insert(id.clone(), flavored(id, "m1.medium"));
+    }
+    let why = why(&site.admin(), Value::Object(resources)).await;
+    assert!(why.starts_with("41 servers (server-0, server-1, "), "{why}");
+    assert!(why.contains(" and 36 more) do not fit together on the 10 hosts"), "{why}");
+    assert!(why.contains("MEMORY_MB: 167936 needed, 163840 free there"), "{why}");
+    assert!(why.len() < 500, "{why}");
+}
