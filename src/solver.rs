@@ -18,7 +18,7 @@
 //! | [`model`] | what is derived from a problem once: units, loads, bundles and their kinds, symmetric hosts |
 //! | [`state`] | a partial placement: which hosts are still open to which bundles, and what capacity is left |
 //! | [`bounds`] | what completing a partial placement costs at least, and whether it is impossible |
-//! | [`search`] | presolve, branch and bound with restarts, large neighbourhood search |
+//! | [`search`] | presolve, branch and bound with restarts, ruin and recreate, large neighbourhood search |
 //! | [`explanation`] | a minimal set of demands that contradict each other |
 //!
 //! A module imports only modules above it in this table.

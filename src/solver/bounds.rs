@@ -85,14 +85,16 @@ fn is_infeasible(state: &State<'_>, budget: &mut Budget<'_>) -> bool {
 /// A lower bound on the number of further hosts that must come into use; `None` if no number
 /// suffices.
 fn new_hosts(state: &State<'_>, limits: &Limits, budget: &mut Budget<'_>) -> Option<u64> {
-    let mut needed = 0;
+    let mut by_class = vec![0; limits.exclusive_classes];
     for (kind, left) in state.unplaced_kinds() {
         let missing = left.saturating_sub(state.domains.of_kind(kind).slots_in_use);
         if missing > 0 {
             let most = Some(limits.most_on_new[kind]).filter(|most| *most > 0)?;
-            needed = needed.max(missing.div_ceil(most));
+            let of_class: &mut usize = &mut by_class[limits.exclusive_class[kind]];
+            *of_class = missing.div_ceil(most).max(*of_class);
         }
     }
+    let mut needed: usize = by_class.into_iter().sum();
     for (class, free) in limits.new_hosts.iter().enumerate() {
         let missing = state.needed[class].saturating_sub(state.free_in_use[class]);
         if missing > 0 {

@@ -12,7 +12,8 @@ mod symmetry;
 mod units;
 
 use self::bundle::{Bundle, bundles};
-use self::bundle_kind::{BundleKind, kinds};
+pub(super) use self::bundle_kind::BundleKind;
+use self::bundle_kind::kinds;
 pub(super) use self::load::Demand;
 use self::load::Load;
 pub(super) use self::server_choice::{PackableWay, PartChoice, ServerChoice};

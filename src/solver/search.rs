@@ -1,4 +1,5 @@
-//! The search: branch and bound with restarts, and large neighbourhood search between the restarts.
+//! The search: branch and bound with restarts, and between the restarts ruin and recreate and large
+//! neighbourhood search, which only improve the best placement.
 //!
 //! Each round starts at the root, knowing which kinds failed before, and gives up after a number of
 //! dead ends that doubles from round to round. A round that ends without giving up has covered all
@@ -8,10 +9,13 @@ mod branch_and_bound;
 mod large_neighbourhood;
 mod presolve;
 mod pruning;
+mod random;
+mod ruin_and_recreate;
 
 use self::branch_and_bound::{BranchAndBound, Incumbent};
 use self::large_neighbourhood::improve;
 use self::presolve::{can_be_apart, rule_out_units};
+use self::ruin_and_recreate::ruin_and_recreate;
 use super::bounds::{Bound, Limits, bound};
 use super::budget::Budget;
 use super::model::Model;
@@ -26,6 +30,10 @@ const DEAD_ENDS_FIRST: u64 = 64;
 /// The dead ends after which the last round gives up, if the search only asks whether there is a
 /// placement.
 const DEAD_ENDS_LAST: u64 = 1024;
+
+/// The steps of ruin and recreate before the first round, and for each dead end of a round after it.
+const STEPS_FIRST: u64 = 256;
+const STEPS_FOR_DEAD_END: u64 = 32;
 
 /// A search ends although the fit or the load could be better, if only these could, the last
 /// [`ROUNDS_IDLE`] rounds improved nothing, and the last one was allowed this many dead ends.
@@ -102,7 +110,7 @@ fn search_for(
     };
     let mut search = BranchAndBound::new(&model, &limits, target);
     let dead_ends_last = if objective == Objective::Feasible { DEAD_ENDS_LAST } else { u64::MAX };
-    let is_all = rounds(&mut search, &mut state, (dead_ends_last, &least), budget);
+    let is_all = rounds(&mut search, &mut state, &limits, (dead_ends_last, &least), budget);
     match search.best {
         Some(Incumbent { cost, assignments, .. }) => {
             let bound = if is_all { cost.clone() } else { least.min(cost.clone()) };
@@ -118,12 +126,18 @@ fn search_for(
 fn rounds(
     search: &mut BranchAndBound<'_>,
     state: &mut State<'_>,
+    limits: &Limits,
     (dead_ends_last, least): (u64, &Cost),
     budget: &mut Budget<'_>,
 ) -> bool {
     let mut dead_ends = DEAD_ENDS_FIRST;
     let mut round = 0;
     let mut idle = 0;
+    let steps = if dead_ends_last == u64::MAX { STEPS_FIRST } else { 0 };
+    ruin_and_recreate(search, state, limits, (steps, 0), budget);
+    if budget.is_spent() || search.has_reached_target() {
+        return false;
+    }
     while dead_ends <= dead_ends_last {
         let before = search.best.as_ref().map(|found| found.cost.clone());
         search.begin(round);
@@ -134,6 +148,11 @@ fn rounds(
             return false;
         }
         if search.best.is_some() {
+            let steps = STEPS_FOR_DEAD_END * dead_ends;
+            ruin_and_recreate(search, state, limits, (steps, dead_ends), budget);
+            if budget.is_spent() || search.has_reached_target() {
+                return false;
+            }
             improve(search, state, dead_ends, budget);
         }
         if budget.is_spent() || search.has_reached_target() {

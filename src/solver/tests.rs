@@ -470,6 +470,22 @@ fn bounds_add_up_what_kinds_lack() {
 }
 
 /// The second has no way where the first may not be but could.
+/// Each of three exclusivity groups, and the servers in none, need hosts of their own. Once only, because
+/// the time is up after a few looks: the bound knows without trying.
+#[test]
+fn exclusive_hosts_add_up() {
+    let alone = |servers: &[usize]| Rule::Alone(Level::Host, servers.to_vec());
+    let mut problem = site(8, vec![alone(&[0, 1]), alone(&[2, 3]), alone(&[4])]);
+    problem.hosts.iter_mut().for_each(|host| host.in_use = false);
+    let mut looks = 0;
+    let outcome = solve(&problem, || {
+        looks += 1;
+        looks > 3
+    });
+    let Outcome::Placed(solution) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((solution.cost.new_hosts, solution.bound.new_hosts), (4, 4));
+}
+
 #[test]
 fn sizes_are_told_apart_where_only_one_may_be() {
     let mut problem = site(2, Vec::new());

@@ -3,9 +3,12 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts, units and rules are numbered densely")]
 
+use std::collections::HashMap;
+
 use super::unit_fit::UnitFitTable;
 use crate::solver::budget::Budget;
 use crate::solver::counted::CountedUnits;
+use crate::solver::model::BundleKind;
 use crate::solver::problem::Rule;
 use crate::solver::state::State;
 
@@ -19,6 +22,11 @@ pub(in crate::solver) struct Limits {
     pub(in crate::solver) new_hosts: Vec<Vec<u128>>,
     /// By kind, the maximum slots of an unused host.
     pub(super) most_on_new: Vec<usize>,
+    /// For each kind, its class: kinds of different classes are never on one host, because their
+    /// bundles are in different exclusivity rules.
+    pub(super) exclusive_class: Vec<usize>,
+    /// The number of these classes.
+    pub(super) exclusive_classes: usize,
     /// With packing of racks or clusters: what these offer on hosts in use, and on all hosts.
     pub(in crate::solver) in_use: Offers,
     pub(in crate::solver) all: Offers,
@@ -87,8 +95,33 @@ impl Limits {
             }
         };
         let potential = potential(state, &in_use, &all, budget);
-        Self { new_hosts, most_on_new, in_use, all, potential, cliques }
+        let (exclusive_class, exclusive_classes) = exclusive_classes(state);
+        Self {
+            new_hosts,
+            most_on_new,
+            exclusive_class,
+            exclusive_classes,
+            in_use,
+            all,
+            potential,
+            cliques,
+        }
     }
+}
+
+/// For each kind, the number of the set of exclusivity rules that it is in, and how many sets there
+/// are. A bundle in such a rule shares its unit only with bundles in the same rule.
+fn exclusive_classes(state: &State<'_>) -> (Vec<usize>, usize) {
+    let model = state.model;
+    let mut known: HashMap<Vec<usize>, usize> = HashMap::new();
+    let class = |kind: &BundleKind| {
+        let rules = kind.rules.iter().map(|(rule, _)| *rule);
+        let alone = |rule: &usize| matches!(model.problem.rules[*rule], Rule::Alone(..));
+        let next = known.len();
+        *known.entry(rules.filter(alone).collect()).or_insert(next)
+    };
+    let classes = model.kinds.iter().map(class).collect();
+    (classes, known.len())
 }
 
 impl Offers {

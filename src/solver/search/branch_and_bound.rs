@@ -12,7 +12,7 @@ use crate::solver::evaluation;
 use crate::solver::model::Model;
 use crate::solver::solution::Assignment;
 use crate::solver::solution::Cost;
-use crate::solver::state::State;
+use crate::solver::state::{Added, State};
 
 /// The best complete placement known.
 #[derive(Clone, Debug)]
@@ -117,8 +117,7 @@ impl<'p> BranchAndBound<'p> {
         budget.is_spent_after(self.model.problem.hosts.len() + 8 * self.model.kinds.len());
         let Some(kind) = self.hardest(state) else {
             budget.is_spent_after(16 * self.model.problem.servers.len());
-            self.record(state);
-            budget.found(self.progress());
+            self.record(state, budget);
             return;
         };
         let best = self.best.as_ref().map(|best| best.cost.clone());
@@ -147,13 +146,15 @@ impl<'p> BranchAndBound<'p> {
         self.frames.push(Frame { kind, bundle, at: None, pruning, tried: Vec::new() });
     }
 
-    fn record(&mut self, state: &State<'_>) {
+    /// Keeps a complete placement if it is the best one.
+    pub(super) fn record(&mut self, state: &State<'_>, budget: &mut Budget<'_>) {
         let cost = state.cost();
         if self.best.as_ref().is_none_or(|best| cost < best.cost) {
             debug_assert_eq!(cost, self.evaluated(state));
             let positions =
                 state.positions.iter().map(|position| position.unwrap_or_default()).collect();
             self.best = Some(Incumbent { cost, assignments: state.assignments(), positions });
+            budget.found(self.progress());
         }
     }
 
@@ -267,13 +268,30 @@ fn next_host(state: &State<'_>, limits: &Limits, frame: &Frame, round: u64) -> O
         if frame.pruning.as_ref().is_some_and(|it| !it.allows(&added)) {
             return None;
         }
-        let unit = state.model.packed().map(|counted| counted.unit(host));
-        let potential = unit.filter(|unit| state.score.servers(0, *unit) == 0);
-        let potential = potential.map_or(0, |unit| limits.potential[unit]);
-        let order = if round % 2 == 1 { shuffled(host, round) } else { added.fit };
-        Some((added.moved, added.first, added.second, Reverse(potential), order, host))
+        let mut preference = preference(state, limits, host, added);
+        if round % 2 == 1 {
+            preference.4 = shuffled(host, round);
+        }
+        Some((preference, host))
     };
-    open.filter_map(key).min().map(|(.., host)| host)
+    open.filter_map(key).min().map(|(_, host)| host)
+}
+
+/// In the order of which hosts are tried for a bundle: what it adds to the cost there, and before fit
+/// how much its unit offers, if it would be the first bundle in it.
+pub(super) type Preference = (u64, u64, u64, Reverse<u64>, u64);
+
+/// The rank of a host for a bundle that adds this cost there.
+pub(super) fn preference(
+    state: &State<'_>,
+    limits: &Limits,
+    host: usize,
+    added: Added,
+) -> Preference {
+    let unit = state.model.packed().map(|counted| counted.unit(host));
+    let potential = unit.filter(|unit| state.score.servers(0, *unit) == 0);
+    let potential = potential.map_or(0, |unit| limits.potential[unit]);
+    (added.moved, added.first, added.second, Reverse(potential), added.fit)
 }
 
 /// A pseudo-random number for a host, which differs from round to round.

@@ -4,6 +4,7 @@
 #![expect(clippy::indexing_slicing, reason = "bundles are numbered densely")]
 
 use super::branch_and_bound::BranchAndBound;
+use super::random::Random;
 use crate::solver::budget::Budget;
 use crate::solver::problem::Level;
 use crate::solver::state::State;
@@ -20,7 +21,7 @@ pub(super) fn improve(
     budget: &mut Budget<'_>,
 ) {
     let all: Vec<usize> = (0..state.positions.len()).collect();
-    let mut random = Random(dead_ends_max);
+    let mut random = Random::new(dead_ends_max);
     let mut dead_ends = 0;
     // Once the budget is spent, no bundle may be removed from the state.
     let mut is_placed = put_back(search, state, &all, budget) && !budget.is_spent();
@@ -91,16 +92,4 @@ fn price(state: &State<'_>, bundle: usize) -> (u64, u64) {
     let model = state.model;
     let moves = |host| model.kinds[model.bundles[bundle].kind].moves(host);
     state.positions[bundle].map_or((0, 0), |(host, _)| (moves(host), model.fit_costs[host]))
-}
-
-/// Pseudo-random numbers, the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut it = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        it = (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((it >> 33) % end.max(1)).unwrap_or(0)
-    }
 }
