@@ -24,6 +24,9 @@ pub struct Plan {
     pub document: String,
     /// Moves with every change.
     pub generation: i64,
+    /// Whether its instance may be of any project: a scheduler planned it, which does not know whose the
+    /// instance is.
+    pub any_project: bool,
 }
 
 /// What a list says of a plan beside its placements.
@@ -100,6 +103,7 @@ impl Plan {
             user: user.to_owned(),
             document: String::new(),
             generation: 1,
+            any_project: false,
         }
     }
 }

@@ -71,13 +71,18 @@ impl Template {
     /// The same as the template of a stack, by its id as it is compared. Schedulers that know no stack of an
     /// instance plan it alone, and name the stack and the server by the id of the instance.
     pub(crate) fn of_stack(mut self, stack: &str) -> Self {
-        if let [server] = self.servers.as_mut_slice()
-            && server.key == stack
-            && Uuid::try_parse(stack).is_ok()
+        if self.is_instance(stack)
+            && let [server] = self.servers.as_mut_slice()
         {
             server.resource_id.get_or_insert_with(|| server.id.clone());
         }
         self
+    }
+
+    /// Whether it is of a single instance, by whose id its stack is named.
+    pub(crate) fn is_instance(&self, stack: &str) -> bool {
+        let is_it = |server: &ServerEntry| server.key == stack && Uuid::try_parse(stack).is_ok();
+        matches!(self.servers.as_slice(), [server] if is_it(server))
     }
 
     /// The same without volumes, for plans that are made without storage.

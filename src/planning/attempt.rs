@@ -55,6 +55,8 @@ pub(crate) struct NewPlan {
     pub(crate) user: String,
     /// Servers, groups and other resources by their orchestration ids.
     pub(crate) resources: Object,
+    /// Whether the caller may change the plans of all projects.
+    pub(crate) by_operator: bool,
     /// Hosts that all servers may be on; `None`: any.
     pub(crate) locations: Option<Vec<String>>,
     /// Which of several valid placements is the best.
@@ -76,7 +78,8 @@ impl Planning {
     /// # Errors
     /// All of them.
     pub(crate) async fn create(&self, new: NewPlan, terms: Terms) -> Result<Planned, Failure> {
-        let NewPlan { name, stack_id, project, user, resources, locations, policy } = new;
+        let NewPlan { name, stack_id, project, user, resources, by_operator, locations, policy } =
+            new;
         let world = self.store.world().await?;
         let mut document = Document::new(resources, locations.clone(), policy);
         (document.volumes, document.pipes) = (true, true);
@@ -101,7 +104,8 @@ impl Planning {
             self.caps.foresee(&self.store, &project, template.servers.len()).await?;
             let flavors = self.store.flavors_named(&document::flavors(template)).await?;
             document.measure(template, &Template::default(), &flavors)?;
-            let plan = Plan::new(&name, &stack_id, &project, &user);
+            let any_project = by_operator && template.is_instance(&key);
+            let plan = Plan { any_project, ..Plan::new(&name, &stack_id, &project, &user) };
             if let Some(planned) = self.create_new(&plan, &document, template, terms).await? {
                 return Ok(planned);
             }

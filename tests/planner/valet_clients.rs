@@ -193,6 +193,50 @@ async fn r90_a_server_of_no_stack_gets_a_plan_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn r90_a_filter_plans_with_its_own_project_for_instances_of_others() {
+    let site = Site::new().await;
+    let ids = site.racks(1, 2, [4, 9999, 99]).await;
+    let before = usages(&site).await;
+    let body = |instance: Uuid| {
+        json!({
+            "plan_name": instance, "stack_id": instance, "locations": ["r01h01"],
+            "resources": {instance.to_string(): {
+                "type": "OS::Nova::Server", "name": "ad_hoc_instance",
+                "properties": {"flavor": "m1.small"},
+            }},
+        })
+    };
+    let nova = Client(site.admin_of("service"));
+    let instance = Uuid::new_v4();
+    nova.ask("POST", "/plans", Some(body(instance))).await.unwrap();
+    arrive(&site, instance, ids[0], 1).await;
+    assert_eq!(vcpus(&site).await, [("r01h01".to_owned(), 1)].into());
+    // The filter knows the instance from then on, and plans it again when it is to be elsewhere.
+    let found = nova.ask("GET", &format!("/placements?resource_id={instance}"), None).await;
+    let found = found.unwrap()["placements"][0].clone();
+    assert_eq!((&found["location"], &found["reserved"]), (&json!("r01h01"), &json!(true)));
+    let again = json!({"action": "replan", "locations": ["r01h02"], "resource_id": instance});
+    let path = format!("/placements/{}", found["id"].as_str().unwrap());
+    let answer = nova.ask("POST", &path, Some(again)).await.unwrap();
+    assert_eq!(passed(&["r01h02"], &answer["placement"]), ["r01h02"]);
+    nova.ask("DELETE", &format!("/plans/{instance}"), None).await.unwrap();
+    site.placement().delete(&format!("/allocations/{instance}")).await.expect(204);
+    assert_eq!(usages(&site).await, before);
+
+    // A project has no such plans for instances of others.
+    let instance = Uuid::new_v4();
+    let tenant = Client(site.tenant("q"));
+    tenant.ask("POST", "/plans", Some(body(instance))).await.unwrap();
+    arrive(&site, instance, ids[0], 1).await;
+    assert_eq!(vcpus(&site).await, [("r01h01".to_owned(), 2)].into());
+    let shown = tenant.ask("GET", &format!("/placements/{instance}"), None).await.unwrap();
+    assert_eq!(shown["placement"]["reserved"], false);
+    tenant.ask("DELETE", &format!("/plans/{instance}"), None).await.unwrap();
+    site.placement().delete(&format!("/allocations/{instance}")).await.expect(204);
+    finish(&site, &before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn r90_the_group_resource_of_heat() {
     let site = Site::new().await;
     let heat = Client(site.admin());

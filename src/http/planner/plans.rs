@@ -81,6 +81,7 @@ pub(super) async fn create(
         project: tenant.project().to_owned(),
         user: tenant.user().to_owned(),
         resources: dictionary(&body, "resources"),
+        by_operator: tenant.scope().all,
         locations: list_of(&body, "locations"),
         policy: asked_policy(&body)?,
     };

@@ -70,15 +70,17 @@ impl Booking {
         match self.plan.write {
             PlanWrite::Create => {
                 sqlx::query!(
-                    "insert into plans (id, name, stack_id, stack_key, project, user_id, document)
-                     values ($1, $2, $3, $4, $5, $6, $7)",
+                    "insert into plans (id, name, stack_id, stack_key, project, user_id, document,
+                                        any_project)
+                     values ($1, $2, $3, $4, $5, $6, $7, $8)",
                     plan.id,
                     plan.name,
                     plan.stack_id,
                     plan.stack_key,
                     plan.project,
                     plan.user,
-                    plan.document
+                    plan.document,
+                    plan.any_project
                 )
                 .execute(&mut *tx.conn)
                 .await
@@ -171,7 +173,7 @@ impl Booking {
         }
         let hosts = hosts(tx, &locked.state, &change).await?;
         let instances = change.iter().filter_map(|it| it.new.ticket).collect();
-        let own = own(tx, &locked.state, &self.plan.plan.project, instances).await?;
+        let own = own(tx, &locked.state, &self.plan.plan, instances).await?;
         let by_consumer: HashMap<Uuid, &Claim> =
             claims.iter().map(|claim| (claim.consumer, claim)).collect();
         let mut taken_over = Vec::new();

@@ -7,7 +7,8 @@
 //! judged together with a second one, in which P gives up what it holds; then P's consumer is I, and its
 //! ticket is gone.
 //!
-//! Any project may reserve a placement for any id. Only tickets of the project that claims count.
+//! Any project may reserve a placement for any id. Only tickets of the project that claims count, and those of plans
+//! for any project, which operators make for single instances.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -139,15 +140,17 @@ impl Handover {
 }
 
 /// The placements that the claimants take over. Two plans may be of one project in two spellings:
-/// then the one in the claim's own spelling counts, or else the first.
+/// then the one in the claim's own spelling counts, or else the first. Plans for any project come after those of the
+/// claimant's.
 async fn expected(
     tx: &mut Tx<'_>,
     claimants: &Claimants<'_>,
 ) -> Result<BTreeMap<(Uuid, i64), Uuid>> {
     let consumers = claimants.consumers();
     let rows = sqlx::query!(
-        r#"select id, ticket as "ticket!", project from placements
-           where ticket = any($1) order by id"#,
+        r#"select p.id, p.ticket as "ticket!", p.project, s.any_project
+           from placements p join plans s on s.id = p.plan_id
+           where p.ticket = any($1) order by p.id"#,
         &consumers
     )
     .fetch_all(&mut *tx.conn)
@@ -162,6 +165,11 @@ async fn expected(
             if is_first || projects.is_exactly(key, &row.project) {
                 expected.insert(place, row.id);
             }
+        }
+    }
+    for row in rows.iter().filter(|row| row.any_project) {
+        for key in claimants.projects(row.ticket) {
+            expected.entry((row.ticket, key)).or_insert(row.id);
         }
     }
     Ok(expected)
@@ -204,15 +212,18 @@ async fn groups_of(
 ) -> Result<HashMap<Uuid, BTreeSet<Uuid>>> {
     let consumers = claimants.consumers();
     let rows = sqlx::query!(
-        r#"select p.consumer as "consumer!", p.project as "project!", pg.group_id as "group!"
+        r#"select p.consumer as "consumer!", p.project as "project!", pg.group_id as "group!",
+                  s.any_project as "any_project!"
            from placements p join placement_groups pg on pg.placement_id = p.id
+           join plans s on s.id = p.plan_id
            where p.consumer = any($1)
            union
-           select p.ticket, p.project, pg.group_id
+           select p.ticket, p.project, pg.group_id, s.any_project
            from placements p join placement_groups pg on pg.placement_id = p.id
+           join plans s on s.id = p.plan_id
            where p.ticket = any($1)
            union
-           select consumer, project, group_id from exclusive_tenants where consumer = any($1)"#,
+           select consumer, project, group_id, false from exclusive_tenants where consumer = any($1)"#,
         &consumers
     )
     .fetch_all(&mut *tx.conn)
@@ -222,7 +233,8 @@ async fn groups_of(
     let projects = Projects::named(tx, keys, claimants.new_owners).await?;
     let mut groups_of: HashMap<Uuid, BTreeSet<Uuid>> = HashMap::new();
     for row in rows {
-        if claimants.projects(row.consumer).all(|key| projects.is(key, &row.project)) {
+        let is_own = |key| row.any_project || projects.is(key, &row.project);
+        if claimants.projects(row.consumer).all(is_own) {
             groups_of.entry(row.consumer).or_default().insert(row.group);
         }
     }

@@ -76,7 +76,8 @@ fn select<'c>(
 ) -> BoxFuture<'c, sqlx::Result<Vec<Plan>>> {
     sqlx::query_as!(
         Plan,
-        r#"select id, name, stack_id, stack_key, project, user_id as "user", document, generation
+        r#"select id, name, stack_id, stack_key, project, user_id as "user", document, generation,
+                  any_project
            from plans where (id = $1 or stack_key = $2) and ($4 or project = $3)
            order by coalesce(id = $1, false) desc, project = $3 desc limit 2"#,
         id,
@@ -170,7 +171,7 @@ impl Store {
     /// The database cannot be asked.
     pub async fn placements(&self, wanted: &PlacementFilter) -> Result<Vec<Placement>> {
         let rows = self.read(|conn| sqlx::query!(
-            r#"select p.id, p.plan_id, p.project, o.external_id as "owner?", p.position, p.orchestration_id, p.orchestration_key, p.name,
+            r#"select p.id, p.plan_id, p.project, o.external_id as "owner?", s.any_project, p.position, p.orchestration_id, p.orchestration_key, p.name,
                       p.resource_id, p.resource_key, p.reserved, p.consumer, p.ticket, p.metadata,
                       p.leaving, p.planned_on,
                       array(select group_id from placement_groups g where g.placement_id = p.id
@@ -215,7 +216,8 @@ impl Store {
                     holds: Vec::new(),
                 });
             }
-            let is_own = row.owner.is_some_and(|owner| same(&owner, &row.project));
+            let is_own =
+                row.owner.is_some_and(|owner| row.any_project || same(&owner, &row.project));
             if let (Some(placement), Some(provider), Some(class), Some(used), true) =
                 (placements.last_mut(), row.provider, row.class, row.used, is_own)
             {

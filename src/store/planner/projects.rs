@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::model::claim::{Claim, LockedState};
 use crate::planner::ids::same;
+use crate::planner::plan::Plan;
 use crate::store::change::Tx;
 use crate::store::error::Result;
 use crate::store::owners::NewOwners;
@@ -46,11 +47,12 @@ impl Projects {
     }
 }
 
-/// The locked instances that belong to the project; it ignores those of other projects.
+/// The locked instances that belong to the project of a plan; it ignores those of other projects, unless the plan
+/// is for any.
 pub(super) async fn own(
     tx: &mut Tx<'_>,
     state: &LockedState,
-    project: &str,
+    plan: &Plan,
     instances: Vec<Uuid>,
 ) -> Result<BTreeSet<Uuid>> {
     let owner = |instance: Uuid| {
@@ -60,7 +62,8 @@ pub(super) async fn own(
     let owners: Vec<(Uuid, i64)> = instances.into_iter().filter_map(owner).collect();
     let keys = owners.iter().map(|(_, key)| *key).collect();
     let projects = Projects::named(tx, keys, &NewOwners::default()).await?;
-    let own = owners.into_iter().filter(|(_, key)| projects.is(*key, project));
+    let own =
+        owners.into_iter().filter(|(_, key)| plan.any_project || projects.is(*key, &plan.project));
     Ok(own.map(|(instance, _)| instance).collect())
 }
 
