@@ -18,6 +18,7 @@ mod broken_rules;
 mod candidates;
 pub(crate) mod change;
 mod compose;
+pub mod demands;
 pub(crate) mod difference;
 pub(crate) mod document;
 pub(crate) mod draft;

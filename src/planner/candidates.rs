@@ -1,9 +1,10 @@
 //! How each host supplies servers of one size: the providers that allocation candidates would draw on,
 //! part by part.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::demands::ProviderDemands;
 use super::failure::{Failure, in_time};
 use super::flavor::Size;
 use super::stack::Stack;
@@ -11,7 +12,7 @@ use crate::model::traits;
 use crate::model::{ClassId, ProviderId};
 use crate::search::funnel::{self, Failed, HostChecks};
 use crate::search::trees::{Tree, TreeOption, Trees, trees};
-use crate::search::{Group as RequestGroup, Next, Request, Unknown};
+use crate::search::{Group as RequestGroup, Next, Policy, Request, Unknown};
 use crate::solver::{Budget, Choice, Conditions, Draws, Part, Source, Supply, Way};
 use crate::world::World;
 
@@ -68,18 +69,47 @@ pub(super) fn sizes<'s>(
 pub(super) fn request(world: &World, size: &Size) -> Request {
     // Hosts get this trait when a group takes them, which follows from groups and not from flavors.
     let required = size.required.iter().filter(|name| *name != traits::EXCLUSIVE);
-    let group = RequestGroup {
-        resources: size.needs.iter().map(|(class, amount)| (class.clone(), *amount)).collect(),
-        required: required.map(|name| vec![name.clone()]).collect(),
-        forbidden: size.forbidden.clone(),
-        ..RequestGroup::default()
-    };
+    let demands = &size.demands;
+    let mut groups = vec![group("", &size.needs, required, &size.forbidden, &demands.providers)];
+    groups.extend(demands.groups.iter().map(|(suffix, it)| {
+        group(suffix, &it.needs, it.required.iter(), &it.forbidden, &it.providers)
+    }));
+    if groups.len() > 1 && size.needs.is_empty() {
+        // Everything is in numbered groups.
+        groups.remove(0);
+    }
     let disabled =
         world.trait_id(traits::COMPUTE_DISABLED).map(|_| traits::COMPUTE_DISABLED.to_owned());
-    let root_forbidden = disabled.into_iter().collect();
-    let root_required = size.root_required.clone();
-    let groups = vec![group];
-    Request { groups, root_required, root_forbidden, nested: true, ..Request::default() }
+    let subtrees = demands.same_subtree.iter().map(|set| set.iter().cloned().collect());
+    Request {
+        groups,
+        policy: if demands.isolate == Some(true) { Policy::Isolate } else { Policy::None },
+        same_subtree: subtrees.collect(),
+        root_required: size.root_required.clone(),
+        root_forbidden: disabled.into_iter().collect(),
+        nested: true,
+        ..Request::default()
+    }
+}
+
+/// A group of a request.
+fn group<'s>(
+    suffix: &str,
+    needs: &BTreeMap<String, i64>,
+    required: impl Iterator<Item = &'s String>,
+    forbidden: impl IntoIterator<Item = &'s String>,
+    providers: &ProviderDemands,
+) -> RequestGroup {
+    let single = required.map(|name| vec![name.clone()]);
+    RequestGroup {
+        suffix: suffix.to_owned(),
+        resources: needs.iter().map(|(class, amount)| (class.clone(), *amount)).collect(),
+        required: single.chain(providers.any_of.iter().cloned()).collect(),
+        forbidden: forbidden.into_iter().cloned().collect(),
+        member_of: providers.member_of.clone(),
+        not_member_of: providers.not_member_of.clone(),
+        in_tree: providers.in_tree,
+    }
 }
 
 /// How each host that has the capacity supplies a server of a size.
@@ -91,7 +121,7 @@ pub(super) fn supplies(
 ) -> Result<Supplies, Failure> {
     budget.is_spent_after(BEGIN_WORK);
     let request = request(world, size);
-    if size.needs.is_empty() {
+    if size.amounts().is_empty() {
         return without_amounts(world, &request, budget);
     }
     let mut trees = trees(Arc::clone(world), &request).map_err(|unknown| {

@@ -307,10 +307,10 @@ fn set_amounts(
     for (server, it) in servers.iter_mut().zip(&stack.servers).filter(|(_, it)| !it.is_fixed()) {
         let amounts = known.entry(&it.size).or_insert_with(|| {
             let mut amounts = vec![0; dense.len()];
-            for (class, amount) in &it.size.needs {
+            for (class, amount) in it.size.amounts() {
                 let class = world.class_id(class).and_then(|class| dense.get(&class));
                 if let Some(sum) = class.and_then(|class| amounts.get_mut(*class)) {
-                    *sum = u64::try_from(*amount).unwrap_or(0);
+                    *sum = u64::try_from(amount).unwrap_or(0);
                 }
             }
             amounts.into()

@@ -135,6 +135,7 @@ impl Comparison<'_> {
             })
             .or_else(|| texts("requires", &before.required, &now.required))
             .or_else(|| texts("forbids", &before.forbidden, &now.forbidden))
+            .or_else(|| texts("asks for", &before.demands.words(), &now.demands.words()))
             .or_else(|| {
                 let differs = before.zone != now.zone;
                 differs.then(|| {

@@ -7,6 +7,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::demands::ProviderDemands;
 use super::flavor::{Flavor, FlavorRules, Size};
 use super::ids::canonical;
 use super::json::Object;
@@ -212,13 +213,21 @@ fn least_bytes(size: &Size, rules: Option<&FlavorRules>) -> usize {
     let of_flavor = rules.into_iter().flat_map(|rules| {
         rules.groups.iter().chain(rules.aggregates.iter().flat_map(|(key, value)| [key, value]))
     });
-    names.chain(of_flavor).map(String::len).sum()
+    let words = size.demands.words();
+    names.chain(of_flavor).chain(&words).map(String::len).sum()
 }
 
 /// Whether two servers ask for the same size.
 pub(crate) fn asks_the_same(one: &ServerEntry, other: &ServerEntry) -> bool {
-    (&one.sizing, &one.required, &one.forbidden, one.is_volume, one.kilobits)
-        == (&other.sizing, &other.required, &other.forbidden, other.is_volume, other.kilobits)
+    (&one.sizing, &one.required, &one.forbidden, &one.demands, one.is_volume, one.kilobits)
+        == (
+            &other.sizing,
+            &other.required,
+            &other.forbidden,
+            &other.demands,
+            other.is_volume,
+            other.kilobits,
+        )
 }
 
 /// Names and ids of the flavors that servers ask for, each once.
@@ -276,6 +285,17 @@ impl<'f> Flavors<'f> {
         }
         if server.is_volume {
             size.root_required.push(traits::STORAGE.to_owned());
+        }
+        let demands = size.demands.add(&server.demands).and_then(|()| size.demands.check());
+        demands.map_err(|why| wrong(format!("server '{}': {why}", server.name)))?;
+        let is_free = size.required.is_empty()
+            && size.forbidden.is_empty()
+            && size.demands.providers == ProviderDemands::default();
+        if size.needs.is_empty() && !size.demands.groups.is_empty() && !is_free {
+            let name = &server.name;
+            return Err(wrong(format!(
+                "server '{name}': traits, aggregates and trees of no group need resources of none"
+            )));
         }
         let forbidden: HashSet<&String> = size.forbidden.iter().collect();
         if let Some(both) = size.required.iter().find(|it| forbidden.contains(it)) {

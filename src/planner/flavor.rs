@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::aggregates;
+use super::demands::{Demands, check_suffix, is_isolated};
 use super::group::listed;
 
 /// The longest name, id, key or value, in characters.
@@ -48,6 +49,22 @@ pub struct Size {
     /// Names of traits that the root of the host's tree must have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub root_required: Vec<String>,
+    /// What it asks of the providers of its resources besides.
+    #[serde(default, skip_serializing_if = "Demands::is_none")]
+    pub demands: Box<Demands>,
+}
+
+impl Size {
+    /// How much it needs in all, by the name of the resource class: numbered groups included.
+    pub fn amounts(&self) -> BTreeMap<&str, i64> {
+        let groups = self.demands.groups.values().flat_map(|group| &group.needs);
+        let mut amounts: BTreeMap<&str, i64> = BTreeMap::new();
+        for (class, amount) in self.needs.iter().chain(groups) {
+            let sum = amounts.entry(class).or_insert(0);
+            *sum = sum.saturating_add(*amount);
+        }
+        amounts
+    }
 }
 
 /// What a flavor says of a server besides its size.
@@ -63,12 +80,14 @@ pub struct FlavorRules {
 
 /// What an extra spec demands.
 enum ExtraSpec<'s> {
-    /// An amount of a resource class.
-    Amount(&'s str, i64),
-    /// A trait.
-    Required(&'s str),
+    /// An amount of a resource class, for a group of resources by its suffix, which may be empty.
+    Amount(&'s str, &'s str, i64),
+    /// A trait, for a group.
+    Required(&'s str, &'s str),
     /// Its absence.
-    Forbidden(&'s str),
+    Forbidden(&'s str, &'s str),
+    /// Whether numbered groups have different providers.
+    Isolate(bool),
     /// Stored groups.
     Groups(Vec<String>),
     /// Metadata of aggregates with this key.
@@ -93,16 +112,31 @@ impl Flavor {
             ..Size::default()
         };
         for (key, value) in &self.extra_specs {
+            let groups = &mut size.demands.groups;
             match extra_spec(key, value).map_err(|why| format!("{key}={value}: {why}"))? {
-                ExtraSpec::Amount(class, amount) => {
+                ExtraSpec::Amount("", class, amount) => {
                     size.needs.insert(class.to_owned(), amount);
                 }
-                ExtraSpec::Required(name) => size.required.push(name.to_owned()),
-                ExtraSpec::Forbidden(name) => size.forbidden.push(name.to_owned()),
+                ExtraSpec::Amount(suffix, class, amount) => {
+                    let group = groups.entry(suffix.to_owned()).or_default();
+                    group.needs.insert(class.to_owned(), amount);
+                }
+                ExtraSpec::Required("", name) => size.required.push(name.to_owned()),
+                ExtraSpec::Required(suffix, name) => {
+                    groups.entry(suffix.to_owned()).or_default().required.insert(name.to_owned());
+                }
+                ExtraSpec::Forbidden("", name) => size.forbidden.push(name.to_owned()),
+                ExtraSpec::Forbidden(suffix, name) => {
+                    groups.entry(suffix.to_owned()).or_default().forbidden.insert(name.to_owned());
+                }
+                ExtraSpec::Isolate(isolate) => size.demands.isolate = Some(isolate),
                 ExtraSpec::Groups(_) | ExtraSpec::Aggregates(_) | ExtraSpec::Other => {}
             }
         }
         size.needs.retain(|_, amount| *amount > 0);
+        for group in size.demands.groups.values_mut() {
+            group.needs.retain(|_, amount| *amount > 0);
+        }
         Ok(size)
     }
 
@@ -120,8 +154,9 @@ impl Flavor {
                     rules.aggregates.insert(key.to_owned(), value.clone());
                 }
                 ExtraSpec::Amount(..)
-                | ExtraSpec::Required(_)
-                | ExtraSpec::Forbidden(_)
+                | ExtraSpec::Required(..)
+                | ExtraSpec::Forbidden(..)
+                | ExtraSpec::Isolate(_)
                 | ExtraSpec::Other => {}
             }
         }
@@ -159,7 +194,10 @@ impl Flavor {
                 let fault = specs().filter(|text| !text.is_empty()).find_map(|it| text_fault(it));
                 fault.map(|why| format!("a property {why}"))
             })
-            .or_else(|| self.size().err())
+            .or_else(|| match self.size() {
+                Ok(size) => size.demands.check().err(),
+                Err(why) => Some(why),
+            })
     }
 }
 
@@ -179,24 +217,35 @@ fn extra_spec<'s>(key: &'s str, value: &str) -> Result<ExtraSpec<'s>, String> {
     if key == "valet" {
         return groups_in_json(value).map(ExtraSpec::Groups);
     }
-    let Some((kind, name)) = key.split_once(':') else { return Ok(ExtraSpec::Other) };
-    match kind {
-        "aggregate_instance_extra_specs" => {
-            aggregates::check(value)?;
-            Ok(ExtraSpec::Aggregates(name))
-        }
-        "valet" if name == "groups" => listed(value).map(ExtraSpec::Groups),
-        "resources" => Ok(ExtraSpec::Amount(symbol(name)?, amount(value)?)),
-        "trait" => match value {
-            "required" => Ok(ExtraSpec::Required(symbol(name)?)),
-            "forbidden" => Ok(ExtraSpec::Forbidden(symbol(name)?)),
-            _ => Err("a trait is required or forbidden".to_owned()),
-        },
-        _ if kind.starts_with("resources") || kind.starts_with("trait") => {
-            Err("numbered groups of resources are not planned".to_owned())
-        }
-        _ => Ok(ExtraSpec::Other),
+    if key == "group_policy" {
+        return is_isolated(value).map(ExtraSpec::Isolate);
     }
+    let Some((kind, name)) = key.split_once(':') else { return Ok(ExtraSpec::Other) };
+    if kind == "aggregate_instance_extra_specs" {
+        aggregates::check(value)?;
+        return Ok(ExtraSpec::Aggregates(name));
+    }
+    if kind == "valet" && name == "groups" {
+        return listed(value).map(ExtraSpec::Groups);
+    }
+    if let Some(suffix) = kind.strip_prefix("resources") {
+        return Ok(ExtraSpec::Amount(group_suffix(suffix)?, symbol(name)?, amount(value)?));
+    }
+    let Some(suffix) = kind.strip_prefix("trait") else { return Ok(ExtraSpec::Other) };
+    let suffix = group_suffix(suffix)?;
+    match value {
+        "required" => Ok(ExtraSpec::Required(suffix, symbol(name)?)),
+        "forbidden" => Ok(ExtraSpec::Forbidden(suffix, symbol(name)?)),
+        _ => Err("a trait is required or forbidden".to_owned()),
+    }
+}
+
+/// The suffix of a group of resources; that of the unnumbered group is empty.
+fn group_suffix(suffix: &str) -> Result<&str, String> {
+    if !suffix.is_empty() {
+        check_suffix(suffix)?;
+    }
+    Ok(suffix)
 }
 
 /// `{"groups": [...]}`, as in the metadata of servers.
@@ -284,11 +333,36 @@ mod tests {
     }
 
     #[test]
+    fn extra_specs_ask_for_numbered_groups() {
+        let size = flavor(&[
+            ("resources1:VGPU", "1"),
+            ("trait1:CUSTOM_FAST", "required"),
+            ("resources_NET:SRIOV_NET_VF", "2"),
+            ("trait_NET:CUSTOM_OLD", "forbidden"),
+            ("group_policy", "isolate"),
+        ]);
+        let size = size.size().unwrap();
+        let expected = [
+            "resources1=VGPU:1",
+            "required1=CUSTOM_FAST",
+            "resources_NET=SRIOV_NET_VF:2",
+            "required_NET=!CUSTOM_OLD",
+            "group_policy=isolate",
+        ];
+        assert_eq!(
+            (size.demands.words(), size.demands.check()),
+            (expected.map(str::to_owned).into(), Ok(()))
+        );
+        assert_eq!(size.amounts().get("VGPU"), Some(&1));
+    }
+
+    #[test]
     fn what_cannot_be_planned_is_refused_with_words() {
         for (key, value, words) in [
-            ("resources1:VCPU", "1", "numbered groups"),
-            ("resources_GPU:VGPU", "1", "numbered groups"),
-            ("trait1:CUSTOM_A", "required", "numbered groups"),
+            ("resources0:VCPU", "1", "no name of a group"),
+            ("resourcesGPU:VGPU", "1", "no name of a group"),
+            ("traits:CUSTOM_A", "required", "no name of a group"),
+            ("group_policy", "any", "group_policy is"),
             ("resources:VCPU", "many", "an amount"),
             ("resources:VCPU", "-1", "an amount"),
             ("resources:VCPU", "99999999999", "an amount"),
@@ -316,7 +390,7 @@ mod tests {
             (Flavor { vcpus: 0, ..small.clone() }, "vcpus: at least 1"),
             (Flavor { ram_mb: -1, ..small.clone() }, "ram: at least 1"),
             (Flavor { swap_mb: -1, ..small.clone() }, "swap: at least 0"),
-            (flavor(&[("resources1:VCPU", "1")]), "numbered groups"),
+            (flavor(&[("resources1:A", "1"), ("resources2:A", "1")]), "group_policy is"),
             (flavor(&[("a", "b\n")]), "a property has control"),
         ] {
             let why = bad.check().unwrap_err();

@@ -1,6 +1,7 @@
 //! Reads the resources of a request: servers and groups of servers. All other resources are accepted,
 //! and listed as [`Ignored`].
 
+mod demands;
 mod entries;
 mod entry;
 mod ignored;

@@ -13,6 +13,7 @@ mod caps;
 mod compat;
 mod contract;
 mod crowd;
+mod demands;
 mod dice;
 mod effort;
 mod explanations;

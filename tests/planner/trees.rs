@@ -8,7 +8,7 @@ use crate::site::Site;
 use crate::stack::{create, host, named, plan, server, store_group, with};
 
 /// A provider below another one, or by itself, with inventories and traits.
-async fn provider(
+pub async fn provider(
     site: &Site,
     name: &str,
     parent: Option<Uuid>,
@@ -30,7 +30,8 @@ async fn provider(
     id
 }
 
-async fn join(site: &Site, id: Uuid, aggregate: Uuid) {
+/// Puts a provider into an aggregate.
+pub async fn join(site: &Site, id: Uuid, aggregate: Uuid) {
     let path = format!("/resource_providers/{id}");
     let generation = site.placement().get(&path).await.json()["generation"].clone();
     let body = json!({"aggregates": [aggregate], "resource_provider_generation": generation});
@@ -38,7 +39,7 @@ async fn join(site: &Site, id: Uuid, aggregate: Uuid) {
 }
 
 /// How much of a class of a provider is held.
-async fn used(site: &Site, id: Uuid, class: &str) -> i64 {
+pub async fn used(site: &Site, id: Uuid, class: &str) -> i64 {
     let usages = site.placement().get(&format!("/resource_providers/{id}/usages")).await;
     usages.expect(200).json()["usages"][class].as_i64().unwrap_or(0)
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::model::{GroupKind, ProviderId, traits};
+use crate::planner::demands::{Demands, ProviderDemands};
 use crate::planner::failure::ConditionCount;
 use crate::planner::host_filter::Obstacle;
 use crate::planner::stack::{Server, Stack, Surroundings};
@@ -137,6 +138,49 @@ impl GroupNames<'_> {
     }
 }
 
+/// Removes the demands of a server that are not kept, and the groups of which nothing is left.
+fn keep_demands(demands: &mut Demands, keeps: &impl Fn(Condition) -> bool) {
+    keep_providers("", &mut demands.providers, keeps);
+    for (suffix, group) in &mut demands.groups {
+        group.needs.retain(|class, _| keeps(Condition::Class(class.clone())));
+        group.required.retain(|name| keeps(Condition::Trait(vec![name.clone()])));
+        group.forbidden.retain(|name| keeps(Condition::NotTrait(name.clone())));
+        keep_providers(suffix, &mut group.providers, keeps);
+    }
+    demands.groups.retain(|_, group| {
+        let providers = &group.providers;
+        let is_positive = !group.required.is_empty()
+            || !providers.any_of.is_empty()
+            || !providers.member_of.is_empty();
+        !group.needs.is_empty() || is_positive
+    });
+    let groups = &demands.groups;
+    let sets = std::mem::take(&mut demands.same_subtree).into_iter();
+    let left = |set: BTreeSet<String>| -> BTreeSet<String> {
+        set.into_iter().filter(|suffix| groups.contains_key(suffix)).collect()
+    };
+    demands.same_subtree = sets.map(left).filter(|set| !set.is_empty()).collect();
+}
+
+fn keep_providers(
+    group: &str,
+    providers: &mut ProviderDemands,
+    keeps: &impl Fn(Condition) -> bool,
+) {
+    let group = || group.to_owned();
+    let keeps_other = |condition: funnel::Condition| keeps(Condition::of_request(&condition).0);
+    providers.any_of.retain(|any| keeps(Condition::Trait(any.clone())));
+    providers.member_of.retain(|any| {
+        keeps_other(funnel::Condition::MemberOf { group: group(), any: any.clone() })
+    });
+    providers.not_member_of.retain(|aggregate| {
+        keeps_other(funnel::Condition::NotMemberOf { group: group(), aggregate: *aggregate })
+    });
+    providers.in_tree = providers.in_tree.filter(|provider| {
+        keeps_other(funnel::Condition::InTree { group: group(), provider: *provider })
+    });
+}
+
 /// What a stack is planned in.
 pub(super) struct Setting {
     pub(super) world: Arc<World>,
@@ -154,6 +198,7 @@ impl Setting {
             size.required.retain(|name| keeps(Condition::Trait(vec![name.clone()])));
             size.root_required.retain(|name| keeps(Condition::Trait(vec![name.clone()])));
             size.forbidden.retain(|name| keeps(Condition::NotTrait(name.clone())));
+            keep_demands(&mut size.demands, &keeps);
             server.zone = server.zone.take().filter(|zone| keeps(Condition::Zone(zone.clone())));
             if !keeps(Condition::Aggregates) {
                 server.aggregates.clear();

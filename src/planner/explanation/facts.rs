@@ -237,7 +237,8 @@ impl View<'_> {
         let movers: Vec<_> = movers.filter(|server| !server.is_fixed()).collect();
         let amount = |condition: &Condition| {
             let Condition::Class(class) = condition else { return None };
-            let needs = movers.iter().filter_map(|it| it.size.needs.get(class));
+            let needs =
+                movers.iter().filter_map(|it| it.size.amounts().get(class.as_str()).copied());
             let needed = needs.fold(0_u64, |sum, it| sum.saturating_add(it.unsigned_abs()));
             let (free, most) = *free.get(&world.class_id(class)?)?;
             Some(AmountFact { class: class.clone(), needed, free, most })

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{GroupKind, Level};
+use crate::planner::demands::Demands;
 use crate::planner::json::Object;
 use crate::planner::rejection::Rejection;
 
@@ -21,6 +22,8 @@ pub(crate) struct ServerEntry {
     pub(crate) required: Vec<String>,
     /// Traits it forbids.
     pub(crate) forbidden: Vec<String>,
+    /// What it asks of the providers of its resources besides.
+    pub(crate) demands: Demands,
     /// The availability zone.
     pub(crate) zone: Option<String>,
     /// Hosts it may be on.

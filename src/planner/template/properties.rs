@@ -1,5 +1,7 @@
 //! The properties of servers and groups, each read into what it means.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::entries::{GroupRef, Sizing, invalid, wrong};
@@ -35,21 +37,7 @@ impl Properties<'_> {
     pub(super) fn sizing(&self) -> Result<Sizing, Rejection> {
         match self.properties.get("resources") {
             Some(Value::Object(amounts)) if !amounts.is_empty() => {
-                let amount = |(class, amount): (&String, &Value)| {
-                    if class.chars().nth(NAME_MAX).is_some() {
-                        return Err(wrong(self.id, "resources: the name of a class is too long"));
-                    }
-                    let whole = amount.as_i64().filter(|it| (1..=i64::from(i32::MAX)).contains(it));
-                    let whole = whole.ok_or_else(|| {
-                        wrong(
-                            self.id,
-                            format!("resources: {class}: not an amount from 1 to 2147483647"),
-                        )
-                    })?;
-                    Ok((class.clone(), whole))
-                };
-                let amounts = amounts.iter().map(amount).collect::<Result<_, Rejection>>()?;
-                return Ok(Sizing::Resources(amounts));
+                return Ok(Sizing::Resources(self::amounts(self.id, amounts)?));
             }
             None | Some(Value::Null) => {}
             Some(_) => {
@@ -61,6 +49,10 @@ impl Properties<'_> {
             return Ok(Sizing::Flavor(id.to_string()));
         }
         let flavor = self.text("flavor")?;
+        let groups = self.properties.get("numbered_groups").and_then(Value::as_object);
+        if flavor.is_none() && groups.is_some_and(|groups| !groups.is_empty()) {
+            return Ok(Sizing::Resources(BTreeMap::new()));
+        }
         flavor.map(Sizing::Flavor).ok_or_else(|| wrong(self.id, "has neither flavor nor resources"))
     }
 
@@ -137,6 +129,22 @@ impl Properties<'_> {
             (kind, None) => Ok(GroupRef::Here(kind, level.unwrap_or(Level::Host))),
         }
     }
+}
+
+/// Amounts by the name of their resource class.
+pub(super) fn amounts(
+    id: &str,
+    amounts: &Map<String, Value>,
+) -> Result<BTreeMap<String, i64>, Rejection> {
+    let amount = |(class, amount): (&String, &Value)| {
+        if class.chars().nth(NAME_MAX).is_some() {
+            return Err(wrong(id, "resources: the name of a class is too long"));
+        }
+        let whole = amount.as_i64().filter(|it| (1..=i64::from(i32::MAX)).contains(it));
+        let fault = || format!("resources: {class}: not an amount from 1 to 2147483647");
+        Ok((class.clone(), whole.ok_or_else(|| wrong(id, fault()))?))
+    };
+    amounts.iter().map(amount).collect()
 }
 
 pub(super) fn texts(id: &str, key: &str, list: &Value) -> Result<Vec<String>, Rejection> {

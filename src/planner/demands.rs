@@ -1,0 +1,287 @@
+//! What a server asks of the providers of its resources besides amounts and traits: all that a query for
+//! allocation candidates can say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Numbered groups of one server at most.
+const GROUPS_MAX: usize = 32;
+/// Characters of the name of a numbered group after the underscore at most.
+const SUFFIX_MAX: usize = 64;
+
+/// Which providers may supply a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
+pub struct ProviderDemands {
+    /// Clauses of traits: each is met by one of its traits. Single traits stand elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub any_of: Vec<Vec<String>>,
+    /// Clauses of aggregates: the provider is in one of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub member_of: Vec<Vec<Uuid>>,
+    /// Aggregates that the provider is not in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_member_of: Vec<Uuid>,
+    /// A provider whose tree it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_tree: Option<Uuid>,
+}
+
+/// A numbered group: what one provider supplies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
+pub struct NumberedGroup {
+    /// How much, by the name of the resource class.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub needs: BTreeMap<String, i64>,
+    /// Traits that the provider must have.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub required: BTreeSet<String>,
+    /// Traits that it must not have.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub forbidden: BTreeSet<String>,
+    /// Which providers may supply it.
+    #[serde(flatten)]
+    pub providers: ProviderDemands,
+}
+
+/// The demands of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
+pub struct Demands {
+    /// Which providers may supply what is in no numbered group.
+    #[serde(flatten)]
+    pub providers: ProviderDemands,
+    /// The numbered groups by their suffix, such as `1` or `_NET`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<String, NumberedGroup>,
+    /// Whether numbered groups have different providers (`group_policy`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolate: Option<bool>,
+    /// Sets of groups: one of their providers is an ancestor of all others.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub same_subtree: BTreeSet<BTreeSet<String>>,
+}
+
+impl ProviderDemands {
+    /// Adds those of the other.
+    ///
+    /// # Errors
+    /// They name different trees.
+    fn add(&mut self, other: &Self) -> Result<(), String> {
+        self.any_of.extend(other.any_of.iter().cloned());
+        self.member_of.extend(other.member_of.iter().cloned());
+        self.not_member_of.extend(&other.not_member_of);
+        match (self.in_tree, other.in_tree) {
+            (Some(one), Some(other)) if one != other => {
+                return Err(format!("in_tree is both {one} and {other}"));
+            }
+            (one, other) => self.in_tree = one.or(other),
+        }
+        Ok(())
+    }
+
+    fn words(&self, suffix: &str) -> Vec<String> {
+        let list = |all: &[Uuid]| all.iter().map(Uuid::to_string).collect::<Vec<_>>().join(",");
+        let traits = self.any_of.iter().map(|any| format!("required{suffix}=in:{}", any.join(",")));
+        let within = self.member_of.iter().map(|any| format!("member_of{suffix}=in:{}", list(any)));
+        let outside = self.not_member_of.iter().map(|it| format!("member_of{suffix}=!{it}"));
+        let tree = self.in_tree.map(|tree| format!("in_tree{suffix}={tree}"));
+        traits.chain(within).chain(outside).chain(tree).collect()
+    }
+}
+
+impl Demands {
+    /// Whether there are none.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Adds those of the other, as those of a server to those of its flavor.
+    ///
+    /// # Errors
+    /// What contradicts what.
+    pub(crate) fn add(&mut self, other: &Self) -> Result<(), String> {
+        self.providers.add(&other.providers)?;
+        for (suffix, group) in &other.groups {
+            if self.groups.insert(suffix.clone(), group.clone()).is_some() {
+                return Err(format!("the group '{suffix}' is in the flavor and in the server"));
+            }
+        }
+        self.isolate = other.isolate.or(self.isolate);
+        self.same_subtree.extend(other.same_subtree.iter().cloned());
+        Ok(())
+    }
+
+    /// Checks what concerns all groups together, as a query for allocation candidates is checked.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.groups.len() > GROUPS_MAX {
+            return Err(format!("a server has at most {GROUPS_MAX} numbered groups"));
+        }
+        if self.groups.len() > 1 && self.isolate.is_none() {
+            return Err("with several numbered groups, group_policy is 'none' or 'isolate'".into());
+        }
+        for suffix in self.same_subtree.iter().flatten() {
+            if !self.groups.contains_key(suffix) {
+                return Err(format!("same_subtree names the group '{suffix}', which is not there"));
+            }
+        }
+        for (suffix, group) in &self.groups {
+            let NumberedGroup { needs, required, forbidden, providers } = group;
+            let in_subtree = self.same_subtree.iter().any(|set| set.contains(suffix));
+            if needs.is_empty() && !in_subtree {
+                return Err(format!("the group '{suffix}' has neither resources nor a subtree"));
+            }
+            let is_positive = !required.is_empty()
+                || !providers.any_of.is_empty()
+                || !providers.member_of.is_empty();
+            if needs.is_empty() && !is_positive {
+                return Err(format!("the group '{suffix}' asks for nothing that a provider has"));
+            }
+            if let Some(both) = required.intersection(forbidden).next() {
+                return Err(format!("the group '{suffix}' requires and forbids {both}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Each demand as a query for allocation candidates says it.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let mut words = self.providers.words("");
+        for (suffix, group) in &self.groups {
+            let needs = group.needs.iter();
+            words
+                .extend(needs.map(|(class, amount)| format!("resources{suffix}={class}:{amount}")));
+            words.extend(group.required.iter().map(|name| format!("required{suffix}={name}")));
+            words.extend(group.forbidden.iter().map(|name| format!("required{suffix}=!{name}")));
+            words.extend(group.providers.words(suffix));
+        }
+        let policy = |isolate: bool| if isolate { "isolate" } else { "none" };
+        words.extend(self.isolate.map(|isolate| format!("group_policy={}", policy(isolate))));
+        let list = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join(",");
+        words.extend(self.same_subtree.iter().map(|set| format!("same_subtree={}", list(set))));
+        words
+    }
+}
+
+/// Checks the suffix of a numbered group: a number, or an underscore and a name.
+///
+/// # Errors
+/// What a suffix is.
+pub(crate) fn check_suffix(suffix: &str) -> Result<(), String> {
+    let is_number = suffix.bytes().all(|byte| byte.is_ascii_digit())
+        && !suffix.starts_with('0')
+        && (1..=SUFFIX_MAX).contains(&suffix.len());
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    let is_name = suffix
+        .strip_prefix('_')
+        .is_some_and(|name| name.bytes().all(is_letter) && (1..=SUFFIX_MAX).contains(&name.len()));
+    if is_number || is_name {
+        return Ok(());
+    }
+    Err(format!(
+        "'{suffix}' is no name of a group: a number, or _ and up to {SUFFIX_MAX} letters, digits, _ and -"
+    ))
+}
+
+/// Reads `group_policy`.
+///
+/// # Errors
+/// What it may be.
+pub(crate) fn is_isolated(policy: &str) -> Result<bool, String> {
+    match policy {
+        "isolate" => Ok(true),
+        "none" => Ok(false),
+        _ => Err("group_policy is 'none' or 'isolate'".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::{Demands, NumberedGroup, ProviderDemands, check_suffix};
+
+    fn one_of(class: &str) -> NumberedGroup {
+        NumberedGroup { needs: [(class.to_owned(), 1)].into(), ..NumberedGroup::default() }
+    }
+
+    fn with_groups(suffixes: &[&str]) -> Demands {
+        let group = |suffix: &&str| ((*suffix).to_owned(), one_of("VGPU"));
+        Demands { groups: suffixes.iter().map(group).collect(), ..Demands::default() }
+    }
+
+    #[test]
+    fn suffixes_are_those_of_candidates() {
+        for good in ["1", "42", "_NET", "_a-b_c", "__"] {
+            assert_eq!(check_suffix(good), Ok(()), "{good}");
+        }
+        for bad in [
+            "",
+            "0",
+            "01",
+            "_",
+            "NET",
+            "1a",
+            "_é",
+            &"9".repeat(65),
+            &format!("_{}", "x".repeat(65)),
+        ] {
+            assert!(check_suffix(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn groups_are_checked_together() {
+        let subtree = |demands: &mut Demands, suffixes: &[&str]| {
+            let set = suffixes.iter().map(ToString::to_string).collect();
+            demands.same_subtree.insert(set);
+        };
+        let mut demands = with_groups(&["1", "_A"]);
+        assert!(demands.check().unwrap_err().contains("group_policy"));
+        demands.isolate = Some(false);
+        assert_eq!(demands.check(), Ok(()));
+        subtree(&mut demands, &["1", "_B"]);
+        assert!(demands.check().unwrap_err().contains("'_B'"));
+        demands.groups.insert("_B".to_owned(), NumberedGroup::default());
+        assert!(demands.check().unwrap_err().contains("asks for nothing"));
+        let traits =
+            NumberedGroup { required: ["HW_A".to_owned()].into(), ..NumberedGroup::default() };
+        demands.groups.insert("_B".to_owned(), traits.clone());
+        assert_eq!(demands.check(), Ok(()));
+        demands.groups.insert("_C".to_owned(), traits);
+        assert!(demands.check().unwrap_err().contains("neither resources nor a subtree"));
+        let many: Vec<String> = (1..34).map(|nth| nth.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert!(with_groups(&many).check().unwrap_err().contains("at most 32"));
+    }
+
+    #[test]
+    fn those_of_a_server_are_added_to_those_of_its_flavor() {
+        let (mut flavor, server) = (with_groups(&["1"]), with_groups(&["_A"]));
+        flavor.add(&server).unwrap();
+        assert_eq!(flavor.words(), ["resources1=VGPU:1", "resources_A=VGPU:1"]);
+        assert!(flavor.add(&server).unwrap_err().contains("'_A'"));
+        let tree = |nth| Demands {
+            providers: ProviderDemands {
+                in_tree: Some(Uuid::from_u128(nth)),
+                ..ProviderDemands::default()
+            },
+            ..Demands::default()
+        };
+        let mut one = tree(1);
+        assert_eq!((one.add(&tree(1)), one.add(&tree(2)).is_err()), (Ok(()), true));
+    }
+
+    #[test]
+    fn they_are_stored_as_text() {
+        let mut demands = with_groups(&["_A"]);
+        demands.providers.member_of = vec![vec![Uuid::from_u128(7)]];
+        demands.isolate = Some(true);
+        let text = serde_json::to_string(&demands).unwrap();
+        assert_eq!(serde_json::from_str::<Demands>(&text).unwrap(), demands);
+        assert_eq!(serde_json::from_str::<Demands>("{}").unwrap(), Demands::default());
+    }
+}
