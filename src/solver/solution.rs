@@ -16,7 +16,7 @@ pub struct Cost {
     pub units: u64,
     /// Packing: hosts that were not in use before.
     pub new_hosts: u64,
-    /// Balancing: what the placement adds to the [load](super::load) of the units.
+    /// Balancing: what the placement adds to the load of the units.
     pub load: u64,
     /// Balancing racks or clusters: what it adds to the load of the hosts.
     pub host_load: u64,

@@ -1,6 +1,6 @@
 //! Packing of one host: chooses a way for each part of each server on it, so that all fit together.
 //!
-//! Whether servers fit is divided into independent questions, the [components]: parts
+//! Whether servers fit is divided into independent questions, the [components](mod@components): parts
 //! that draw on no common pool, directly or through others, do not concern each other unless a
 //! condition binds them. A component whose parts draw equal amounts is a bipartite
 //! [matching]; any other one is a [search](backtracking) that treats interchangeable providers (see
