@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth::solver::{
-    AllowedHosts, Choice, Host, Level, Outcome, Part, PlacementPolicy, PlacementProblem, Pool,
-    Rule, Server, Supply, Way, Ways, explain, solve,
+    AllowedHosts, Choice, Host, Level, Outcome, Part, PlacementProblem, Pool, Rule, Server, Supply,
+    Way, Ways, explain, solve,
 };
 use criterion::Criterion;
 
@@ -137,7 +137,7 @@ fn problem(hosts: Vec<Host>, servers: usize, rules: Vec<Rule>) -> PlacementProbl
         servers: (0..servers).map(server).collect(),
         hosts,
         rules,
-        policy: PlacementPolicy::DEFAULT,
+        ..PlacementProblem::default()
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::solver::Rule;
+use crate::solver::{Rule, Skew};
 
 /// Where the fixed servers are.
 #[derive(Debug, Default)]
@@ -37,7 +37,59 @@ pub(super) fn without_broken(rule: Rule, stays: &FixedServers) -> Rule {
         Rule::Together(level, servers) => Rule::Together(level, together(servers, stays)),
         Rule::Apart(level, parts) => Rule::Apart(level, apart(parts, stays)),
         Rule::Alone(level, servers) => Rule::Alone(level, alone(servers, stays)),
+        Rule::AtMost(level, most, servers) => {
+            Rule::AtMost(level, most, at_most(servers, u64::from(most), stays))
+        }
+        Rule::Skew(skew) => {
+            let servers = at_most(skew.servers.clone(), fullest(&skew, stays), stays);
+            Rule::Skew(Skew { servers, ..skew })
+        }
     }
+}
+
+/// A number of servers in one unit: of the fixed servers in a unit, no more count than there may be, and so no
+/// other may join them.
+fn at_most(servers: Vec<usize>, most: u64, stays: &FixedServers) -> Vec<usize> {
+    let mut counts: HashMap<usize, u64> = HashMap::new();
+    let keeps = |server: &usize| match stays.unit_of.get(server) {
+        None => true,
+        Some(None) => false,
+        Some(Some(unit)) => {
+            let count = counts.entry(*unit).or_insert(0);
+            *count += 1;
+            *count <= most
+        }
+    };
+    servers.into_iter().filter(keeps).collect()
+}
+
+/// How many servers the fullest domain may have if those that may move fill the emptiest domains. If the domains
+/// are not known, they are the units with fixed servers.
+fn fullest(skew: &Skew, stays: &FixedServers) -> u64 {
+    let mut counts: BTreeMap<usize, u64> = skew.domains.iter().map(|unit| (*unit, 0)).collect();
+    let mut free = 0;
+    for server in &skew.servers {
+        match stays.unit_of.get(server) {
+            None => free += 1,
+            Some(None) => {}
+            Some(Some(unit)) => *counts.entry(*unit).or_insert(0) += 1,
+        }
+    }
+    let mut counts: Vec<u64> = counts.into_values().collect();
+    counts.sort_unstable();
+    // The level to which the emptiest domains can be filled.
+    let mut level = counts.first().copied().unwrap_or(0);
+    let mut filled = 0_u64;
+    for step in counts.iter().skip(1).copied().chain([u64::MAX]) {
+        filled += 1;
+        let rise = (step - level).min(free / filled);
+        level += rise;
+        free -= rise * filled;
+        if level < step {
+            break;
+        }
+    }
+    level + u64::from(skew.most)
 }
 
 /// Affinity: fixed servers count only in the unit that has most of them.
@@ -120,5 +172,35 @@ mod tests {
             Rule::Apart(HOST, vec![vec![0], vec![], vec![9]])
         );
         assert_eq!(left(Rule::Alone(HOST, vec![0, 2])), Rule::Alone(HOST, vec![2]));
+        assert_eq!(
+            left(Rule::AtMost(HOST, 1, vec![0, 1, 2, 9])),
+            Rule::AtMost(HOST, 1, vec![0, 2, 9])
+        );
+    }
+
+    #[test]
+    fn an_even_distribution_begins_where_the_fixed_servers_are() {
+        let fixed = stays(&[(0, 5), (1, 5), (2, 5), (3, 5), (4, 6)]);
+        let skew = |domains: &[usize], servers: &[usize]| Skew {
+            level: HOST,
+            most: 1,
+            servers: servers.to_vec(),
+            domains: domains.to_vec(),
+            absent: 0,
+        };
+        // Domain 7 is empty, and stays so without further servers.
+        for (domains, servers, most) in [
+            (&[5, 6, 7][..], &[0, 1, 2, 3, 4][..], 1),
+            (&[5, 6, 7], &[0, 1, 2, 3, 4, 9], 2),
+            (&[5, 6, 7], &[0, 1, 2, 3, 4, 9, 10, 11], 3),
+            (&[5, 6, 7], &[0, 1, 2, 3, 4, 9, 10, 11, 12, 13, 14, 15], 5),
+            (&[5, 6], &[0, 1, 2, 3, 4], 2),
+            (&[], &[0, 1, 2, 3, 4], 2),
+            (&[5], &[0, 1, 2, 3], 5),
+        ] {
+            assert_eq!(fullest(&skew(domains, servers), &fixed), most, "{domains:?} {servers:?}");
+        }
+        let kept = without_broken(Rule::Skew(skew(&[5, 6, 7], &[0, 1, 2, 3, 4, 9])), &fixed);
+        assert_eq!(kept, Rule::Skew(skew(&[5, 6, 7], &[0, 1, 4, 9])));
     }
 }

@@ -16,7 +16,8 @@ use super::stack::{Stack, Surroundings};
 use super::topology::{HostEntry, Topology};
 use crate::model::provider::InventoryRow;
 use crate::model::{ClassId, Level, ProviderId};
-use crate::solver::{self, AllowedHosts, Budget, PlacementProblem, Pool, Rule, Supply, Ways};
+use crate::solver::groups::GroupRules;
+use crate::solver::{self, AllowedHosts, Budget, PlacementProblem, Pool, Rule, Skew, Supply, Ways};
 use crate::world::{Changes, Provider, World};
 
 /// A problem, and what its numbers mean.
@@ -41,7 +42,8 @@ pub(super) fn compose(
     around: &Surroundings,
     budget: &mut Budget<'_>,
 ) -> Result<Composed, Failure> {
-    let rules = stack.rules().map_err(|why| Failure::Invalid(stack.describe(why)))?;
+    let GroupRules { rules, soft_rules } =
+        stack.rules().map_err(|why| Failure::Invalid(stack.describe(why)))?;
     let (groups, all_rules): (Vec<usize>, Vec<Rule>) = rules.into_iter().unzip();
     let world = freed(world, stack);
     let topology = Topology::of(&world, around.racks_by_names);
@@ -75,9 +77,12 @@ pub(super) fn compose(
     let current_hosts = homes.iter().map(|home| number.get(home.as_ref()?).copied());
     let current_hosts: Vec<Option<usize>> = current_hosts.collect();
     let servers = compose_servers(stack, &current_hosts, (&ways, &filter), budget)?;
-    let stays = Level::ALL.map(|level| stays(stack, &current_hosts, &hosts, level));
-    let rules = kept_rules(all_rules, &stays, budget)?;
+    let stays = Level::ALL.map(|level| UnitHosts::of(&hosts, level).stays(stack, &current_hosts));
+    let rules = all_rules.into_iter().map(|rule| with_domains(rule, &servers, &hosts, budget));
+    let rules = kept_rules(rules.collect(), &stays, budget)?;
     let problem = composer.problem(servers, rules, stack, budget)?;
+    let soft_rules = soft_rules.into_iter().map(|(_, soft)| soft).collect();
+    let problem = PlacementProblem { soft_rules, ..problem };
     let pools = composer.pools;
     in_time(budget)?;
     Ok(Composed { problem, world, hosts, pools, groups, memberships })
@@ -153,26 +158,57 @@ fn compose_servers<'s>(
     Ok(composed)
 }
 
-/// The units of the fixed servers at a level. The first host of a unit stands for the unit.
-fn stays(
-    stack: &Stack,
-    current_hosts: &[Option<usize>],
-    hosts: &[HostEntry],
-    level: Level,
-) -> FixedServers {
-    let mut first: HashMap<&str, usize> = HashMap::new();
-    for (nth, host) in hosts.iter().enumerate() {
-        if let Some(name) = host.location.unit(level, &host.name) {
-            first.entry(name).or_insert(nth);
-        }
+/// The units of a level. The first host of a unit stands for the unit.
+struct UnitHosts {
+    /// For each host, the first one of its unit; `None` if the unit is not known.
+    first: Vec<Option<usize>>,
+}
+
+impl UnitHosts {
+    fn of(hosts: &[HostEntry], level: Level) -> Self {
+        let mut known: HashMap<&str, usize> = HashMap::new();
+        let first = hosts.iter().enumerate().map(|(nth, host)| {
+            let name = host.location.unit(level, &host.name)?;
+            Some(*known.entry(name).or_insert(nth))
+        });
+        Self { first: first.collect() }
     }
-    let unit = |home: Option<usize>| {
-        let host = hosts.get(home?)?;
-        first.get(host.location.unit(level, &host.name)?).copied()
-    };
-    let fixed = stack.servers.iter().zip(current_hosts).enumerate();
-    let fixed = fixed.filter(|(_, (server, _))| server.is_fixed());
-    fixed.map(|(server, (_, home))| (server, unit(*home))).collect()
+
+    fn unit(&self, host: usize) -> Option<usize> {
+        self.first.get(host).copied().flatten()
+    }
+
+    /// The units of the fixed servers.
+    fn stays(&self, stack: &Stack, current_hosts: &[Option<usize>]) -> FixedServers {
+        let fixed = stack.servers.iter().zip(current_hosts).enumerate();
+        let fixed = fixed.filter(|(_, (server, _))| server.is_fixed());
+        fixed.map(|(server, (_, home))| (server, home.and_then(|home| self.unit(home)))).collect()
+    }
+}
+
+/// Adds the domains to the rule of servers that are to be distributed evenly: all units in which one of
+/// them may be, as far as all demands but those of other servers of the plan are concerned.
+fn with_domains(
+    rule: Rule,
+    servers: &[solver::Server],
+    hosts: &[HostEntry],
+    budget: &mut Budget<'_>,
+) -> Rule {
+    let Rule::Skew(skew) = rule else { return rule };
+    let units = UnitHosts::of(hosts, skew.level);
+    budget.is_spent_after(hosts.len());
+    let mut domains = BTreeSet::new();
+    let mut looked_at: HashSet<*const bool> = HashSet::new();
+    for server in skew.servers.iter().filter_map(|server| servers.get(*server)) {
+        if let AllowedHosts::These(hosts) = &server.allowed_hosts
+            && !looked_at.insert(hosts.as_ptr())
+        {
+            continue;
+        }
+        budget.is_spent_after(hosts.len());
+        domains.extend(server.allowed_hosts.hosts().filter_map(|host| units.unit(host)));
+    }
+    Rule::Skew(Skew { domains: domains.into_iter().collect(), ..skew })
 }
 
 /// The world without what servers hold that may move or are removed.
@@ -291,7 +327,14 @@ impl Composer<'_> {
             });
         }
         set_amounts(&mut servers, stack, self.world, &dense);
-        Ok(PlacementProblem { hosts, pools, servers, rules, policy: stack.policy })
+        Ok(PlacementProblem {
+            hosts,
+            pools,
+            servers,
+            rules,
+            policy: stack.policy,
+            ..PlacementProblem::default()
+        })
     }
 }
 

@@ -200,7 +200,7 @@ impl Comparison<'_> {
         let is_stored = |shape: &Shape<'_>| matches!(shape.which, GroupRef::Stored(_));
         if before.which != now.which && !(is_stored(before) && is_stored(now)) {
             return Some(format!(
-                "group '{name}' is of another type or level in the request than in plan {}",
+                "group '{name}' is of another type, level or strictness in the request than in plan {}",
                 self.plan
             ));
         }
@@ -344,7 +344,7 @@ mod tests {
         let kind = difference(|it| it["g"]["properties"]["group_type"] = json!("affinity"));
         assert_eq!(
             kind.unwrap(),
-            "group 'apart' is of another type or level in the request than in plan X"
+            "group 'apart' is of another type, level or strictness in the request than in plan X"
         );
         let none = difference(|it| drop(it.as_object_mut().unwrap().remove("g")));
         assert_eq!(none.unwrap(), "group 'apart' is in plan X and not in the request");

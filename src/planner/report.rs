@@ -181,7 +181,7 @@ impl ReportContext<'_> {
         let document = Document::read(document)?;
         let template = document.template()?;
         let stack = resolve::stack(&document, &template, self.groups, None)?;
-        let rules = stack.rules().map_err(|why| Rejection::Unreadable(stack.describe(why)))?;
+        let rules = stack.rules().map_err(|why| Rejection::Unreadable(stack.describe(why)))?.rules;
         let rows: HashMap<&str, &Placement> =
             placements.iter().map(|row| (row.orchestration_key.as_str(), *row)).collect();
         let rows: Vec<Option<&Placement>> =

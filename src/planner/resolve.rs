@@ -13,7 +13,7 @@ use super::rejection::Rejection;
 use super::stack::{Group, HostNames, Server, Stack};
 use super::template::{GroupRef, ServerEntry, Template};
 use crate::model::{Bug, GroupKind};
-use crate::solver::groups::{GROUPS_MAX, GroupError, Member};
+use crate::solver::groups::{GROUPS_MAX, GroupError, Member, Terms};
 
 /// The stack that a document and its template describe. If a project is given, it must be allowed to
 /// use the stored groups.
@@ -132,8 +132,12 @@ impl<'r> Resolver<'r> {
 
     /// The position of a group among those of the stack.
     fn position(&mut self, name: &str, which: &GroupRef) -> Result<usize, Rejection> {
+        let mut terms = Terms::default();
         let (kind, level, stored) = match which {
-            GroupRef::Here(kind, level) => (*kind, *level, None),
+            GroupRef::Here(kind, level, of_group) => {
+                terms = *of_group;
+                (*kind, *level, None)
+            }
             GroupRef::Named(kind, level, name) => {
                 let found = self.by_name.get(name.as_str()).filter(|it| it.kind == *kind);
                 let missing = || Rejection::NoSuchGroup { kind: *kind, name: name.clone() };
@@ -156,7 +160,7 @@ impl<'r> Resolver<'r> {
         }
         let name = stored.map_or_else(|| name.to_owned(), |it| it.name.clone());
         let stored = stored.map(|it| it.id);
-        self.groups.push(Group { name, kind, level, stored, members: Vec::new() });
+        self.groups.push(Group { name, kind, level, terms, stored, members: Vec::new() });
         Ok(self.groups.len() - 1)
     }
 

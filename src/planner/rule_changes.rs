@@ -8,11 +8,11 @@ use super::ids::canonical;
 use super::stack::Stack;
 use crate::model::{GroupKind, Level};
 use crate::solver::Rule;
-use crate::solver::groups::GroupError;
+use crate::solver::groups::{GroupError, Terms};
 
-/// A rule, reduced to servers that are in both versions: the stored group, kind, level, and the parts that it
+/// A rule, reduced to servers that are in both versions: the stored group, kind, level, terms, and the parts that it
 /// binds, in ascending order.
-type RuleKey<'s> = (Option<Uuid>, GroupKind, Level, Vec<Vec<&'s str>>);
+type RuleKey<'s> = (Option<Uuid>, GroupKind, Level, Terms, Vec<Vec<&'s str>>);
 
 /// For each server, whether it was in the stack before and is bound by other rules now: by other groups, or
 /// to other servers of both versions. If the groups are invalid, all rules count as changed.
@@ -49,7 +49,7 @@ impl<'s> RuleKeys<'s> {
         keys: &'s [String],
     ) -> Result<HashMap<&'s str, Vec<usize>>, GroupError> {
         let mut found: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (number, rule) in stack.rules()? {
+        for (number, rule) in stack.rules()?.rules {
             let group = stack.groups.get(number).ok_or(GroupError::Unknown(number))?;
             let parts = self.parts(rule, keys);
             let servers: Vec<&str> = parts.concat();
@@ -59,7 +59,7 @@ impl<'s> RuleKeys<'s> {
                 continue;
             }
             let next = self.numbers.len();
-            let rule_key = (group.stored, group.kind, group.level, parts);
+            let rule_key = (group.stored, group.kind, group.level, group.terms, parts);
             let rule_key = *self.numbers.entry(rule_key).or_insert(next);
             for server in servers {
                 found.entry(server).or_default().push(rule_key);
@@ -75,7 +75,10 @@ impl<'s> RuleKeys<'s> {
     /// The parts of a rule, as far as they are about servers of both versions.
     fn parts(&self, rule: Rule, keys: &'s [String]) -> Vec<Vec<&'s str>> {
         let parts = match rule {
-            Rule::Together(_, servers) | Rule::Alone(_, servers) => vec![servers],
+            Rule::Together(_, servers) | Rule::Alone(_, servers) | Rule::AtMost(_, _, servers) => {
+                vec![servers]
+            }
+            Rule::Skew(skew) => vec![skew.servers],
             Rule::Apart(_, parts) => parts,
         };
         let named = |part: Vec<usize>| {

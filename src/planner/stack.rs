@@ -9,7 +9,9 @@ use super::aggregates::AggregateMetadata;
 use super::flavor::Size;
 use crate::model::{ClassId, ExclusiveHost, GroupKind, Level, PlacementPolicy, ProviderId};
 use crate::solver::Rule;
-use crate::solver::groups::{self, GROUPS_MAX, GroupError, MEMBERS_MAX, Member, NESTING_MAX};
+use crate::solver::groups::{
+    self, GROUPS_MAX, GroupError, GroupRules, MEMBERS_MAX, Member, NESTING_MAX, Terms,
+};
 
 /// A stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,14 +53,15 @@ impl Stack {
         (stack, seats)
     }
 
-    /// The rules that the groups come to, each with the position of its group.
+    /// The rules, hard and soft, that the groups come to, each with the position of its group.
     ///
     /// # Errors
     /// Why the groups are invalid.
-    pub fn rules(&self) -> Result<Vec<(usize, Rule)>, GroupError> {
+    pub fn rules(&self) -> Result<GroupRules, GroupError> {
         let group = |it: &Group| groups::Group {
             kind: it.kind,
             level: it.level,
+            terms: it.terms,
             members: it.members.clone(),
         };
         let groups: Vec<groups::Group> = self.groups.iter().map(group).collect();
@@ -70,9 +73,9 @@ impl Stack {
     /// # Errors
     /// Why the groups are invalid.
     pub fn mates(&self, server: usize) -> Result<BTreeSet<usize>, GroupError> {
-        let bound = self.rules()?.into_iter().filter_map(|(_, rule)| match rule {
+        let bound = self.rules()?.rules.into_iter().filter_map(|(_, rule)| match rule {
             Rule::Together(_, servers) => Some(servers),
-            Rule::Apart(..) | Rule::Alone(..) => None,
+            Rule::Apart(..) | Rule::Alone(..) | Rule::AtMost(..) | Rule::Skew(_) => None,
         });
         let mut bound: Vec<Vec<usize>> = bound.collect();
         let mut groups_of: HashMap<usize, Vec<usize>> = HashMap::new();
@@ -197,6 +200,8 @@ pub struct Group {
     pub kind: GroupKind,
     /// Of which units.
     pub level: Level,
+    /// What it asks beside its kind.
+    pub terms: Terms,
     /// The stored group that it is, if it holds beyond the stack.
     pub stored: Option<Uuid>,
     /// Of whom.

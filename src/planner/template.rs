@@ -23,7 +23,7 @@ use self::ignored::why_ignored;
 use self::names::{Names, Target};
 use self::pipes::PIPES;
 use self::properties::Properties;
-use self::server_groups::{GroupHint, Policy, ServerGroups};
+use self::server_groups::{GroupHint, ServerGroups};
 use super::json::Object;
 use super::rejection::Rejection;
 
@@ -52,8 +52,9 @@ pub(crate) struct Template {
     pub(crate) ignored: Vec<Ignored>,
     /// The pipes of which servers have their bandwidth: ids and types.
     pipes: Vec<(String, String)>,
-    /// The first fault of a server group or of a reference to one. A request with it is invalid. A stored
-    /// plan may have it, because server groups were not read when it was made; they are ignored then.
+    /// The first fault of a server group, of a reference to one, or of the terms of a group. A request with
+    /// it is invalid. A stored plan may have it, because these were not read when it was made; they are
+    /// ignored then.
     fault: Option<String>,
 }
 
@@ -233,15 +234,14 @@ impl<'r> Reader<'r> {
 
     fn add_server_group(&mut self, id: &'r str, entry: &Entry<'r>) -> Result<(), Rejection> {
         let policy = server_groups::policy(entry.raw_properties());
-        let position = matches!(policy, Ok(Policy::Rule(_))).then_some(self.groups.len());
+        let position = policy.is_ok().then_some(self.groups.len());
         let target = position.map_or(Target::Nothing, Target::Group);
         self.names.add(id, entry.name(), target)?;
         self.server_groups.add(id, entry.other_words(), position);
         match policy {
-            Ok(Policy::Rule(kind)) => {
-                self.groups.push(Grouping::ServerGroup(entry.server_group(kind)));
+            Ok((kind, terms)) => {
+                self.groups.push(Grouping::ServerGroup(entry.server_group(kind, terms)));
             }
-            Ok(Policy::Ignored(why)) => self.template.ignore(id, SERVER_GROUP, why),
             Err(why) => self.template.ignore_fault(id, SERVER_GROUP, why),
         }
         Ok(())
@@ -252,10 +252,17 @@ impl<'r> Reader<'r> {
         self.names.servers = self.template.servers.len();
         self.template.servers.append(&mut self.volumes);
         for group in std::mem::take(&mut self.groups) {
-            self.template.groups.push(match group {
-                Grouping::Assignment(entry) => entry.group(&self.names)?,
+            let group = match group {
+                Grouping::Assignment(entry) => {
+                    let (group, fault) = entry.group(&self.names)?;
+                    if let Some(why) = fault {
+                        self.template.ignore_fault(entry.id, &entry.kind, why);
+                    }
+                    group
+                }
                 Grouping::ServerGroup(group) => group,
-            });
+            };
+            self.template.groups.push(group);
         }
         self.template.connect(&self.pipes, &self.names);
         self.follow_hints();

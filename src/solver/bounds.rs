@@ -18,12 +18,16 @@ mod load;
 mod lower_bound;
 mod pack;
 mod parts;
+mod quotas;
+mod soft;
 mod spread;
 mod unit_fit;
 
 pub(super) use self::limits::Limits;
 pub(super) use self::lower_bound::{Bound, Rest};
 use self::parts::{apart, missing_units, parts_without_unit};
+use self::quotas::exceeds_quotas;
+use self::soft::SoftBound;
 use super::budget::Budget;
 use super::problem::{Goal, Level};
 use super::solution::Cost;
@@ -43,19 +47,33 @@ pub(super) fn bound(
     let moves = |(kind, left)| state.fewest_moves(kind) * left as u64;
     least.moved += state.unplaced_kinds().map(moves).sum::<u64>();
     if best.is_some_and(|best| best.moved != least.moved) {
-        return Some(Bound { least, rest: Rest::Unknown });
+        return Some(Bound { least, soft_rules: None, rest: Rest::Unknown });
     }
-    match state.model.problem.policy.goal {
-        Goal::Pack => Some(pack::bound(state, limits, (least, best, new_hosts), budget)),
-        Goal::Spread => spread::bound(state, limits, (least, best), budget),
-        Goal::Balance => Some(balance::bound(state, least, budget)),
+    let soft_rules = match best {
+        // What is placed costs as much as the best already.
+        Some(best) if best.violations <= least.violations => None,
+        Some(_) | None => Some(SoftBound::of(state, budget)?),
+    };
+    least.violations = soft_rules.as_ref().map_or(least.violations, SoftBound::least);
+    if best.is_some_and(|best| best.violations != least.violations) {
+        return Some(Bound { least, soft_rules, rest: Rest::Unknown });
     }
+    let bound = match state.model.problem.policy.goal {
+        Goal::Pack => pack::bound(state, limits, (least, best, new_hosts), budget),
+        Goal::Spread => spread::bound(state, limits, (least, best), budget)?,
+        Goal::Balance => balance::bound(state, least, budget),
+    };
+    Some(Bound { soft_rules, ..bound })
 }
 
 /// A lower bound on the number of hosts that must come into use; `None` if there is provably no
 /// completion of a state.
 pub(super) fn feasible(state: &State<'_>, limits: &Limits, budget: &mut Budget<'_>) -> Option<u64> {
-    if is_infeasible(state, budget) { None } else { new_hosts(state, limits, budget) }
+    if is_infeasible(state, budget) || exceeds_quotas(state, budget) {
+        None
+    } else {
+        new_hosts(state, limits, budget)
+    }
 }
 
 /// Whether a kind has fewer slots than bundles, or a diversity rule fewer units than parts.

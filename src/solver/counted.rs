@@ -1,4 +1,4 @@
-//! The units that a placement policy counts.
+//! The units that placement policies and soft rules count.
 
 #![expect(clippy::indexing_slicing, reason = "hosts and units are numbered densely")]
 
@@ -26,10 +26,13 @@ impl CountedUnits {
             (Goal::Pack, _) | (_, Level::Host) => &[level],
             (Goal::Spread | Goal::Balance, _) => &[level, Level::Host],
         };
-        levels.iter().map(|level| Self::of_level(&problem.hosts, *level, goal)).collect()
+        let hosts = &problem.hosts;
+        let of_level = |level: &Level| Self::of_level(hosts, *level, goal == Goal::Spread);
+        levels.iter().map(of_level).collect()
     }
 
-    fn of_level(hosts: &[Host], level: Level, goal: Goal) -> Self {
+    /// The units of a level. `is_one` says whether all hosts whose unit is not known are in one.
+    pub(super) fn of_level(hosts: &[Host], level: Level, is_one: bool) -> Self {
         let mut known: HashMap<(bool, usize), usize> = HashMap::new();
         let mut units = Self { of: Vec::with_capacity(hosts.len()), hosts: Vec::new() };
         for (nth, host) in hosts.iter().enumerate() {
@@ -38,8 +41,7 @@ impl CountedUnits {
                 Level::Rack => host.rack,
                 Level::Cluster => host.cluster,
             };
-            let together = goal == Goal::Spread && level > Level::Host;
-            let unknown = if together { usize::MAX } else { nth };
+            let unknown = if is_one && level > Level::Host { usize::MAX } else { nth };
             let key = name.map_or((false, unknown), |name| (true, name as usize));
             let next = known.len();
             let unit = *known.entry(key).or_insert(next);

@@ -1,9 +1,11 @@
-//! What a complete placement costs. This is the meaning of [`Cost`]; the search computes the same step
-//! by step.
+//! Which rules a complete placement satisfies, and what it costs. This is the meaning of rules and of
+//! [`Cost`]; the search computes the same step by step.
+
+use std::collections::HashMap;
 
 use super::counted::CountedUnits;
 use super::fit::fit_costs;
-use super::problem::{Goal, PlacementProblem, Server};
+use super::problem::{Goal, Level, PlacementProblem, Rule, Server, SoftRule, SoftRuleKind};
 use super::solution::{Cost, Counts};
 use super::utilisation::{Addition, Utilisation};
 
@@ -32,6 +34,7 @@ pub(super) fn cost(problem: &PlacementProblem, places: &[usize]) -> Cost {
     let fit_costs = fit_costs(problem);
     Cost {
         moved: moved as u64,
+        violations: problem.soft_rules.iter().map(|soft| soft.cost(problem, places)).sum(),
         per_unit: counts(0),
         per_host: counts(1),
         units,
@@ -75,4 +78,88 @@ fn load(problem: &PlacementProblem, units: &CountedUnits, places: &[usize]) -> u
         }
     }
     load
+}
+
+impl Rule {
+    /// Whether a placement satisfies the rule, given the host of each server. This is the meaning of
+    /// rules; the search computes the same step by step.
+    pub fn holds(&self, problem: &PlacementProblem, places: &[usize]) -> bool {
+        let level = self.level();
+        let unit = |server: &usize| unit(problem, level, *places.get(*server)?);
+        let units = |servers: &[usize]| -> Option<Vec<u64>> { servers.iter().map(unit).collect() };
+        let Some(all) = units(&self.servers()) else { return false };
+        match self {
+            Self::Together(..) => all.iter().all(|it| Some(it) == all.first()),
+            Self::Apart(_, parts) => {
+                let mut taken: Vec<u64> = Vec::new();
+                parts.iter().filter_map(|part| units(part)).all(|mut part| {
+                    let is_free = part.iter().all(|it| !taken.contains(it));
+                    taken.append(&mut part);
+                    is_free
+                })
+            }
+            Self::Alone(_, servers) => (0..places.len())
+                .filter(|other| !servers.contains(other))
+                .all(|other| unit(&other).is_none_or(|unit| !all.contains(&unit))),
+            Self::AtMost(_, most, _) => all.iter().all(|it| count(&all, *it) <= u64::from(*most)),
+            Self::Skew(skew) => {
+                let domains = skew.domains.iter();
+                let domains = domains.filter_map(|host| self::unit(problem, level, *host));
+                let mut domains: Vec<u64> = domains.collect();
+                domains.sort_unstable();
+                domains.dedup();
+                let counts: Vec<u64> = domains.iter().map(|domain| count(&all, *domain)).collect();
+                let missing = skew.missing(counts.iter().copied());
+                all.iter().all(|it| domains.contains(it)) && missing <= u64::from(skew.absent)
+            }
+        }
+    }
+}
+
+impl SoftRule {
+    /// What a placement costs, given the host of each server.
+    fn cost(&self, problem: &PlacementProblem, places: &[usize]) -> u64 {
+        let unit = |server: usize| {
+            let host = *places.get(server)?;
+            // Units that are not known get numbers beyond those that are.
+            let unknown = match self.kind {
+                SoftRuleKind::Together => (1 << 33) + host as u64,
+                SoftRuleKind::Apart => 1 << 33,
+            };
+            Some(unit(problem, self.level, host).unwrap_or(unknown))
+        };
+        let pairs = |count: u64| count * count.saturating_sub(1) / 2;
+        let mut in_unit: HashMap<Option<u64>, u64> = HashMap::new();
+        // The pairs of one part in one unit.
+        let mut inside = 0;
+        for servers in &self.parts {
+            let mut of_part: HashMap<Option<u64>, u64> = HashMap::new();
+            for server in servers {
+                *of_part.entry(unit(*server)).or_insert(0) += 1;
+                *in_unit.entry(unit(*server)).or_insert(0) += 1;
+            }
+            inside += of_part.into_values().map(pairs).sum::<u64>();
+        }
+        let all = pairs(in_unit.values().sum());
+        let in_units = in_unit.into_values().map(pairs).sum::<u64>();
+        let broken = match self.kind {
+            SoftRuleKind::Together => all - in_units,
+            SoftRuleKind::Apart => in_units - inside,
+        };
+        broken * u64::from(self.weight)
+    }
+}
+
+/// The unit of a host, if it is known.
+fn unit(problem: &PlacementProblem, level: Level, host: usize) -> Option<u64> {
+    let it = problem.hosts.get(host)?;
+    match level {
+        Level::Host => Some(host as u64),
+        Level::Rack => it.rack.map(u64::from),
+        Level::Cluster => it.cluster.map(u64::from),
+    }
+}
+
+fn count(all: &[u64], unit: u64) -> u64 {
+    all.iter().filter(|it| **it == unit).count() as u64
 }

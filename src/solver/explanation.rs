@@ -342,10 +342,20 @@ fn counted(
     budget: &mut Budget<'_>,
 ) -> Option<UnitCount> {
     let rule = problem.rules.get(number)?;
-    let needed = if let Rule::Apart(_, parts) = rule {
-        parts.iter().filter(|part| part.iter().any(|it| servers.contains(it))).count()
-    } else {
-        1
+    let needed = match rule {
+        Rule::Together(..) | Rule::Alone(..) => 1,
+        Rule::AtMost(_, most, bound) => {
+            let count = bound.iter().filter(|it| servers.contains(it)).count();
+            count.div_ceil(usize::try_from(*most).unwrap_or(usize::MAX).max(1))
+        }
+        // More than the largest difference in one domain takes some in each of the others.
+        Rule::Skew(skew) => {
+            let count = skew.servers.iter().filter(|it| servers.contains(it)).count();
+            if count > skew.most as usize { skew.domains.len() } else { 1 }
+        }
+        Rule::Apart(_, parts) => {
+            parts.iter().filter(|part| part.iter().any(|it| servers.contains(it))).count()
+        }
     };
     let level = rule.level();
     let mut left = problem.free();

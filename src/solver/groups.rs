@@ -5,6 +5,9 @@
 //! one member apart from those of the other members. The nested group's own rule applies in
 //! addition.
 //!
+//! A soft group binds the same servers by a [`SoftRule`] instead of a rule. A group that limits the number
+//! of its servers in a unit counts all servers below it, each by itself, whatever groups they are in.
+//!
 //! *Example.* A diversity group of racks with the members X and Y, where X and Y are affinity
 //! groups of hosts with two servers each, becomes three rules: `Apart(Rack, [[0, 1], [2, 3]])`,
 //! `Together(Host, [0, 1])`, `Together(Host, [2, 3])`.
@@ -16,7 +19,7 @@ use std::collections::HashSet;
 
 use thiserror::Error;
 
-use super::problem::{Level, Rule};
+use super::problem::{Level, Rule, Skew, SoftRule, SoftRuleKind};
 use crate::model::GroupKind;
 
 /// The maximum number of groups, and so of rules, of one stack.
@@ -35,8 +38,31 @@ pub struct Group {
     pub kind: GroupKind,
     /// The units that the rule is about.
     pub level: Level,
+    /// What it asks beside its kind.
+    pub terms: Terms,
     /// Its members.
     pub members: Vec<Member>,
+}
+
+/// What a group asks beside its kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Terms {
+    /// Affinity and diversity: whether the rule may be broken, and what each pair costs that does.
+    pub soft: Option<u32>,
+    /// Diversity: instead of keeping members apart, at most so many servers are in one unit.
+    pub max_per_unit: Option<u32>,
+    /// Diversity: instead of keeping members apart, no domain has so many servers more than another.
+    pub max_skew: Option<u32>,
+}
+
+/// The rules that groups come to, hard and soft, in the order of the groups, each with the position of its
+/// group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupRules {
+    /// What must be.
+    pub rules: Vec<(usize, Rule)>,
+    /// What may be broken.
+    pub soft_rules: Vec<(usize, SoftRule)>,
 }
 
 /// A member of a group, by its position.
@@ -90,25 +116,34 @@ pub enum GroupError {
     TooLarge(usize),
 }
 
-/// The rules of groups over a number of servers, in the order of the groups. A group without
-/// servers has no rule.
+/// The rules and soft rules of groups over a number of servers. A group without servers has none. The
+/// domains of even distributions are left empty: they depend on the hosts.
 ///
 /// Work and memory are linear in the groups and in [`MEMBERS_MAX`], except for sorting.
 ///
 /// # Errors
 /// No choice of hosts can satisfy the groups, or they exceed a limit.
-pub fn rules(groups: &[Group], servers: usize) -> Result<Vec<(usize, Rule)>, GroupError> {
+pub fn rules(groups: &[Group], servers: usize) -> Result<GroupRules, GroupError> {
     if groups.len() > GROUPS_MAX {
         return Err(GroupError::TooMany(GROUPS_MAX));
     }
     let known = groups.iter().map(|_| Progress::New).collect();
     let mut nesting = Nesting { groups, servers, known, members: 0 };
-    let mut rules = Vec::new();
+    let mut found = GroupRules::default();
     let mut alone: HashSet<(Level, usize)> = HashSet::new();
     for (number, group) in groups.iter().enumerate() {
         nesting.expand(number, Path { outermost: number, length: 1 })?;
         let all = nesting.of_group(number)?.to_vec();
         if all.is_empty() {
+            continue;
+        }
+        if let Some(weight) = group.terms.soft {
+            let soft = soft(&nesting, (number, group), (weight, all))?;
+            found.soft_rules.extend(soft.map(|soft| (number, soft)));
+            continue;
+        }
+        if group.terms.max_per_unit.is_some() || group.terms.max_skew.is_some() {
+            found.rules.extend(counting(group, &all).map(|rule| (number, rule)));
             continue;
         }
         let rule = match group.kind {
@@ -124,9 +159,37 @@ pub fn rules(groups: &[Group], servers: usize) -> Result<Vec<(usize, Rule)>, Gro
                 return Err(GroupError::AloneTwice { server: *server });
             }
         }
-        rules.push((number, rule));
+        found.rules.push((number, rule));
     }
-    Ok(rules)
+    Ok(found)
+}
+
+/// The rules that count the servers of a group in each unit.
+fn counting(group: &Group, servers: &[usize]) -> impl Iterator<Item = Rule> {
+    let at_most = group.terms.max_per_unit;
+    let at_most = at_most.map(|most| Rule::AtMost(group.level, most, servers.to_vec()));
+    let skew = |most| Skew {
+        level: group.level,
+        most,
+        servers: servers.to_vec(),
+        domains: Vec::new(),
+        absent: 0,
+    };
+    at_most.into_iter().chain(group.terms.max_skew.map(skew).map(Rule::Skew))
+}
+
+/// The rule of a soft group; exclusivity has none.
+fn soft(
+    nesting: &Nesting<'_>,
+    (number, group): (usize, &Group),
+    (weight, servers): (u32, Vec<usize>),
+) -> Result<Option<SoftRule>, GroupError> {
+    let (kind, parts) = match group.kind {
+        GroupKind::Affinity => (SoftRuleKind::Together, vec![servers]),
+        GroupKind::Diversity => (SoftRuleKind::Apart, disjoint(number, nesting.parts(group)?)?),
+        GroupKind::Exclusivity => return Ok(None),
+    };
+    Ok(Some(SoftRule { kind, level: group.level, weight, parts }))
 }
 
 /// The expansion of groups into servers.

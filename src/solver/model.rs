@@ -6,16 +6,20 @@
 mod bundle;
 mod bundle_kind;
 mod load;
+mod quota;
 mod server_choice;
 mod sizes;
 mod symmetry;
 mod units;
+
+use std::collections::HashMap;
 
 use self::bundle::{Bundle, bundles};
 pub(super) use self::bundle_kind::BundleKind;
 use self::bundle_kind::kinds;
 pub(super) use self::load::Demand;
 use self::load::Load;
+pub(super) use self::quota::Quota;
 pub(super) use self::server_choice::{PackableWay, PartChoice, ServerChoice};
 use self::sizes::Sizes;
 use self::symmetry::HostSymmetry;
@@ -23,7 +27,7 @@ pub(super) use self::units::Units;
 use super::budget::Budget;
 use super::counted::CountedUnits;
 use super::fit::fit_costs;
-use super::problem::{Goal, Level, PlacementProblem, Rule};
+use super::problem::{Goal, Level, PlacementProblem, Rule, SoftRuleKind};
 use super::utilisation::Utilisation;
 
 /// A problem, and everything that is derived from it.
@@ -43,6 +47,11 @@ pub(super) struct Model<'p> {
     /// The exclusivity rules.
     pub(super) exclusive_rules: Vec<usize>,
     pub(super) symmetry: HostSymmetry,
+    /// The rules that count servers in units.
+    pub(super) quotas: Vec<Quota>,
+    /// The units of the soft rules, and which of these are those of each.
+    soft_units: Vec<CountedUnits>,
+    units_of_soft: Vec<usize>,
     /// The units that the policy counts; with balancing, also their utilisation.
     pub(super) counted: Vec<CountedUnits>,
     pub(super) utilisation: Vec<Utilisation>,
@@ -67,7 +76,7 @@ impl<'p> Model<'p> {
             return None;
         }
         let (mut bundles, loads) = bundles(problem, &units, &sizes, budget)?;
-        let kinds = kinds(problem, &mut bundles, &loads, budget);
+        let mut kinds = kinds(problem, &mut bundles, &loads, budget);
         if budget.is_spent() {
             return None;
         }
@@ -83,6 +92,9 @@ impl<'p> Model<'p> {
         let exclusive_rules: Vec<usize> = (0..problem.rules.len())
             .filter(|rule| matches!(problem.rules[*rule], Rule::Alone(..)))
             .collect();
+        let quotas = Quota::of(problem, &units, &mut kinds);
+        budget.is_spent_after(kinds.len() * quotas.len());
+        let (soft_units, units_of_soft) = soft_units(problem, budget);
         let counted = CountedUnits::of_policy(problem);
         budget.is_spent_with(2 * problem.hosts.len() * counted.len());
         let balanced: &[CountedUnits] =
@@ -104,6 +116,9 @@ impl<'p> Model<'p> {
             kinds_of_rule,
             excluded_kinds,
             exclusive_rules,
+            quotas,
+            soft_units,
+            units_of_soft,
             counted,
             utilisation,
             fit_costs,
@@ -122,12 +137,37 @@ impl<'p> Model<'p> {
         self.counted.first().filter(|_| self.problem.policy.goal == Goal::Pack)
     }
 
+    /// The units that a soft rule counts.
+    pub(super) fn soft_units(&self, soft: usize) -> &CountedUnits {
+        &self.soft_units[self.units_of_soft[soft]]
+    }
+
     /// The memory for the domains of a state, in the units of the budget.
     fn state_size(&self) -> usize {
         let (kinds, hosts) = (self.kinds.len(), self.problem.hosts.len());
         let units = self.units.count(Level::Rack) + self.units.count(Level::Cluster);
         kinds * (hosts + units) / 2 + self.loads.len() * hosts / 4
     }
+}
+
+/// The units that soft rules count, and for each soft rule which of them are its own.
+fn soft_units(
+    problem: &PlacementProblem,
+    budget: &mut Budget<'_>,
+) -> (Vec<CountedUnits>, Vec<usize>) {
+    let mut known: HashMap<(Level, bool), usize> = HashMap::new();
+    let mut units = Vec::new();
+    let mut of_rule = Vec::with_capacity(problem.soft_rules.len());
+    for soft in &problem.soft_rules {
+        let is_one = soft.kind == SoftRuleKind::Apart;
+        let number = *known.entry((soft.level, is_one)).or_insert_with(|| {
+            budget.is_spent_with(2 * problem.hosts.len());
+            units.push(CountedUnits::of_level(&problem.hosts, soft.level, is_one));
+            units.len() - 1
+        });
+        of_rule.push(number);
+    }
+    (units, of_rule)
 }
 
 /// For each exclusivity rule, the kinds that it does not bind.

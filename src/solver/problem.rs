@@ -2,11 +2,13 @@
 //! bind servers to each other. Everything is named by its position in the lists of the problem.
 
 mod allowed_hosts;
+mod rule;
 mod ways;
 
 use std::sync::Arc;
 
 pub use self::allowed_hosts::AllowedHosts;
+pub use self::rule::{Rule, Skew, SoftRule, SoftRuleKind};
 pub(super) use self::ways::merged;
 pub use self::ways::{Choice, Conditions, Draws, Part, Pool, Source, Supply, Way, Ways};
 pub use crate::model::{Goal, Level, PlacementPolicy};
@@ -22,6 +24,8 @@ pub struct PlacementProblem {
     pub servers: Vec<Server>,
     /// The rules that bind servers to each other.
     pub rules: Vec<Rule>,
+    /// The rules that may be broken at a cost.
+    pub soft_rules: Vec<SoftRule>,
     /// Which of several valid placements is the best.
     pub policy: PlacementPolicy,
 }
@@ -73,55 +77,5 @@ impl Server {
     /// The host to which the server adds nothing.
     pub(super) fn counted_on(&self) -> Option<usize> {
         self.current_host.filter(|_| self.is_counted_at_home)
-    }
-}
-
-/// A rule that binds servers, which it names by their positions in [`PlacementProblem::servers`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// Affinity: all servers are in one unit.
-    Together(Level, Vec<usize>),
-    /// Diversity: servers of different parts are in different units.
-    Apart(Level, Vec<Vec<usize>>),
-    /// Exclusivity: no other server of the problem is in a unit with one of these.
-    Alone(Level, Vec<usize>),
-}
-
-impl Rule {
-    /// The units that the rule is about.
-    pub fn level(&self) -> Level {
-        match self {
-            Self::Together(level, _) | Self::Apart(level, _) | Self::Alone(level, _) => *level,
-        }
-    }
-
-    /// The parts of the rule: for diversity those that are apart, otherwise one part with all servers.
-    pub fn parts(&self) -> &[Vec<usize>] {
-        match self {
-            Self::Together(_, servers) | Self::Alone(_, servers) => std::slice::from_ref(servers),
-            Self::Apart(_, parts) => parts,
-        }
-    }
-
-    /// The size of the rule, for accounting: its servers, and for diversity one more for each part.
-    pub fn size(&self) -> usize {
-        let servers = self.parts().iter().map(Vec::len).sum::<usize>();
-        if let Self::Apart(_, parts) = self { servers + parts.len() } else { servers }
-    }
-
-    /// The servers that the rule binds.
-    pub fn servers(&self) -> Vec<usize> {
-        self.parts().concat()
-    }
-
-    /// The rule in a problem with some of the servers. `position` is the new position of a server, or
-    /// `None` if the problem does not have it.
-    pub(super) fn restricted(&self, position: impl Fn(usize) -> Option<usize>) -> Self {
-        let kept = |servers: &Vec<usize>| servers.iter().filter_map(|it| position(*it)).collect();
-        match self {
-            Self::Together(level, servers) => Self::Together(*level, kept(servers)),
-            Self::Alone(level, servers) => Self::Alone(*level, kept(servers)),
-            Self::Apart(level, parts) => Self::Apart(*level, parts.iter().map(kept).collect()),
-        }
     }
 }

@@ -8,6 +8,8 @@ use std::cmp::{Ordering, Reverse};
 pub struct Cost {
     /// Servers that are not on the host they were on.
     pub moved: u64,
+    /// What the [soft rules](super::SoftRule) cost that are broken.
+    pub violations: u64,
     /// Spreading: the servers of the problem in each unit of the policy's level.
     pub per_unit: Counts,
     /// Spreading over racks or clusters: the servers of the problem on each host.

@@ -9,11 +9,13 @@ mod capacity;
 mod domain;
 mod packing;
 mod score;
+mod soft;
 
 use self::capacity::Capacity;
 use self::domain::Domains;
 pub(super) use self::packing::fits_alone;
 use self::score::Score;
+use self::soft::SoftScore;
 use super::budget::Budget;
 use super::model::Model;
 use super::problem::{Goal, Level, Rule};
@@ -36,6 +38,10 @@ pub(super) struct State<'p> {
     in_rack: Vec<usize>,
     /// What the policy counts.
     pub(super) score: Score<'p>,
+    /// What the soft rules cost.
+    pub(super) soft_rules: SoftScore<'p>,
+    /// For each quota, the placed servers in each unit.
+    pub(super) quota_counts: Vec<Vec<u64>>,
     /// For each rule and unit, the bundles there.
     tallies: Vec<Vec<Tally>>,
     /// For each rule and part, the placed bundles. A rule without parts has one part.
@@ -57,6 +63,7 @@ pub(super) struct State<'p> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Added {
     pub(super) moved: u64,
+    pub(super) violations: u64,
     /// What the level of the policy counts: units, servers in the unit, or load; nothing for packing
     /// hosts.
     pub(super) first: u64,
@@ -90,6 +97,8 @@ impl<'p> State<'p> {
             on_host: vec![0; problem.hosts.len()],
             in_rack: vec![0; units.count(Level::Rack)],
             score: Score::new(model),
+            soft_rules: SoftScore::new(model),
+            quota_counts: model.quotas.iter().map(|it| vec![0; units.count(it.level)]).collect(),
             tallies: tallies.collect(),
             placed: parts.map(|parts| vec![0; parts]).collect(),
             unstarted: unstarted.collect(),
@@ -100,6 +109,14 @@ impl<'p> State<'p> {
             moved: 0,
             fit: 0,
         };
+        let all: Vec<usize> = (0..problem.hosts.len()).collect();
+        for quota in &model.quotas {
+            for (kind, _) in quota.kinds.iter().filter(|(_, members)| *members > quota.most) {
+                if !budget.is_spent_after(all.len()) {
+                    state.rule_out(*kind, &all, true);
+                }
+            }
+        }
         for bundle in &model.bundles {
             add(&mut state.needed, &model.loads[bundle.load].least_own);
         }
@@ -160,9 +177,11 @@ impl<'p> State<'p> {
         self.score.change(it.kind, host, true);
         self.moved += kind.moves(host);
         self.fit += model.fit_costs[host] * kind.servers;
+        self.soft_rules.change(bundle, host, true);
         self.unplaced[it.kind].retain(|left| *left != bundle);
         self.positions[bundle] = Some((host, variant));
         self.tally(bundle, host, true, budget);
+        self.count_quotas(it.kind, host, true, budget);
         self.slots_changed(host, budget);
         true
     }
@@ -193,8 +212,10 @@ impl<'p> State<'p> {
         self.score.change(it.kind, host, false);
         self.moved -= kind.moves(host);
         self.fit -= model.fit_costs[host] * kind.servers;
+        self.soft_rules.change(bundle, host, false);
         self.unplaced[it.kind].push(bundle);
         self.tally(bundle, host, false, budget);
+        self.count_quotas(it.kind, host, false, budget);
         self.slots_changed(host, budget);
     }
 
@@ -249,7 +270,7 @@ impl<'p> State<'p> {
             }
             let hosts = model.units.hosts(level, unit);
             let is_spent = match &model.problem.rules[*rule] {
-                Rule::Together(..) => false,
+                Rule::Together(..) | Rule::AtMost(..) | Rule::Skew(_) => false,
                 Rule::Apart(..) => {
                     let bound = model.kinds_of_rule[*rule].iter();
                     let others = bound.filter(|(_, it)| *it != Some(*part)).map(|(kind, _)| *kind);
@@ -279,6 +300,41 @@ impl<'p> State<'p> {
                 }
             }
         }
+    }
+
+    /// Counts the servers of a placed or removed bundle for the quotas, and rules a unit out for the
+    /// kinds whose bundles would exceed them.
+    fn count_quotas(&mut self, kind: usize, host: usize, is_in: bool, budget: &mut Budget<'_>) {
+        let model = self.model;
+        for (nth, members) in &model.kinds[kind].quotas {
+            let quota = &model.quotas[*nth];
+            let Some(unit) = model.units.unit(quota.level, host) else { continue };
+            let count = &mut self.quota_counts[*nth][unit];
+            let before = *count;
+            *count = if is_in { before + members } else { before - members };
+            let (less, more) = (before.min(*count), before.max(*count));
+            let hosts = model.units.hosts(quota.level, unit);
+            for (other, members) in &quota.kinds {
+                if less + members <= quota.most && more + members > quota.most {
+                    if budget.is_spent_after(4 * hosts.len()) {
+                        return;
+                    }
+                    self.rule_out(*other, hosts, is_in);
+                }
+            }
+        }
+    }
+
+    /// Whether the servers that are to be distributed evenly are, of a complete placement.
+    pub(super) fn is_even(&self) -> bool {
+        let mut quotas = self.model.quotas.iter().zip(&self.quota_counts);
+        quotas.all(|(quota, counts)| match &self.model.problem.rules[quota.rule] {
+            Rule::Skew(skew) => {
+                let counts = quota.domains.iter().map(|domain| counts[*domain]);
+                skew.missing(counts) <= u64::from(skew.absent)
+            }
+            Rule::Together(..) | Rule::Apart(..) | Rule::Alone(..) | Rule::AtMost(..) => true,
+        })
     }
 
     /// Rules hosts out for each of some kinds, or back in, and says whether the budget was spent
@@ -335,7 +391,8 @@ impl<'p> State<'p> {
     pub(super) fn partial_cost(&self) -> Cost {
         let is_packed = self.model.problem.policy.goal == Goal::Pack;
         let new_hosts = if is_packed { self.new_hosts } else { 0 };
-        let mut cost = Cost { moved: self.moved, new_hosts, fit: self.fit, ..Cost::default() };
+        let (moved, violations, fit) = (self.moved, self.soft_rules.cost, self.fit);
+        let mut cost = Cost { moved, violations, new_hosts, fit, ..Cost::default() };
         self.score.write(&mut cost);
         cost
     }
@@ -356,6 +413,7 @@ impl<'p> State<'p> {
         let is_new = goal == Goal::Pack && !self.domains.is_in_use(host);
         Added {
             moved: it.moves(host),
+            violations: self.added_violations(kind, host),
             first: self.score.added(0, kind, host),
             second: if goal == Goal::Pack {
                 u64::from(is_new)
@@ -364,6 +422,13 @@ impl<'p> State<'p> {
             },
             fit: self.model.fit_costs[host] * it.servers,
         }
+    }
+
+    /// What a bundle of a kind on a host adds to the cost of the soft rules.
+    pub(super) fn added_violations(&self, kind: usize, host: usize) -> u64 {
+        let bundle =
+            self.unplaced[kind].last().filter(|_| !self.model.kinds[kind].soft_rules.is_empty());
+        bundle.map_or(0, |bundle| self.soft_rules.added(*bundle, host))
     }
 
     /// The kinds with unplaced bundles, and the number of these bundles.

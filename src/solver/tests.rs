@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::{
     AllowedHosts, Budget, Choice, Conditions, Conflict, Counts, Draws, Goal, Host, Level, Outcome,
-    Part, PlacementPolicy, PlacementProblem, Pool, Rule, Server, Solution, Supply, UnitCount, Way,
-    Ways, count_units, explain, solve,
+    Part, PlacementPolicy, PlacementProblem, Pool, Rule, Server, Skew, SoftRule, SoftRuleKind,
+    Solution, Supply, UnitCount, Way, Ways, count_units, explain, solve,
 };
 
 fn never() -> bool {
@@ -72,7 +72,7 @@ fn hosts_of(solution: &Solution) -> Vec<usize> {
 fn site(count: usize, rules: Vec<Rule>) -> PlacementProblem {
     let hosts = hosts(&[(8, 0), (8, 0), (8, 1), (8, 1)]);
     let (pools, servers) = (pools(&hosts), servers(count, 1, hosts.len()));
-    PlacementProblem { hosts, pools, servers, rules, policy: PlacementPolicy::DEFAULT }
+    PlacementProblem { hosts, pools, servers, rules, ..PlacementProblem::default() }
 }
 
 fn placed(problem: &PlacementProblem) -> Option<Solution> {
@@ -132,7 +132,9 @@ fn broken(problem: &PlacementProblem, places: &[usize]) -> Option<&'static str> 
             Rule::Alone(_, servers) => (0..places.len())
                 .filter(|other| !servers.contains(other))
                 .all(|other| servers.iter().all(|one| !same(*one, other))),
+            Rule::AtMost(..) | Rule::Skew(_) => rule.holds(problem, places),
         };
+        assert_eq!(fine, rule.holds(problem, places), "{rule:?}");
         if !fine {
             return Some("rule");
         }
@@ -207,7 +209,7 @@ fn the_dead_end_of_greedy_planners_is_none() {
         pools,
         servers,
         rules: Vec::new(),
-        policy: PlacementPolicy::DEFAULT,
+        ..PlacementProblem::default()
     };
     assert_eq!(hosts_of(&placed(&problem).unwrap()), [1, 0]);
 }
@@ -229,6 +231,71 @@ fn who_can_stay_stays() {
     let solution = placed(&problem).unwrap();
     assert_eq!(solution.cost.moved, 1);
     assert_eq!(solution.assignments[2].host, 1);
+}
+
+fn skew(level: Level, most: u32, servers: usize, domains: &[usize]) -> Rule {
+    let servers = (0..servers).collect();
+    Rule::Skew(Skew { level, most, servers, domains: domains.to_vec(), absent: 0 })
+}
+
+#[test]
+fn rules_that_count_servers() {
+    let (host, rack) = (Level::Host, Level::Rack);
+    let at_most = |level, most, servers: usize| Rule::AtMost(level, most, (0..servers).collect());
+    for (what, count, rules, fits) in [
+        ("two on each host", 8, vec![at_most(host, 2, 8)], true),
+        ("one too many", 9, vec![at_most(host, 2, 9)], false),
+        ("five in each rack", 10, vec![at_most(rack, 5, 10)], true),
+        ("one too many in a rack", 11, vec![at_most(rack, 5, 11)], false),
+        (
+            "three together where two may be",
+            3,
+            vec![at_most(host, 2, 3), Rule::Together(host, vec![0, 1, 2])],
+            false,
+        ),
+        ("even over hosts", 7, vec![skew(host, 1, 7, &[0, 1, 2, 3])], true),
+        ("one rack takes all", 3, vec![skew(rack, 2, 3, &[0]), at_most(rack, 3, 3)], true),
+        (
+            "even over racks, and all in one",
+            3,
+            vec![skew(rack, 2, 3, &[0, 2]), Rule::Together(rack, vec![0, 1, 2])],
+            false,
+        ),
+    ] {
+        assert_eq!(placed(&site(count, rules)).is_some(), fits, "{what}");
+    }
+    assert_eq!(per_unit(&site(7, vec![skew(host, 1, 7, &[0, 1, 2, 3])]), host), [2, 2, 2, 1]);
+    let conflict = explain(&site(9, vec![at_most(host, 2, 9)]), never);
+    assert_eq!((conflict.counts[0].needed, conflict.counts[0].available), (5, 4));
+}
+
+/// A rule that may be broken is, but no more than it must.
+#[test]
+fn soft_rules_are_followed_as_far_as_possible() {
+    let soft = |kind, level, servers: usize| SoftRule {
+        kind,
+        level,
+        weight: 3,
+        parts: match kind {
+            SoftRuleKind::Together => vec![(0..servers).collect()],
+            SoftRuleKind::Apart => (0..servers).map(|server| vec![server]).collect(),
+        },
+    };
+    let problem = |count: usize, soft: SoftRule| PlacementProblem {
+        soft_rules: vec![soft],
+        ..site(count, Vec::new())
+    };
+    let apart = problem(6, soft(SoftRuleKind::Apart, Level::Host, 6));
+    assert_eq!(per_unit(&apart, Level::Host), [2, 2, 1, 1]);
+    assert_eq!(placed(&apart).unwrap().cost.violations, 2 * 3);
+    let together = problem(11, soft(SoftRuleKind::Together, Level::Host, 11));
+    assert_eq!(per_unit(&together, Level::Host), [8, 3]);
+    assert_eq!(placed(&together).unwrap().cost.violations, 8 * 3 * 3);
+    // A soft rule comes before the policy, and after moves.
+    let mut moved = problem(2, soft(SoftRuleKind::Apart, Level::Host, 2));
+    moved.servers.iter_mut().for_each(|server| server.current_host = Some(1));
+    let cost = placed(&moved).unwrap().cost;
+    assert_eq!((cost.moved, cost.violations), (0, 3));
 }
 
 /// The problem with another policy.
@@ -357,7 +424,7 @@ fn those_with_a_choice_make_way_for_others() {
         pools: vec![Pool { class: 0, free: 3 }; 2],
         servers: [1, 1, 2, 2].map(server).to_vec(),
         rules: Vec::new(),
-        policy: PlacementPolicy::DEFAULT,
+        ..PlacementProblem::default()
     };
     assert!(placed(&problem).is_some());
     problem.servers = [2, 2, 2].map(server).to_vec();
@@ -381,7 +448,7 @@ fn who_has_a_choice_leaves_the_shared_pool_to_others() {
         pools: vec![Pool { class: 0, free: 3 }, Pool { class: 0, free: 2 }],
         servers: vec![server; 2],
         rules: vec![Rule::Apart(Level::Host, vec![vec![0], vec![1]])],
-        policy: PlacementPolicy::DEFAULT,
+        ..PlacementProblem::default()
     };
     let solution = placed(&problem).unwrap();
     assert_eq!(solution.assignments.iter().map(|it| it.ways.clone()).max(), Some(vec![1]));
@@ -458,8 +525,7 @@ fn bounds_add_up_what_kinds_lack() {
     servers[2].ways = one_way(2, hosts.len());
     servers[3].ways = one_way(3, hosts.len());
     let rules = vec![Rule::Apart(Level::Host, (0..4).map(|server| vec![server]).collect())];
-    let problem =
-        PlacementProblem { hosts, pools, servers, rules, policy: PlacementPolicy::DEFAULT };
+    let problem = PlacementProblem { hosts, pools, servers, rules, ..PlacementProblem::default() };
     let mut looks = 0;
     let outcome = solve(&problem, || {
         looks += 1;

@@ -21,6 +21,7 @@ mod flavor_groups;
 mod flavors;
 mod following;
 mod group_command;
+mod group_terms;
 mod grouping;
 mod groups;
 mod handover;

@@ -1,6 +1,6 @@
 //! Nova's server groups in stacks, and what answers say of all that a plan is made without.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -102,16 +102,77 @@ async fn members_come_and_go_with_updates() {
     finish(&site, &before).await;
 }
 
+/// How many servers each host has, descending.
+fn counts(plan: &Value) -> Vec<usize> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for host in hosts(plan).into_values() {
+        *counts.entry(host).or_insert(0) += 1;
+    }
+    let mut counts: Vec<usize> = counts.into_values().collect();
+    counts.sort_unstable_by(|one, other| other.cmp(one));
+    counts
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_plan_is_made_without_is_named() {
-    let site = site(1).await;
+async fn soft_policies_are_followed_as_far_as_possible() {
+    let site = site(3).await;
     let before = usages(&site).await;
     let tenant = site.tenant("p");
-    let mut resources = bound(2, "soft-anti-affinity");
+    for (count, policy, expected, violations) in [
+        (3, "soft-anti-affinity", vec![1, 1, 1], 0),
+        // Two pairs share a host.
+        (5, "soft-anti-affinity", vec![2, 2, 1], 2),
+        (4, "soft-affinity", vec![4], 0),
+        // Each of two is on another host than each of four.
+        (6, "soft-affinity", vec![4, 2], 8),
+    ] {
+        let answer = tenant.post("/v1/plans", plan("stack", bound(count, policy))).await;
+        let answer = answer.expect(201);
+        assert_eq!(answer.header("berth-ignored"), "");
+        assert_eq!(counts(&answer.json()), expected, "{policy}");
+        let quality: Value = serde_json::from_str(answer.header("berth-plan")).unwrap();
+        assert_eq!(quality["cost"]["violations"], json!(violations), "{quality}");
+        assert_eq!(quality["optimal"], json!(true), "{quality}");
+        finish(&site, &before).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_host_has_more_servers_of_a_group_than_it_allows() {
+    let site = site(3).await;
+    let before = usages(&site).await;
+    let tenant = site.tenant("p");
+    let two = |count: usize| {
+        let mut resources = bound(count, "anti-affinity");
+        resources["sg"]["properties"]["rules"] = json!({"max_server_per_host": 2});
+        resources
+    };
+    let made = create(&tenant, "stack", two(5)).await;
+    assert_eq!(counts(&made), [2, 2, 1]);
+    let seven = tenant.post("/v1/plans", plan("other", two(7))).await;
+    let why = seven.explanation(409);
+    assert!(why.contains("diversity group sg needs 4 hosts"), "{why}");
+    // A sixth finds the place that is left, and a seventh none.
+    let update = |id: &str| {
+        let mut body = plan("stack", json!({}));
+        body["resources_update"] = json!({id: member(id, &json!("sg"))});
+        body
+    };
+    let changed = tenant.put("/v1/plans/stack", update("s6")).await.expect(201).json();
+    assert_eq!(counts(&changed), [2, 2, 2]);
+    let why = tenant.put("/v1/plans/stack", update("s7")).await.explanation(409);
+    assert!(why.contains("diversity group sg"), "{why}");
+    finish(&site, &before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_plan_is_made_without_is_named() {
+    let site = site(3).await;
+    let before = usages(&site).await;
+    let tenant = site.tenant("p");
+    let mut resources = bound(2, "anti-affinity");
     resources["disk"] = json!({"type": "OS::Cinder::Volume", "properties": {"size": 1}});
     resources["at"] = json!({"type": "OS::Cinder::VolumeAttachment"});
-    let most = json!({"max_server_per_host": 2});
-    resources["two"] = with(server_group("anti-affinity"), "rules", most);
     resources["pört"] = json!({"type": "OS::Neutron::Port"});
     let named = ignored(&tenant, resources).await;
     let mut found: Vec<(&str, &str)> = Vec::new();
@@ -124,8 +185,6 @@ async fn what_a_plan_is_made_without_is_named() {
         ("at", "OS::Cinder::VolumeAttachment"),
         ("disk", "OS::Cinder::Volume"),
         ("pört", "OS::Neutron::Port"),
-        ("sg", "OS::Nova::ServerGroup"),
-        ("two", "OS::Nova::ServerGroup"),
     ];
     assert_eq!(found, expected);
     // An update says it, too.

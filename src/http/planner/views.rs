@@ -192,6 +192,7 @@ fn cost(cost: &Cost, policy: PlacementPolicy) -> Value {
     let level = policy.level.name();
     let mut view = Map::from_iter([("moved".to_owned(), json!(cost.moved))]);
     let mut show = |key: &str, value: Value| drop(view.insert(key.to_owned(), value));
+    show("violations", json!(cost.violations));
     let is_above = policy.level > Level::Host;
     match policy.goal {
         Goal::Pack => {

@@ -6,6 +6,7 @@ use crate::model::{GroupKind, Level};
 use crate::planner::demands::Demands;
 use crate::planner::json::Object;
 use crate::planner::rejection::Rejection;
+use crate::solver::groups::Terms;
 
 /// A server, or a volume: what gets a host.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +67,7 @@ pub(crate) struct GroupEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GroupRef {
     /// Of this request only.
-    Here(GroupKind, Level),
+    Here(GroupKind, Level, Terms),
     /// A stored one by its name, which is to be of this kind, and at this level if it has none itself.
     Named(GroupKind, Option<Level>, String),
     /// A stored one, by id or name.

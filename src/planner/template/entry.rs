@@ -12,6 +12,7 @@ use crate::model::{GroupKind, Level};
 use crate::planner::ids::canonical;
 use crate::planner::json::{NAME_MAX, Object};
 use crate::planner::rejection::Rejection;
+use crate::solver::groups::Terms;
 
 /// One resource. Its keys are in lower case here, and may be written in capitals.
 pub(super) struct Entry<'r> {
@@ -123,19 +124,24 @@ impl<'r> Entry<'r> {
     }
 
     /// The group of the request that a server group is.
-    pub(super) fn server_group(&self, kind: GroupKind) -> GroupEntry {
+    pub(super) fn server_group(&self, kind: GroupKind, terms: Terms) -> GroupEntry {
         let name = self.name().or_else(|| server_groups::nova_name(self.raw_properties()));
         GroupEntry {
             name: name.map_or_else(|| self.id.to_owned(), str::to_owned),
-            which: GroupRef::Here(kind, Level::Host),
+            which: GroupRef::Here(kind, Level::Host, terms),
             servers: Vec::new(),
             groups: Vec::new(),
         }
     }
 
-    pub(super) fn group(&self, names: &Names) -> Result<GroupEntry, Rejection> {
+    /// The group that an assignment is, and what is wrong with its terms, which it is made without.
+    pub(super) fn group(&self, names: &Names) -> Result<(GroupEntry, Option<String>), Rejection> {
         let properties = Properties { id: self.id, properties: self.properties()? };
-        let which = properties.which()?;
+        let mut which = properties.which()?;
+        let terms = properties.terms(&which);
+        if let (GroupRef::Here(_, _, terms), Ok(known)) = (&mut which, &terms) {
+            *terms = *known;
+        }
         let name = match &which {
             GroupRef::Named(_, _, name) | GroupRef::Stored(name) => name.clone(),
             GroupRef::Here(..) => self.name().unwrap_or(self.id).to_owned(),
@@ -152,6 +158,6 @@ impl<'r> Entry<'r> {
                 None => return Err(invalid(format!("invalid resource = {reference}"))),
             }
         }
-        Ok(GroupEntry { name, which, servers, groups })
+        Ok((GroupEntry { name, which, servers, groups }, terms.err()))
     }
 }

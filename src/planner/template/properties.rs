@@ -9,6 +9,10 @@ use crate::model::{GroupKind, Level, traits};
 use crate::planner::group::listed;
 use crate::planner::json::{NAME_MAX, read_text};
 use crate::planner::rejection::Rejection;
+use crate::solver::groups::Terms;
+
+/// The greatest weight of a soft group.
+const WEIGHT_MAX: u32 = 1_000;
 
 /// The properties of a resource.
 pub(super) struct Properties<'r> {
@@ -104,6 +108,58 @@ impl Properties<'_> {
         }
     }
 
+    /// The whole number at a key.
+    fn number(&self, key: &str, most: u32) -> Result<Option<u32>, String> {
+        let value = self.properties.get(key).filter(|value| !value.is_null());
+        let number = |value: &Value| {
+            let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+            number.filter(|number| (1..=most).contains(number))
+        };
+        let wrong = || format!("{key}: not a whole number from 1 to {most}");
+        value.map(|value| number(value).ok_or_else(wrong)).transpose()
+    }
+
+    /// What a group asks beside its kind.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn terms(&self, which: &GroupRef) -> Result<Terms, String> {
+        let kind = match which {
+            GroupRef::Here(kind, ..) => *kind,
+            GroupRef::Named(..) | GroupRef::Stored(_) => return self.no_terms(),
+        };
+        let is_soft = match self.properties.get("soft") {
+            None | Some(Value::Null) => false,
+            Some(value) => value.as_bool().ok_or("soft: not of type boolean")?,
+        };
+        let weight = self.number("weight", WEIGHT_MAX)?;
+        let terms = Terms {
+            soft: is_soft.then(|| weight.unwrap_or(1)),
+            max_per_unit: self.number("max_per_unit", u32::MAX)?,
+            max_skew: self.number("max_skew", u32::MAX)?,
+        };
+        let counts = terms.max_per_unit.is_some() || terms.max_skew.is_some();
+        let fault = if weight.is_some() && !is_soft {
+            "weight is for soft groups only"
+        } else if counts && kind != GroupKind::Diversity {
+            "max_per_unit and max_skew are for the group type diversity only"
+        } else if counts && is_soft {
+            "a soft group has neither max_per_unit nor max_skew"
+        } else {
+            return Ok(terms);
+        };
+        Err(fault.to_owned())
+    }
+
+    /// A stored group has no terms: it is the same for all plans that use it.
+    fn no_terms(&self) -> Result<Terms, String> {
+        let is_there = |key: &&&str| self.properties.get(**key).is_some_and(|it| !it.is_null());
+        let term = ["soft", "weight", "max_per_unit", "max_skew"].iter().find(is_there);
+        let fault = |term| format!("{term} is for groups of one plan, not for stored groups");
+        term.map_or(Ok(Terms::default()), |term| Err(fault(term)))
+    }
+
+    /// Which group it is, without its [terms](Self::terms).
     pub(super) fn which(&self) -> Result<GroupRef, Rejection> {
         if let Some(group) = self.text("group")? {
             return Ok(GroupRef::Stored(group));
@@ -126,7 +182,9 @@ impl Properties<'_> {
             (GroupKind::Exclusivity, None) => {
                 Err(wrong(self.id, "group_name must be used when group_type is 'exclusivity'."))
             }
-            (kind, None) => Ok(GroupRef::Here(kind, level.unwrap_or(Level::Host))),
+            (kind, None) => {
+                Ok(GroupRef::Here(kind, level.unwrap_or(Level::Host), Terms::default()))
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Reads Nova's server groups: resources with a policy, which servers name in their scheduler hints. A
-//! group whose policy the solver can enforce becomes a group of the request, at the level of hosts.
+//! group is a group of the request at the level of hosts.
 
 use std::collections::HashMap;
 
@@ -9,24 +9,18 @@ use uuid::Uuid;
 use crate::model::GroupKind;
 use crate::planner::ids::canonical;
 use crate::planner::json::{NAME_MAX, read_text};
+use crate::solver::groups::Terms;
 
+/// The terms of a soft policy.
+const SOFT: Terms = Terms { soft: Some(1), max_per_unit: None, max_skew: None };
 /// Scheduler hints of Nova that ask for hosts, and that the planner does not follow.
 const IGNORED_HINTS: [&str; 4] = ["build_near_host_ip", "different_host", "query", "same_host"];
 
-/// What a server group asks of its servers.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Policy {
-    /// A rule that the solver enforces.
-    Rule(GroupKind),
-    /// Something else; why it is ignored.
-    Ignored(String),
-}
-
-/// The policy of a server group.
+/// What the policy of a server group asks of its servers.
 ///
 /// # Errors
 /// What is wrong with the group.
-pub(super) fn policy(properties: Option<&Value>) -> Result<Policy, String> {
+pub(super) fn policy(properties: Option<&Value>) -> Result<(GroupKind, Terms), String> {
     let list = match property(properties, "policies") {
         None => &[][..],
         Some(Value::Array(list)) => list.as_slice(),
@@ -39,14 +33,13 @@ pub(super) fn policy(properties: Option<&Value>) -> Result<Policy, String> {
         _ => return Err("has more than one policy".to_owned()),
     };
     match (policy, max_server_per_host(properties)?) {
-        ("affinity", None) => Ok(Policy::Rule(GroupKind::Affinity)),
-        ("anti-affinity", None | Some(1)) => Ok(Policy::Rule(GroupKind::Diversity)),
-        ("anti-affinity", Some(most)) => Ok(Policy::Ignored(format!(
-            "max_server_per_host of {most} is not enforced; only 1 would be"
-        ))),
-        ("soft-affinity" | "soft-anti-affinity", None) => {
-            Ok(Policy::Ignored(format!("the policy {policy} is not followed")))
+        ("affinity", None) => Ok((GroupKind::Affinity, Terms::default())),
+        ("anti-affinity", None | Some(1)) => Ok((GroupKind::Diversity, Terms::default())),
+        ("anti-affinity", max_per_unit @ Some(_)) => {
+            Ok((GroupKind::Diversity, Terms { max_per_unit, ..Terms::default() }))
         }
+        ("soft-affinity", None) => Ok((GroupKind::Affinity, SOFT)),
+        ("soft-anti-affinity", None) => Ok((GroupKind::Diversity, SOFT)),
         ("affinity" | "soft-affinity" | "soft-anti-affinity", Some(_)) => {
             Err("rules: max_server_per_host is for the policy anti-affinity only".to_owned())
         }
@@ -98,8 +91,8 @@ pub(super) fn ignored_hints(hints: &Value) -> impl Iterator<Item = &'static str>
     IGNORED_HINTS.into_iter().filter(|hint| hints.get(hint).is_some())
 }
 
-/// The server groups of a request: the position of each among the groups of the template; `None` if its
-/// policy is ignored.
+/// The server groups of a request: the position of each among the groups of the template; `None` if it
+/// is malformed.
 #[derive(Debug, Default)]
 pub(super) struct ServerGroups {
     /// By orchestration id.
@@ -150,7 +143,7 @@ impl ServerGroups {
 /// What the scheduler hints of a server say of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GroupHint<'h> {
-    /// Nothing, or a group of the request whose policy is ignored.
+    /// Nothing, or a group of the request that is malformed.
     None,
     /// The group at this position among those of the template.
     Group(usize),

@@ -1,4 +1,4 @@
-//! The most even way to distribute servers over units.
+//! The most even way to distribute servers over units, and the least even one.
 
 /// Fills units evenly: each of `left` servers goes where the fewest are and there is room. Units are
 /// given by the servers in them and by how many more there is room for. Returns the servers in each
@@ -40,9 +40,25 @@ pub(super) fn levelled(units: &[(u64, u64)], left: u64) -> Option<Vec<u64>> {
     Some(units.iter().map(of_unit).collect())
 }
 
+/// Fills as few units as possible with all servers, the largest first, as if none were placed. Units are
+/// given as in [`levelled`]. Returns the servers in each unit, or `None` if there is no room for all.
+///
+/// No distribution has a larger sum of squares: moving a server to a unit that has no fewer makes the
+/// sum larger, and such moves turn every distribution into this one.
+pub(super) fn piled(units: &[(u64, u64)], all: u64) -> Option<Vec<u64>> {
+    let mut most: Vec<u64> = units.iter().map(|(count, room)| count + room).collect();
+    most.sort_unstable_by(|one, other| other.cmp(one));
+    let mut left = all;
+    for most in &mut most {
+        *most = left.min(*most);
+        left -= *most;
+    }
+    (left == 0).then_some(most)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::levelled;
+    use super::{levelled, piled};
     use crate::solver::solution::Counts;
 
     #[test]
@@ -77,6 +93,9 @@ mod tests {
             assert_eq!(found.clone().map(Counts::of), best, "{units:?} {left}");
             let squares = |it: &Vec<u64>| it.iter().map(|it| it * it).sum::<u64>();
             assert_eq!(found.as_ref().map(squares), counts.iter().map(squares).min());
+            let all = left + units.iter().map(|(count, _)| count).sum::<u64>();
+            let most = counts.iter().map(squares).max();
+            assert!(most <= piled(&units, all).as_ref().map(squares), "{units:?} {left}");
         }
     }
 }

@@ -2,12 +2,15 @@
 
 use super::fit::FitBound;
 use super::load::LoadBound;
+use super::soft::SoftBound;
 use crate::solver::solution::Cost;
 
 /// A lower bound on the cost of placing the remaining bundles as well.
 #[derive(Debug)]
 pub(in crate::solver) struct Bound {
     pub(in crate::solver) least: Cost,
+    /// The bound on what the soft rules cost, if it was computed.
+    pub(in crate::solver) soft_rules: Option<SoftBound>,
     /// The bound on what the remaining bundles add to the last components, if it was computed.
     pub(in crate::solver) rest: Rest,
 }

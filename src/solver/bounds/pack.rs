@@ -21,7 +21,7 @@ pub(super) fn bound(
     let Some(counted) = state.model.packed() else {
         least.new_hosts += new_hosts;
         if best.is_some_and(|best| best.new_hosts != least.new_hosts) {
-            return Bound { least, rest: Rest::Unknown };
+            return Bound { least, soft_rules: None, rest: Rest::Unknown };
         }
         let is_usable = |host: usize| new_hosts > 0 || state.domains.is_in_use(host);
         return with_fit(state, limits, least, (None, &is_usable), budget);
@@ -29,13 +29,13 @@ pub(super) fn bound(
     let units = OpenUnits::of(state, counted, |_| true, budget).units(state, &limits.all, budget);
     least.units += units;
     if best.is_some_and(|best| best.units != least.units) {
-        return Bound { least, rest: Rest::Unknown };
+        return Bound { least, soft_rules: None, rest: Rest::Unknown };
     }
     let in_use = OpenUnits::of(state, counted, |host| state.domains.is_in_use(host), budget);
     let new_hosts = new_hosts.max(in_use.new_hosts(state, limits, units, budget));
     least.new_hosts += new_hosts;
     if best.is_some_and(|best| best.new_hosts != least.new_hosts) {
-        return Bound { least, rest: Rest::Unknown };
+        return Bound { least, soft_rules: None, rest: Rest::Unknown };
     }
     let is_open = |host: usize| units > 0 || state.score.servers(0, counted.unit(host)) > 0;
     let is_usable = |host: usize| is_open(host) && (new_hosts > 0 || state.domains.is_in_use(host));
@@ -60,7 +60,7 @@ fn with_fit(
         least.new_hosts += 1;
         Rest::Unknown
     };
-    Bound { least, rest }
+    Bound { least, soft_rules: None, rest }
 }
 
 /// Upper bounds on what hosts in open units offer.

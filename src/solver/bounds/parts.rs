@@ -11,7 +11,11 @@ pub(super) fn apart(state: &State<'_>) -> impl Iterator<Item = (usize, Level)> {
     let rules = state.model.problem.rules.iter().enumerate();
     rules.filter_map(|(number, rule)| match rule {
         Rule::Apart(level, _) if state.unstarted[number] > 0 => Some((number, *level)),
-        Rule::Apart(..) | Rule::Together(..) | Rule::Alone(..) => None,
+        Rule::Apart(..)
+        | Rule::Together(..)
+        | Rule::Alone(..)
+        | Rule::AtMost(..)
+        | Rule::Skew(_) => None,
     })
 }
 

@@ -19,13 +19,13 @@ pub(super) fn bound(
 ) -> Option<Bound> {
     least.per_unit = counts(state, 0, budget)?;
     if best.is_some_and(|best| best.per_unit != least.per_unit) {
-        return Some(Bound { least, rest: Rest::Unknown });
+        return Some(Bound { least, soft_rules: None, rest: Rest::Unknown });
     }
     let of_hosts = state.model.counted.len() - 1;
     if of_hosts > 0 {
         least.per_host = counts(state, of_hosts, budget)?;
         if best.is_some_and(|best| best.per_host != least.per_host) {
-            return Some(Bound { least, rest: Rest::Unknown });
+            return Some(Bound { least, soft_rules: None, rest: Rest::Unknown });
         }
     }
     let per_host = if of_hosts > 0 { &least.per_host } else { &least.per_unit };
@@ -42,7 +42,7 @@ pub(super) fn bound(
         least.fit += fit.all();
     }
     least.fit = least.fit.max(all);
-    Some(Bound { least, rest })
+    Some(Bound { least, soft_rules: None, rest })
 }
 
 /// The most even counts at a level, given how many more servers each unit has room for.

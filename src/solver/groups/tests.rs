@@ -3,12 +3,21 @@
 use proptest::prelude::{Just, ProptestConfig, Strategy, prop_assert_eq, prop_oneof, proptest};
 
 use super::{
-    GROUPS_MAX, Group, GroupError, GroupKind, Level, MEMBERS_MAX, Member, NESTING_MAX, Rule, rules,
+    GROUPS_MAX, Group, GroupError, GroupKind, Level, MEMBERS_MAX, Member, NESTING_MAX, Rule, Skew,
+    SoftRule, SoftRuleKind, Terms,
 };
 
 const A: GroupKind = GroupKind::Affinity;
 const D: GroupKind = GroupKind::Diversity;
 const E: GroupKind = GroupKind::Exclusivity;
+
+/// The rules of groups that have no soft rules.
+fn rules(groups: &[Group], servers: usize) -> Result<Vec<(usize, Rule)>, GroupError> {
+    super::rules(groups, servers).map(|found| {
+        assert_eq!(found.soft_rules, []);
+        found.rules
+    })
+}
 
 fn s(server: usize) -> Member {
     Member::Server(server)
@@ -22,6 +31,7 @@ fn groups(groups: &[(GroupKind, Level, &[Member])]) -> Vec<Group> {
     let group = |(kind, level, members): &(GroupKind, Level, &[Member])| Group {
         kind: *kind,
         level: *level,
+        terms: Terms::default(),
         members: members.to_vec(),
     };
     groups.iter().map(group).collect()
@@ -47,6 +57,32 @@ fn every_nesting_has_a_meaning() {
             }
         }
     }
+}
+
+/// A group inside of one with terms counts as all of its servers; with diversity, as one part.
+#[test]
+fn terms_have_a_meaning_for_every_nesting() {
+    let rack = Level::Rack;
+    let nested = |kind: GroupKind, terms: Terms| {
+        let inner = [(A, Level::Host, &[s(0), s(1)][..]), (kind, rack, &[g(0), s(2)])];
+        let mut groups = groups(&inner);
+        groups[1].terms = terms;
+        super::rules(&groups, 3).unwrap()
+    };
+    let inner = (0, Rule::Together(Level::Host, vec![0, 1]));
+    let all = vec![0, 1, 2];
+    let soft = |kind: GroupKind| nested(kind, Terms { soft: Some(7), ..Terms::default() });
+    let rule = |kind: SoftRuleKind, parts| (1, SoftRule { kind, level: rack, weight: 7, parts });
+    let found = soft(A);
+    assert_eq!(found.rules, std::slice::from_ref(&inner));
+    assert_eq!(found.soft_rules, [rule(SoftRuleKind::Together, vec![all.clone()])]);
+    let found = soft(D);
+    assert_eq!(found.soft_rules, [rule(SoftRuleKind::Apart, vec![vec![0, 1], vec![2]])]);
+    let both = Terms { max_per_unit: Some(2), max_skew: Some(1), soft: None };
+    let (servers, domains, absent) = (all.clone(), Vec::new(), 0);
+    let skew = Skew { level: rack, most: 1, servers, domains, absent };
+    let expected = [inner, (1, Rule::AtMost(rack, 2, all)), (1, Rule::Skew(skew))];
+    assert_eq!(nested(D, both).rules, expected);
 }
 
 #[test]
@@ -194,7 +230,12 @@ fn group() -> impl Strategy<Value = Group> {
     let kind = prop_oneof![Just(A), Just(D), Just(E)];
     let level = prop_oneof![Just(Level::Host), Just(Level::Rack)];
     let members = proptest::collection::vec(member(), 0..4);
-    (kind, level, members).prop_map(|(kind, level, members)| Group { kind, level, members })
+    (kind, level, members).prop_map(|(kind, level, members)| Group {
+        kind,
+        level,
+        terms: Terms::default(),
+        members,
+    })
 }
 
 proptest! {
@@ -217,7 +258,7 @@ fn layers(count: usize) -> Vec<Group> {
             None => vec![s(0), s(1)],
             Some(layer) => vec![g(2 * layer), g(2 * layer + 1)],
         };
-        Group { kind: A, level: Level::Host, members }
+        Group { kind: A, level: Level::Host, terms: Terms::default(), members }
     };
     (0..2 * count).map(group).collect()
 }
@@ -225,7 +266,12 @@ fn layers(count: usize) -> Vec<Group> {
 /// So many groups, each inside of the one before; the last has a server.
 fn chain(count: usize) -> Vec<Group> {
     let member = |nth: usize| if nth + 1 == count { s(0) } else { g(nth + 1) };
-    let group = |nth| Group { kind: A, level: Level::Host, members: vec![member(nth)] };
+    let group = |nth| Group {
+        kind: A,
+        level: Level::Host,
+        terms: Terms::default(),
+        members: vec![member(nth)],
+    };
     (0..count).map(group).collect()
 }
 
@@ -268,7 +314,12 @@ fn groups_are_nested_so_deep_and_no_deeper() {
     assert_eq!(rules(&too_deep, 1), Err(GroupError::TooDeep(0)));
     // Whichever end is looked at first.
     let member = |nth: usize| if nth == 0 { s(0) } else { g(nth - 1) };
-    let group = |nth| Group { kind: D, level: Level::Host, members: vec![member(nth)] };
+    let group = |nth| Group {
+        kind: D,
+        level: Level::Host,
+        terms: Terms::default(),
+        members: vec![member(nth)],
+    };
     let other: Vec<Group> = (0..=NESTING_MAX).map(group).collect();
     assert_eq!(rules(&other, 1), Err(GroupError::TooDeep(NESTING_MAX)));
     assert_eq!(rules(&chain(GROUPS_MAX), 1), Err(GroupError::TooDeep(0)));
@@ -276,7 +327,7 @@ fn groups_are_nested_so_deep_and_no_deeper() {
 
 #[test]
 fn there_are_so_many_groups_and_no_more() {
-    let group = Group { kind: A, level: Level::Host, members: vec![s(0)] };
+    let group = Group { kind: A, level: Level::Host, terms: Terms::default(), members: vec![s(0)] };
     assert_eq!(rules(&vec![group.clone(); GROUPS_MAX], 1).unwrap().len(), GROUPS_MAX);
     for count in [GROUPS_MAX + 1, 9_900] {
         let found = rules(&vec![group.clone(); count], 1);
@@ -288,7 +339,7 @@ fn there_are_so_many_groups_and_no_more() {
 #[test]
 fn all_groups_together_have_so_many_members_and_no_more() {
     let servers = MEMBERS_MAX / 100;
-    let group = |members| Group { kind: A, level: Level::Host, members };
+    let group = |members| Group { kind: A, level: Level::Host, terms: Terms::default(), members };
     let whole = group((0..servers).map(s).collect());
     // The first group, and 99 with all of its servers.
     let within: Vec<Group> =

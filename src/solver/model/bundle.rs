@@ -27,6 +27,10 @@ pub(in crate::solver) struct Bundle {
     pub(in crate::solver) additions: Vec<Addition>,
     /// The rules that bind it, each with its part.
     pub(in crate::solver) rules: Vec<(usize, usize)>,
+    /// The rules that count servers, each with the number of its servers in the bundle.
+    pub(super) members: Vec<(usize, u64)>,
+    /// The soft rules and their parts, each with the number of its servers in the bundle.
+    pub(in crate::solver) soft_rules: Vec<(usize, usize, u64)>,
     /// The position of its kind, which `bundle_kind` assigns: bundles of one kind are
     /// interchangeable.
     pub(in crate::solver) kind: usize,
@@ -70,10 +74,14 @@ pub(in crate::solver) fn bundles(
     let mut bound: Vec<usize> = Vec::new();
     for (number, rule) in problem.rules.iter().enumerate() {
         bind(&mut bundles, &bundle_of, (number, rule), (&mut bound, &mut *budget))?;
-        if rule.level() == Level::Host {
+        let domains = domains(rule, units);
+        if rule.level() == Level::Host && domains.is_none() {
             continue;
         }
-        let has_unit = |host: usize| units.unit(rule.level(), host).is_some();
+        let has_unit = |host: usize| {
+            let unit = units.unit(rule.level(), host);
+            unit.is_some_and(|unit| domains.as_ref().is_none_or(|it| it.contains(&unit)))
+        };
         let all_have = (0..problem.hosts.len()).all(has_unit);
         budget.is_spent_after(problem.hosts.len());
         for bundle in bound.iter().filter(|_| !all_have) {
@@ -87,7 +95,27 @@ pub(in crate::solver) fn bundles(
             bundle.allowed_hosts = (0..problem.hosts.len()).map(may_be).collect();
         }
     }
+    for (number, soft) in problem.soft_rules.iter().enumerate() {
+        for (part, servers) in soft.parts.iter().enumerate() {
+            if budget.is_spent_after(1 + 4 * servers.len()) {
+                return None;
+            }
+            for server in servers {
+                let bundle = bundles.get_mut(*bundle_of.get(*server)?)?;
+                match bundle.soft_rules.last_mut() {
+                    Some((soft, of, members)) if (*soft, *of) == (number, part) => *members += 1,
+                    Some(_) | None => bundle.soft_rules.push((number, part, 1)),
+                }
+            }
+        }
+    }
     Some((bundles, loads))
+}
+
+/// The units that a rule names as the only ones for its servers.
+fn domains(rule: &Rule, units: &Units) -> Option<HashSet<usize>> {
+    let Rule::Skew(skew) = rule else { return None };
+    Some(skew.domains.iter().filter_map(|host| units.unit(skew.level, *host)).collect())
 }
 
 /// The servers of each bundle.
@@ -153,8 +181,17 @@ fn bundle(
         }
     };
     let additions = additions(problem, &servers);
-    let (load, rules, kind) = (number, Vec::new(), 0);
-    Bundle { servers, load, allowed_hosts, current_hosts, additions, rules, kind }
+    Bundle {
+        servers,
+        load: number,
+        allowed_hosts,
+        current_hosts,
+        additions,
+        rules: Vec::new(),
+        members: Vec::new(),
+        soft_rules: Vec::new(),
+        kind: 0,
+    }
 }
 
 /// What some servers add to the use of their host.
@@ -187,8 +224,9 @@ fn bind(
 ) -> Option<()> {
     let alone: Option<HashSet<usize>> = match rule {
         Rule::Alone(_, servers) => Some(servers.iter().copied().collect()),
-        Rule::Together(..) | Rule::Apart(..) => None,
+        Rule::Together(..) | Rule::Apart(..) | Rule::AtMost(..) | Rule::Skew(_) => None,
     };
+    let counts = matches!(rule, Rule::AtMost(..) | Rule::Skew(_));
     bound.clear();
     let mut part_of: HashMap<usize, usize> = HashMap::new();
     for (part, servers) in rule.parts().iter().enumerate() {
@@ -197,6 +235,12 @@ fn bind(
         }
         for server in servers {
             let nth = *bundle_of.get(*server)?;
+            if let Some(bundle) = bundles.get_mut(nth).filter(|_| counts) {
+                match bundle.members.last_mut() {
+                    Some((rule, members)) if *rule == number => *members += 1,
+                    Some(_) | None => bundle.members.push((number, 1)),
+                }
+            }
             // Servers of one host are to be in different units.
             match part_of.insert(nth, part) {
                 Some(other) if other != part => return None,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::bundle::Bundle;
 use super::load::Load;
 use crate::solver::budget::Budget;
-use crate::solver::problem::{AllowedHosts, Level, PlacementProblem, Rule};
+use crate::solver::problem::{AllowedHosts, Level, PlacementProblem, Rule, SoftRuleKind};
 use crate::solver::utilisation::Addition;
 
 /// The properties that the bundles of a kind have in common.
@@ -29,6 +29,14 @@ pub(in crate::solver) struct BundleKind {
     /// The rules that bind it, each with its part, or `None` if every bundle of the kind is a part
     /// by itself.
     pub(in crate::solver) rules: Vec<(usize, Option<usize>)>,
+    /// The rules that count servers, each with the number of its servers in one bundle.
+    pub(super) members: Vec<(usize, u64)>,
+    /// The same by the position of the quota.
+    pub(in crate::solver) quotas: Vec<(usize, u64)>,
+    /// The soft rules, each with the number of its servers in one bundle.
+    pub(in crate::solver) soft_rules: Vec<(usize, u64)>,
+    /// The most bundles that quotas allow on one host.
+    pub(super) most_on_host: usize,
     /// By level, whether no two of the bundles can be in one unit.
     apart: [bool; 3],
     /// The relative size of its demand: large bundles are placed first.
@@ -49,14 +57,15 @@ impl BundleKind {
 
     /// The maximum number of bundles of the kind that rules allow on one host.
     pub(in crate::solver) fn most_on_host(&self) -> usize {
-        if self.apart.contains(&true) { 1 } else { self.bundles.len() }
+        let most = if self.apart.contains(&true) { 1 } else { self.bundles.len() };
+        most.min(self.most_on_host)
     }
 }
 
 /// Sorts bundles into kinds, and tells each bundle its kind.
 ///
 /// Two bundles are of one kind if they have the same load, the same allowed hosts, the same present
-/// hosts, the same role in the same rules, and with balancing, if they add the same to the use of
+/// hosts, the same role in the same rules and soft rules, and with balancing, if they add the same to the use of
 /// hosts.
 pub(super) fn kinds(
     problem: &PlacementProblem,
@@ -79,7 +88,8 @@ pub(super) fn kinds(
         let mut current_hosts = bundle.current_hosts.clone();
         current_hosts.sort_unstable();
         let (hosts, additions) = (bundle.allowed_hosts.clone(), bundle.additions.clone());
-        let key = (bundle.load, hosts, current_hosts, additions, roles.clone());
+        let counted = (additions, bundle.members.clone(), soft_roles(problem, bundle));
+        let key = (bundle.load, hosts, current_hosts, counted, roles.clone());
         bundle.kind = *known.entry(key).or_insert(kinds.len());
         if bundle.kind == kinds.len() {
             budget.is_spent_after(8 * bundle.servers.len() + most.len());
@@ -96,11 +106,24 @@ fn roles(problem: &PlacementProblem, bundle: &Bundle) -> Vec<(usize, Option<usiz
     let role = |(rule, part): &(usize, usize)| {
         let is_whole = match &problem.rules[*rule] {
             Rule::Apart(_, parts) => parts[*part].iter().all(|it| own.contains(it)),
-            Rule::Together(..) | Rule::Alone(..) => false,
+            Rule::Together(..) | Rule::Alone(..) | Rule::AtMost(..) | Rule::Skew(_) => false,
         };
         (*rule, if is_whole { None } else { Some(*part) })
     };
     bundle.rules.iter().map(role).collect()
+}
+
+/// The soft rules of a bundle, each with the part that it is in, or `None` if it has the whole part, and with
+/// the number of its servers.
+fn soft_roles(problem: &PlacementProblem, bundle: &Bundle) -> Vec<(usize, Option<usize>, u64)> {
+    let role = |(soft, part, members): &(usize, usize, u64)| {
+        let it = &problem.soft_rules[*soft];
+        let is_whole = it.kind == SoftRuleKind::Apart && it.parts[*part].len() as u64 == *members;
+        (*soft, if is_whole { None } else { Some(*part) }, *members)
+    };
+    let mut roles: Vec<_> = bundle.soft_rules.iter().map(role).collect();
+    roles.sort_unstable();
+    roles
 }
 
 fn most_by_class(loads: &[Load]) -> Vec<u64> {
@@ -134,10 +157,26 @@ fn kind(
         homes: homes.into_iter().collect(),
         additions: first.additions.clone(),
         rules,
+        members: first.members.clone(),
+        quotas: Vec::new(),
+        soft_rules: soft_rules(first),
+        most_on_host: usize::MAX,
         apart,
         weight,
         bundles: Vec::new(),
     }
+}
+
+/// The soft rules of a bundle, with the number of servers of all parts in it.
+fn soft_rules(bundle: &Bundle) -> Vec<(usize, u64)> {
+    let mut soft_rules: Vec<(usize, u64)> = Vec::new();
+    for (soft, _, members) in &bundle.soft_rules {
+        match soft_rules.last_mut() {
+            Some((last, sum)) if last == soft => *sum += members,
+            Some(_) | None => soft_rules.push((*soft, *members)),
+        }
+    }
+    soft_rules
 }
 
 fn thousandths(part: u64, whole: u64) -> u64 {

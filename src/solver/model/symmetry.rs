@@ -81,7 +81,8 @@ impl HostSymmetry {
         };
         let rack_fingerprints = numbered((0..units.count(Level::Rack)).map(rack_fingerprint));
         let do_racks_matter = problem.policy.level == Level::Rack
-            || problem.rules.iter().any(|rule| rule.level() == Level::Rack);
+            || problem.rules.iter().any(|rule| rule.level() == Level::Rack)
+            || problem.soft_rules.iter().any(|soft| soft.level == Level::Rack);
         let rack = |host: usize| units.unit(Level::Rack, host).filter(|_| do_racks_matter);
         let racks: Vec<Option<usize>> = (0..problem.hosts.len()).map(rack).collect();
         let group =

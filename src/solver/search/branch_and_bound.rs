@@ -146,8 +146,13 @@ impl<'p> BranchAndBound<'p> {
         self.frames.push(Frame { kind, bundle, at: None, pruning, tried: Vec::new() });
     }
 
-    /// Keeps a complete placement if it is the best one.
+    /// Keeps a complete placement if it is the best one. One whose servers are not distributed as evenly
+    /// as they must be is a dead end.
     pub(super) fn record(&mut self, state: &State<'_>, budget: &mut Budget<'_>) {
+        if !state.is_even() {
+            self.dead_ends += 1;
+            return;
+        }
         let cost = state.cost();
         if self.best.as_ref().is_none_or(|best| cost < best.cost) {
             debug_assert_eq!(cost, self.evaluated(state));
@@ -270,7 +275,7 @@ fn next_host(state: &State<'_>, limits: &Limits, frame: &Frame, round: u64) -> O
         }
         let mut preference = preference(state, limits, host, added);
         if round % 2 == 1 {
-            preference.4 = shuffled(host, round);
+            preference.5 = shuffled(host, round);
         }
         Some((preference, host))
     };
@@ -279,7 +284,7 @@ fn next_host(state: &State<'_>, limits: &Limits, frame: &Frame, round: u64) -> O
 
 /// In the order of which hosts are tried for a bundle: what it adds to the cost there, and before fit
 /// how much its unit offers, if it would be the first bundle in it.
-pub(super) type Preference = (u64, u64, u64, Reverse<u64>, u64);
+pub(super) type Preference = (u64, u64, u64, u64, Reverse<u64>, u64);
 
 /// The rank of a host for a bundle that adds this cost there.
 pub(super) fn preference(
@@ -291,7 +296,8 @@ pub(super) fn preference(
     let unit = state.model.packed().map(|counted| counted.unit(host));
     let potential = unit.filter(|unit| state.score.servers(0, *unit) == 0);
     let potential = potential.map_or(0, |unit| limits.potential[unit]);
-    (added.moved, added.first, added.second, Reverse(potential), added.fit)
+    let (moved, violations) = (added.moved, added.violations);
+    (moved, violations, added.first, added.second, Reverse(potential), added.fit)
 }
 
 /// A pseudo-random number for a host, which differs from round to round.

@@ -21,6 +21,8 @@ pub(super) struct Pruning {
     least: Cost,
     /// The bound on moves without those of the bundle.
     moved: u64,
+    /// The bound on what the other bundles add to the violations.
+    violations: u64,
     /// The bounds on what the other bundles add to the fit, if the components before it meet their
     /// bounds, and to the loads.
     fit: u64,
@@ -29,7 +31,7 @@ pub(super) struct Pruning {
 
 impl Pruning {
     pub(super) fn new(state: &State<'_>, bound: Bound, best: Cost, kind: usize) -> Self {
-        let Bound { least, rest } = bound;
+        let Bound { least, soft_rules, rest } = bound;
         let (fit, loads) = match rest {
             Rest::Unknown => (0, [0; 2]),
             Rest::Fit(fit) => (fit.without(kind), [0; 2]),
@@ -43,6 +45,7 @@ impl Pruning {
             best,
             partial_cost: state.partial_cost(),
             moved: least.moved - state.fewest_moves(kind),
+            violations: soft_rules.map_or(0, |soft_rules| soft_rules.without(kind)),
             least,
             fit,
             loads,
@@ -75,7 +78,9 @@ impl Pruning {
         };
         // A component of the bound holds only if the components before it are met exactly.
         let mut is_met = true;
-        for step in [Step::number(moved, moved, best.moved), first, second] {
+        let violations = so_far.violations + self.violations + added.violations;
+        let violations = Step::number(violations, least.violations, best.violations);
+        for step in [Step::number(moved, least.moved, best.moved), violations, first, second] {
             match step.compared(is_met) {
                 Ordering::Less => return true,
                 Ordering::Greater => return false,

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::super::evaluation::cost;
 use super::super::{
     Budget, Choice, Conditions, Conflict, Cost, Draws, Goal, Host, Level, Outcome, Part,
-    PlacementPolicy, PlacementProblem, Pool, Rule, Server, Source, Supply, Way, Ways, explain,
-    explain_within, solve_within,
+    PlacementPolicy, PlacementProblem, Pool, Rule, Server, Skew, SoftRule, SoftRuleKind, Source,
+    Supply, Way, Ways, explain, explain_within, solve_within,
 };
 use super::{broken, hosts_of, is_drawn, never, placed, ways};
 
@@ -23,12 +23,44 @@ fn exhaustive(problem: &PlacementProblem) -> Option<Cost> {
             continue;
         }
         let cost = cost(problem, &places);
+        assert_eq!(cost.violations, violations(problem, &places));
         let left = &mut problem.pools.iter().map(|pool| pool.free).collect();
         if best.as_ref().is_none_or(|best| cost < *best) && is_room(problem, &places, 0, left) {
             best = Some(cost);
         }
     }
     best
+}
+
+/// What the soft rules cost, by a literal reading.
+fn violations(problem: &PlacementProblem, places: &[usize]) -> u64 {
+    let unit = |soft: &SoftRule, server: usize| {
+        let host = places[server];
+        let known = match soft.level {
+            Level::Host => Some(host),
+            Level::Rack => problem.hosts[host].rack.map(|it| it as usize),
+            Level::Cluster => problem.hosts[host].cluster.map(|it| it as usize),
+        };
+        let unknown = if soft.kind == SoftRuleKind::Together { 100 + host } else { 100 };
+        known.unwrap_or(unknown)
+    };
+    let mut cost = 0;
+    for soft in &problem.soft_rules {
+        let numbered = soft.parts.iter().enumerate();
+        let all = numbered.flat_map(|(nth, part)| part.iter().map(move |server| (nth, *server)));
+        let all: Vec<(usize, usize)> = all.collect();
+        for (nth, (part, one)) in all.iter().enumerate() {
+            for (other_part, other) in &all[nth + 1..] {
+                let is_same = unit(soft, *one) == unit(soft, *other);
+                cost += u64::from(soft.weight)
+                    * u64::from(match soft.kind {
+                        SoftRuleKind::Together => !is_same,
+                        SoftRuleKind::Apart => is_same && part != other_part,
+                    });
+            }
+        }
+    }
+    cost
 }
 
 /// Whether the servers from the one on have ways that go together.
@@ -292,18 +324,37 @@ fn supply_in_parts(host: usize, depths: &[usize], size: &SizeInParts) -> Option<
     Some(Supply::Choice(Box::new(Choice { parts, conditions, limits })))
 }
 
-fn rules(count: usize) -> impl Strategy<Value = Vec<Rule>> {
+fn rules(count: usize, hosts: usize) -> impl Strategy<Value = Vec<Rule>> {
     let level = prop::sample::select(vec![Level::Host, Level::Rack, Level::Cluster]);
     let some = prop::sample::subsequence((0..count).collect::<Vec<_>>(), 1..=count);
-    let rule =
-        (level, some, 0..3_usize, 1..=2_usize).prop_map(
-            |(level, members, kind, size)| match kind {
-                0 => Rule::Together(level, members),
-                1 => Rule::Apart(level, members.chunks(size).map(<[usize]>::to_vec).collect()),
-                _ => Rule::Alone(level, members),
-            },
-        );
+    let domains = prop::sample::subsequence((0..hosts).collect::<Vec<_>>(), 1..=hosts);
+    let rule = (level, some, 0..5_usize, 1..=2_usize, domains).prop_map(
+        |(level, members, kind, size, domains)| match kind {
+            0 => Rule::Together(level, members),
+            1 => Rule::Apart(level, members.chunks(size).map(<[usize]>::to_vec).collect()),
+            2 => Rule::Alone(level, members),
+            3 => Rule::AtMost(level, size as u32, members),
+            _ => {
+                Rule::Skew(Skew { level, most: size as u32, servers: members, domains, absent: 0 })
+            }
+        },
+    );
     prop::collection::vec(rule, 0..4)
+}
+
+fn soft_rules(count: usize) -> impl Strategy<Value = Vec<SoftRule>> {
+    let level = prop::sample::select(vec![Level::Host, Level::Rack, Level::Cluster]);
+    let some = prop::sample::subsequence((0..count).collect::<Vec<_>>(), 1..=count);
+    let kind = prop::sample::select(vec![SoftRuleKind::Together, SoftRuleKind::Apart]);
+    let soft = (level, some, kind, 1..=2_usize, 1..=3_u32);
+    let soft = soft.prop_map(|(level, members, kind, size, weight)| {
+        let parts = match kind {
+            SoftRuleKind::Together => vec![members],
+            SoftRuleKind::Apart => members.chunks(size).map(<[usize]>::to_vec).collect(),
+        };
+        SoftRule { kind, level, weight, parts }
+    });
+    prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(soft, 1..4)]
 }
 
 fn policies() -> impl Strategy<Value = PlacementPolicy> {
@@ -360,12 +411,16 @@ fn problems() -> impl Strategy<Value = PlacementProblem> {
             in_use: tree.in_use,
         };
         let hosts: Vec<Host> = trees.iter().map(host).collect();
-        (prop::collection::vec(server, count), rules(count), policies()).prop_map(
-            move |(servers, rules, policy)| {
-                let (hosts, pools) = (hosts.clone(), pools.clone());
-                PlacementProblem { hosts, pools, servers, rules, policy }
-            },
+        (
+            prop::collection::vec(server, count),
+            rules(count, trees.len()),
+            soft_rules(count),
+            policies(),
         )
+            .prop_map(move |(servers, rules, soft_rules, policy)| {
+                let (hosts, pools) = (hosts.clone(), pools.clone());
+                PlacementProblem { hosts, pools, servers, rules, soft_rules, policy }
+            })
     })
 }
 
@@ -376,6 +431,7 @@ fn part(problem: &PlacementProblem, rules: &[usize], servers: &[usize]) -> Place
     PlacementProblem {
         servers: servers.iter().map(|it| problem.servers[*it].clone()).collect(),
         rules: rules.iter().map(rule).collect(),
+        soft_rules: Vec::new(),
         ..problem.clone()
     }
 }
