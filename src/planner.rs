@@ -42,5 +42,7 @@ pub(crate) mod template;
 pub mod topology;
 
 pub use self::failure::{ConditionCount, Demand, Explanation, Failure, HostCounts};
-pub use self::placement::{Answer, Placed, SolvingTime, location, places, providers_of};
+pub use self::placement::{
+    Alternative, Answer, Placed, SolvingTime, location, places, providers_of,
+};
 pub use crate::solver::Progress;

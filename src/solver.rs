@@ -46,7 +46,7 @@ pub use self::problem::{
     AllowedHosts, Choice, Conditions, Draws, Goal, Host, Level, Part, PlacementPolicy,
     PlacementProblem, Pool, Rule, Server, Skew, SoftRule, SoftRuleKind, Source, Supply, Way, Ways,
 };
-pub use self::search::{solve, solve_within};
+pub use self::search::{solve, solve_other, solve_within};
 pub use self::solution::{Assignment, Cost, Counts, Outcome, Solution};
 
 #[cfg(test)]

@@ -392,7 +392,13 @@ mod tests {
             groups: BTreeSet::new(),
         };
         let places = vec![Some(server); count];
-        Answer { places, units: Vec::new(), cost: Cost::default(), bound: Cost::default() }
+        Answer {
+            places,
+            units: Vec::new(),
+            cost: Cost::default(),
+            bound: Cost::default(),
+            alternatives: Vec::new(),
+        }
     }
 
     #[test]

@@ -12,7 +12,9 @@ use super::failure::{Explanation, Failure};
 use super::stack::{Stack, Surroundings};
 use super::topology::Topology;
 use crate::model::{ClassId, ExclusiveHost, GroupKind, Level, ProviderId};
-use crate::solver::{Budget, Cost, Outcome, Progress, Solution, explain_within, solve_within};
+use crate::solver::{
+    Budget, Cost, Outcome, Progress, Solution, explain_within, solve_other, solve_within,
+};
 use crate::world::{Provider, World};
 
 /// The additional time to find an explanation after the time to find hosts is up.
@@ -22,6 +24,9 @@ const GRACE: Duration = Duration::from_secs(1);
 pub trait SolvingTime {
     /// Whether the time, and so much in addition, is over.
     fn is_up(&self, grace: Duration) -> bool;
+
+    /// Whether so many of some equal shares of the time are over.
+    fn is_share_up(&self, shares: u32, of: u32) -> bool;
 
     /// Whether the search should end with what it has found although there is time left, because others
     /// wait. False if it has found nothing.
@@ -38,6 +43,19 @@ pub struct Answer {
     /// What it costs.
     pub cost: Cost,
     /// A lower bound of the cost. If it equals the cost, the answer is optimal.
+    pub bound: Cost,
+    /// Other placements, the best first, if any were asked for.
+    pub alternatives: Vec<Alternative>,
+}
+
+/// Another placement of a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alternative {
+    /// The host of each server of the stack; `None` for those that are absent.
+    pub hosts: Vec<Option<String>>,
+    /// What it costs.
+    pub cost: Cost,
+    /// A lower bound of the cost of every placement beside those that are better.
     pub bound: Cost,
 }
 
@@ -71,7 +89,9 @@ pub fn places(
     explains: bool,
 ) -> Result<Answer, Failure> {
     let (present, positions) = stack.present();
-    let mut is_up = || time.is_up(Duration::ZERO);
+    // Each placement that is looked for gets an equal share of the time.
+    let shares = u32::try_from(stack.alternatives).unwrap_or(u32::MAX).saturating_add(1);
+    let mut is_up = || time.is_share_up(1, shares);
     let mut is_enough = |found| time.is_enough(found);
     let mut budget = Budget::new(&mut is_up).unless_enough(&mut is_enough);
     let composed = compose(world, &present, around, &mut budget)?;
@@ -85,8 +105,9 @@ pub fn places(
                     *place = Some(placed);
                 }
             }
+            let alternatives = alternatives(&composed, stack, &solution, time)?;
             let Solution { cost, bound, .. } = *solution;
-            Ok(Answer { places: all, units, cost, bound })
+            Ok(Answer { places: all, units, cost, bound, alternatives })
         }
         Outcome::OutOfTime => Err(Failure::of_end(&budget)),
         Outcome::Impossible if !explains => Err(Failure::NoPlaces(Explanation::default())),
@@ -102,6 +123,43 @@ pub fn places(
             Err(Failure::NoPlaces(explanation(&case, &mut budget)))
         }
     }
+}
+
+/// Other placements of a stack than its best, as many as it asks for and as are found in time.
+fn alternatives(
+    composed: &Composed,
+    stack: &Stack,
+    best: &Solution,
+    time: &dyn SolvingTime,
+) -> Result<Vec<Alternative>, Failure> {
+    let hosts_of = |solution: &Solution| -> Vec<usize> {
+        solution.assignments.iter().map(|it| it.host).collect()
+    };
+    let (_, positions) = stack.present();
+    let shares = u32::try_from(stack.alternatives).unwrap_or(u32::MAX).saturating_add(1);
+    let mut known = vec![hosts_of(best)];
+    let mut found = Vec::new();
+    for share in 2..=shares {
+        let mut is_up = || time.is_share_up(share, shares);
+        let mut is_enough = |found| time.is_enough(found);
+        let mut budget = Budget::new(&mut is_up).unless_enough(&mut is_enough);
+        let outcome = solve_other(&composed.problem, &known, &mut budget);
+        let Outcome::Placed(solution) = outcome else { break };
+        let places = hosts_of(&solution);
+        let mut hosts = vec![None; stack.servers.len()];
+        for (position, place) in positions.iter().zip(&places) {
+            let host = composed.hosts.get(*place);
+            let lost = || Failure::bug(format!("an alternative is on host {place}"));
+            if let Some(name) = hosts.get_mut(*position) {
+                *name = Some(host.ok_or_else(lost)?.name.clone());
+            }
+        }
+        known.push(places);
+        let Solution { cost, bound, .. } = *solution;
+        found.push(Alternative { hosts, cost, bound });
+    }
+    found.sort_by(|one, other| one.cost.cmp(&other.cost));
+    Ok(found)
 }
 
 fn placed(composed: &Composed, stack: &Stack, solution: &Solution) -> Result<Vec<Placed>, Failure> {

@@ -22,6 +22,8 @@ pub struct Stack {
     pub groups: Vec<Group>,
     /// Which of several valid placements is the best.
     pub policy: PlacementPolicy,
+    /// How many other placements to look for beside the best.
+    pub alternatives: usize,
     /// What is held for servers that are removed.
     pub given_up: Vec<(ProviderId, ClassId, i64)>,
 }
@@ -48,6 +50,7 @@ impl Stack {
             servers: seats.iter().filter_map(|seat| self.servers.get(*seat)).cloned().collect(),
             groups: self.groups.iter().map(group).collect(),
             policy: self.policy,
+            alternatives: self.alternatives,
             given_up: self.given_up.clone(),
         };
         (stack, seats)

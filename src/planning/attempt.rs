@@ -42,6 +42,8 @@ pub(crate) struct Terms {
     pub(crate) budget: Duration,
     /// Whether nothing is written.
     pub(crate) dry_run: bool,
+    /// How many other placements to look for beside the best.
+    pub(crate) alternatives: usize,
     /// Whose turns it takes.
     pub(crate) asker: Asker,
 }
@@ -195,10 +197,11 @@ impl Planning {
     /// one.
     async fn attempt(
         &self,
-        draft: Draft,
+        mut draft: Draft,
         budget: &mut Budget,
         overtaken: Option<String>,
     ) -> Result<Attempt, Failure> {
+        draft.stack.alternatives = budget.terms.alternatives;
         // First, so that the world is as it is after the wait, and nothing is held in memory meanwhile.
         let turn = if draft.needs_turn() { Some(budget.turn(self, &draft).await?) } else { None };
         let groups = draft.stored_groups();

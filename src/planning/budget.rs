@@ -135,6 +135,12 @@ impl SolvingTime for SolverTurn {
         self.abandoned.load(Ordering::Relaxed) || self.watch.now() >= self.deadline + grace
     }
 
+    fn is_share_up(&self, shares: u32, of: u32) -> bool {
+        let all = self.deadline.saturating_duration_since(self.began);
+        let share = all * shares / of.max(1);
+        self.abandoned.load(Ordering::Relaxed) || self.watch.now() >= self.began + share
+    }
+
     /// While others wait, a plan ends when only the last component of its cost could be better. One that
     /// is less good gets an equal share of its time, as if those that wait had to share it. A plan that
     /// others have overtaken hurries in the same way, because they would overtake a long attempt again.

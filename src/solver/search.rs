@@ -54,6 +54,21 @@ pub fn solve_within(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Outc
     search(problem, budget, Objective::Optimal)
 }
 
+/// Like [`solve_within`], for a placement other than some that are known, each given by the host of each
+/// server. Placements are the same if they differ only in which of several equal servers is where.
+///
+/// `Impossible` means that there is no other.
+pub fn solve_other(
+    problem: &PlacementProblem,
+    known: &[Vec<usize>],
+    budget: &mut Budget<'_>,
+) -> Outcome {
+    let kept = budget.kept();
+    let outcome = search_for(problem, budget, (Objective::Optimal, known));
+    budget.release_to(kept);
+    outcome
+}
+
 /// The goal of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Objective {
@@ -69,7 +84,7 @@ pub(super) fn search(
     objective: Objective,
 ) -> Outcome {
     let kept = budget.kept();
-    let outcome = search_for(problem, budget, objective);
+    let outcome = search_for(problem, budget, (objective, &[]));
     // The search has released its memory.
     budget.release_to(kept);
     outcome
@@ -78,7 +93,7 @@ pub(super) fn search(
 fn search_for(
     problem: &PlacementProblem,
     budget: &mut Budget<'_>,
-    objective: Objective,
+    (objective, known): (Objective, &[Vec<usize>]),
 ) -> Outcome {
     let model = Model::of(problem, budget);
     if budget.is_spent() {
@@ -109,6 +124,7 @@ fn search_for(
         Objective::Feasible => Cost { moved: u64::MAX, ..Cost::default() },
     };
     let mut search = BranchAndBound::new(&model, &limits, target);
+    search.exclude(known, budget);
     let dead_ends_last = if objective == Objective::Feasible { DEAD_ENDS_LAST } else { u64::MAX };
     let is_all = rounds(&mut search, &mut state, &limits, (dead_ends_last, &least), budget);
     match search.best {

@@ -179,3 +179,65 @@ async fn malformed_policies_are_refused() {
     let found = tenant.post("/v1/plans", body).await.explanation(400);
     assert!(found.contains("policy and spread cannot both be given"), "{found}");
 }
+
+/// The hosts in a placement as they are compared: how many servers each has.
+fn shape(placement: &Value) -> Vec<(String, usize)> {
+    counts(placement, 6).into_iter().collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_names_other_placements() {
+    let site = Site::new().await;
+    site.racks(1, 2, [4, 1, 1]).await;
+    let before = usages(&site).await;
+    let tenant = site.tenant("p");
+    let body = plan("stack", servers(3));
+    let path = "/v1/plans?dry_run=true&alternatives=10";
+    let answer = tenant.post(path, body.clone()).await.expect(200);
+    let answer = answer.json();
+    // Equal servers are not told apart: three on one host, or two and one.
+    let others = answer["alternatives"].as_array().unwrap();
+    let mut shapes = vec![shape(&answer)];
+    shapes.extend(others.iter().map(shape));
+    assert_eq!(shapes.len(), 4, "{answer}");
+    let new: Vec<u64> = others.iter().map(|it| it["cost"]["new_hosts"].as_u64().unwrap()).collect();
+    assert_eq!(new, [1, 2, 2]);
+    assert!(others.iter().all(|it| it["optimal"] == json!(true)), "{answer}");
+    shapes.sort_unstable();
+    shapes.dedup();
+    assert_eq!(shapes.len(), 4);
+    let one = tenant.post("/v1/plans?dry_run=true&alternatives=1", body.clone()).await.expect(200);
+    assert_eq!(one.json()["alternatives"].as_array().unwrap().len(), 1);
+    // An update can ask for them, too, and nobody gets what was not asked for.
+    let made = tenant.post("/v1/plans", body.clone()).await.expect(201).json();
+    assert_eq!(made.get("alternatives"), None);
+    let mut update = plan("stack", json!({}));
+    update["resources_update"] = json!({"more": server("more", 1)});
+    let path = "/v1/plans/stack?dry_run=true&alternatives=5";
+    let updated = tenant.put(path, update).await.expect(200).json();
+    assert_eq!(updated["alternatives"].as_array().unwrap().len(), 1);
+    let again = tenant.post("/v1/plans?dry_run=true&alternatives=2", body).await.expect(200).json();
+    assert_eq!(again["alternatives"], json!([]));
+    finish(&site, &before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn alternatives_are_for_dry_runs_and_bounded() {
+    let site = Site::new().await;
+    site.racks(1, 1, [4, 1, 1]).await;
+    let before = usages(&site).await;
+    let tenant = site.tenant("p");
+    for (query, why) in [
+        ("alternatives=3", "alternatives are for dry runs only"),
+        ("alternatives=3&dry_run=false", "alternatives are for dry runs only"),
+        ("dry_run=true&alternatives=0", "must be a number from 1 to 10, not 0"),
+        ("dry_run=true&alternatives=11", "must be a number from 1 to 10, not 11"),
+        ("dry_run=true&alternatives=some", "must be a number from 1 to 10, not some"),
+        ("dry_run=true&alternatives=", "must be a number from 1 to 10, not "),
+    ] {
+        let path = format!("/v1/plans?{query}");
+        let found = tenant.post(&path, plan("stack", servers(1))).await.explanation(400);
+        assert!(found.contains(why), "{query}: {found}");
+    }
+    finish(&site, &before).await;
+}

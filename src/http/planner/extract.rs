@@ -146,6 +146,9 @@ impl FromRequestParts<Arc<App>> for Planning {
     }
 }
 
+/// The most other placements of a plan that a dry run may ask for.
+const ALTERNATIVES_MAX: usize = 10;
+
 /// The query: names and values, in their order.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Query(pub(super) Arc<[(String, String)]>);
@@ -175,6 +178,23 @@ impl Query {
                 Err(Problem::bad_request(format!("dry_run must be true or false, not {other}")))
             }
         }
+    }
+
+    /// How many other placements are asked for beside the best of a plan; none unless it is a dry run.
+    pub(super) fn alternatives(&self) -> Result<usize, Problem> {
+        let said = self.0.iter().rev().find(|(name, _)| name == "alternatives");
+        let Some((_, said)) = said else { return Ok(0) };
+        let number = said.parse().ok().filter(|number| (1..=ALTERNATIVES_MAX).contains(number));
+        let number = number.ok_or_else(|| {
+            let most = ALTERNATIVES_MAX;
+            Problem::bad_request(format!(
+                "alternatives must be a number from 1 to {most}, not {said}"
+            ))
+        })?;
+        if self.is_dry_run()? {
+            return Ok(number);
+        }
+        Err(Problem::bad_request("alternatives are for dry runs only: add dry_run=true"))
     }
 
     /// Refuses to try out what can only be done.

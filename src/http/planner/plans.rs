@@ -195,7 +195,8 @@ pub(super) fn terms(
     let PlannerSettings { timeout, timeout_max, .. } = app.options.planner;
     let asked = text(body, "timeout").and_then(|text| duration(&text));
     let budget = asked.unwrap_or(timeout).min(timeout_max);
-    Ok(Terms { budget, dry_run: query.is_dry_run()?, asker: tenant.asker() })
+    let (dry_run, alternatives) = (query.is_dry_run()?, query.alternatives()?);
+    Ok(Terms { budget, dry_run, alternatives, asker: tenant.asker() })
 }
 
 /// A time as clients write it: `60 sec`, `60`, `60s`, `1 min`.

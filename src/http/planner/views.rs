@@ -8,7 +8,7 @@ use crate::model::{Goal, Level, PlacementPolicy};
 use crate::planner::draft::CurrentPlan;
 use crate::planner::group::StoredGroup;
 use crate::planner::plan::{Placement, PlanHead};
-use crate::planner::{ConditionCount, Demand, HostCounts};
+use crate::planner::{Alternative, ConditionCount, Demand, HostCounts};
 use crate::planning::{ListedPlan, Planned};
 use crate::search::funnel::{Closest, Counted, Limit, Shortage};
 use crate::solver::{Cost, Counts};
@@ -54,7 +54,30 @@ pub(super) fn planned(it: &Planned) -> Value {
     let servers = it.draft.servers.iter().zip(&it.hosts).map(|(server, host)| {
         (server.entry.id.as_str(), server.entry.name.as_str(), host.as_deref())
     });
-    plan(&it.draft.plan.head(), servers)
+    let mut view = plan(&it.draft.plan.head(), servers);
+    if it.draft.stack.alternatives > 0
+        && let Some(view) = view.as_object_mut()
+    {
+        let all = it.answer.iter().flat_map(|answer| &answer.alternatives);
+        let all: Vec<Value> = all.map(|other| alternative(it, other)).collect();
+        view.insert("alternatives".to_owned(), all.into());
+    }
+    view
+}
+
+/// Another placement of a plan.
+fn alternative(it: &Planned, other: &Alternative) -> Value {
+    let servers = it.draft.servers.iter().zip(&other.hosts).map(|(server, host)| {
+        let view = json!({"name": server.entry.name, "location": host});
+        (server.entry.id.clone(), view)
+    });
+    let policy = it.draft.stack.policy;
+    json!({
+        "placements": servers.collect::<Map<_, _>>(),
+        "optimal": other.cost == other.bound,
+        "cost": cost(&other.cost, policy),
+        "bound": cost(&other.bound, policy),
+    })
 }
 
 /// A plan in a list.

@@ -4,6 +4,7 @@
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts and frames are numbered densely")]
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 
 use super::pruning::Pruning;
 use crate::solver::bounds::{Limits, bound, feasible};
@@ -38,7 +39,12 @@ pub(super) struct BranchAndBound<'p> {
     /// The dead ends of the last run.
     pub(super) dead_ends: u64,
     frames: Vec<Frame>,
+    /// Placements that are known and not wanted.
+    excluded: HashSet<HostsByKind>,
 }
+
+/// Which hosts the bundles of each kind are on: pairs of kind and host, ascending.
+type HostsByKind = Vec<(usize, usize)>;
 
 /// A level of the search: a bundle, and what was tried with it.
 #[derive(Debug)]
@@ -66,7 +72,33 @@ impl<'p> BranchAndBound<'p> {
             round: 0,
             dead_ends: 0,
             frames: Vec::new(),
+            excluded: HashSet::new(),
         }
+    }
+
+    /// Excludes placements, each given by the host of each server.
+    pub(super) fn exclude(&mut self, known: &[Vec<usize>], budget: &mut Budget<'_>) {
+        for places in known {
+            budget.is_spent_with(4 * self.model.bundles.len());
+            let host = |bundle: usize| {
+                let server = self.model.bundles[bundle].servers.first()?;
+                places.get(*server).copied()
+            };
+            self.excluded.insert(self.hosts_by_kind(host));
+        }
+    }
+
+    fn hosts_by_kind(&self, host: impl Fn(usize) -> Option<usize>) -> HostsByKind {
+        let bundles = self.model.bundles.iter().enumerate();
+        let hosts = bundles.filter_map(|(nth, bundle)| Some((bundle.kind, host(nth)?)));
+        let mut hosts: HostsByKind = hosts.collect();
+        hosts.sort_unstable();
+        hosts
+    }
+
+    fn is_excluded(&self, state: &State<'_>) -> bool {
+        let host = |bundle: usize| state.positions[bundle].map(|(host, _)| host);
+        !self.excluded.is_empty() && self.excluded.contains(&self.hosts_by_kind(host))
     }
 
     /// Whether the best placement is good enough.
@@ -146,10 +178,10 @@ impl<'p> BranchAndBound<'p> {
         self.frames.push(Frame { kind, bundle, at: None, pruning, tried: Vec::new() });
     }
 
-    /// Keeps a complete placement if it is the best one. One whose servers are not distributed as evenly
-    /// as they must be is a dead end.
+    /// Keeps a complete placement if it is the best one. One that is excluded, or whose servers are not
+    /// distributed as evenly as they must be, is a dead end.
     pub(super) fn record(&mut self, state: &State<'_>, budget: &mut Budget<'_>) {
-        if !state.is_even() {
+        if !state.is_even() || self.is_excluded(state) {
             self.dead_ends += 1;
             return;
         }
@@ -204,6 +236,8 @@ impl<'p> BranchAndBound<'p> {
     /// one.
     fn next(&mut self, state: &mut State<'_>, budget: &mut Budget<'_>) -> bool {
         let round = self.round;
+        // A host that is symmetric to one in an excluded placement may be in another one.
+        let is_symmetry_used = self.excluded.is_empty();
         let Some(frame) = self.frames.last_mut() else { return false };
         state.take_back(frame.bundle, budget);
         let load = &self.model.loads[self.model.kinds[frame.kind].load];
@@ -215,7 +249,7 @@ impl<'p> BranchAndBound<'p> {
                 }
                 last => {
                     if let Some((host, _)) = last {
-                        exhaust(state, frame, host);
+                        exhaust(state, frame, (host, is_symmetry_used));
                     }
                     budget.is_spent_after(2 * self.model.problem.hosts.len());
                     match next_host(state, self.limits, frame, round) {
@@ -244,10 +278,10 @@ impl<'p> BranchAndBound<'p> {
 }
 
 /// Rules out a host for the frame's kind, together with the untouched hosts that are symmetric to
-/// it.
-fn exhaust(state: &mut State<'_>, frame: &mut Frame, host: usize) {
+/// it, unless symmetry is not used.
+fn exhaust(state: &mut State<'_>, frame: &mut Frame, (host, is_symmetry_used): (usize, bool)) {
     let from = frame.tried.len();
-    if state.is_untouched(host) {
+    if is_symmetry_used && state.is_untouched(host) {
         let racks = state.model.symmetry.racks();
         let rack = racks[host];
         let is_alike = |other: &usize| {

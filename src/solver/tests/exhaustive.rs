@@ -1,14 +1,16 @@
 //! The solver beside an exhaustive search, on small problems of every sort.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
 
 use super::super::evaluation::cost;
+use super::super::model::Model;
 use super::super::{
     Budget, Choice, Conditions, Conflict, Cost, Draws, Goal, Host, Level, Outcome, Part,
     PlacementPolicy, PlacementProblem, Pool, Rule, Server, Skew, SoftRule, SoftRuleKind, Source,
-    Supply, Way, Ways, explain, explain_within, solve_within,
+    Supply, Way, Ways, explain, explain_within, solve_other, solve_within,
 };
 use super::{broken, hosts_of, is_drawn, never, placed, ways};
 
@@ -357,6 +359,33 @@ fn soft_rules(count: usize) -> impl Strategy<Value = Vec<SoftRule>> {
     prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(soft, 1..4)]
 }
 
+/// The costs of all placements that are different, ascending.
+fn costs(problem: &PlacementProblem) -> Vec<Cost> {
+    let mut never = || false;
+    let Some(model) = Model::of(problem, &mut Budget::new(&mut never)) else { return Vec::new() };
+    let (hosts, count) = (problem.hosts.len(), problem.servers.len());
+    let mut found: HashMap<Vec<(usize, usize)>, Cost> = HashMap::new();
+    for number in 0..hosts.pow(count as u32) {
+        let places: Vec<usize> =
+            (0..count).map(|nth| number / hosts.pow(nth as u32) % hosts).collect();
+        let left = &mut problem.pools.iter().map(|pool| pool.free).collect();
+        if broken(problem, &places).is_none() && is_room(problem, &places, 0, left) {
+            found.entry(by_kind(&model, &places)).or_insert_with(|| cost(problem, &places));
+        }
+    }
+    let mut costs: Vec<Cost> = found.into_values().collect();
+    costs.sort_unstable();
+    costs
+}
+
+/// The hosts of the bundles of each kind, ascending.
+fn by_kind(model: &Model<'_>, places: &[usize]) -> Vec<(usize, usize)> {
+    let mut hosts: Vec<(usize, usize)> =
+        model.bundles.iter().map(|it| (it.kind, places[it.servers[0]])).collect();
+    hosts.sort_unstable();
+    hosts
+}
+
 fn policies() -> impl Strategy<Value = PlacementPolicy> {
     let goal = prop::sample::select(Goal::ALL.to_vec());
     let level = prop::sample::select(Level::ALL.to_vec());
@@ -496,6 +525,37 @@ proptest! {
         }
         for server in &servers {
             prop_assert!(with(&rules, &without(&servers, *server)), "server {}", server);
+        }
+    }
+}
+
+proptest! {
+    // To find that there is no other placement is to try all of them.
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// One after the other, the placements are found in the order of their costs, until there is none.
+    #[test]
+    fn other_placements_are_the_next_best(problem in problems()) {
+        let costs = costs(&problem);
+        let mut known: Vec<Vec<usize>> = Vec::new();
+        for expected in costs.iter().map(Some).chain([None]).take(4) {
+            let mut never = || false;
+            let outcome = solve_other(&problem, &known, &mut Budget::new(&mut never));
+            let Some(expected) = expected else {
+                prop_assert_eq!(outcome, Outcome::Impossible);
+                continue;
+            };
+            let Outcome::Placed(found) = outcome else { panic!("{outcome:?}: {expected:?}") };
+            let places = hosts_of(&found);
+            prop_assert_eq!(broken(&problem, &places), None);
+            prop_assert!(is_drawn(&problem, &found));
+            prop_assert_eq!((&found.cost, &found.bound), (expected, expected));
+            known.push(places);
+        }
+        let mut never = || false;
+        if let Some(model) = Model::of(&problem, &mut Budget::new(&mut never)) {
+            let different: HashSet<_> = known.iter().map(|it| by_kind(&model, it)).collect();
+            prop_assert_eq!(different.len(), known.len());
         }
     }
 }
