@@ -95,8 +95,8 @@ mod tests {
             ("[flavors.a]\nvcpus = 0\nram = 1", "vcpus: at least 1"),
             ("[flavors.\"\"]\nvcpus = 1\nram = 1", "the name is empty"),
             (
-                "[flavors.a]\nvcpus = 1\nram = 1\nproperties = {\"resources1:A\" = \"1\"}",
-                "numbered",
+                "[flavors.a]\nvcpus = 1\nram = 1\nproperties = {\"resources0:A\" = \"1\"}",
+                "no name of a group",
             ),
         ] {
             let why = parse(text).unwrap_err();
