@@ -198,7 +198,8 @@ impl<'t> Tree<'t> {
                 |clause: &Vec<Set>| is_spread && clause.iter().any(|set| set.contains(choice.slot));
             let is_inside = tree.contains(&choice.slot);
             let number = if is_inside { choice.slot - tree.start } else { FOREIGN | choice.slot };
-            let below = if is_inside { world.place(choice.slot).len - 1 } else { 0 };
+            // Shared providers can stand below each other as well.
+            let below = world.place(choice.slot).len - 1;
             Some(TreeOption {
                 provider: world.at(choice.slot)?,
                 number,
