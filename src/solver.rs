@@ -15,6 +15,7 @@
 //! | [`evaluation`] | what a complete placement costs |
 //! | [`groups`] | from nested affinity, diversity and exclusivity groups to rules |
 //! | [`budget`] | the time and memory that a search may take |
+//! | [`union_find`], [`matching`] | disjoint sets, and bipartite matching by augmenting paths |
 //! | [`model`] | what is derived from a problem once: units, loads, bundles and their kinds, symmetric hosts |
 //! | [`state`] | a partial placement: which hosts are still open to which bundles, and what capacity is left |
 //! | [`bounds`] | what completing a partial placement costs at least, and whether it is impossible |
@@ -30,11 +31,13 @@ mod evaluation;
 mod explanation;
 mod fit;
 pub mod groups;
+mod matching;
 mod model;
 mod problem;
 mod search;
 mod solution;
 mod state;
+mod union_find;
 mod utilisation;
 
 pub use self::budget::{Budget, Progress};

@@ -9,6 +9,7 @@ use super::sizes::Sizes;
 use super::units::Units;
 use crate::solver::budget::Budget;
 use crate::solver::problem::{AllowedHosts, Goal, Level, PlacementProblem, Rule};
+use crate::solver::union_find::UnionFind;
 use crate::solver::utilisation::Addition;
 
 /// Servers that must be on the same host.
@@ -120,40 +121,24 @@ fn domains(rule: &Rule, units: &Units) -> Option<HashSet<usize>> {
 
 /// The servers of each bundle.
 fn members(problem: &PlacementProblem) -> Vec<Vec<usize>> {
-    let mut leader: Vec<usize> = (0..problem.servers.len()).collect();
+    let mut joined = UnionFind::new(problem.servers.len());
     for rule in &problem.rules {
         if let Rule::Together(Level::Host, servers) = rule {
             for pair in servers.windows(2) {
                 if let [one, other] = pair {
-                    join(&mut leader, *one, *other);
+                    joined.join(*one, *other);
                 }
             }
         }
     }
     let mut members = vec![Vec::new(); problem.servers.len()];
     for server in 0..problem.servers.len() {
-        if let Some(members) = members.get_mut(find(&leader, server)) {
+        if let Some(members) = members.get_mut(joined.find(server)) {
             members.push(server);
         }
     }
     members.retain(|servers| !servers.is_empty());
     members
-}
-
-fn find(leader: &[usize], server: usize) -> usize {
-    let mut at = server;
-    while let Some(next) = leader.get(at).filter(|next| **next != at) {
-        at = *next;
-    }
-    at
-}
-
-fn join(leader: &mut [usize], one: usize, other: usize) {
-    let (one, other) = (find(leader, one), find(leader, other));
-    // The smallest number leads, so that the result does not depend on the order of the rules.
-    if let Some(entry) = leader.get_mut(one.max(other)) {
-        *entry = one.min(other);
-    }
 }
 
 /// The bundle of these servers, with their load.

@@ -3,9 +3,10 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, rules and units are numbered densely")]
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 
 use crate::solver::budget::Budget;
+use crate::solver::matching::serve;
 use crate::solver::problem::{Level, Rule};
 use crate::solver::state::State;
 
@@ -91,82 +92,34 @@ pub(super) fn can_be_apart(state: &State<'_>, budget: &mut Budget<'_>) -> bool {
     apart.all(|(number, rule)| match_units(state, number, rule.level(), budget))
 }
 
-/// Whether the parts of a rule can have a unit each: bipartite matching by augmenting paths. The
-/// parts of one kind share a node.
+/// Whether the parts of a rule can have a unit each: a bipartite matching, in which the parts of one
+/// kind are of one sort.
 fn match_units(state: &State<'_>, rule: usize, level: Level, budget: &mut Budget<'_>) -> bool {
     let model = state.model;
+    let units = model.units.count(level);
     let mut named = HashSet::new();
-    let mut matching = Matching { open: Vec::new(), taken: vec![None; model.units.count(level)] };
+    let (mut open, mut parts) = (Vec::new(), Vec::new());
     for (kind, part) in &model.kinds_of_rule[rule] {
         // One kind of a part stands for the part, which can only be where all its kinds can be.
         if part.is_some_and(|part| !named.insert(part)) {
             continue;
         }
-        let units = matching.taken.len();
         if budget.is_spent_with(units / 8) || budget.is_spent_after(2 * model.problem.hosts.len()) {
             return true;
         }
-        let mut open = vec![false; matching.taken.len()];
+        let mut of_kind = vec![false; units];
         for host in 0..model.problem.hosts.len() {
             if let Some(unit) = model.units.unit(level, host) {
-                open[unit] |= state.domains.is_open(*kind, host);
+                of_kind[unit] |= state.domains.is_open(*kind, host);
             }
         }
-        matching.open.push(open);
-        let parts = if part.is_some() { 1 } else { model.kinds[*kind].bundles.len() };
-        for _ in 0..parts {
-            if !matching.augment(matching.open.len() - 1, budget) {
-                return false;
-            }
-        }
+        let count = if part.is_some() { 1 } else { model.kinds[*kind].bundles.len() };
+        parts.extend(std::iter::repeat_n(open.len(), count));
+        open.push(of_kind);
     }
-    true
-}
-
-struct Matching {
-    /// For each kind, the units where it can be.
-    open: Vec<Vec<bool>>,
-    /// For each unit, the kind that has it.
-    taken: Vec<Option<usize>>,
-}
-
-impl Matching {
-    /// Finds one more unit for a kind; other kinds may have to change theirs.
-    fn augment(&mut self, kind: usize, budget: &mut Budget<'_>) -> bool {
-        let mut from: Vec<Option<(usize, usize)>> = vec![None; self.open.len()];
-        let mut queue = VecDeque::from([kind]);
-        while let Some(next) = queue.pop_front() {
-            if budget.is_spent_after(self.taken.len() + self.open.len() / 16) {
-                return false;
-            }
-            for unit in 0..self.taken.len() {
-                if !self.open[next][unit] {
-                    continue;
-                }
-                match self.taken[unit] {
-                    None => {
-                        self.shift(next, unit, &from);
-                        return true;
-                    }
-                    Some(holder) if holder != kind && from[holder].is_none() => {
-                        from[holder] = Some((next, unit));
-                        queue.push_back(holder);
-                    }
-                    Some(_) => {}
-                }
-            }
-        }
-        false
-    }
-
-    /// Gives a unit to a kind, the unit that this kind had to the kind before it on the path, and
-    /// so on.
-    fn shift(&mut self, kind: usize, unit: usize, from: &[Option<(usize, usize)>]) {
-        let (mut kind, mut unit) = (kind, unit);
-        loop {
-            self.taken[unit] = Some(kind);
-            let Some(before) = from[kind] else { return };
-            (kind, unit) = before;
-        }
-    }
+    let open_units = |kind: usize| {
+        let units = open[kind].iter().enumerate();
+        units.filter(|(_, is_open)| **is_open).map(|(unit, _)| unit)
+    };
+    serve(open_units, &parts, &vec![1; units], budget).is_some()
 }

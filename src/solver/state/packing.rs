@@ -3,7 +3,7 @@
 //! Whether servers fit is divided into independent questions, the [components](mod@components): parts
 //! that draw on no common pool, directly or through others, do not concern each other unless a
 //! condition binds them. A component whose parts draw equal amounts is a bipartite
-//! [matching]; any other one is a [search](backtracking) that treats interchangeable providers (see
+//! [matching](crate::solver::matching); any other one is a [search](backtracking) that treats interchangeable providers (see
 //! [`sites`]) as one, and remembers what has failed. So nothing grows with
 //! the number of combinations that are the same but for the names of providers.
 //!
@@ -16,7 +16,6 @@
 mod backtracking;
 mod components;
 mod item;
-mod matching;
 mod relaxation;
 mod sites;
 

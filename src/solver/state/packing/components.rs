@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use super::item::Item;
 use crate::solver::budget::Budget;
+use crate::solver::union_find::UnionFind;
 
 /// A part of a server, for which a way is chosen.
 #[derive(Debug)]
@@ -59,14 +60,7 @@ pub(super) fn components(items: &[Item<'_>], budget: &mut Budget<'_>) -> Vec<Vec
 
 /// For each variable, a variable of its component, the same for the whole component.
 fn leaders(items: &[Item<'_>], variables: &[Variable]) -> Vec<usize> {
-    let mut leaders: Vec<usize> = (0..variables.len()).collect();
-    let find = |leaders: &mut Vec<usize>, mut at: usize| {
-        while leaders[at] != at {
-            leaders[at] = leaders[leaders[at]];
-            at = leaders[at];
-        }
-        at
-    };
+    let mut joined = UnionFind::new(variables.len());
     let mut of_pool: HashMap<usize, usize> = HashMap::new();
     let mut of_item: HashMap<usize, usize> = HashMap::new();
     for (nth, variable) in variables.iter().enumerate() {
@@ -80,9 +74,8 @@ fn leaders(items: &[Item<'_>], variables: &[Variable]) -> Vec<usize> {
             others.push(*of_item.entry(variable.item).or_insert(nth));
         }
         for other in others {
-            let (one, other) = (find(&mut leaders, nth), find(&mut leaders, other));
-            leaders[one.max(other)] = one.min(other);
+            joined.join(nth, other);
         }
     }
-    (0..variables.len()).map(|nth| find(&mut leaders, nth)).collect()
+    (0..variables.len()).map(|nth| joined.find(nth)).collect()
 }

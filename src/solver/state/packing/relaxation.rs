@@ -10,9 +10,9 @@ use std::collections::HashMap;
 
 use super::components::Variable;
 use super::item::{Item, is_left};
-use super::matching::serve;
 use super::sites::Sites;
 use crate::solver::budget::Budget;
+use crate::solver::matching::serve;
 
 /// What the relaxation says of a component.
 pub(super) enum Relaxed {
@@ -90,8 +90,9 @@ pub(super) fn relax(
         }
     }
     let seats: Vec<u64> = relaxed.iter().map(|site| site.seats(left)).collect();
-    let takers = options.iter().map(|own| own.iter().map(|(site, _)| *site).collect());
-    let Some(served) = serve(&takers.collect::<Vec<_>>(), &seats, budget) else {
+    let takers: Vec<usize> = (0..options.len()).collect();
+    let reachable = |sort: usize| options[sort].iter().map(|(site, _)| *site);
+    let Some(served) = serve(reachable, &takers, &seats, budget) else {
         return Relaxed::Impossible;
     };
     if !is_exact {

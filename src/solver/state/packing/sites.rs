@@ -4,11 +4,12 @@
 
 #![expect(clippy::indexing_slicing, reason = "variables, ways and pools are numbered densely")]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::components::Variable;
 use super::item::Item;
 use crate::solver::model::PackableWay;
+use crate::solver::union_find::UnionFind;
 
 /// The sites of a component.
 #[derive(Debug, Default)]
@@ -37,12 +38,9 @@ impl Sites {
     pub(super) fn of(items: &[Item<'_>], variables: &[Variable]) -> Self {
         let by_provider = variables.iter().any(|it| items[it.item].server.is_coupled());
         let mut joined = Joined::default();
-        let mut sorts: Vec<&Variable> = Vec::new();
-        for variable in variables {
-            if !sorts.iter().any(|known| known.sort == variable.sort) {
-                sorts.push(variable);
-            }
-        }
+        let mut known: HashSet<usize> = HashSet::new();
+        let sorts = variables.iter().filter(|variable| known.insert(variable.sort));
+        let sorts: Vec<&Variable> = sorts.collect();
         for variable in &sorts {
             let part = &items[variable.item].parts()[variable.part];
             for way in variable.ways.iter().map(|way| &part.ways[*way]) {
@@ -131,38 +129,25 @@ enum Node {
     Provider(u32),
 }
 
-/// A union-find of pools and providers.
+/// Sets of pools and providers that belong together.
 #[derive(Debug, Default)]
 struct Joined {
     numbers: HashMap<Node, usize>,
-    leaders: Vec<usize>,
+    sets: UnionFind,
 }
 
 impl Joined {
-    fn number(&mut self, node: Node) -> usize {
-        let next = self.leaders.len();
-        let number = *self.numbers.entry(node).or_insert(next);
-        if number == next {
-            self.leaders.push(next);
-        }
-        number
-    }
-
     fn leader(&mut self, node: Node) -> usize {
-        let mut at = self.number(node);
-        while self.leaders[at] != at {
-            self.leaders[at] = self.leaders[self.leaders[at]];
-            at = self.leaders[at];
-        }
-        at
+        let Self { numbers, sets } = self;
+        let number = *numbers.entry(node).or_insert_with(|| sets.add());
+        sets.find(number)
     }
 
     fn join(&mut self, nodes: impl Iterator<Item = Node>) {
         let mut first = None;
         for node in nodes {
             let leader = self.leader(node);
-            let first = *first.get_or_insert(leader);
-            self.leaders[leader] = first;
+            self.sets.join(*first.get_or_insert(leader), leader);
         }
     }
 }

@@ -5,18 +5,20 @@
 
 use crate::solver::budget::Budget;
 
-/// A site for each taker, such that no site serves more takers than it has seats. `sites` lists, for
-/// each taker, the sites that can serve it. `None` if there is no such choice, or the budget is
-/// spent.
-pub(super) fn serve(
-    sites: &[Vec<usize>],
+/// A site for each taker, such that no site serves more takers than it has seats. `takers` has the
+/// sort of each taker, and `sites` gives the sites that can serve a sort. `None` if there is no such
+/// choice, or the budget is spent.
+pub(super) fn serve<I: Iterator<Item = usize>>(
+    sites: impl Fn(usize) -> I,
+    takers: &[usize],
     seats: &[u64],
     budget: &mut Budget<'_>,
 ) -> Option<Vec<usize>> {
-    let mut served = vec![usize::MAX; sites.len()];
+    let sorts = takers.iter().max().map_or(0, |most| most + 1);
+    let mut served = vec![usize::MAX; takers.len()];
     let mut guests: Vec<Vec<usize>> = vec![Vec::new(); seats.len()];
-    for taker in 0..sites.len() {
-        let path = augmenting_path(taker, sites, seats, &guests, budget)?;
+    for taker in 0..takers.len() {
+        let path = augmenting_path((&sites, sorts), (takers, taker), (seats, &guests), budget)?;
         // The last site of the path has a free seat; each taker on the path moves one site on.
         for (taker, site) in path {
             let before = std::mem::replace(&mut served[taker], site);
@@ -30,31 +32,36 @@ pub(super) fn serve(
 }
 
 /// The moves that give a taker a site: takers with the sites that they move to. Found by
-/// breadth-first search.
-fn augmenting_path(
-    taker: usize,
-    sites: &[Vec<usize>],
-    seats: &[u64],
-    guests: &[Vec<usize>],
+/// breadth-first search. Takers of one sort reach the same sites, so one of each is followed.
+fn augmenting_path<I: Iterator<Item = usize>>(
+    (sites, sorts): (&impl Fn(usize) -> I, usize),
+    (takers, taker): (&[usize], usize),
+    (seats, guests): (&[u64], &[Vec<usize>]),
     budget: &mut Budget<'_>,
 ) -> Option<Vec<(usize, usize)>> {
     // For each site that was reached: the taker that would move there, and the move before.
     let mut reached: Vec<Option<(usize, Option<usize>)>> = vec![None; seats.len()];
+    let mut followed = vec![false; sorts];
+    budget.is_spent_after(sorts / 16);
     let mut queue: Vec<(usize, Option<usize>)> = vec![(taker, None)];
     let mut next = 0;
     while let Some((taker, from)) = queue.get(next).copied() {
         next += 1;
-        if budget.is_spent_after(2 + sites[taker].len()) {
+        let sort = takers[taker];
+        if std::mem::replace(&mut followed[sort], true) {
+            continue;
+        }
+        if budget.is_spent_after(2 + seats.len()) {
             return None;
         }
-        for site in &sites[taker] {
-            if reached[*site].is_some() {
+        for site in sites(sort) {
+            if reached[site].is_some() {
                 continue;
             }
-            reached[*site] = Some((taker, from));
-            if (guests[*site].len() as u64) < seats[*site] {
+            reached[site] = Some((taker, from));
+            if (guests[site].len() as u64) < seats[site] {
                 let mut path = Vec::new();
-                let mut at = Some(*site);
+                let mut at = Some(site);
                 while let Some(site) = at {
                     let (taker, before) = reached[site]?;
                     path.push((taker, site));
@@ -62,7 +69,7 @@ fn augmenting_path(
                 }
                 return Some(path);
             }
-            queue.extend(guests[*site].iter().map(|guest| (*guest, Some(*site))));
+            queue.extend(guests[site].iter().map(|guest| (*guest, Some(site))));
         }
     }
     None
@@ -75,7 +82,14 @@ mod tests {
 
     fn served(sites: &[Vec<usize>], seats: &[u64]) -> Option<Vec<usize>> {
         let mut never = || false;
-        let found = serve(sites, seats, &mut Budget::new(&mut never));
+        let takers: Vec<usize> = (0..sites.len()).collect();
+        let of = |sort: usize| sites[sort].iter().copied();
+        let found = serve(of, &takers, seats, &mut Budget::new(&mut never));
+        // Those that can use the same sites are of one sort.
+        let sort = |taker: &Vec<usize>| sites.iter().position(|it| it == taker).unwrap();
+        let takers: Vec<usize> = sites.iter().map(sort).collect();
+        let sorted = serve(of, &takers, seats, &mut Budget::new(&mut never));
+        assert_eq!(found.is_some(), sorted.is_some());
         if let Some(found) = &found {
             for (site, seats) in seats.iter().enumerate() {
                 assert!(found.iter().filter(|it| **it == site).count() as u64 <= *seats);
