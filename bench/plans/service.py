@@ -18,22 +18,10 @@ from harness.servers import running
 from cost import NAMES
 from instances import Instance
 
-HERE = pathlib.Path(__file__).resolve().parent
-ADOPT = HERE.parent / "adopt-berth.sql"
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from clouds import Cloud, statements  # noqa: E402
+
 PROGRAM = TARGET / "dist" / "berth"
-TABLES = """
-create schema cloud;
-set search_path = cloud, public;
-create table provider (id int primary key, uuid uuid, name text, parent int, root int);
-create table stock (provider int, class text, total int, reserved int default 0, min_unit int default 1,
-                    max_unit int, step_size int default 1, ratio float8 default 1);
-create table quality (provider int, trait text);
-create table member (provider int, aggregate int);
-create table holding (consumer int, provider int, class text, used int);
-create function id_of(kind int, number int) returns uuid immutable language sql as
-    $$ select (lpad(to_hex(kind), 8, '0') || '-0000-4000-8000-'
-               || lpad(to_hex(number), 12, '0'))::uuid $$;
-"""
 PROJECT = "3a17c0de000040008000000000000001"
 SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "4GB"}
 
@@ -79,8 +67,8 @@ def serving(cluster: Cluster, instance: Instance):
     )
     if migrate.returncode != 0:
         sys.exit(f"berth db migrate failed:\n{migrate.stdout}{migrate.stderr}")
-    sql = f"{TABLES}{_cloud(instance)}{ADOPT.read_text()}\ndrop schema cloud cascade;\nanalyze;\n"
-    cluster.execute(sql, database)
+    cloud = Cloud(instance.name, len(instance.hosts), _cloud(instance))
+    cluster.execute(statements(cloud, "berth"), database)
     planner = f"127.0.0.1:{_free_port()}"
     command = [PROGRAM, "serve", "--auth", "noauth2", "--database-url", url, "--planner-listen", planner]
     command += ["--log", "warn,berth::planning=debug", "--log-format", "json"]

@@ -62,6 +62,16 @@ pub struct Demands {
     pub same_subtree: BTreeSet<BTreeSet<String>>,
 }
 
+impl NumberedGroup {
+    /// Whether it asks for something that a provider has: resources, a trait or an aggregate.
+    pub(crate) fn asks_for_something(&self) -> bool {
+        !self.needs.is_empty()
+            || !self.required.is_empty()
+            || !self.providers.any_of.is_empty()
+            || !self.providers.member_of.is_empty()
+    }
+}
+
 impl ProviderDemands {
     /// Adds those of the other.
     ///
@@ -129,18 +139,14 @@ impl Demands {
             }
         }
         for (suffix, group) in &self.groups {
-            let NumberedGroup { needs, required, forbidden, providers } = group;
             let in_subtree = self.same_subtree.iter().any(|set| set.contains(suffix));
-            if needs.is_empty() && !in_subtree {
+            if group.needs.is_empty() && !in_subtree {
                 return Err(format!("the group '{suffix}' has neither resources nor a subtree"));
             }
-            let is_positive = !required.is_empty()
-                || !providers.any_of.is_empty()
-                || !providers.member_of.is_empty();
-            if needs.is_empty() && !is_positive {
+            if !group.asks_for_something() {
                 return Err(format!("the group '{suffix}' asks for nothing that a provider has"));
             }
-            if let Some(both) = required.intersection(forbidden).next() {
+            if let Some(both) = group.required.intersection(&group.forbidden).next() {
                 return Err(format!("the group '{suffix}' requires and forbids {both}"));
             }
         }

@@ -19,6 +19,7 @@ mod lower_bound;
 mod pack;
 mod parts;
 mod quotas;
+mod room;
 mod soft;
 mod spread;
 mod unit_fit;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::counted::CountedUnits;
 use super::fit::fit_costs;
-use super::problem::{Goal, Level, PlacementProblem, Rule, Server, SoftRule, SoftRuleKind};
+use super::problem::{Goal, Level, PlacementProblem, Rule, Server, SoftRule, SoftRuleKind, pairs};
 use super::solution::{Cost, Counts};
 use super::utilisation::{Addition, Utilisation};
 
@@ -128,7 +128,6 @@ impl SoftRule {
             };
             Some(unit(problem, self.level, host).unwrap_or(unknown))
         };
-        let pairs = |count: u64| count * count.saturating_sub(1) / 2;
         let mut in_unit: HashMap<Option<u64>, u64> = HashMap::new();
         // The pairs of one part in one unit.
         let mut inside = 0;

@@ -8,6 +8,7 @@ mod ways;
 use std::sync::Arc;
 
 pub use self::allowed_hosts::AllowedHosts;
+pub(super) use self::rule::pairs;
 pub use self::rule::{Rule, Skew, SoftRule, SoftRuleKind};
 pub(super) use self::ways::merged;
 pub use self::ways::{Choice, Conditions, Draws, Part, Pool, Source, Supply, Way, Ways};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::site::{Answer, Asker, Site};
-use crate::stack::{create, finish, group, having, host, hosts, plan, server, usages, with};
+use crate::stack::{counts, create, finish, group, having, host, plan, server, usages, with};
 
 /// So many servers of 1 `VCPU`, `s0`, ..., in a group of these properties.
 fn bound(count: usize, kind: &str, level: &str, properties: &Value) -> Value {
@@ -24,15 +24,6 @@ fn of_terms(mut group: Value, properties: &Value) -> Value {
         group = with(group, key, value.clone());
     }
     group
-}
-
-/// How many servers each rack or host has, by the first characters of its name.
-fn counts(plan: &Value, characters: usize) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    for host in hosts(plan).values() {
-        *counts.entry(host[..characters].to_owned()).or_insert(0) += 1;
-    }
-    counts
 }
 
 fn sorted(counts: &BTreeMap<String, usize>) -> Vec<usize> {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::site::{Answer, Asker, Host, Site};
-use crate::stack::{arrive, finish, hosts, plan, server, usages};
+use crate::stack::{arrive, counts, finish, hosts, plan, server, usages};
 
 /// So many servers of 1 `VCPU`.
 fn servers(count: usize) -> Value {
@@ -25,16 +25,7 @@ async fn make(asker: &Asker, stack: &str, count: usize, policy: &Value) -> Answe
     asker.post("/v1/plans", body).await
 }
 
-/// How many servers each host has, by the first characters of its name.
-fn counts(plan: &Value, characters: usize) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    for host in hosts(plan).values() {
-        *counts.entry(host[..characters].to_owned()).or_insert(0) += 1;
-    }
-    counts
-}
-
-/// The same, descending and without names.
+/// The counts of servers, descending and without names.
 fn sorted(counts: &BTreeMap<String, usize>) -> Vec<usize> {
     let mut counts: Vec<usize> = counts.values().copied().collect();
     counts.sort_unstable_by(|one, other| other.cmp(one));

@@ -76,6 +76,15 @@ pub fn hosts(plan: &Value) -> BTreeMap<String, String> {
     placements.map(|(id, placement)| (id.clone(), host(placement))).collect()
 }
 
+/// How many servers of a plan each rack or host has, by the first characters of the host's name.
+pub fn counts(plan: &Value, characters: usize) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for host in hosts(plan).values() {
+        *counts.entry(host[..characters].to_owned()).or_insert(0) += 1;
+    }
+    counts
+}
+
 /// The host of one server of a plan.
 pub fn host(plan: &Value, server: &str) -> String {
     hosts(plan)[server].clone()

@@ -147,13 +147,7 @@ fn keep_demands(demands: &mut Demands, keeps: &impl Fn(Condition) -> bool) {
         group.forbidden.retain(|name| keeps(Condition::NotTrait(name.clone())));
         keep_providers(suffix, &mut group.providers, keeps);
     }
-    demands.groups.retain(|_, group| {
-        let providers = &group.providers;
-        let is_positive = !group.required.is_empty()
-            || !providers.any_of.is_empty()
-            || !providers.member_of.is_empty();
-        !group.needs.is_empty() || is_positive
-    });
+    demands.groups.retain(|_, group| group.asks_for_something());
     let groups = &demands.groups;
     let sets = std::mem::take(&mut demands.same_subtree).into_iter();
     let left = |set: BTreeSet<String>| -> BTreeSet<String> {

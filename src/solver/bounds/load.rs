@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::room::slots_by_unit;
 use crate::solver::budget::Budget;
 use crate::solver::state::State;
 
@@ -39,12 +40,7 @@ pub(super) fn load(state: &State<'_>, level: usize, budget: &mut Budget<'_>) -> 
         if budget.is_spent_after(work + 4 * left * utilisation.classes()) {
             return LoadBound::default();
         }
-        slots.fill(0);
-        for host in 0..model.problem.hosts.len() {
-            if state.domains.is_open(kind, host) {
-                slots[counted.unit(host)] += state.domains.slots(kind, host);
-            }
-        }
+        slots_by_unit(state, kind, |host| Some(counted.unit(host)), &mut slots);
         let additions = &model.kinds[kind].additions;
         let added = |unit: usize, times: u64| {
             let is_counted =

@@ -2,9 +2,10 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts, units and quotas are numbered densely")]
 
+use super::room::slots_by_unit;
 use crate::solver::budget::Budget;
 use crate::solver::model::Quota;
-use crate::solver::problem::Rule;
+use crate::solver::problem::{Level, Rule};
 use crate::solver::state::State;
 
 /// Whether the units have too little room for the servers of a rule, or too few servers are left to
@@ -39,7 +40,7 @@ pub(super) fn exceeds_quotas(state: &State<'_>, budget: &mut Budget<'_>) -> bool
                     state.domains.of_kind(*kind).hosts as u64 * members >= left
                 };
                 let is_simple = quota.kinds.len() == 1 && quota.kinds.iter().all(is_plenty);
-                let is_simple = is_simple && quota.level == crate::solver::problem::Level::Host;
+                let is_simple = is_simple && quota.level == Level::Host;
                 left > 0
                     && !is_simple
                     && room(state, (nth, quota), budget).iter().sum::<u64>() < left
@@ -60,14 +61,7 @@ fn room(state: &State<'_>, (nth, quota): (usize, &Quota), budget: &mut Budget<'_
         if left == 0 || budget.is_spent_after(2 * model.problem.hosts.len()) {
             continue;
         }
-        slots.fill(0);
-        for host in 0..model.problem.hosts.len() {
-            if let Some(unit) = model.units.unit(quota.level, host)
-                && state.domains.is_open(*kind, host)
-            {
-                slots[unit] += state.domains.slots(*kind, host);
-            }
-        }
+        slots_by_unit(state, *kind, |host| model.units.unit(quota.level, host), &mut slots);
         for (room, slots) in room.iter_mut().zip(&slots) {
             *room += (*slots).min(left) as u64 * members;
         }

@@ -6,8 +6,9 @@
 )]
 
 use super::levelled::{levelled, piled};
+use super::room::slots_by_unit;
 use crate::solver::budget::Budget;
-use crate::solver::problem::SoftRuleKind;
+use crate::solver::problem::{SoftRuleKind, pairs};
 use crate::solver::state::State;
 
 /// A lower bound on what the soft rules cost, with what is placed.
@@ -83,12 +84,7 @@ fn alone(state: &State<'_>, soft: usize, budget: &mut Budget<'_>) -> Option<u64>
             return Some(0);
         }
         left += bundles as u64 * members;
-        slots.fill(0);
-        for host in 0..model.problem.hosts.len() {
-            if state.domains.is_open(kind, host) {
-                slots[units.unit(host)] += state.domains.slots(kind, host);
-            }
-        }
+        slots_by_unit(state, kind, |host| Some(units.unit(host)), &mut slots);
         for ((_, room), slots) in counts.iter_mut().zip(&slots) {
             *room += (*slots).min(bundles) as u64 * members;
         }
@@ -96,7 +92,6 @@ fn alone(state: &State<'_>, soft: usize, budget: &mut Budget<'_>) -> Option<u64>
     if budget.is_spent_after(64 * counts.len()) {
         return Some(0);
     }
-    let pairs = |count: u64| count * count.saturating_sub(1) / 2;
     let placed: u64 = counts.iter().map(|(count, _)| count).sum();
     let broken = match it.kind {
         SoftRuleKind::Together => {

@@ -6,6 +6,7 @@ use super::fit::fit_bound;
 use super::levelled::levelled;
 use super::limits::Limits;
 use super::lower_bound::{Bound, Rest};
+use super::room::slots_by_unit;
 use crate::solver::budget::Budget;
 use crate::solver::solution::{Cost, Counts};
 use crate::solver::state::State;
@@ -59,12 +60,7 @@ fn counts(state: &State<'_>, level: usize, budget: &mut Budget<'_>) -> Option<Co
         if budget.is_spent_after(4 * model.problem.hosts.len()) {
             break;
         }
-        slots.fill(0);
-        for host in 0..model.problem.hosts.len() {
-            if state.domains.is_open(kind, host) {
-                slots[counted.unit(host)] += state.domains.slots(kind, host);
-            }
-        }
+        slots_by_unit(state, kind, |host| Some(counted.unit(host)), &mut slots);
         let is_apart = level == 0 && model.kinds[kind].is_apart(model.problem.policy.level);
         let most = if is_apart { 1 } else { bundles };
         for ((_, room), slots) in units.iter_mut().zip(&slots) {

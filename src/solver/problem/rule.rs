@@ -62,6 +62,11 @@ pub enum SoftRuleKind {
     Apart,
 }
 
+/// The pairs among so many servers, which soft rules count.
+pub(in crate::solver) fn pairs(servers: u64) -> u64 {
+    servers * servers.saturating_sub(1) / 2
+}
+
 impl Rule {
     /// The units that the rule is about.
     pub fn level(&self) -> Level {
