@@ -52,7 +52,7 @@ class Planner:
         """Seconds until the first placement of the last plan was known."""
         for line in reversed(self.log.read_text().splitlines()):
             if "first_us" in line:
-                return json.loads(line)["first_us"] / 1e6
+                return int(json.loads(line)["first_us"]) / 1e6
         return None
 
 

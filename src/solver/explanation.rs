@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::budget::Budget;
 use super::model::Units;
-use super::problem::{AllowedHosts, Ways};
+use super::problem::Ways;
 use super::problem::{Level, PlacementProblem, Rule};
 use super::search::{Objective, search};
 use super::solution::Outcome;
@@ -271,10 +271,7 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
             let Some(it) = self.problem.servers.get(*server) else { continue };
             let bound = bound.get_mut(*server).map(std::mem::take).unwrap_or_default();
             self.budget.is_spent_after(4 + bound.len());
-            let open = match &it.allowed_hosts {
-                AllowedHosts::Only(host) => Ok(*host),
-                AllowedHosts::These(hosts) => Err(Arc::as_ptr(hosts).cast::<bool>()),
-            };
+            let open = it.allowed_hosts.identity();
             let likeness = ((Arc::as_ptr(&it.ways), open, it.current_host), bound);
             let next = groups.len();
             let group = *known.entry(likeness).or_insert(next);

@@ -5,6 +5,7 @@
 
 mod bundle;
 mod bundle_kind;
+mod by_host;
 mod load;
 mod quota;
 mod server_choice;
@@ -13,10 +14,12 @@ mod symmetry;
 mod units;
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use self::bundle::{Bundle, bundles};
 pub(super) use self::bundle_kind::BundleKind;
 use self::bundle_kind::kinds;
+pub(super) use self::by_host::ByHost;
 pub(super) use self::load::Demand;
 use self::load::Load;
 pub(super) use self::quota::Quota;
@@ -46,7 +49,8 @@ pub(super) struct Model<'p> {
     pub(super) excluded_kinds: Vec<Vec<usize>>,
     /// The exclusivity rules.
     pub(super) exclusive_rules: Vec<usize>,
-    pub(super) symmetry: HostSymmetry,
+    /// Which hosts are interchangeable, once that has been asked for.
+    symmetry: OnceLock<HostSymmetry>,
     /// The rules that count servers in units.
     pub(super) quotas: Vec<Quota>,
     /// The units of the soft rules, and which of these are those of each.
@@ -61,7 +65,7 @@ pub(super) struct Model<'p> {
     /// For each shared pool, the hosts that draw on it.
     pub(super) sharing: Vec<Vec<usize>>,
     /// The free private capacity of each host by class.
-    pub(super) own_free: Vec<Vec<u128>>,
+    pub(super) own_free: ByHost,
 }
 
 impl<'p> Model<'p> {
@@ -104,7 +108,7 @@ impl<'p> Model<'p> {
         let excluded_kinds = excluded_kinds(&kinds_of_rule, &exclusive_rules, kinds.len(), budget);
         let model = Self {
             problem,
-            symmetry: HostSymmetry::of(problem, &units, &sizes, (&kinds, &bundles), budget),
+            symmetry: OnceLock::new(),
             sharing: sizes.sharing(budget),
             own_free: sizes.own_free(budget),
             units,
@@ -130,6 +134,12 @@ impl<'p> Model<'p> {
         budget.is_spent_with(tallies);
         budget.is_spent_with(model.state_size());
         Some(model)
+    }
+
+    /// Which hosts are interchangeable. Only branch and bound asks for that, so it is found when first
+    /// asked for, and a plan that needs no branching does without.
+    pub(super) fn symmetry(&self, budget: &mut Budget<'_>) -> &HostSymmetry {
+        self.symmetry.get_or_init(|| HostSymmetry::of(self, budget))
     }
 
     /// With packing of racks or clusters, these.

@@ -17,7 +17,7 @@ pub(super) use self::packing::fits_alone;
 use self::score::Score;
 use self::soft::SoftScore;
 use super::budget::Budget;
-use super::model::Model;
+use super::model::{ByHost, Model};
 use super::problem::{Goal, Level, Rule};
 use super::solution::Assignment;
 use super::solution::{Cost, Counts};
@@ -52,7 +52,7 @@ pub(super) struct State<'p> {
     /// in use, and the private capacity of each host.
     pub(super) needed: Vec<u128>,
     pub(super) free_in_use: Vec<u128>,
-    pub(super) own_left: Vec<Vec<u128>>,
+    pub(super) own_left: ByHost,
     pub(super) new_hosts: u64,
     moved: u64,
     fit: u64,

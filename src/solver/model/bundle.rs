@@ -52,6 +52,7 @@ pub(in crate::solver) fn bundles(
     let mut known: HashMap<Vec<usize>, usize> = HashMap::new();
     let mut bundle_of = vec![usize::MAX; problem.servers.len()];
     let mut bundles: Vec<Bundle> = Vec::new();
+    let mut allowed = KnownHosts::new();
     for mut servers in members {
         if budget.is_spent_after(1 + 4 * servers.len()) {
             return None;
@@ -70,31 +71,18 @@ pub(in crate::solver) fn bundles(
                 loads.len() - 1
             },
         );
-        bundles.push(bundle(problem, servers, (load, loads.get(load)?), budget));
+        let allowed_hosts = allowed_hosts(
+            problem,
+            &servers,
+            (load, loads.get(load)?),
+            (&mut allowed, &mut *budget),
+        );
+        bundles.push(bundle(problem, servers, load, allowed_hosts));
     }
     let mut bound: Vec<usize> = Vec::new();
     for (number, rule) in problem.rules.iter().enumerate() {
         bind(&mut bundles, &bundle_of, (number, rule), (&mut bound, &mut *budget))?;
-        let domains = domains(rule, units);
-        if rule.level() == Level::Host && domains.is_none() {
-            continue;
-        }
-        let has_unit = |host: usize| {
-            let unit = units.unit(rule.level(), host);
-            unit.is_some_and(|unit| domains.as_ref().is_none_or(|it| it.contains(&unit)))
-        };
-        let all_have = (0..problem.hosts.len()).all(has_unit);
-        budget.is_spent_after(problem.hosts.len());
-        for bundle in bound.iter().filter(|_| !all_have) {
-            let Some(bundle) = bundles.get_mut(*bundle) else { continue };
-            if budget.is_spent_with(problem.hosts.len() / 8)
-                || budget.is_spent_after(problem.hosts.len())
-            {
-                return None;
-            }
-            let may_be = |host| bundle.allowed_hosts.has(host) && has_unit(host);
-            bundle.allowed_hosts = (0..problem.hosts.len()).map(may_be).collect();
-        }
+        restrict(&mut bundles, &bound, (rule, units), budget)?;
     }
     for (number, soft) in problem.soft_rules.iter().enumerate() {
         for (part, servers) in soft.parts.iter().enumerate() {
@@ -111,6 +99,47 @@ pub(in crate::solver) fn bundles(
         }
     }
     Some((bundles, loads))
+}
+
+/// Limits the bundles that a rule binds to hosts in a unit of its level that is known and that the rule
+/// admits. `None` once the budget is spent.
+fn restrict(
+    bundles: &mut [Bundle],
+    bound: &[usize],
+    (rule, units): (&Rule, &Units),
+    budget: &mut Budget<'_>,
+) -> Option<()> {
+    let domains = domains(rule, units);
+    if rule.level() == Level::Host && domains.is_none() {
+        return Some(());
+    }
+    let hosts = units.count(Level::Host);
+    let has_unit = |host: usize| {
+        let unit = units.unit(rule.level(), host);
+        unit.is_some_and(|unit| domains.as_ref().is_none_or(|it| it.contains(&unit)))
+    };
+    budget.is_spent_after(hosts);
+    if (0..hosts).all(has_unit) {
+        return Some(());
+    }
+    // Both lists are kept, so that no other list gets the address of the first one.
+    let mut known: HashMap<_, (AllowedHosts, AllowedHosts)> = HashMap::new();
+    for nth in bound {
+        let Some(bundle) = bundles.get_mut(*nth) else { continue };
+        if budget.is_spent_after(8) {
+            return None;
+        }
+        let all = bundle.allowed_hosts.clone();
+        let (_, with_unit) = known.entry(all.identity()).or_insert_with(|| {
+            budget.is_spent_with(hosts / 8);
+            budget.is_spent_after(hosts);
+            let may_be = |host| all.has(host) && has_unit(host);
+            let with_unit = (0..hosts).map(may_be).collect();
+            (all, with_unit)
+        });
+        bundle.allowed_hosts = with_unit.clone();
+    }
+    if budget.is_spent() { None } else { Some(()) }
 }
 
 /// The units that a rule names as the only ones for its servers.
@@ -141,19 +170,24 @@ fn members(problem: &PlacementProblem) -> Vec<Vec<usize>> {
     members
 }
 
-/// The bundle of these servers, with their load.
-fn bundle(
+/// The hosts that bundles may be on, by their load and by what their servers may be on.
+type KnownHosts = HashMap<(usize, Vec<Result<usize, *const bool>>), AllowedHosts>;
+
+/// The hosts that all of these servers may be on, with their load. Bundles with the same load and
+/// the same lists share the result.
+fn allowed_hosts(
     problem: &PlacementProblem,
-    servers: Vec<usize>,
+    servers: &[usize],
     (number, load): (usize, &Load),
-    budget: &mut Budget<'_>,
-) -> Bundle {
-    let members = || servers.iter().filter_map(|server| problem.servers.get(*server));
-    let current_hosts = members().map(|server| server.current_host).collect();
+    (known, budget): (&mut KnownHosts, &mut Budget<'_>),
+) -> AllowedHosts {
+    let members = servers.iter().filter_map(|server| problem.servers.get(*server));
+    let mut open: Vec<&AllowedHosts> = members.map(|it| &it.allowed_hosts).collect();
+    open.sort_unstable_by_key(|it| it.identity());
+    open.dedup_by_key(|it| it.identity());
     let never = |host: usize| matches!(load.at(host), Demand::Never);
-    let mut kinds_of_open: Vec<&AllowedHosts> = members().map(|it| &it.allowed_hosts).collect();
-    kinds_of_open.dedup();
-    let allowed_hosts = match kinds_of_open.as_slice() {
+    let key = (number, open.iter().map(|it| it.identity()).collect());
+    let found = known.entry(key).or_insert_with(|| match open.as_slice() {
         [AllowedHosts::Only(host)] if !never(*host) => AllowedHosts::Only(*host),
         open => {
             budget.is_spent_with(problem.hosts.len() / 8);
@@ -164,11 +198,23 @@ fn bundle(
             };
             (0..problem.hosts.len()).map(may_be).collect()
         }
-    };
+    });
+    found.clone()
+}
+
+/// The bundle of these servers, with the position of their load.
+fn bundle(
+    problem: &PlacementProblem,
+    servers: Vec<usize>,
+    load: usize,
+    allowed_hosts: AllowedHosts,
+) -> Bundle {
+    let members = servers.iter().filter_map(|server| problem.servers.get(*server));
+    let current_hosts = members.map(|server| server.current_host).collect();
     let additions = additions(problem, &servers);
     Bundle {
         servers,
-        load: number,
+        load,
         allowed_hosts,
         current_hosts,
         additions,

@@ -75,19 +75,17 @@ pub(super) fn kinds(
 ) -> Vec<BundleKind> {
     let most = most_by_class(loads);
     let mut known = HashMap::new();
+    let mut lists = Lists::default();
     let mut kinds: Vec<BundleKind> = Vec::new();
     for (nth, bundle) in bundles.iter_mut().enumerate() {
-        let hosts = match &bundle.allowed_hosts {
-            AllowedHosts::These(hosts) => hosts.len(),
-            AllowedHosts::Only(_) => 1,
-        };
-        if budget.is_spent_after(hosts + 8 * (bundle.servers.len() + bundle.rules.len())) {
+        if budget.is_spent_after(8 * (1 + bundle.servers.len() + bundle.rules.len())) {
             break;
         }
         let roles = roles(problem, bundle);
         let mut current_hosts = bundle.current_hosts.clone();
         current_hosts.sort_unstable();
-        let (hosts, additions) = (bundle.allowed_hosts.clone(), bundle.additions.clone());
+        let hosts = lists.number(&bundle.allowed_hosts, budget);
+        let additions = bundle.additions.clone();
         let counted = (additions, bundle.members.clone(), soft_roles(problem, bundle));
         let key = (bundle.load, hosts, current_hosts, counted, roles.clone());
         bundle.kind = *known.entry(key).or_insert(kinds.len());
@@ -98,6 +96,27 @@ pub(super) fn kinds(
         kinds[bundle.kind].bundles.push(nth);
     }
     kinds
+}
+
+/// Numbers for lists of allowed hosts: equal ones have the same number. A list that several bundles
+/// share is read once.
+#[derive(Default)]
+struct Lists {
+    by_identity: HashMap<Result<usize, *const bool>, usize>,
+    by_content: HashMap<AllowedHosts, usize>,
+}
+
+impl Lists {
+    fn number(&mut self, hosts: &AllowedHosts, budget: &mut Budget<'_>) -> usize {
+        let Self { by_identity, by_content } = self;
+        *by_identity.entry(hosts.identity()).or_insert_with(|| {
+            if let AllowedHosts::These(hosts) = hosts {
+                budget.is_spent_after(hosts.len());
+            }
+            let next = by_content.len();
+            *by_content.entry(hosts.clone()).or_insert(next)
+        })
+    }
 }
 
 /// The rules that bind a bundle, each with the part it is in, or `None` if it is that part.

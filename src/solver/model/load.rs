@@ -2,9 +2,10 @@
 
 #![expect(clippy::indexing_slicing, reason = "pools, classes and sizes are numbered densely")]
 
+use std::iter::Peekable;
 use std::ops::Range;
 
-use super::server_choice::{self, ServerChoice};
+use super::server_choice::{self, PartChoice, ServerChoice};
 use super::sizes::Sizes;
 use crate::solver::budget::Budget;
 use crate::solver::problem::{Draws, Supply, merged};
@@ -61,41 +62,61 @@ impl Load {
 impl<'p> Sizes<'p> {
     /// The load of servers of these sizes, which are in ascending order.
     pub(in crate::solver) fn load(&self, sizes: &[usize], budget: &mut Budget<'_>) -> Load {
+        let sparse = self.sparse(sizes);
+        let hosts = sparse.as_ref().map_or(self.problem.hosts.len(), Vec::len);
         let mut load = Load {
             sizes: sizes.to_vec(),
-            plain: Vec::new(),
-            sparse: self.sparse(sizes),
-            at: Vec::new(),
+            plain: Vec::with_capacity(self.classes * hosts),
+            sparse,
+            at: Vec::with_capacity(hosts),
             least: Vec::new(),
             least_own: Vec::new(),
         };
-        let (mut least, mut own) = (None, None);
-        let sparse = load.sparse.clone();
-        for nth in 0..sparse.as_ref().map_or(self.problem.hosts.len(), Vec::len) {
-            let host = sparse.as_ref().map_or(nth, |sparse| sparse[nth]);
+        let mut least = LeastDraws::new(self.classes);
+        let equal = sizes.chunk_by(|one, other| one == other);
+        let mut supplies: Vec<(Peekable<_>, u64)> = equal
+            .filter_map(|equal| {
+                Some((self.ways(*equal.first()?).by_host().peekable(), equal.len() as u64))
+            })
+            .collect();
+        for nth in 0..hosts {
+            let host = load.sparse.as_ref().map_or(nth, |sparse| sparse[nth]);
             let before = load.plain.len();
             budget.is_spent_after(4 * sizes.len() + self.classes);
-            let demand = self.demand_on(sizes, host, &mut load.plain);
+            let demand = if !self.has_choice[host] {
+                self.plain_demand(&mut supplies, host, &mut load.plain)
+            } else if sizes.iter().all(|size| self.choice(*size, host).is_some()) {
+                StoredDemand::Choice
+            } else {
+                StoredDemand::Never
+            };
+            match &demand {
+                StoredDemand::Never => {}
+                StoredDemand::Plain(range) => {
+                    least.begin();
+                    least.add(self, &load.plain[range.clone()]);
+                    least.end();
+                }
+                StoredDemand::Choice => {
+                    least.begin();
+                    for part in sizes
+                        .iter()
+                        .filter_map(|size| self.choice(*size, host))
+                        .flat_map(|server| &server.parts)
+                    {
+                        budget.is_spent_after((self.classes + 2) * part.ways.len());
+                        least.add_part(self, part);
+                    }
+                    least.end();
+                }
+            }
             load.at.push(demand);
             if budget.is_spent_with(4 + 2 * (load.plain.len() - before)) {
                 break;
             }
-            match load.at(host) {
-                Demand::Never => {}
-                Demand::Plain(draws) => {
-                    lower(&mut least, self.by_class(draws));
-                    let is_own = |(pool, _): &&(usize, u64)| !self.shared[*pool];
-                    lower(&mut own, self.by_class(draws.iter().filter(is_own)));
-                }
-                Demand::Choice(sizes) => {
-                    let servers = self.servers(sizes, host);
-                    lower(&mut least, self.least_of(&servers, true, budget));
-                    lower(&mut own, self.least_of(&servers, false, budget));
-                }
-            }
         }
-        load.least = least.unwrap_or_else(|| vec![0; self.classes]);
-        load.least_own = own.unwrap_or_else(|| vec![0; self.classes]);
+        load.plain.shrink_to_fit();
+        [load.least, load.least_own] = least.found;
         load
     }
 
@@ -139,8 +160,8 @@ impl<'p> Sizes<'p> {
         for nth in 0..load.at.len() {
             let host = load.sparse.as_ref().map_or(nth, |sparse| sparse[nth]);
             let Demand::Choice(sizes) = load.at(host) else { continue };
-            let servers = self.servers(sizes, host);
-            let parts = servers.iter().flat_map(|(_, server)| &server.parts);
+            let servers = sizes.iter().filter_map(|size| self.choice(*size, host));
+            let parts = servers.flat_map(|server| &server.parts);
             let draws = parts.flat_map(|part| part.sources.iter().flatten()).copied();
             // More than any variant draws: it uses one source of each part.
             let draws = merged(draws);
@@ -159,84 +180,133 @@ impl<'p> Sizes<'p> {
         is_few.then(|| hosts.filter(|host| *host < self.problem.hosts.len()).collect())
     }
 
-    fn demand_on(&self, sizes: &[usize], host: usize, plain: &mut Draws) -> StoredDemand {
-        if self.has_choice[host] {
-            let all = sizes.iter().all(|size| self.choice(*size, host).is_some());
-            return if all { StoredDemand::Choice } else { StoredDemand::Never };
-        }
-        let draws = |size: &usize| match self.supply(*size, host)? {
-            Supply::One(draws) => Some(draws),
-            Supply::Choice(_) => None,
-        };
-        let from = plain.len();
-        if let [size] = sizes
-            && let Some(draws) = draws(size)
-            && draws.is_sorted_by(|one, other| one.0 < other.0)
-        {
-            // The common case: nothing has to be combined.
-            if !self.is_there(draws) {
-                return StoredDemand::Never;
-            }
-            plain.extend(draws.iter().filter(|(_, amount)| *amount > 0));
-            return StoredDemand::Plain(from..plain.len());
-        }
-        let Some(all) = sizes.iter().map(draws).collect::<Option<Vec<&Draws>>>() else {
-            return StoredDemand::Never;
-        };
-        let all = merged(all.into_iter().flatten().copied());
-        if !self.is_there(&all) {
-            return StoredDemand::Never;
-        }
-        plain.extend(all);
-        StoredDemand::Plain(from..plain.len())
-    }
-
-    fn is_there(&self, draws: &[(usize, u64)]) -> bool {
-        let free = |pool: usize| self.problem.pools.get(pool).map_or(0, |pool| pool.free);
-        draws.iter().all(|(pool, amount)| *amount <= free(*pool))
-    }
-
-    /// Sums draws by class.
-    fn by_class<'d>(&self, draws: impl IntoIterator<Item = &'d (usize, u64)>) -> Vec<u64> {
-        let mut sums = vec![0_u64; self.classes];
-        for (pool, amount) in draws {
-            let sum = &mut sums[self.problem.pools[*pool].class];
-            *sum = sum.saturating_add(*amount);
-        }
-        sums
-    }
-
-    /// By class, no more than any choice of ways draws, with or without shared pools.
-    fn least_of(
+    /// What servers with these supplies draw together on a host on which they have no choice, where
+    /// each supply is that of so many servers. Supplies of hosts before this one are skipped.
+    fn plain_demand<'s>(
         &self,
-        servers: &[(usize, &ServerChoice<'_>)],
-        with_shared: bool,
-        budget: &mut Budget<'_>,
-    ) -> Vec<u64> {
-        let mut sums = vec![0_u64; self.classes];
-        for part in servers.iter().flat_map(|(_, server)| &server.parts) {
-            budget.is_spent_after((self.classes + 2) * part.ways.len());
-            let mut of_part = None;
-            for way in &part.ways {
-                let counts = |(pool, _): &&(usize, u64)| with_shared || !self.shared[*pool];
-                lower(&mut of_part, self.by_class(way.draws.iter().filter(counts)));
-            }
-            for (sum, it) in sums.iter_mut().zip(of_part.unwrap_or_default()) {
-                *sum = sum.saturating_add(it);
-            }
+        supplies: &mut [(Peekable<impl Iterator<Item = (usize, &'s Supply)>>, u64)],
+        host: usize,
+        plain: &mut Draws,
+    ) -> StoredDemand {
+        let from = plain.len();
+        let mut is_there = true;
+        for (supplies, servers) in supplies {
+            while supplies.next_if(|(other, _)| *other < host).is_some() {}
+            let Some((_, Supply::One(draws))) = supplies.next_if(|(other, _)| *other == host)
+            else {
+                is_there = false;
+                break;
+            };
+            let all = draws.iter().map(|(pool, amount)| (*pool, amount.saturating_mul(*servers)));
+            plain.extend(all.filter(|(_, amount)| *amount > 0));
         }
-        sums
+        if is_there {
+            merge_from(plain, from);
+            let free = |pool: usize| self.problem.pools.get(pool).map_or(0, |pool| pool.free);
+            is_there = plain[from..].iter().all(|(pool, amount)| *amount <= free(*pool));
+        }
+        if !is_there {
+            plain.truncate(from);
+            return StoredDemand::Never;
+        }
+        StoredDemand::Plain(from..plain.len())
     }
 }
 
-/// Lowers each element to that of `other`, if it is less.
-fn lower(least: &mut Option<Vec<u64>>, other: Vec<u64>) {
-    match least {
-        None => *least = Some(other),
-        Some(least) => {
-            for (least, other) in least.iter_mut().zip(other) {
-                *least = other.min(*least);
+/// Sorts the draws from a position on by pool, and adds up those on one pool.
+fn merge_from(draws: &mut Draws, from: usize) {
+    let tail = &mut draws[from..];
+    if tail.is_sorted_by(|one, other| one.0 < other.0) {
+        // The common case: nothing has to be combined.
+        return;
+    }
+    tail.sort_unstable();
+    let mut end = from;
+    for at in from..draws.len() {
+        let (pool, amount) = draws[at];
+        if end > from && draws[end - 1].0 == pool {
+            draws[end - 1].1 = draws[end - 1].1.saturating_add(amount);
+        } else {
+            draws[end] = (pool, amount);
+            end += 1;
+        }
+    }
+    draws.truncate(end);
+}
+
+/// By class, the minimum of what is drawn on any host: of all pools, and of private ones.
+struct LeastDraws {
+    found: [Vec<u64>; 2],
+    is_first: bool,
+    /// What is drawn on the current host, and by the current part and way there.
+    sums: [Vec<u64>; 2],
+    of_part: [Vec<u64>; 2],
+    of_way: [Vec<u64>; 2],
+}
+
+impl LeastDraws {
+    fn new(classes: usize) -> Self {
+        let zeros = || [vec![0; classes], vec![0; classes]];
+        let [found, sums, of_part, of_way] = [zeros(), zeros(), zeros(), zeros()];
+        Self { found, is_first: true, sums, of_part, of_way }
+    }
+
+    /// Begins with a host.
+    fn begin(&mut self) {
+        clear(&mut self.sums);
+    }
+
+    /// Adds what is drawn in any case.
+    fn add(&mut self, sizes: &Sizes<'_>, draws: &[(usize, u64)]) {
+        sum_by_class(&mut self.sums, sizes, draws);
+    }
+
+    /// Adds what a part draws at least, whichever way is chosen for it.
+    fn add_part(&mut self, sizes: &Sizes<'_>, part: &PartChoice) {
+        let Self { sums, of_part, of_way, .. } = self;
+        for (nth, way) in part.ways.iter().enumerate() {
+            clear(of_way);
+            sum_by_class(of_way, sizes, &way.draws);
+            lower(of_part, of_way, nth == 0);
+        }
+        if !part.ways.is_empty() {
+            for (sums, of_part) in sums.iter_mut().zip(of_part) {
+                for (sum, it) in sums.iter_mut().zip(of_part) {
+                    *sum = sum.saturating_add(*it);
+                }
             }
+        }
+    }
+
+    /// Ends the current host.
+    fn end(&mut self) {
+        lower(&mut self.found, &self.sums, self.is_first);
+        self.is_first = false;
+    }
+}
+
+fn clear(sums: &mut [Vec<u64>; 2]) {
+    for sums in sums {
+        sums.fill(0);
+    }
+}
+
+/// Adds draws by class: to the first sums all, to the second those on private pools.
+fn sum_by_class([all, own]: &mut [Vec<u64>; 2], sizes: &Sizes<'_>, draws: &[(usize, u64)]) {
+    for (pool, amount) in draws {
+        let class = sizes.problem.pools[*pool].class;
+        all[class] = all[class].saturating_add(*amount);
+        if !sizes.shared[*pool] {
+            own[class] = own[class].saturating_add(*amount);
+        }
+    }
+}
+
+/// Lowers each element to that of `other`, if it is less or this is the first time.
+fn lower(least: &mut [Vec<u64>; 2], other: &[Vec<u64>; 2], is_first: bool) {
+    for (least, other) in least.iter_mut().zip(other) {
+        for (least, other) in least.iter_mut().zip(other) {
+            *least = if is_first { *other } else { *other.min(least) };
         }
     }
 }

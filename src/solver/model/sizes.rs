@@ -3,8 +3,10 @@
 #![expect(clippy::indexing_slicing, reason = "pools, hosts and sizes are numbered densely")]
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use super::by_host::ByHost;
 use super::server_choice::ServerChoice;
 use crate::solver::budget::Budget;
 use crate::solver::problem::{PlacementProblem, Server, Supply, Ways};
@@ -24,8 +26,10 @@ pub(in crate::solver) struct Sizes<'p> {
     pub(super) has_choice: Vec<bool>,
     /// The number of resource classes.
     pub(in crate::solver) classes: usize,
-    /// By size and host, the choice on hosts where some size has one.
-    choices: HashMap<(usize, usize), ServerChoice<'p>>,
+    /// The choices on hosts where some size has one, and by size and host the position of each; empty if
+    /// there are none.
+    choices: Vec<ServerChoice<'p>>,
+    choice_of: Vec<Option<NonZeroU32>>,
 }
 
 impl<'p> Sizes<'p> {
@@ -60,8 +64,9 @@ impl<'p> Sizes<'p> {
         let classes = problem.pools.iter().map(|pool| pool.class + 1).max().unwrap_or(0);
         let shared = vec![false; problem.pools.len()];
         let has_choice = vec![false; problem.hosts.len()];
-        let choices = HashMap::new();
-        let mut sizes = Self { problem, of, first, shared, has_choice, classes, choices };
+        let (choices, choice_of) = (Vec::new(), Vec::new());
+        let mut sizes =
+            Self { problem, of, first, shared, has_choice, classes, choices, choice_of };
         sizes.find_shared(budget);
         sizes.find_choices(budget);
         sizes
@@ -85,7 +90,8 @@ impl<'p> Sizes<'p> {
     /// The choice of ways for a size on a host where some size has a choice. `None` if the size
     /// does not fit there.
     pub(in crate::solver) fn choice(&self, size: usize, host: usize) -> Option<&ServerChoice<'p>> {
-        self.choices.get(&(size, host))
+        let nth = (*self.choice_of.get(size * self.problem.hosts.len() + host)?)?;
+        self.choices.get(nth.get() as usize - 1)
     }
 
     fn find_shared(&mut self, budget: &mut Budget<'_>) {
@@ -114,6 +120,11 @@ impl<'p> Sizes<'p> {
         if !self.has_choice.contains(&true) {
             return;
         }
+        let hosts = self.problem.hosts.len();
+        if budget.is_spent_with(self.first.len() * hosts / 2) {
+            return;
+        }
+        self.choice_of = vec![None; self.first.len() * hosts];
         for size in 0..self.first.len() {
             for (host, supply) in self.ways(size).by_host() {
                 if budget.is_spent_after(1) {
@@ -126,7 +137,9 @@ impl<'p> Sizes<'p> {
                 let choice = ServerChoice::of(supply, &self.problem.pools, &self.shared);
                 if let Some(choice) = choice {
                     budget.is_spent_with(choice.size());
-                    self.choices.insert((size, host), choice);
+                    self.choices.push(choice);
+                    let number = u32::try_from(self.choices.len()).ok().and_then(NonZeroU32::new);
+                    self.choice_of[size * hosts + host] = number;
                 }
             }
         }
@@ -148,16 +161,15 @@ impl<'p> Sizes<'p> {
     }
 
     /// The free private capacity of each host, by class.
-    pub(super) fn own_free(&self, budget: &mut Budget<'_>) -> Vec<Vec<u128>> {
+    pub(super) fn own_free(&self, budget: &mut Budget<'_>) -> ByHost {
         let mut counted = vec![false; self.shared.len()];
-        let mut free = vec![vec![0; self.classes]; self.problem.hosts.len()];
+        let hosts = self.problem.hosts.len();
+        let mut free = ByHost::zeros(hosts, self.classes);
         self.each_draw(budget, |host, pool, amount| {
-            let (Some(it), Some(free)) = (self.problem.pools.get(pool), free.get_mut(host)) else {
-                return;
-            };
+            let Some(it) = self.problem.pools.get(pool).filter(|_| host < hosts) else { return };
             let is_own = amount > 0 && !self.shared[pool];
             if is_own && !std::mem::replace(&mut counted[pool], true) {
-                free[it.class] += u128::from(it.free);
+                free[host][it.class] += u128::from(it.free);
             }
         });
         free
@@ -168,17 +180,21 @@ impl<'p> Sizes<'p> {
     fn each_draw(&self, budget: &mut Budget<'_>, mut of: impl FnMut(usize, usize, u64)) {
         for size in 0..self.first.len() {
             for (host, supply) in self.ways(size).by_host() {
-                if budget.is_spent_after(2 + supply.draws().count()) {
+                let mut count = 2;
+                supply.draws().for_each(|(pool, amount)| {
+                    of(host, *pool, *amount);
+                    count += 1;
+                });
+                if budget.is_spent_after(count) {
                     return;
                 }
-                supply.draws().for_each(|it| of(host, it.0, it.1));
             }
         }
     }
 }
 
 /// For each host that a server may be on, how it supplies the server.
-fn open(server: &Server) -> impl Iterator<Item = (usize, Option<&Supply>)> {
+fn open(server: &Server) -> impl DoubleEndedIterator<Item = (usize, Option<&Supply>)> {
     server.allowed_hosts.hosts().map(|host| (host, server.ways.on(host)))
 }
 
@@ -186,5 +202,5 @@ fn open(server: &Server) -> impl Iterator<Item = (usize, Option<&Supply>)> {
 type Signature<'p> = [Option<(usize, Option<&'p Supply>)>; 2];
 
 fn signature(server: &Server) -> Signature<'_> {
-    [open(server).next(), open(server).last()]
+    [open(server).next(), open(server).next_back()]
 }

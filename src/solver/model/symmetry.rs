@@ -8,12 +8,11 @@
 
 use std::collections::HashMap;
 
-use super::bundle::Bundle;
+use super::Model;
 use super::bundle_kind::BundleKind;
 use super::sizes::Sizes;
-use super::units::Units;
 use crate::solver::budget::Budget;
-use crate::solver::problem::{Conditions, Draws, Level, Part, PlacementProblem, Supply};
+use crate::solver::problem::{Conditions, Draws, Level, Part, Supply};
 
 /// Classes of symmetric hosts. Two untouched hosts of a class are interchangeable if they are in
 /// the same rack or in none. They also are if both racks are untouched, because then the racks as a
@@ -29,11 +28,9 @@ pub(in crate::solver) struct HostSymmetry {
 }
 
 impl HostSymmetry {
+    /// The classes of the hosts of a model. If the budget is spent, each host is in a class of its own.
     pub(in crate::solver) fn of(
-        problem: &PlacementProblem,
-        units: &Units,
-        sizes: &Sizes<'_>,
-        (kinds, bundles): (&[BundleKind], &[Bundle]),
+        Model { problem, units, sizes, kinds, bundles, .. }: &Model<'_>,
         budget: &mut Budget<'_>,
     ) -> Self {
         let mut is_home = vec![false; problem.hosts.len()];
@@ -72,6 +69,9 @@ impl HostSymmetry {
             }
         }
         drop(known);
+        if budget.is_spent() {
+            return Self::none(problem.hosts.len());
+        }
         let rack_fingerprint = |rack: usize| {
             let hosts = units.hosts(Level::Rack, rack);
             let mut fingerprints: Vec<usize> =
@@ -93,6 +93,16 @@ impl HostSymmetry {
             hosts[*group].push(host);
         }
         Self { of, hosts, racks }
+    }
+
+    /// Each host in a class of its own.
+    fn none(hosts: usize) -> Self {
+        let hosts = 0..hosts;
+        Self {
+            of: hosts.clone().collect(),
+            racks: vec![None; hosts.len()],
+            hosts: hosts.map(|host| vec![host]).collect(),
+        }
     }
 
     /// The rack of each host; none if racks do not matter.

@@ -8,7 +8,8 @@ use crate::solver::problem::{Host, Level};
 /// The unit of each host at each level, and the hosts of each unit.
 #[derive(Clone, Debug)]
 pub(in crate::solver) struct Units {
-    hosts: LevelUnits,
+    /// Each host is a unit by itself.
+    hosts: Vec<usize>,
     racks: LevelUnits,
     clusters: LevelUnits,
 }
@@ -23,7 +24,7 @@ struct LevelUnits {
 impl Units {
     pub(in crate::solver) fn of(hosts: &[Host]) -> Self {
         Self {
-            hosts: LevelUnits::of((0..hosts.len()).map(Some)),
+            hosts: (0..hosts.len()).collect(),
             racks: LevelUnits::of(hosts.iter().map(|host| host.rack)),
             clusters: LevelUnits::of(hosts.iter().map(|host| host.cluster)),
         }
@@ -31,24 +32,32 @@ impl Units {
 
     /// The unit that a host is in; `None` if that is not known.
     pub(in crate::solver) fn unit(&self, level: Level, host: usize) -> Option<usize> {
-        self.at(level).of.get(host).copied().flatten()
+        match self.at(level) {
+            None => self.hosts.get(host).copied(),
+            Some(units) => units.of.get(host).copied().flatten(),
+        }
     }
 
     /// The hosts of a unit.
     pub(in crate::solver) fn hosts(&self, level: Level, unit: usize) -> &[usize] {
-        self.at(level).hosts.get(unit).map_or(&[], Vec::as_slice)
+        let hosts = match self.at(level) {
+            None => self.hosts.get(unit..=unit),
+            Some(units) => units.hosts.get(unit).map(Vec::as_slice),
+        };
+        hosts.unwrap_or_default()
     }
 
     /// The number of units.
     pub(in crate::solver) fn count(&self, level: Level) -> usize {
-        self.at(level).hosts.len()
+        self.at(level).map_or(self.hosts.len(), |units| units.hosts.len())
     }
 
-    fn at(&self, level: Level) -> &LevelUnits {
+    /// The units of a level; `None` for hosts.
+    fn at(&self, level: Level) -> Option<&LevelUnits> {
         match level {
-            Level::Host => &self.hosts,
-            Level::Rack => &self.racks,
-            Level::Cluster => &self.clusters,
+            Level::Host => None,
+            Level::Rack => Some(&self.racks),
+            Level::Cluster => Some(&self.clusters),
         }
     }
 }

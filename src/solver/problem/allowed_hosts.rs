@@ -20,8 +20,17 @@ impl AllowedHosts {
         }
     }
 
+    /// What tells this apart from others without reading lists: the only host, or the address of the
+    /// list. Lists with the same address are equal as long as both are in memory.
+    pub(in crate::solver) fn identity(&self) -> Result<usize, *const bool> {
+        match self {
+            Self::Only(host) => Ok(*host),
+            Self::These(hosts) => Err(Arc::as_ptr(hosts).cast::<bool>()),
+        }
+    }
+
     /// The allowed hosts, ascending.
-    pub fn hosts(&self) -> impl Iterator<Item = usize> {
+    pub fn hosts(&self) -> impl DoubleEndedIterator<Item = usize> {
         let (from, to) = match self {
             Self::Only(only) => (*only, *only + 1),
             Self::These(these) => (0, these.len()),

@@ -249,7 +249,7 @@ impl<'p> BranchAndBound<'p> {
                 }
                 last => {
                     if let Some((host, _)) = last {
-                        exhaust(state, frame, (host, is_symmetry_used));
+                        exhaust(state, frame, (host, is_symmetry_used), budget);
                     }
                     budget.is_spent_after(2 * self.model.problem.hosts.len());
                     match next_host(state, self.limits, frame, round) {
@@ -279,10 +279,16 @@ impl<'p> BranchAndBound<'p> {
 
 /// Rules out a host for the frame's kind, together with the untouched hosts that are symmetric to
 /// it, unless symmetry is not used.
-fn exhaust(state: &mut State<'_>, frame: &mut Frame, (host, is_symmetry_used): (usize, bool)) {
+fn exhaust(
+    state: &mut State<'_>,
+    frame: &mut Frame,
+    (host, is_symmetry_used): (usize, bool),
+    budget: &mut Budget<'_>,
+) {
     let from = frame.tried.len();
     if is_symmetry_used && state.is_untouched(host) {
-        let racks = state.model.symmetry.racks();
+        let symmetry = state.model.symmetry(budget);
+        let racks = symmetry.racks();
         let rack = racks[host];
         let is_alike = |other: &usize| {
             let is_rack_alike = racks[*other] == rack
@@ -290,7 +296,7 @@ fn exhaust(state: &mut State<'_>, frame: &mut Frame, (host, is_symmetry_used): (
                     && racks[*other].is_some_and(|it| state.is_rack_untouched(it));
             state.is_untouched(*other) && is_rack_alike
         };
-        let group = state.model.symmetry.group(host).iter();
+        let group = symmetry.group(host).iter();
         frame.tried.extend(group.copied().filter(is_alike));
     } else {
         frame.tried.push(host);
