@@ -55,6 +55,8 @@ pub(crate) struct Planning {
     pub(crate) store: Store,
     /// Turns at the solver.
     pub(crate) solver_turns: Turns,
+    /// The threads of the solver, which the plans that have turns share equally.
+    pub(crate) solver_threads: usize,
     /// Turns at work whose cost grows with the size of a stored plan.
     pub(crate) read_turns: Turns,
     /// What deadlines are read from.

@@ -2,8 +2,8 @@
 //!
 //! [`solve`] takes a [`PlacementProblem`], which is plain data, and searches for the placement of
 //! least [`Cost`]. The search is complete: given enough time it finds an optimal placement or
-//! proves that none exists. It is deterministic: the same problem and the same number of steps give
-//! the same answer. [`explain`](mod@explanation) names a minimal set of demands that contradict
+//! proves that none exists. On one thread it is deterministic: the same problem and the same number of
+//! steps give the same answer. [`explain`](mod@explanation) names a minimal set of demands that contradict
 //! each other. docs/solver.md states the model, derives every bound, and says what is proven when.
 //!
 //! | module | holds |
@@ -40,7 +40,7 @@ mod state;
 mod union_find;
 mod utilisation;
 
-pub use self::budget::{Budget, Progress};
+pub use self::budget::{Budget, Progress, ThreadCount};
 pub use self::explanation::{
     Conflict, UnitCount, count_units, explain, explain_within, hosts_for, is_impossible,
     minimal_subset,

@@ -291,6 +291,11 @@ impl Turn {
         };
         line.waiting.iter().filter(could).map(Queue::len).sum()
     }
+
+    /// An equal share of something for each turn that is held at present, rounded down, but at least one.
+    pub fn share_of(&self, all: usize) -> usize {
+        (all / self.turns.held().max(1)).max(1)
+    }
 }
 
 impl Drop for Turn {
@@ -429,6 +434,17 @@ mod tests {
         assert_eq!((a.wanted_by(), b.wanted_by()), (2, 1));
         drop((more_of_a, first_of_c));
         assert_eq!((a.wanted_by(), b.wanted_by()), (0, 0));
+    }
+
+    #[test]
+    fn those_who_have_turns_share_equally() {
+        let turns = Turns::new(3, 1);
+        let first = now(&turns, "a").unwrap();
+        assert_eq!((first.share_of(5), first.share_of(1), first.share_of(0)), (5, 1, 1));
+        let others = [now(&turns, "b").unwrap(), now(&turns, "c").unwrap()];
+        assert_eq!((first.share_of(5), first.share_of(6), first.share_of(1)), (1, 2, 1));
+        drop(others);
+        assert_eq!(first.share_of(5), 5);
     }
 
     #[test]

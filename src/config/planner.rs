@@ -1,5 +1,6 @@
 //! Options of the planner.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -70,6 +71,14 @@ pub struct PlannerOptions {
     #[arg(long, env = "BERTH_PLANNER_TIMEOUT_MAX", default_value = "4", value_name = "SECONDS",
           value_parser = super::seconds)]
     pub planner_timeout_max: Duration,
+
+    /// Number of threads that choose hosts, which the plans made at once share equally; 0: one per
+    /// processor, less one for other requests if there are more than two.
+    ///
+    /// Each plan has one thread at least. More threads find better plans in the same time.
+    #[arg(long, env = "BERTH_PLANNER_THREADS", default_value = "0", value_name = "COUNT",
+          value_parser = clap::value_parser!(u16).range(..=1024))]
+    pub planner_threads: u16,
 
     /// What happens when an allocation enters a host, rack or cluster that an exclusivity group has
     /// to itself.
@@ -175,6 +184,15 @@ impl PlannerOptions {
         self.planner_exclusivity == Exclusivity::Report
     }
 
+    /// The number of threads that choose hosts.
+    fn threads(&self) -> usize {
+        let processors = || std::thread::available_parallelism().map_or(1, NonZero::get);
+        match self.planner_threads {
+            0 => most_of(processors()),
+            threads => usize::from(threads),
+        }
+    }
+
     /// How plans are made.
     pub fn settings(&self) -> PlannerSettings {
         PlannerSettings {
@@ -189,9 +207,15 @@ impl PlannerOptions {
             },
             at_once: self.planner_project_requests,
             waiting: self.planner_project_waiting,
+            threads: self.threads(),
             ..PlannerSettings::default()
         }
     }
+}
+
+/// All processors but one. Of two, both: as many plans may be made at once there, on a thread each.
+fn most_of(processors: usize) -> usize {
+    if processors > 2 { processors - 1 } else { processors }
 }
 
 #[cfg(test)]
@@ -220,7 +244,8 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_application() {
         let options = options(&[]);
-        assert_eq!(options.settings(), PlannerSettings::default());
+        let threads = options.threads();
+        assert_eq!(options.settings(), PlannerSettings { threads, ..PlannerSettings::default() });
         assert_eq!(options.planner_exclusivity, Exclusivity::Enforce);
         assert!(options.check().is_ok());
     }

@@ -174,6 +174,9 @@ pub struct PlannerSettings {
     pub at_once: usize,
     /// Further ones that wait, for `timeout_max` at the most.
     pub waiting: usize,
+    /// Threads that choose hosts, for all plans together; each plan has one at the least. With more than
+    /// one, plans that cost the same can differ from run to run.
+    pub threads: usize,
 }
 
 impl Default for PlannerSettings {
@@ -186,6 +189,7 @@ impl Default for PlannerSettings {
             caps: Caps::default(),
             at_once: 8,
             waiting: 32,
+            threads: 1,
         }
     }
 }

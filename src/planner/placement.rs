@@ -20,8 +20,8 @@ use crate::world::{Provider, World};
 /// The additional time to find an explanation after the time to find hosts is up.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How long a search for places may take.
-pub trait SolvingTime {
+/// How long a search for places may take, and on how many threads.
+pub trait SolvingTime: Sync {
     /// Whether the time, and so much in addition, is over.
     fn is_up(&self, grace: Duration) -> bool;
 
@@ -31,6 +31,9 @@ pub trait SolvingTime {
     /// Whether the search should end with what it has found although there is time left, because others
     /// wait. False if it has found nothing.
     fn is_enough(&self, found: Progress) -> bool;
+
+    /// How many threads the search may use at present. All of its threads ask.
+    fn threads(&self) -> usize;
 }
 
 /// Places for all servers.
@@ -93,7 +96,8 @@ pub fn places(
     let shares = u32::try_from(stack.alternatives).unwrap_or(u32::MAX).saturating_add(1);
     let mut is_up = || time.is_share_up(1, shares);
     let mut is_enough = |found| time.is_enough(found);
-    let mut budget = Budget::new(&mut is_up).unless_enough(&mut is_enough);
+    let threads = || time.threads();
+    let mut budget = Budget::new(&mut is_up).unless_enough(&mut is_enough).on_threads(&threads);
     let composed = compose(world, &present, around, &mut budget)?;
     match solve_within(&composed.problem, &mut budget) {
         Outcome::Placed(solution) => {
@@ -142,7 +146,8 @@ fn alternatives(
     for share in 2..=shares {
         let mut is_up = || time.is_share_up(share, shares);
         let mut is_enough = |found| time.is_enough(found);
-        let mut budget = Budget::new(&mut is_up).unless_enough(&mut is_enough);
+        let threads = || time.threads();
+        let mut budget = Budget::new(&mut is_up).unless_enough(&mut is_enough).on_threads(&threads);
         let outcome = solve_other(&composed.problem, &known, &mut budget);
         let Outcome::Placed(solution) = outcome else { break };
         let places = hosts_of(&solution);

@@ -1,9 +1,8 @@
 //! The time of a plan. It begins with the first turn at the solver, and does not run while the plan waits
 //! for another turn.
 
-use std::cell::OnceCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::attempt::Terms;
@@ -52,9 +51,11 @@ pub(super) struct SolverTurn {
     overtaken: usize,
     is_late: bool,
     /// How long it took until a solution was known.
-    first: OnceCell<Duration>,
+    first: OnceLock<Duration>,
     /// Whether nobody waits for the answer any more.
     abandoned: Arc<AtomicBool>,
+    /// The threads of the solver, for all plans together.
+    threads: usize,
 }
 
 /// Ends the search of a turn when it is dropped.
@@ -90,8 +91,19 @@ impl Budget {
         self.deadline = Some(deadline);
         let (watch, abandoned) = (self.watch.clone(), Arc::default());
         let (overtaken, is_late) = (self.overtaken, self.late > 0);
-        let first = OnceCell::new();
-        Ok(SolverTurn { turn, watch, began, deadline, overtaken, is_late, first, abandoned })
+        let first = OnceLock::new();
+        let threads = planning.solver_threads;
+        Ok(SolverTurn {
+            turn,
+            watch,
+            began,
+            deadline,
+            overtaken,
+            is_late,
+            first,
+            abandoned,
+            threads,
+        })
     }
 
     /// Notes that others have overtaken an attempt. Returns whether there may be another one: as long as
@@ -157,6 +169,11 @@ impl SolvingTime for SolverTurn {
             so_far.as_nanos() * (others as u128 + 1) >= all.as_nanos()
         };
         self.is_late || others > 0 && (is_good || has_had_its_share())
+    }
+
+    /// An equal share, so that a plan gives up threads when another one begins.
+    fn threads(&self) -> usize {
+        self.turn.share_of(self.threads)
     }
 }
 

@@ -19,7 +19,7 @@ pub enum Progress {
     AllButTheLastComponent,
 }
 
-/// The memory of one search, in numbers of eight bytes: 256 MiB.
+/// The memory of one search with all of its threads, in numbers of eight bytes: 256 MiB.
 const KEPT_MAX: usize = 32 << 20;
 
 /// Whether a search has to end, because its time is up or because it would need too much memory. A
@@ -32,9 +32,16 @@ pub struct Budget<'t> {
     work: usize,
     work_per_look: usize,
     kept: usize,
+    kept_max: usize,
     is_spent: bool,
     is_full: bool,
+    /// How many threads the search may use at present.
+    threads: Option<&'t ThreadCount<'t>>,
 }
+
+/// How many threads a search may use at present, its own included. It is asked by all of them, and may
+/// change.
+pub type ThreadCount<'t> = dyn Fn() -> usize + Sync + 't;
 
 impl<'t> Budget<'t> {
     /// A new budget.
@@ -47,8 +54,10 @@ impl<'t> Budget<'t> {
             work: 0,
             work_per_look,
             kept: 0,
+            kept_max: KEPT_MAX,
             is_spent: false,
             is_full: false,
+            threads: None,
         }
     }
 
@@ -58,6 +67,33 @@ impl<'t> Budget<'t> {
     #[must_use]
     pub fn unless_enough(self, is_enough: &'t mut dyn FnMut(Progress) -> bool) -> Self {
         Self { is_enough: Some(is_enough), ..self }
+    }
+
+    /// The same for a search that may use several threads. Then the answer may differ from run to run.
+    #[must_use]
+    pub fn on_threads(self, threads: &'t ThreadCount<'t>) -> Self {
+        Self { threads: Some(threads), ..self }
+    }
+
+    /// The same with less memory, in numbers of eight bytes.
+    #[must_use]
+    pub(super) fn within(self, kept_max: usize) -> Self {
+        Self { kept_max, ..self }
+    }
+
+    /// How many threads the search may use at present; `None`: only ever one.
+    pub(super) fn threads(&self) -> Option<&'t ThreadCount<'t>> {
+        self.threads
+    }
+
+    /// The memory that is left, in numbers.
+    pub(super) fn room(&self) -> usize {
+        self.kept_max.saturating_sub(self.kept)
+    }
+
+    /// Spends what is left.
+    pub(super) fn end(&mut self) {
+        self.is_spent = true;
     }
 
     /// Notes what has been found.
@@ -86,7 +122,7 @@ impl<'t> Budget<'t> {
     /// the budget is spent.
     pub fn is_spent_with(&mut self, numbers: usize) -> bool {
         self.kept = self.kept.saturating_add(numbers);
-        if self.kept > KEPT_MAX {
+        if self.kept > self.kept_max {
             self.is_full = true;
             self.is_spent = true;
         }

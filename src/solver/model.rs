@@ -153,7 +153,7 @@ impl<'p> Model<'p> {
     }
 
     /// The memory for the domains of a state, in the units of the budget.
-    fn state_size(&self) -> usize {
+    pub(super) fn state_size(&self) -> usize {
         let (kinds, hosts) = (self.kinds.len(), self.problem.hosts.len());
         let units = self.units.count(Level::Rack) + self.units.count(Level::Cluster);
         kinds * (hosts + units) / 2 + self.loads.len() * hosts / 4

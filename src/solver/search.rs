@@ -6,16 +6,22 @@
 //! placements, which proves its result.
 
 mod branch_and_bound;
+mod incumbent;
 mod large_neighbourhood;
 mod presolve;
 mod pruning;
 mod random;
 mod ruin_and_recreate;
+mod threads;
 
-use self::branch_and_bound::{BranchAndBound, Incumbent};
+use std::sync::Arc;
+
+use self::branch_and_bound::BranchAndBound;
+use self::incumbent::Incumbent;
 use self::large_neighbourhood::improve;
 use self::presolve::{can_be_apart, rule_out_units};
-use self::ruin_and_recreate::ruin_and_recreate;
+use self::ruin_and_recreate::{Schedule, ruin_and_recreate};
+use self::threads::Threads;
 use super::bounds::{Bound, Limits, bound};
 use super::budget::Budget;
 use super::model::Model;
@@ -128,7 +134,8 @@ fn search_for(
     let dead_ends_last = if objective == Objective::Feasible { DEAD_ENDS_LAST } else { u64::MAX };
     let is_all = rounds(&mut search, &mut state, &limits, (dead_ends_last, &least), budget);
     match search.best {
-        Some(Incumbent { cost, assignments, .. }) => {
+        Some(best) => {
+            let Incumbent { cost, assignments, .. } = Arc::unwrap_or_clone(best);
             let bound = if is_all { cost.clone() } else { least.min(cost.clone()) };
             Outcome::Placed(Box::new(Solution { assignments, cost, bound }))
         }
@@ -139,23 +146,50 @@ fn search_for(
 
 /// Searches until a round has covered all placements, the best one reaches the target, or the
 /// budget is spent. Returns whether a round has covered all placements.
-fn rounds(
-    search: &mut BranchAndBound<'_>,
-    state: &mut State<'_>,
+fn rounds<'p>(
+    search: &mut BranchAndBound<'p>,
+    state: &mut State<'p>,
     limits: &Limits,
     (dead_ends_last, least): (u64, &Cost),
     budget: &mut Budget<'_>,
 ) -> bool {
-    let mut dead_ends = DEAD_ENDS_FIRST;
-    let mut round = 0;
-    let mut idle = 0;
-    let steps = if dead_ends_last == u64::MAX { STEPS_FIRST } else { 0 };
-    ruin_and_recreate(search, state, limits, (steps, 0), budget);
+    let is_optimised = dead_ends_last == u64::MAX;
+    let steps = if is_optimised { STEPS_FIRST } else { 0 };
+    let schedule = Schedule { steps, seed: 0, coolness: 1 };
+    ruin_and_recreate(search, state, limits, schedule, budget);
     if budget.is_spent() || search.has_reached_target() {
         return false;
     }
+    let Some(count) = budget.threads().filter(|_| is_optimised) else {
+        return branch(search, state, (dead_ends_last, least), None, budget);
+    };
+    std::thread::scope(|scope| {
+        let mut threads = Threads::new(scope, count, search);
+        let bounds = (dead_ends_last, least);
+        let is_all = branch(search, state, bounds, Some(&mut threads), budget);
+        threads.end();
+        search.take_over(budget);
+        is_all
+    })
+}
+
+/// The rounds of branch and bound, and what is done between them.
+fn branch<'scope, 'p: 'scope>(
+    search: &mut BranchAndBound<'p>,
+    state: &mut State<'p>,
+    (dead_ends_last, least): (u64, &Cost),
+    mut threads: Option<&mut Threads<'scope, '_>>,
+    budget: &mut Budget<'_>,
+) -> bool {
+    let limits = search.limits;
+    let mut dead_ends = DEAD_ENDS_FIRST;
+    let mut round = 0;
+    let mut idle = 0;
     while dead_ends <= dead_ends_last {
         let before = search.best.as_ref().map(|found| found.cost.clone());
+        if let Some(threads) = &mut threads {
+            threads.start(search, state, budget);
+        }
         search.begin(round);
         if search.run(state, dead_ends, budget) {
             return true;
@@ -165,7 +199,8 @@ fn rounds(
         }
         if search.best.is_some() {
             let steps = STEPS_FOR_DEAD_END * dead_ends;
-            ruin_and_recreate(search, state, limits, (steps, dead_ends), budget);
+            let schedule = Schedule { steps, seed: dead_ends, coolness: 1 };
+            ruin_and_recreate(search, state, limits, schedule, budget);
             if budget.is_spent() || search.has_reached_target() {
                 return false;
             }

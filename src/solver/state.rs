@@ -23,7 +23,7 @@ use super::solution::Assignment;
 use super::solution::{Cost, Counts};
 
 /// A partial placement.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct State<'p> {
     pub(super) model: &'p Model<'p>,
     /// The hosts that are open to the remaining bundles.

@@ -106,9 +106,19 @@ fn stack_of_fifty(stack: &str) -> Value {
 /// at once, and overtake each other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_planner_makes_every_plan_that_fits() {
+    make_many_plans(1).await;
+}
+
+/// The same when a plan uses the threads of the others while they do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_planner_of_many_threads_makes_every_plan_that_fits() {
+    make_many_plans(6).await;
+}
+
+async fn make_many_plans(threads: usize) {
     // A slow machine must not decide about turns, or about how far a search comes.
     let turn_wait = Duration::from_mins(10);
-    let planner = PlannerSettings { turn_wait, ..PlannerSettings::default() };
+    let planner = PlannerSettings { turn_wait, threads, ..PlannerSettings::default() };
     let database = postgres::database().await;
     let store = Store::open(StoreOptions::at(database.clone(), 5)).await.unwrap();
     let (began, looks) = (Instant::now(), AtomicU32::new(0));

@@ -136,6 +136,7 @@ impl FromRequestParts<Arc<App>> for Planning {
         Ok(Self {
             store: app.store.clone(),
             solver_turns: app.plan_turns.clone(),
+            solver_threads: settings.threads,
             read_turns: app.read_turns.clone(),
             watch: app.watch.clone(),
             turn_wait: settings.turn_wait,

@@ -5,32 +5,29 @@
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use super::incumbent::{Incumbent, SharedIncumbent};
 use super::pruning::Pruning;
 use crate::solver::bounds::{Limits, bound, feasible};
 use crate::solver::budget::{Budget, Progress};
 use crate::solver::evaluation;
 use crate::solver::model::Model;
-use crate::solver::solution::Assignment;
 use crate::solver::solution::Cost;
 use crate::solver::state::{Added, State};
-
-/// The best complete placement known.
-#[derive(Clone, Debug)]
-pub(super) struct Incumbent {
-    pub(super) cost: Cost,
-    pub(super) assignments: Vec<Assignment>,
-    /// For each bundle its host and the variant there.
-    pub(super) positions: Vec<(usize, usize)>,
-}
 
 /// The search, and what it has learned.
 #[derive(Debug)]
 pub(super) struct BranchAndBound<'p> {
     model: &'p Model<'p>,
-    limits: &'p Limits,
+    pub(super) limits: &'p Limits,
     /// The best placement so far. The search looks only for cheaper ones.
-    pub(super) best: Option<Incumbent>,
+    pub(super) best: Option<Arc<Incumbent>>,
+    /// Where other threads of the search offer better ones, the version that was looked at last, and how
+    /// many were taken over.
+    shared: Option<Arc<SharedIncumbent>>,
+    version: u64,
+    pub(super) taken_over: u64,
     /// The cost at which the search may stop.
     target: Cost,
     /// For each kind, how often it could not be placed, plus one.
@@ -40,7 +37,7 @@ pub(super) struct BranchAndBound<'p> {
     pub(super) dead_ends: u64,
     frames: Vec<Frame>,
     /// Placements that are known and not wanted.
-    excluded: HashSet<HostsByKind>,
+    excluded: Arc<HashSet<HostsByKind>>,
 }
 
 /// Which hosts the bundles of each kind are on: pairs of kind and host, ascending.
@@ -67,24 +64,60 @@ impl<'p> BranchAndBound<'p> {
             model,
             limits,
             best: None,
+            shared: None,
+            version: 0,
+            taken_over: 0,
             target,
             failures: vec![1; model.kinds.len()],
             round: 0,
             dead_ends: 0,
             frames: Vec::new(),
-            excluded: HashSet::new(),
+            excluded: Arc::default(),
         }
     }
 
     /// Excludes placements, each given by the host of each server.
     pub(super) fn exclude(&mut self, known: &[Vec<usize>], budget: &mut Budget<'_>) {
+        let mut excluded = HashSet::new();
         for places in known {
             budget.is_spent_with(4 * self.model.bundles.len());
             let host = |bundle: usize| {
                 let server = self.model.bundles[bundle].servers.first()?;
                 places.get(*server).copied()
             };
-            self.excluded.insert(self.hosts_by_kind(host));
+            excluded.insert(self.hosts_by_kind(host));
+        }
+        self.excluded = Arc::new(excluded);
+    }
+
+    /// Shares the best placement with other threads of the search from now on.
+    pub(super) fn share(&mut self) -> &Arc<SharedIncumbent> {
+        self.shared.get_or_insert_with(|| Arc::new(SharedIncumbent::new(self.best.clone())))
+    }
+
+    /// The same search for another thread, which shares the best placement.
+    pub(super) fn for_thread(&mut self) -> Self {
+        let shared = Arc::clone(self.share());
+        Self {
+            best: self.best.clone(),
+            shared: Some(shared),
+            excluded: Arc::clone(&self.excluded),
+            ..Self::new(self.model, self.limits, self.target.clone())
+        }
+    }
+
+    /// Takes over the best placement of all threads, if it is better. If one of them has panicked, spends
+    /// the budget.
+    pub(super) fn take_over(&mut self, budget: &mut Budget<'_>) {
+        let Some(shared) = &self.shared else { return };
+        if shared.is_broken() {
+            budget.end();
+        }
+        let Some(found) = shared.newer_than(&mut self.version) else { return };
+        if self.best.as_ref().is_none_or(|best| found.cost < best.cost) {
+            self.best = Some(found);
+            self.taken_over += 1;
+            budget.found(self.progress());
         }
     }
 
@@ -152,6 +185,7 @@ impl<'p> BranchAndBound<'p> {
             self.record(state, budget);
             return;
         };
+        self.take_over(budget);
         let best = self.best.as_ref().map(|best| best.cost.clone());
         let bound = match &best {
             // As long as there is no placement, no bound decides anything.
@@ -190,7 +224,12 @@ impl<'p> BranchAndBound<'p> {
             debug_assert_eq!(cost, self.evaluated(state));
             let positions =
                 state.positions.iter().map(|position| position.unwrap_or_default()).collect();
-            self.best = Some(Incumbent { cost, assignments: state.assignments(), positions });
+            let found = Incumbent { cost, assignments: state.assignments(), positions };
+            let found = Arc::new(found);
+            if let Some(shared) = &self.shared {
+                shared.offer(&found);
+            }
+            self.best = Some(found);
             budget.found(self.progress());
         }
     }

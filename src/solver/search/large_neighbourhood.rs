@@ -27,12 +27,20 @@ pub(super) fn improve(
     let mut is_placed = put_back(search, state, &all, budget) && !budget.is_spent();
     while is_placed && dead_ends < dead_ends_max && !search.has_reached_target() {
         budget.is_spent_after(4 * state.positions.len());
-        let part = part(state, &mut random);
+        let mut part = part(state, &mut random);
         for bundle in &part {
             state.take_back(*bundle, budget);
         }
+        let taken_over = search.taken_over;
         search.run(state, 16 + 4 * part.len() as u64, budget);
         dead_ends += 1 + search.dead_ends;
+        if search.taken_over > taken_over && !budget.is_spent() {
+            // The best placement of another thread may differ everywhere.
+            for bundle in &all {
+                state.take_back(*bundle, budget);
+            }
+            part.clone_from(&all);
+        }
         is_placed =
             !budget.is_spent() && put_back(search, state, &part, budget) && !budget.is_spent();
     }

@@ -14,6 +14,7 @@ use super::branch_and_bound::{BranchAndBound, preference};
 use super::random::Random;
 use crate::solver::bounds::Limits;
 use crate::solver::budget::Budget;
+use crate::solver::model::Model;
 use crate::solver::problem::{Goal, Level};
 use crate::solver::solution::Cost;
 use crate::solver::state::State;
@@ -44,7 +45,7 @@ impl Lists {
     fn of(state: &State<'_>, budget: &mut Budget<'_>) -> Self {
         let model = state.model;
         let policy = model.problem.policy;
-        let most = (LISTED_FOR_EACH * state.positions.len()).clamp(LISTED_MIN, LISTED_MAX);
+        let most = listed_for_kind(model);
         let mut lists = vec![Vec::new(); model.kinds.len()];
         if policy.goal == Goal::Pack && policy.level == Level::Host {
             for (kind, list) in lists.iter_mut().enumerate() {
@@ -61,6 +62,26 @@ impl Lists {
         }
         Self(lists)
     }
+}
+
+/// The hosts in the list of one kind, at most.
+fn listed_for_kind(model: &Model<'_>) -> usize {
+    (LISTED_FOR_EACH * model.bundles.len()).clamp(LISTED_MIN, LISTED_MAX)
+}
+
+/// The memory of the lists of all kinds, at most, in the units of the budget.
+pub(super) fn listed_max(model: &Model<'_>) -> usize {
+    model.kinds.len() * listed_for_kind(model).min(model.problem.hosts.len())
+}
+
+/// How long a placement is improved, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Schedule {
+    pub(super) steps: u64,
+    /// The seed of the pseudo-random numbers.
+    pub(super) seed: u64,
+    /// At first, a placement may become dearer by what a server costs on average, divided by this.
+    pub(super) coolness: u64,
 }
 
 /// Where bundles can be put.
@@ -84,7 +105,7 @@ pub(super) fn ruin_and_recreate(
     search: &mut BranchAndBound<'_>,
     state: &mut State<'_>,
     limits: &Limits,
-    (steps, seed): (u64, u64),
+    Schedule { steps, seed, coolness }: Schedule,
     budget: &mut Budget<'_>,
 ) {
     let mut random = Random::new(seed);
@@ -92,9 +113,11 @@ pub(super) fn ruin_and_recreate(
     let lists = Lists::of(state, budget);
     let places = Places { limits, lists: &lists };
     let mut current = begin(search, state, &places, budget);
-    // What a host costs a server on average: how much dearer a placement may become at first.
-    let warmest = current.cost.fit / state.model.problem.servers.len().max(1) as u64;
+    // What a host costs a server on average. A placement may become so much dearer at first, or less.
+    let servers = state.model.problem.servers.len().max(1) as u64;
+    let warmest = current.cost.fit / servers / coolness.max(1);
     for step in 0..steps {
+        search.take_over(budget);
         if budget.is_spent() || search.has_reached_target() {
             break;
         }

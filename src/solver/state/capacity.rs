@@ -17,7 +17,7 @@ use crate::solver::problem::merged;
 ///
 /// *Example.* A host has two NUMA nodes with 3 VCPU each. Servers of 1 VCPU are on both nodes, so 2
 /// are left on each. For a server of 3 VCPU, one of them moves to the node of the other.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Capacity<'p> {
     model: &'p Model<'p>,
     left: Vec<u64>,

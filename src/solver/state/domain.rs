@@ -7,7 +7,7 @@ use crate::solver::model::Model;
 use crate::solver::problem::Level;
 
 /// For each kind and host, how many reasons rule the host out; for each load and host, the slots.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::solver) struct Domains<'p> {
     model: &'p Model<'p>,
     blocked: Vec<u32>,

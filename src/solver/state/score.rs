@@ -7,14 +7,14 @@ use crate::solver::problem::Goal;
 use crate::solver::solution::{Cost, Counts};
 
 /// For each level that the policy counts, its units.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::solver) struct Score<'p> {
     model: &'p Model<'p>,
     levels: Vec<LevelScore>,
 }
 
 /// The units of one level.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct LevelScore {
     /// The servers of the problem in each unit.
     servers: Vec<u64>,

@@ -8,7 +8,7 @@ use crate::solver::model::Model;
 use crate::solver::problem::SoftRuleKind;
 
 /// The servers of each soft rule in each unit, and what the pairs among them cost.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::solver) struct SoftScore<'p> {
     model: &'p Model<'p>,
     counts: Vec<SoftRuleCounts>,

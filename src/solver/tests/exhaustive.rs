@@ -15,7 +15,7 @@ use super::super::{
 use super::{broken, hosts_of, is_drawn, never, placed, ways};
 
 /// The least cost of all placements, by trying every one.
-fn exhaustive(problem: &PlacementProblem) -> Option<Cost> {
+pub(super) fn exhaustive(problem: &PlacementProblem) -> Option<Cost> {
     let (hosts, count) = (problem.hosts.len(), problem.servers.len());
     let mut best: Option<Cost> = None;
     for number in 0..hosts.pow(count as u32) {
@@ -392,7 +392,8 @@ fn policies() -> impl Strategy<Value = PlacementPolicy> {
     (goal, level).prop_map(|(goal, level)| PlacementPolicy { goal, level })
 }
 
-fn problems() -> impl Strategy<Value = PlacementProblem> {
+/// Small problems of every sort.
+pub(super) fn problems() -> impl Strategy<Value = PlacementProblem> {
     let world = (trees(), sizes(), [0_u64..6, 0_u64..6], 1_usize..6);
     let world = world.prop_flat_map(|(trees, sizes, shared, count)| {
         let of_trees = Just(pools_and_ways(&trees, &sizes, shared));
