@@ -6,6 +6,7 @@
 mod bundle;
 mod bundle_kind;
 mod by_host;
+mod least_draws;
 mod load;
 mod quota;
 mod server_choice;
@@ -139,7 +140,8 @@ impl<'p> Model<'p> {
     /// Which hosts are interchangeable. Only branch and bound asks for that, so it is found when first
     /// asked for, and a plan that needs no branching does without.
     pub(super) fn symmetry(&self, budget: &mut Budget<'_>) -> &HostSymmetry {
-        self.symmetry.get_or_init(|| HostSymmetry::of(self, budget))
+        let Self { problem, units, sizes, kinds, bundles, symmetry, .. } = self;
+        symmetry.get_or_init(|| HostSymmetry::of(problem, units, sizes, (kinds, bundles), budget))
     }
 
     /// With packing of racks or clusters, these.

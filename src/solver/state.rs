@@ -120,11 +120,18 @@ impl<'p> State<'p> {
         for bundle in &model.bundles {
             add(&mut state.needed, &model.loads[bundle.load].least_own);
         }
+        for load in 0..model.loads.len() {
+            for host in 0..problem.hosts.len() {
+                if budget.is_spent_after(8) {
+                    break;
+                }
+                state.update_slots_of(load, host, budget);
+            }
+        }
         for host in 0..problem.hosts.len() {
-            if budget.is_spent_after(8 * model.loads.len() + model.kinds.len()) {
+            if budget.is_spent_after(model.kinds.len()) {
                 break;
             }
-            state.update_slots(host, budget);
             if !(0..model.kinds.len()).any(|kind| state.domains.is_open(kind, host)) {
                 state.own_left[host].fill(0);
             }
@@ -231,20 +238,27 @@ impl<'p> State<'p> {
 
     fn update_slots(&mut self, host: usize, budget: &mut Budget<'_>) {
         budget.is_spent_after(4 * self.model.loads.len());
-        for (nth, load) in self.model.loads.iter().enumerate() {
+        for load in 0..self.model.loads.len() {
             if budget.is_spent_after(1) {
                 return;
             }
-            let mut slots = self.capacity.slots(nth, host, budget);
-            if slots == u16::MAX {
-                let needs = load.least_own.iter().zip(&self.own_left[host]);
-                let fit = needs.filter(|(need, _)| **need > 0);
-                let fit = fit.map(|(need, left)| left / u128::from(*need)).min();
-                let fit = fit.and_then(|fit| u16::try_from(fit).ok());
-                slots = fit.map_or(slots, |fit| fit.max(1));
-            }
-            self.domains.set_slots(nth, host, slots);
+            self.update_slots_of(load, host, budget);
         }
+    }
+
+    fn update_slots_of(&mut self, load: usize, host: usize, budget: &mut Budget<'_>) {
+        let least = &self.model.loads[load].least_own;
+        let needs = || least.iter().zip(&self.own_left[host]);
+        // The bundle draws at least this on private pools, wherever it is.
+        let is_too_large = needs().any(|(need, left)| u128::from(*need) > *left);
+        let mut slots = if is_too_large { 0 } else { self.capacity.slots(load, host, budget) };
+        if slots == u16::MAX {
+            let fit = needs().filter(|(need, _)| **need > 0);
+            let fit = fit.map(|(need, left)| left / u128::from(*need)).min();
+            let fit = fit.and_then(|fit| u16::try_from(fit).ok());
+            slots = fit.map_or(slots, |fit| fit.max(1));
+        }
+        self.domains.set_slots(load, host, slots);
     }
 
     /// Counts a placed or removed bundle for every rule, and opens or closes hosts for other kinds

@@ -5,7 +5,8 @@
 use std::iter::Peekable;
 use std::ops::Range;
 
-use super::server_choice::{self, PartChoice, ServerChoice};
+use super::least_draws::LeastDraws;
+use super::server_choice::{self, ServerChoice};
 use super::sizes::Sizes;
 use crate::solver::budget::Budget;
 use crate::solver::problem::{Draws, Supply, merged};
@@ -66,7 +67,7 @@ impl<'p> Sizes<'p> {
         let hosts = sparse.as_ref().map_or(self.problem.hosts.len(), Vec::len);
         let mut load = Load {
             sizes: sizes.to_vec(),
-            plain: Vec::with_capacity(self.classes * hosts),
+            plain: Vec::new(),
             sparse,
             at: Vec::with_capacity(hosts),
             least: Vec::new(),
@@ -93,21 +94,16 @@ impl<'p> Sizes<'p> {
             match &demand {
                 StoredDemand::Never => {}
                 StoredDemand::Plain(range) => {
-                    least.begin();
-                    least.add(self, &load.plain[range.clone()]);
-                    least.end();
+                    least.begin_host();
+                    least.add(&load.plain[range.clone()], (&self.problem.pools, &self.shared));
+                    least.end_host();
                 }
                 StoredDemand::Choice => {
-                    least.begin();
-                    for part in sizes
-                        .iter()
-                        .filter_map(|size| self.choice(*size, host))
-                        .flat_map(|server| &server.parts)
-                    {
-                        budget.is_spent_after((self.classes + 2) * part.ways.len());
-                        least.add_part(self, part);
+                    least.begin_host();
+                    for draws in sizes.iter().filter_map(|size| self.least_choice(*size, host)) {
+                        least.add_sums(draws);
                     }
-                    least.end();
+                    least.end_host();
                 }
             }
             load.at.push(demand);
@@ -115,7 +111,6 @@ impl<'p> Sizes<'p> {
                 break;
             }
         }
-        load.plain.shrink_to_fit();
         [load.least, load.least_own] = least.found;
         load
     }
@@ -232,81 +227,4 @@ fn merge_from(draws: &mut Draws, from: usize) {
         }
     }
     draws.truncate(end);
-}
-
-/// By class, the minimum of what is drawn on any host: of all pools, and of private ones.
-struct LeastDraws {
-    found: [Vec<u64>; 2],
-    is_first: bool,
-    /// What is drawn on the current host, and by the current part and way there.
-    sums: [Vec<u64>; 2],
-    of_part: [Vec<u64>; 2],
-    of_way: [Vec<u64>; 2],
-}
-
-impl LeastDraws {
-    fn new(classes: usize) -> Self {
-        let zeros = || [vec![0; classes], vec![0; classes]];
-        let [found, sums, of_part, of_way] = [zeros(), zeros(), zeros(), zeros()];
-        Self { found, is_first: true, sums, of_part, of_way }
-    }
-
-    /// Begins with a host.
-    fn begin(&mut self) {
-        clear(&mut self.sums);
-    }
-
-    /// Adds what is drawn in any case.
-    fn add(&mut self, sizes: &Sizes<'_>, draws: &[(usize, u64)]) {
-        sum_by_class(&mut self.sums, sizes, draws);
-    }
-
-    /// Adds what a part draws at least, whichever way is chosen for it.
-    fn add_part(&mut self, sizes: &Sizes<'_>, part: &PartChoice) {
-        let Self { sums, of_part, of_way, .. } = self;
-        for (nth, way) in part.ways.iter().enumerate() {
-            clear(of_way);
-            sum_by_class(of_way, sizes, &way.draws);
-            lower(of_part, of_way, nth == 0);
-        }
-        if !part.ways.is_empty() {
-            for (sums, of_part) in sums.iter_mut().zip(of_part) {
-                for (sum, it) in sums.iter_mut().zip(of_part) {
-                    *sum = sum.saturating_add(*it);
-                }
-            }
-        }
-    }
-
-    /// Ends the current host.
-    fn end(&mut self) {
-        lower(&mut self.found, &self.sums, self.is_first);
-        self.is_first = false;
-    }
-}
-
-fn clear(sums: &mut [Vec<u64>; 2]) {
-    for sums in sums {
-        sums.fill(0);
-    }
-}
-
-/// Adds draws by class: to the first sums all, to the second those on private pools.
-fn sum_by_class([all, own]: &mut [Vec<u64>; 2], sizes: &Sizes<'_>, draws: &[(usize, u64)]) {
-    for (pool, amount) in draws {
-        let class = sizes.problem.pools[*pool].class;
-        all[class] = all[class].saturating_add(*amount);
-        if !sizes.shared[*pool] {
-            own[class] = own[class].saturating_add(*amount);
-        }
-    }
-}
-
-/// Lowers each element to that of `other`, if it is less or this is the first time.
-fn lower(least: &mut [Vec<u64>; 2], other: &[Vec<u64>; 2], is_first: bool) {
-    for (least, other) in least.iter_mut().zip(other) {
-        for (least, other) in least.iter_mut().zip(other) {
-            *least = if is_first { *other } else { *other.min(least) };
-        }
-    }
 }

@@ -9,6 +9,8 @@
 
 #![expect(clippy::indexing_slicing, reason = "parts and sources are numbered densely")]
 
+use std::borrow::Cow;
+
 use crate::solver::problem::{Choice, Draws, Part, Pool, Supply, Way, merged};
 
 /// The ways of one server on one host that fit there by themselves.
@@ -17,25 +19,28 @@ pub(in crate::solver) struct ServerChoice<'p> {
     /// The parts with their conditions; `None` if there is a single way.
     pub(in crate::solver) choice: Option<&'p Choice>,
     /// The parts.
-    pub(in crate::solver) parts: Vec<PartChoice>,
+    pub(in crate::solver) parts: Vec<PartChoice<'p>>,
 }
 
 /// The ways of one part.
 #[derive(Debug)]
-pub(in crate::solver) struct PartChoice {
+pub(in crate::solver) struct PartChoice<'p> {
     /// The ways.
-    pub(in crate::solver) ways: Vec<PackableWay>,
+    pub(in crate::solver) ways: Vec<PackableWay<'p>>,
     /// The distinct draws on shared pools.
-    pub(in crate::solver) sources: Vec<Draws>,
+    pub(in crate::solver) sources: Cow<'static, [Draws]>,
 }
+
+/// The sources of a part whose ways draw on no shared pool.
+static ONLY_OWN: [Draws; 1] = [Draws::new()];
 
 /// A way of a part.
 #[derive(Debug)]
-pub(in crate::solver) struct PackableWay {
+pub(in crate::solver) struct PackableWay<'p> {
     /// The position among the ways of the part in the problem.
     pub(in crate::solver) position: usize,
     /// All draws, ascending by pool.
-    pub(in crate::solver) draws: Draws,
+    pub(in crate::solver) draws: Cow<'p, [(usize, u64)]>,
     /// The position of its shared draws among the sources.
     pub(in crate::solver) source: usize,
     /// The number of the provider.
@@ -49,8 +54,12 @@ impl<'p> ServerChoice<'p> {
         pools: &[Pool],
         shared: &[bool],
     ) -> Option<Self> {
-        let part = |ways: &mut dyn Iterator<Item = (&Draws, u32)>| {
-            let mut part = PartChoice { ways: Vec::new(), sources: Vec::new() };
+        let part = |ways: &mut dyn ExactSizeIterator<Item = (&'p Draws, u32)>| {
+            let ways_max = ways.len();
+            let mut part = PartChoice {
+                ways: Vec::with_capacity(ways_max),
+                sources: Cow::Borrowed(&ONLY_OWN[..0]),
+            };
             for (position, (draws, provider)) in ways.enumerate() {
                 part.add(position, draws, provider, (pools, shared));
             }
@@ -79,7 +88,7 @@ impl<'p> ServerChoice<'p> {
     pub(in crate::solver) fn can_hold(&self, chosen: &[Option<usize>]) -> bool {
         let Some(choice) = self.choice else { return true };
         let position =
-            |(part, way): (&PartChoice, &Option<usize>)| way.map(|way| part.ways[way].position);
+            |(part, way): (&PartChoice<'_>, &Option<usize>)| way.map(|way| part.ways[way].position);
         let chosen: Vec<_> = self.parts.iter().zip(chosen).map(position).collect();
         choice.can_hold(&chosen)
     }
@@ -132,7 +141,7 @@ impl<'p> ServerChoice<'p> {
     /// A combination of sources by its number: for each part, the position of the source.
     fn profile(&self, number: usize) -> Vec<usize> {
         let mut rest = number;
-        let digit = |part: &PartChoice| {
+        let digit = |part: &PartChoice<'_>| {
             let source = rest % part.sources.len();
             rest /= part.sources.len();
             source
@@ -147,17 +156,23 @@ impl<'p> ServerChoice<'p> {
     }
 }
 
-impl PartChoice {
+impl<'p> PartChoice<'p> {
     /// Adds a way, if its draws are there and differ from those of the other ways with this
     /// provider.
     fn add(
         &mut self,
         position: usize,
-        draws: &Draws,
+        draws: &'p Draws,
         provider: u32,
         (pools, shared): (&[Pool], &[bool]),
     ) {
-        let draws = merged(draws.iter().copied());
+        let is_merged = draws.is_sorted_by(|one, other| one.0 < other.0)
+            && draws.iter().all(|(_, amount)| *amount > 0);
+        let draws = if is_merged {
+            Cow::Borrowed(draws.as_slice())
+        } else {
+            Cow::Owned(merged(draws.iter().copied()))
+        };
         let free = |pool: usize| pools.get(pool).map_or(0, |pool| pool.free);
         if draws.iter().any(|(pool, amount)| *amount > free(*pool)) {
             return;
@@ -166,7 +181,12 @@ impl PartChoice {
         let on_shared: Draws = draws.iter().copied().filter(is_shared).collect();
         let known = self.sources.iter().position(|source| *source == on_shared);
         let source = known.unwrap_or_else(|| {
-            self.sources.push(on_shared);
+            if self.sources.is_empty() && on_shared.is_empty() {
+                // The common case takes no memory.
+                self.sources = Cow::Borrowed(&ONLY_OWN);
+            } else {
+                self.sources.to_mut().push(on_shared);
+            }
             self.sources.len() - 1
         });
         self.ways.push(PackableWay { position, draws, source, provider });

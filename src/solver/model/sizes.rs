@@ -7,9 +7,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::by_host::ByHost;
+use super::least_draws::LeastDraws;
 use super::server_choice::ServerChoice;
 use crate::solver::budget::Budget;
-use crate::solver::problem::{PlacementProblem, Server, Supply, Ways};
+use crate::solver::problem::{Draws, Part, PlacementProblem, Server, Supply, Ways};
 
 /// The sizes of servers.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(in crate::solver) struct Sizes<'p> {
     /// there are none.
     choices: Vec<ServerChoice<'p>>,
     choice_of: Vec<Option<NonZeroU32>>,
+    /// For each choice, the least that it draws by class: of all pools, then of private ones.
+    least_of_choice: Vec<u64>,
 }
 
 impl<'p> Sizes<'p> {
@@ -64,9 +67,17 @@ impl<'p> Sizes<'p> {
         let classes = problem.pools.iter().map(|pool| pool.class + 1).max().unwrap_or(0);
         let shared = vec![false; problem.pools.len()];
         let has_choice = vec![false; problem.hosts.len()];
-        let (choices, choice_of) = (Vec::new(), Vec::new());
-        let mut sizes =
-            Self { problem, of, first, shared, has_choice, classes, choices, choice_of };
+        let mut sizes = Self {
+            problem,
+            of,
+            first,
+            shared,
+            has_choice,
+            classes,
+            choices: Vec::new(),
+            choice_of: Vec::new(),
+            least_of_choice: Vec::new(),
+        };
         sizes.find_shared(budget);
         sizes.find_choices(budget);
         sizes
@@ -90,8 +101,18 @@ impl<'p> Sizes<'p> {
     /// The choice of ways for a size on a host where some size has a choice. `None` if the size
     /// does not fit there.
     pub(in crate::solver) fn choice(&self, size: usize, host: usize) -> Option<&ServerChoice<'p>> {
-        let nth = (*self.choice_of.get(size * self.problem.hosts.len() + host)?)?;
-        self.choices.get(nth.get() as usize - 1)
+        self.choices.get(self.choice_number(size, host)?)
+    }
+
+    /// What that choice draws at least, by class: of all pools, then of private ones.
+    pub(super) fn least_choice(&self, size: usize, host: usize) -> Option<&[u64]> {
+        let from = 2 * self.classes * self.choice_number(size, host)?;
+        self.least_of_choice.get(from..from + 2 * self.classes)
+    }
+
+    fn choice_number(&self, size: usize, host: usize) -> Option<usize> {
+        let number = (*self.choice_of.get(size * self.problem.hosts.len() + host)?)?;
+        Some(number.get() as usize - 1)
     }
 
     fn find_shared(&mut self, budget: &mut Budget<'_>) {
@@ -125,6 +146,7 @@ impl<'p> Sizes<'p> {
             return;
         }
         self.choice_of = vec![None; self.first.len() * hosts];
+        let mut least = LeastDraws::new(self.classes);
         for size in 0..self.first.len() {
             for (host, supply) in self.ways(size).by_host() {
                 if budget.is_spent_after(1) {
@@ -136,7 +158,13 @@ impl<'p> Sizes<'p> {
                 budget.is_spent_after(4 * supply.size());
                 let choice = ServerChoice::of(supply, &self.problem.pools, &self.shared);
                 if let Some(choice) = choice {
-                    budget.is_spent_with(choice.size());
+                    budget.is_spent_with(choice.size() + 2 * self.classes);
+                    least.begin_host();
+                    for part in &choice.parts {
+                        budget.is_spent_after((self.classes + 2) * part.ways.len());
+                        least.add_part(part, (&self.problem.pools, &self.shared));
+                    }
+                    self.least_of_choice.extend(least.sums());
                     self.choices.push(choice);
                     let number = u32::try_from(self.choices.len()).ok().and_then(NonZeroU32::new);
                     self.choice_of[size * hosts + host] = number;
@@ -148,6 +176,9 @@ impl<'p> Sizes<'p> {
     /// For each pool that several hosts draw on, these hosts; for other pools, none.
     pub(super) fn sharing(&self, budget: &mut Budget<'_>) -> Vec<Vec<usize>> {
         let mut sharing = vec![Vec::new(); self.shared.len()];
+        if !self.shared.contains(&true) {
+            return sharing;
+        }
         self.each_draw(budget, |host, pool, _| {
             if self.shared.get(pool).is_some_and(|shared| *shared) {
                 sharing[pool].push(host);
@@ -181,10 +212,19 @@ impl<'p> Sizes<'p> {
         for size in 0..self.first.len() {
             for (host, supply) in self.ways(size).by_host() {
                 let mut count = 2;
-                supply.draws().for_each(|(pool, amount)| {
-                    of(host, *pool, *amount);
-                    count += 1;
-                });
+                let mut each = |draws: &Draws| {
+                    for (pool, amount) in draws {
+                        of(host, *pool, *amount);
+                    }
+                    count += draws.len();
+                };
+                match supply {
+                    Supply::One(draws) => each(draws),
+                    Supply::Choice(choice) => {
+                        let ways = choice.parts.iter().flat_map(|Part(ways)| ways);
+                        ways.map(|way| &way.draws).for_each(each);
+                    }
+                }
                 if budget.is_spent_after(count) {
                     return;
                 }

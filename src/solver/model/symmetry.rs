@@ -8,11 +8,12 @@
 
 use std::collections::HashMap;
 
-use super::Model;
+use super::bundle::Bundle;
 use super::bundle_kind::BundleKind;
 use super::sizes::Sizes;
+use super::units::Units;
 use crate::solver::budget::Budget;
-use crate::solver::problem::{Conditions, Draws, Level, Part, Supply};
+use crate::solver::problem::{Conditions, Draws, Level, Part, PlacementProblem, Supply};
 
 /// Classes of symmetric hosts. Two untouched hosts of a class are interchangeable if they are in
 /// the same rack or in none. They also are if both racks are untouched, because then the racks as a
@@ -30,7 +31,10 @@ pub(in crate::solver) struct HostSymmetry {
 impl HostSymmetry {
     /// The classes of the hosts of a model. If the budget is spent, each host is in a class of its own.
     pub(in crate::solver) fn of(
-        Model { problem, units, sizes, kinds, bundles, .. }: &Model<'_>,
+        problem: &PlacementProblem,
+        units: &Units,
+        sizes: &Sizes<'_>,
+        (kinds, bundles): (&[BundleKind], &[Bundle]),
         budget: &mut Budget<'_>,
     ) -> Self {
         let mut is_home = vec![false; problem.hosts.len()];

@@ -177,16 +177,6 @@ impl Choice {
 }
 
 impl Supply {
-    /// Every draw of every way: pools and amounts.
-    pub fn draws(&self) -> impl Iterator<Item = &(usize, u64)> {
-        let (one, parts) = match self {
-            Self::One(draws) => (draws.as_slice(), &[][..]),
-            Self::Choice(choice) => (&[][..], choice.parts.as_slice()),
-        };
-        let chosen = parts.iter().flat_map(|Part(ways)| ways).flat_map(|way| &way.draws);
-        one.iter().chain(chosen)
-    }
-
     /// What is drawn if these ways are chosen for the parts, by position: ascending by pool, each
     /// pool once. `None` if there are no such ways.
     pub fn drawn(&self, ways: &[usize]) -> Option<Draws> {

@@ -2,11 +2,11 @@
 
 #![expect(clippy::indexing_slicing, reason = "bundles, hosts and pools are numbered densely")]
 
-use super::packing::{Item, give, is_left, pack, pack_greedily, take};
+use super::packing::{Item, give, is_left, pack, pack_greedily, rest, take};
 use crate::solver::budget::Budget;
 use crate::solver::model::Demand;
 use crate::solver::model::Model;
-use crate::solver::problem::merged;
+use crate::solver::problem::{Draws, merged};
 
 /// The remaining capacity of the pools.
 ///
@@ -30,14 +30,18 @@ pub(super) struct Capacity<'p> {
     with_choice: Vec<Vec<usize>>,
     /// For each bundle that has a choice and is placed, for each server, the way of each part.
     chosen: Vec<Vec<Vec<usize>>>,
+    /// What [`Self::fits_greedily`] takes for the time being.
+    taken: Draws,
 }
 
 impl<'p> Capacity<'p> {
     pub(super) fn new(model: &'p Model<'p>, budget: &mut Budget<'_>) -> Self {
         let pools = &model.problem.pools;
         let mut most = vec![0; pools.len()];
-        for load in &model.loads {
-            model.sizes.most(load, &mut most, budget);
+        if model.sizes.shared.contains(&true) {
+            for load in &model.loads {
+                model.sizes.most(load, &mut most, budget);
+            }
         }
         Self {
             model,
@@ -46,6 +50,7 @@ impl<'p> Capacity<'p> {
             tight: Vec::new(),
             with_choice: vec![Vec::new(); model.problem.hosts.len()],
             chosen: vec![Vec::new(); model.bundles.len()],
+            taken: Vec::new(),
         }
     }
 
@@ -64,14 +69,44 @@ impl<'p> Capacity<'p> {
                 u16::try_from(slots.unwrap_or(u64::MAX)).unwrap_or(u16::MAX)
             }
             Demand::Choice(sizes) => {
-                let servers = self.model.sizes.servers(sizes, host);
-                let own = servers.iter().map(|(size, server)| Item::new(*size, server, None));
-                if self.ways_beside(own.collect(), host, budget).is_none() {
-                    return 0;
+                if !self.fits_greedily(sizes, host, budget) {
+                    let servers = self.model.sizes.servers(sizes, host);
+                    let own = servers.iter().map(|(size, server)| Item::new(*size, server, None));
+                    if self.ways_beside(own.collect(), host, budget).is_none() {
+                        return 0;
+                    }
                 }
                 self.most_in_parts(load, sizes, host, budget).max(1)
             }
         }
+    }
+
+    /// Whether servers of these sizes fit if the ways of the bundles on the host stay as they are, and
+    /// each part in turn takes the way that leaves least. `false` says nothing. It needs no memory, so it is
+    /// asked first.
+    fn fits_greedily(&mut self, sizes: &[usize], host: usize, budget: &mut Budget<'_>) -> bool {
+        let sizes = sizes.iter().map(|size| self.model.sizes.choice(*size, host));
+        let mut fits = true;
+        for server in sizes {
+            let Some(server) = server.filter(|server| fits && !server.is_coupled()) else {
+                fits = false;
+                break;
+            };
+            for part in &server.parts {
+                budget.is_spent_after(2 + 4 * part.ways.len());
+                let ways = part.ways.iter();
+                let ways = ways.filter_map(|way| Some((rest(&self.left, &way.draws)?, way)));
+                let Some((_, way)) = ways.min_by_key(|(rest, _)| *rest) else {
+                    fits = false;
+                    break;
+                };
+                take(&mut self.left, &way.draws);
+                self.taken.extend_from_slice(&way.draws);
+            }
+        }
+        give(&mut self.left, &self.taken);
+        self.taken.clear();
+        fits
     }
 
     /// An upper bound on how many more bundles fit: by the part of a server that the fewest ways

@@ -21,8 +21,7 @@ mod sites;
 
 use self::backtracking::solve;
 use self::components::components;
-use self::item::rest;
-pub(super) use self::item::{Item, give, is_left, take};
+pub(super) use self::item::{Item, give, is_left, rest, take};
 use crate::solver::budget::Budget;
 use crate::solver::model::ServerChoice;
 use crate::solver::problem::{Pool, Supply};
@@ -60,7 +59,7 @@ pub(super) fn pack_greedily(
     let mut order: Vec<usize> = (0..items.len()).collect();
     let amounts = |item: &usize| {
         let ways = items[*item].parts().iter().filter_map(|part| part.ways.first());
-        ways.flat_map(|way| &way.draws).map(|(_, amount)| u128::from(*amount)).sum::<u128>()
+        ways.flat_map(|way| way.draws.iter()).map(|(_, amount)| u128::from(*amount)).sum::<u128>()
     };
     if items.len() > 1 {
         order.sort_by_cached_key(|item| std::cmp::Reverse(amounts(item)));

@@ -74,7 +74,7 @@ impl Demand {
             let mut of_variable: HashMap<usize, (usize, u128)> = HashMap::new();
             for way in &variable.ways {
                 let mut sums: HashMap<usize, u128> = HashMap::new();
-                for (pool, amount) in &ways[*way].draws {
+                for (pool, amount) in ways[*way].draws.iter() {
                     *sums.entry(class_of(*pool)).or_insert(0) += u128::from(*amount);
                 }
                 for (class, sum) in sums {

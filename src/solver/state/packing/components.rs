@@ -38,7 +38,7 @@ pub(super) fn components(items: &[Item<'_>], budget: &mut Budget<'_>) -> Vec<Vec
     }
     let most = |item: &Item<'_>| {
         let ways = item.parts().iter().flat_map(|part| &part.ways);
-        ways.flat_map(|way| &way.draws).map(|(_, amount)| *amount).max()
+        ways.flat_map(|way| way.draws.iter()).map(|(_, amount)| *amount).max()
     };
     variables.sort_by_cached_key(|it| {
         let item = &items[it.item];
@@ -67,7 +67,7 @@ fn leaders(items: &[Item<'_>], variables: &[Variable]) -> Vec<usize> {
         let item = &items[variable.item];
         let ways = variable.ways.iter().map(|way| &item.parts()[variable.part].ways[*way]);
         let mut others: Vec<usize> = ways
-            .flat_map(|way| &way.draws)
+            .flat_map(|way| way.draws.iter())
             .map(|(pool, _)| *of_pool.entry(*pool).or_insert(nth))
             .collect();
         if item.server.is_coupled() {

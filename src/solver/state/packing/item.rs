@@ -40,7 +40,7 @@ impl<'m> Item<'m> {
         ways: &'w [usize],
     ) -> impl Iterator<Item = &'w (usize, u64)> {
         let parts = self.server.parts.iter().zip(ways);
-        parts.flat_map(|(part, way)| &part.ways[*way].draws)
+        parts.flat_map(|(part, way)| part.ways[*way].draws.iter())
     }
 
     /// Takes what it draws.
@@ -53,7 +53,7 @@ impl<'m> Item<'m> {
         self.draws(ways).for_each(|(pool, amount)| left[*pool] += amount);
     }
 
-    pub(super) fn parts(&self) -> &'m [PartChoice] {
+    pub(super) fn parts(&self) -> &'m [PartChoice<'m>] {
         &self.server.parts
     }
 
@@ -65,7 +65,7 @@ impl<'m> Item<'m> {
 }
 
 /// How much is left of the pools after these draws; `None` if that is less than nothing.
-pub(super) fn rest(left: &[u64], draws: &[(usize, u64)]) -> Option<u128> {
+pub(in crate::solver::state) fn rest(left: &[u64], draws: &[(usize, u64)]) -> Option<u128> {
     let rest = draws.iter().map(|(pool, amount)| left[*pool].checked_sub(*amount).map(u128::from));
     rest.sum::<Option<u128>>()
 }

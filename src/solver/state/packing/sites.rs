@@ -105,10 +105,10 @@ impl Sites {
 
 impl Site {
     /// Adds a way of a sort of variable.
-    fn add(&mut self, sort: usize, way: &PackableWay) {
+    fn add(&mut self, sort: usize, way: &PackableWay<'_>) {
         let provider = position_of(way.provider, &mut self.providers);
         self.signature.extend([u64::MAX, sort as u64, provider]);
-        for (pool, amount) in &way.draws {
+        for (pool, amount) in way.draws.iter() {
             self.signature.extend([position_of(*pool, &mut self.pools), *amount]);
         }
     }

@@ -1,0 +1,95 @@
+//! The least that servers draw, by resource class: of all pools, and of private ones.
+
+#![expect(clippy::indexing_slicing, reason = "pools and classes are numbered densely")]
+
+use super::server_choice::PartChoice;
+use crate::solver::problem::Pool;
+
+/// Amounts by class: of all pools, and of private ones.
+pub(super) type Sums = [Vec<u64>; 2];
+
+/// The pools, and which of them more than one host draws on.
+pub(super) type PoolTable<'t> = (&'t [Pool], &'t [bool]);
+
+/// By class, the minimum of what is drawn on any host.
+pub(super) struct LeastDraws {
+    pub(super) found: Sums,
+    is_first: bool,
+    /// What is drawn on the current host, and by the current part and way there.
+    sums: Sums,
+    of_part: Sums,
+    of_way: Sums,
+}
+
+impl LeastDraws {
+    pub(super) fn new(classes: usize) -> Self {
+        let zeros = || [vec![0; classes], vec![0; classes]];
+        let [found, sums, of_part, of_way] = [zeros(), zeros(), zeros(), zeros()];
+        Self { found, is_first: true, sums, of_part, of_way }
+    }
+
+    /// Begins with a host.
+    pub(super) fn begin_host(&mut self) {
+        clear(&mut self.sums);
+    }
+
+    /// Adds what is drawn in any case.
+    pub(super) fn add(&mut self, draws: &[(usize, u64)], pools: PoolTable<'_>) {
+        sum_by_class(&mut self.sums, draws, pools);
+    }
+
+    /// The same, if it has been summed up already: first of all pools, then of private ones.
+    pub(super) fn add_sums(&mut self, draws: &[u64]) {
+        for (sum, it) in self.sums.iter_mut().flatten().zip(draws) {
+            *sum = sum.saturating_add(*it);
+        }
+    }
+
+    /// Adds what a part draws at least, whichever way is chosen for it.
+    pub(super) fn add_part(&mut self, part: &PartChoice<'_>, pools: PoolTable<'_>) {
+        let Self { sums, of_part, of_way, .. } = self;
+        for (nth, way) in part.ways.iter().enumerate() {
+            clear(of_way);
+            sum_by_class(of_way, &way.draws, pools);
+            lower(of_part, of_way, nth == 0);
+        }
+        let of_part = of_part.iter().filter(|_| !part.ways.is_empty()).flatten();
+        for (sum, it) in sums.iter_mut().flatten().zip(of_part) {
+            *sum = sum.saturating_add(*it);
+        }
+    }
+
+    /// What is drawn on the current host: first of all pools, then of private ones.
+    pub(super) fn sums(&self) -> impl Iterator<Item = u64> {
+        self.sums.iter().flatten().copied()
+    }
+
+    /// Ends the current host.
+    pub(super) fn end_host(&mut self) {
+        lower(&mut self.found, &self.sums, self.is_first);
+        self.is_first = false;
+    }
+}
+
+fn sum_by_class([all, own]: &mut Sums, draws: &[(usize, u64)], (pools, shared): PoolTable<'_>) {
+    for (pool, amount) in draws {
+        let class = pools[*pool].class;
+        all[class] = all[class].saturating_add(*amount);
+        if !shared[*pool] {
+            own[class] = own[class].saturating_add(*amount);
+        }
+    }
+}
+
+fn clear(sums: &mut Sums) {
+    for sums in sums {
+        sums.fill(0);
+    }
+}
+
+/// Lowers each element to that of `other`, if it is less or this is the first time.
+fn lower(least: &mut Sums, other: &Sums, is_first: bool) {
+    for (least, other) in least.iter_mut().flatten().zip(other.iter().flatten()) {
+        *least = if is_first { *other } else { *other.min(least) };
+    }
+}
