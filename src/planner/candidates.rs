@@ -8,13 +8,14 @@ use super::demands::ProviderDemands;
 use super::failure::{Failure, in_time};
 use super::flavor::Size;
 use super::stack::Stack;
+use crate::model::provider::InventoryRow;
 use crate::model::traits;
 use crate::model::{ClassId, ProviderId};
 use crate::search::funnel::{self, Failed, HostChecks};
 use crate::search::trees::{Tree, TreeOption, Trees, trees};
 use crate::search::{Group as RequestGroup, Next, Policy, Request, Unknown};
 use crate::solver::{Budget, Choice, Conditions, Draws, Part, Source, Supply, Way};
-use crate::world::World;
+use crate::world::{Provider, World};
 
 /// Different sizes of the servers of one plan at most: all hosts are searched for each size.
 const SIZES_MAX: usize = 500;
@@ -22,24 +23,48 @@ const SIZES_MAX: usize = 500;
 /// The cost of beginning a search, in units of the budget.
 const BEGIN_WORK: usize = 1000;
 
-/// How hosts, by the roots of their trees, supply servers of one size.
-pub(super) type Supplies = Vec<(ProviderId, Supply)>;
+/// How hosts, by the slots of their roots in the world, supply servers of one size.
+pub(super) type Supplies = Vec<(u32, Supply)>;
 
 /// The pools of a problem: inventories, numbered in the order in which they are first drawn on.
 #[derive(Debug, Default)]
 pub(super) struct Pools {
     pub(super) list: Vec<(ProviderId, ClassId)>,
-    numbers: HashMap<(ProviderId, ClassId), usize>,
+    /// For each pool its provider's slot in the world, and the pool of this provider that was
+    /// numbered before it.
+    slots: Vec<(u32, Option<usize>)>,
+    /// For each slot, the pool there that was numbered last.
+    last: Vec<Option<usize>>,
 }
 
 impl Pools {
-    fn number(&mut self, provider: ProviderId, class: ClassId) -> usize {
-        let next = self.list.len();
-        let number = *self.numbers.entry((provider, class)).or_insert(next);
-        if number == next {
-            self.list.push((provider, class));
+    fn number(&mut self, provider: &Provider<'_>, class: ClassId) -> usize {
+        let slot = provider.slot() as usize;
+        if slot >= self.last.len() {
+            self.last.resize(slot + 1, None);
         }
+        let mut at = self.last.get(slot).copied().flatten();
+        while let Some(number) = at {
+            if self.list.get(number).is_some_and(|(_, other)| *other == class) {
+                return number;
+            }
+            at = self.slots.get(number).and_then(|(_, before)| *before);
+        }
+        let number = self.list.len();
+        self.list.push((provider.id(), class));
+        let before = self.last.get_mut(slot).and_then(|last| last.replace(number));
+        self.slots.push((provider.slot(), before));
         number
+    }
+
+    /// The class of each pool, and its inventory in the world of the pools.
+    pub(super) fn inventories<'w>(
+        &self,
+        world: &'w World,
+    ) -> impl Iterator<Item = (ClassId, Option<InventoryRow>)> + use<'_, 'w> {
+        self.list.iter().zip(&self.slots).map(|((_, class), (slot, _))| {
+            (*class, world.at(*slot).and_then(|provider| provider.inventory(*class)))
+        })
     }
 }
 
@@ -153,15 +178,14 @@ pub(super) fn supplies(
         };
         let Some(root) = tree.root() else { continue };
         let supply = if tree.is_solo() {
-            let draw =
-                |(class, amount): &(ClassId, u64)| (pools.number(root.id(), *class), *amount);
+            let draw = |(class, amount): &(ClassId, u64)| (pools.number(&root, *class), *amount);
             Some(Supply::One(amounts.iter().flatten().map(draw).collect()))
         } else {
             supply(&tree, &amounts, [&conditions, &needing_own], pools)
         };
         if let Some(supply) = supply {
             budget.is_spent_with(4 + supply.size());
-            supplies.push((root.id(), supply));
+            supplies.push((root.slot(), supply));
         }
     }
 }
@@ -183,7 +207,7 @@ fn without_amounts(
         };
         if !failing.conditions.iter().any(rules_out) {
             budget.is_spent_with(8);
-            supplies.push((root.id(), Supply::One(Draws::new())));
+            supplies.push((root.slot(), Supply::One(Draws::new())));
         }
         budget.is_spent_after(checks.take_work());
         in_time(budget)?;
@@ -220,8 +244,8 @@ fn supply(
         let mut ways = Vec::with_capacity(options.len());
         // Who draws on nothing but shared providers is on a host only if all of them are its own.
         for option in options.iter().filter(|option| has_own || option.is_inside) {
-            let id = option.provider.id();
-            let draw = |(class, amount): &(ClassId, u64)| (pools.number(id, *class), *amount);
+            let provider = &option.provider;
+            let draw = |(class, amount): &(ClassId, u64)| (pools.number(provider, *class), *amount);
             let source = match (option.is_inside, option.is_shared) {
                 (true, false) => Source::Own,
                 (true, true) => Source::OwnShared,
@@ -239,7 +263,7 @@ fn supply(
     let is_always_own = |Part(ways): &Part| ways.iter().all(|way| way.source == Source::Own);
     let conditions =
         if !has_own || parts.iter().any(is_always_own) { conditions } else { needing_own };
-    let limits = limits(&parts, pools, tree);
+    let limits = if share_class(amounts) { limits(&parts, pools, tree) } else { Draws::new() };
     let choice = Choice { parts, conditions: Arc::clone(conditions), limits };
     if choice.parts.iter().any(|Part(ways)| ways.len() > 1) {
         return Some(Supply::Choice(Box::new(choice)));
@@ -249,6 +273,14 @@ fn supply(
         return None;
     }
     Supply::Choice(Box::new(choice)).drawn(&only).map(Supply::One)
+}
+
+/// Whether several parts have amounts of the same class. Otherwise no two of them draw on one pool.
+fn share_class(amounts: &[Vec<(ClassId, u64)>]) -> bool {
+    let classes = |nth: usize| amounts.iter().skip(nth).flatten().map(|(class, _)| *class);
+    amounts.iter().enumerate().any(|(nth, part)| {
+        part.iter().any(|(class, _)| classes(nth + 1).any(|other| other == *class))
+    })
 }
 
 /// The pools on which several parts of a server can draw, where they need more than one consumer may

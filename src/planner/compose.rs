@@ -62,28 +62,27 @@ pub(super) fn compose(
         of_sizes.push(supplies(&world, size, &mut pools, budget)?);
     }
     let hosts = entries(&world, &topology, &of_sizes, &homes)?;
-    let number: HashMap<ProviderId, usize> =
-        hosts.iter().enumerate().map(|(nth, host)| (host.root, nth)).collect();
-    let composer = Composer { world: &world, hosts: &hosts, pools: pools.list };
+    let numbers = HostNumbers::of(&world, &hosts)?;
+    let composer = Composer { world: &world, hosts: &hosts, pools: &pools };
     let mut ways: HashMap<&Size, Arc<Ways>> = HashMap::new();
     for (size, supplies) in sizes.into_iter().zip(of_sizes) {
         budget.is_spent_after(8 * supplies.len());
-        ways.insert(size, Arc::new(ways_on(supplies, &number)));
+        ways.insert(size, Arc::new(numbers.ways(supplies)));
     }
     let memberships = stored_groups(stack, &groups, &all_rules);
     let context = FilterContext::new(&world, &topology, around, &hosts);
     let filter = HostFilter::new(&context, stack, memberships.clone(), budget);
     in_time(budget)?;
-    let current_hosts = homes.iter().map(|home| number.get(home.as_ref()?).copied());
+    let current_hosts = homes.iter().map(|home| numbers.of_provider(&world, (*home)?));
     let current_hosts: Vec<Option<usize>> = current_hosts.collect();
     let servers = compose_servers(stack, &current_hosts, (&ways, &filter), budget)?;
-    let stays = Level::ALL.map(|level| UnitHosts::of(&hosts, level).stays(stack, &current_hosts));
+    let stays = Level::ALL.map(|level| fixed_servers(stack, (&hosts, level), &current_hosts));
     let rules = all_rules.into_iter().map(|rule| with_domains(rule, &servers, &hosts, budget));
     let rules = kept_rules(rules.collect(), &stays, budget)?;
     let problem = composer.problem(servers, rules, stack, budget)?;
     let soft_rules = soft_rules.into_iter().map(|(_, soft)| soft).collect();
     let problem = PlacementProblem { soft_rules, ..problem };
-    let pools = composer.pools;
+    let pools = pools.list;
     in_time(budget)?;
     Ok(Composed { problem, world, hosts, pools, groups, memberships })
 }
@@ -177,13 +176,21 @@ impl UnitHosts {
     fn unit(&self, host: usize) -> Option<usize> {
         self.first.get(host).copied().flatten()
     }
+}
 
-    /// The units of the fixed servers.
-    fn stays(&self, stack: &Stack, current_hosts: &[Option<usize>]) -> FixedServers {
-        let fixed = stack.servers.iter().zip(current_hosts).enumerate();
-        let fixed = fixed.filter(|(_, (server, _))| server.is_fixed());
-        fixed.map(|(server, (_, home))| (server, home.and_then(|home| self.unit(home)))).collect()
+/// The fixed servers of a stack, with their units of a level.
+fn fixed_servers(
+    stack: &Stack,
+    (hosts, level): (&[HostEntry], Level),
+    current_hosts: &[Option<usize>],
+) -> FixedServers {
+    let fixed = stack.servers.iter().zip(current_hosts).enumerate();
+    let mut fixed = fixed.filter(|(_, (server, _))| server.is_fixed()).peekable();
+    if fixed.peek().is_none() {
+        return FixedServers::from_iter([]);
     }
+    let units = UnitHosts::of(hosts, level);
+    fixed.map(|(server, (_, home))| (server, home.and_then(|home| units.unit(home)))).collect()
 }
 
 /// Adds the domains to the rule of servers that are to be distributed evenly: all units in which one of
@@ -245,14 +252,23 @@ fn entries(
     supplies: &[Supplies],
     homes: &[Option<ProviderId>],
 ) -> Result<Vec<HostEntry>, Failure> {
-    let with_room = supplies.iter().flatten().map(|(root, _)| root);
-    let roots: HashSet<ProviderId> = with_room.chain(homes.iter().flatten()).copied().collect();
-    let entry = |root: ProviderId| {
-        let provider = provider(world, root)?;
-        let (name, location) = (provider.name().to_owned(), topology.location(&provider));
-        Ok(HostEntry { root, name, location })
+    let mut is_host = vec![false; world.end() as usize];
+    let mut add = |slot: u32| {
+        if let Some(is_host) = is_host.get_mut(slot as usize) {
+            *is_host = true;
+        }
     };
-    let mut hosts = roots.into_iter().map(entry).collect::<Result<Vec<HostEntry>, Failure>>()?;
+    supplies.iter().flatten().for_each(|(slot, _)| add(*slot));
+    for home in homes.iter().flatten() {
+        add(provider(world, *home)?.slot());
+    }
+    let slots = (0_u32..).zip(is_host).filter(|(_, is_host)| *is_host);
+    let entry = |root: Provider<'_>| {
+        let (root, name, location) = (root.id(), root.name().to_owned(), topology.location(&root));
+        HostEntry { root, name, location }
+    };
+    let mut hosts: Vec<HostEntry> =
+        slots.filter_map(|(slot, _)| world.at(slot)).map(entry).collect();
     hosts.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     Ok(hosts)
 }
@@ -263,20 +279,59 @@ fn provider(world: &World, id: ProviderId) -> Result<Provider<'_>, Failure> {
     world.provider_by_id(id).ok_or_else(missing)
 }
 
-/// The ways of a size, with hosts by number.
-fn ways_on(supplies: Supplies, number: &HashMap<ProviderId, usize>) -> Ways {
-    let numbered = supplies.into_iter();
-    let numbered = numbered.filter_map(|(root, supply)| Some((*number.get(&root)?, supply)));
-    let mut ways: Vec<(usize, Supply)> = numbered.collect();
-    ways.sort_unstable_by_key(|(host, _)| *host);
-    ways.into_iter().collect()
+/// The numbers of hosts, by the slots of their roots in the world.
+struct HostNumbers(Vec<Option<usize>>);
+
+impl HostNumbers {
+    fn of(world: &World, hosts: &[HostEntry]) -> Result<Self, Failure> {
+        let mut numbers = vec![None; world.end() as usize];
+        for (nth, host) in hosts.iter().enumerate() {
+            let slot = provider(world, host.root)?.slot();
+            if let Some(number) = numbers.get_mut(slot as usize) {
+                *number = Some(nth);
+            }
+        }
+        Ok(Self(numbers))
+    }
+
+    fn of_slot(&self, slot: u32) -> Option<usize> {
+        self.0.get(slot as usize).copied().flatten()
+    }
+
+    fn of_provider(&self, world: &World, id: ProviderId) -> Option<usize> {
+        self.of_slot(world.provider_by_id(id)?.slot())
+    }
+
+    /// The ways of a size, with hosts by number.
+    fn ways(&self, supplies: Supplies) -> Ways {
+        let numbered = supplies.into_iter();
+        let numbered = numbered.filter_map(|(slot, supply)| Some((self.of_slot(slot)?, supply)));
+        let mut ways: Vec<(usize, Supply)> = numbered.collect();
+        ways.sort_unstable_by_key(|(host, _)| *host);
+        ways.into_iter().collect()
+    }
+}
+
+/// Numbers of the classes that a problem is about, in ascending order of their ids. There are few, so
+/// that looking through them is quicker than a map.
+struct ClassNumbers(Vec<ClassId>);
+
+impl ClassNumbers {
+    fn of(pools: &[(ProviderId, ClassId)]) -> Self {
+        let classes: BTreeSet<ClassId> = pools.iter().map(|(_, class)| *class).collect();
+        Self(classes.into_iter().collect())
+    }
+
+    fn number(&self, class: ClassId) -> Option<usize> {
+        self.0.iter().position(|other| *other == class)
+    }
 }
 
 /// Makes hosts and pools of providers.
 struct Composer<'w> {
     world: &'w World,
     hosts: &'w [HostEntry],
-    pools: Vec<(ProviderId, ClassId)>,
+    pools: &'w Pools,
 }
 
 impl Composer<'_> {
@@ -287,14 +342,11 @@ impl Composer<'_> {
         stack: &Stack,
         budget: &mut Budget<'_>,
     ) -> Result<PlacementProblem, Failure> {
-        let classes: BTreeSet<ClassId> = self.pools.iter().map(|(_, class)| *class).collect();
-        let dense: HashMap<ClassId, usize> =
-            classes.into_iter().enumerate().map(|(nth, class)| (class, nth)).collect();
-        let mut pools = Vec::with_capacity(self.pools.len());
-        for (id, class) in &self.pools {
+        let classes = ClassNumbers::of(&self.pools.list);
+        let mut pools = Vec::with_capacity(self.pools.list.len());
+        for (class, row) in self.pools.inventories(self.world) {
             let missing = || Failure::bug(format!("class {} has no number", class.0));
-            let number = *dense.get(class).ok_or_else(missing)?;
-            let row = provider(self.world, *id)?.inventory(*class);
+            let number = classes.number(class).ok_or_else(missing)?;
             pools.push(Pool { class: number, free: row.map_or(0, |row| free(&row)) });
         }
         let mut racks = Numbers::default();
@@ -302,17 +354,17 @@ impl Composer<'_> {
         let mut hosts = Vec::with_capacity(self.hosts.len());
         for entry in self.hosts {
             let root = provider(self.world, entry.root)?;
-            let mut sums = vec![0_u64; dense.len()];
+            let mut sums = vec![0_u64; classes.0.len()];
             let mut capacity = sums.clone();
             let mut is_in_use = false;
-            for row in root.tree().flat_map(|it| it.inventories().collect::<Vec<_>>()) {
+            for row in root.tree().flat_map(|it| it.inventories()) {
                 budget.is_spent_after(4);
                 is_in_use |= row.used > 0;
-                if let Some(sum) = dense.get(&row.class).and_then(|class| sums.get_mut(*class)) {
+                let Some(class) = classes.number(row.class) else { continue };
+                if let Some(sum) = sums.get_mut(class) {
                     *sum = sum.saturating_add(free(&row));
                 }
-                let class = dense.get(&row.class);
-                if let Some(sum) = class.and_then(|class| capacity.get_mut(*class)) {
+                if let Some(sum) = capacity.get_mut(class) {
                     *sum = sum.saturating_add(row.terms.capacity().try_into().unwrap_or(0));
                 }
             }
@@ -326,7 +378,7 @@ impl Composer<'_> {
                 in_use: is_in_use,
             });
         }
-        set_amounts(&mut servers, stack, self.world, &dense);
+        set_amounts(&mut servers, stack, self.world, &classes);
         Ok(PlacementProblem {
             hosts,
             pools,
@@ -344,15 +396,15 @@ fn set_amounts(
     servers: &mut [solver::Server],
     stack: &Stack,
     world: &World,
-    dense: &HashMap<ClassId, usize>,
+    classes: &ClassNumbers,
 ) {
     let mut known: HashMap<&Size, Arc<[u64]>> = HashMap::new();
     for (server, it) in servers.iter_mut().zip(&stack.servers).filter(|(_, it)| !it.is_fixed()) {
         let amounts = known.entry(&it.size).or_insert_with(|| {
-            let mut amounts = vec![0; dense.len()];
+            let mut amounts = vec![0; classes.0.len()];
             for (class, amount) in it.size.amounts() {
-                let class = world.class_id(class).and_then(|class| dense.get(&class));
-                if let Some(sum) = class.and_then(|class| amounts.get_mut(*class)) {
+                let class = world.class_id(class).and_then(|class| classes.number(class));
+                if let Some(sum) = class.and_then(|class| amounts.get_mut(class)) {
                     *sum = u64::try_from(amount).unwrap_or(0);
                 }
             }

@@ -132,13 +132,12 @@ impl<'s> HostFilter<'s> {
     ) -> AllowedHosts {
         let demands = self.demands_of_hosts(server);
         budget.is_spent_with(self.hosts.len() / 8);
-        let mut open = Vec::with_capacity(self.hosts.len());
-        for nth in 0..self.hosts.len() {
+        let mut open = vec![false; self.hosts.len()];
+        for (nth, _) in ways.by_host() {
             if budget.is_spent_after(demands.work()) {
                 break;
             }
-            let is_open = self.obstacles(&demands, nth, home).next().is_none();
-            open.push(is_open && ways.on(nth).is_some());
+            open[nth] = self.obstacles(&demands, nth, home).next().is_none();
         }
         open.into()
     }
@@ -208,6 +207,11 @@ impl HostFilter<'_> {
     fn holders(&self, host: usize, home: Option<usize>) -> &BTreeSet<Uuid> {
         if home == Some(host) { &self.lasting_holders[host] } else { &self.holders[host] }
     }
+}
+
+/// The name of the unit of a host at a level.
+fn unit(host: &HostEntry, level: Level) -> Option<&str> {
+    host.location.unit(level, &host.name)
 }
 
 /// Units by group and level.
@@ -307,21 +311,28 @@ impl<'s> FilterContext<'s> {
         budget: &mut Budget<'_>,
     ) -> Vec<bool> {
         budget.is_spent_after(8 * self.hosts.len());
-        let unit = |host: &HostEntry| host.location.unit(level, &host.name).map(str::to_owned);
         let taken = self.occupied(group, level, budget);
         match kind {
             GroupKind::Affinity if self.is_nowhere(group) => vec![true; self.hosts.len()],
             GroupKind::Affinity => {
-                let there = |host| unit(host).is_some_and(|unit| taken.contains(&unit));
+                let there = |host| unit(host, level).is_some_and(|unit| taken.contains(unit));
                 self.hosts.iter().map(there).collect()
             }
             GroupKind::Diversity => {
-                let free = |host| unit(host).is_some_and(|unit| !taken.contains(&unit));
+                let free = |host| unit(host, level).is_some_and(|unit| !taken.contains(unit));
                 self.hosts.iter().map(free).collect()
+            }
+            GroupKind::Exclusivity if level == Level::Host => {
+                let is_open = |host: &HostEntry| {
+                    let root = self.world.provider_by_id(host.root);
+                    !budget.is_spent_after(16)
+                        && root.is_some_and(|root| !self.is_closed(group, level, &root))
+                };
+                self.hosts.iter().map(is_open).collect()
             }
             GroupKind::Exclusivity => {
                 let closed = self.closed(group, level, budget);
-                let open = |host| unit(host).is_some_and(|unit| !closed.contains(&unit));
+                let open = |host| unit(host, level).is_some_and(|unit| !closed.contains(unit));
                 self.hosts.iter().map(open).collect()
             }
         }
@@ -343,14 +354,16 @@ impl<'s> FilterContext<'s> {
         self.around.occupied.get(&group).is_none_or(Vec::is_empty)
     }
 
+    /// Whether a group [may not take](may_take) the unit of a host because of that host.
+    fn is_closed(&self, group: Uuid, level: Level, root: &Provider<'_>) -> bool {
+        let holder = self.holders(root.id()).find(|it| it.level == level);
+        !may_take(group, holder.map(|it| it.group), || is_in_use(root))
+    }
+
     /// The units that a group [may not take](may_take).
     fn closed(&self, group: Uuid, level: Level, budget: &mut Budget<'_>) -> HashSet<String> {
-        let is_closed = |root: &Provider<'_>| {
-            let holder = self.holders(root.id()).find(|it| it.level == level);
-            !may_take(group, holder.map(|it| it.group), || is_in_use(root))
-        };
         let trees = self.world.trees().take_while(|_| !budget.is_spent_after(16));
-        let closed = trees.filter(is_closed);
+        let closed = trees.filter(|root| self.is_closed(group, level, root));
         closed.filter_map(|root| self.topology.unit(&root, level)).collect()
     }
 }

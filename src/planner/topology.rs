@@ -73,24 +73,27 @@ impl Topology {
     /// Where a host is, by the root of its tree.
     pub fn location(&self, root: &Provider<'_>) -> HostLocation {
         let mut location = HostLocation::default();
-        let (mut racks, mut clusters) = (Vec::new(), Vec::new());
+        let (mut racks, mut clusters) = (Names::None, Names::None);
         for (kind, name) in root.traits().iter().filter_map(|id| self.traits.get(id)) {
             match kind {
-                Area::Rack => racks.push(name.clone()),
-                Area::Cluster => clusters.push(name.clone()),
+                Area::Rack => racks = racks.and(name),
+                Area::Cluster => clusters = clusters.and(name),
                 Area::Zone => location.zones.push(name.clone()),
             }
         }
-        if racks.is_empty() && self.by_names {
-            racks.extend(rack_by_name(root.name()));
-        }
-        location.rack = only(racks);
-        location.cluster = only(clusters);
+        location.rack = match racks {
+            Names::None if self.by_names => rack_by_name(root.name()),
+            Names::None | Names::One(_) | Names::Several => racks.only(),
+        };
+        location.cluster = clusters.only();
         location
     }
 
     /// The name of the unit that a host is in at a level, by the root of its tree.
     pub fn unit(&self, root: &Provider<'_>, level: Level) -> Option<String> {
+        if level == Level::Host {
+            return Some(root.name().to_owned());
+        }
         self.location(root).unit(level, root.name()).map(str::to_owned)
     }
 
@@ -154,8 +157,29 @@ pub fn zone_name(zone: &str) -> String {
     zone.chars().map(letter).collect()
 }
 
-fn only(mut names: Vec<String>) -> Option<String> {
-    names.pop().filter(|_| names.is_empty())
+/// The names of the racks, or of the clusters, that a host is in.
+#[derive(Clone, Copy)]
+enum Names<'t> {
+    None,
+    One(&'t str),
+    Several,
+}
+
+impl<'t> Names<'t> {
+    fn and(self, name: &'t str) -> Self {
+        match self {
+            Self::None => Self::One(name),
+            Self::One(_) | Self::Several => Self::Several,
+        }
+    }
+
+    /// The name, if there is exactly one.
+    fn only(self) -> Option<String> {
+        match self {
+            Self::One(name) => Some(name.to_owned()),
+            Self::None | Self::Several => None,
+        }
+    }
 }
 
 /// The rack in a name such as `pdk15r05c001`: a region of letters with a number, `r` with a number,
