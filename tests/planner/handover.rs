@@ -1,12 +1,14 @@
 //! From a hold to an instance: one transaction, and nothing counts twice or gets lost on the way.
 
 use serde_json::{Value, json};
+use sqlx::Connection;
 use tokio::join;
 use uuid::Uuid;
 
 use crate::crowd::Crowd;
 use crate::requests::{claim, claim_on, claimable, resources, server, text};
 use crate::site::Site;
+use crate::support::cluster::until;
 use crate::truth::Known;
 
 fn none() -> Known {
@@ -151,4 +153,56 @@ async fn who_goes_at_once_has_come() {
         assert!([204, 404].contains(&gone.status), "{}", gone.text());
         site.assert_true(&none()).await;
     }
+}
+
+/// Of a placement whose hold was deleted, an instance takes nothing over when the placement is reserved for
+/// another one in the same moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reservation_that_goes_to_another_instance_meanwhile_is_not_mistaken() {
+    let site = Site::new().await;
+    let hosts = site.racks(1, 2, [8, 65_536, 1000]).await;
+    site.planned("stack", resources([("server", pinned(2, "r01h01"))])).await;
+    let placement = site.placement_of("server").await;
+    let id: Uuid = text(&placement["id"]).parse().unwrap();
+    let (first, second) = (Uuid::new_v4(), Uuid::new_v4());
+    site.reserves(&placement, first).await.expect(201);
+    site.placement().delete(&format!("/allocations/{id}")).await.expect(204);
+
+    // The last statement of the second reservation has been run, and is not committed yet.
+    let mut reservation = site.session().await;
+    let mut reservation = reservation.begin().await.unwrap();
+    sqlx::query(
+        "update placements set ticket = $2, resource_id = $3, resource_key = $3 where id = $1",
+    )
+    .bind(id)
+    .bind(second)
+    .bind(second.to_string())
+    .execute(&mut *reservation)
+    .await
+    .unwrap();
+    let arrival = async {
+        site.claims(first, claim_on(hosts[1], 1)).await.expect(204);
+    };
+    let commit = async {
+        let mut session = site.session().await;
+        until("the arrival waits for the placement", async || {
+            sqlx::query_scalar::<_, bool>(
+                "select exists (select from pg_locks join pg_stat_activity using (pid)
+                                where not granted and datname = current_database())",
+            )
+            .fetch_one(&mut session)
+            .await
+            .unwrap()
+        })
+        .await;
+        reservation.commit().await.unwrap();
+    };
+    join!(arrival, commit);
+    let stored: (Uuid, Option<Uuid>) =
+        sqlx::query_as("select consumer, ticket from placements where id = $1")
+            .bind(id)
+            .fetch_one(&mut site.session().await)
+            .await
+            .unwrap();
+    assert_eq!(stored, (id, Some(second)));
 }

@@ -29,8 +29,8 @@ use crate::store::owners::NewOwners;
 #[derive(Clone, Debug, Default)]
 pub(in crate::store) struct Handover {
     expected: BTreeMap<(Uuid, i64), Uuid>,
-    /// Placements whose consumers have been allowed to claim.
-    handed_over: BTreeSet<Uuid>,
+    /// Placements whose instances have been allowed to claim, each with its instance.
+    handed_over: BTreeMap<Uuid, Uuid>,
 }
 
 impl Handover {
@@ -67,7 +67,8 @@ impl Handover {
     /// Notes that claims have been allowed: their instances have taken over their holds, even if they
     /// give everything up again in the same batch.
     pub(in crate::store) fn note(&mut self, claims: &[Claim]) {
-        let holds: Vec<Uuid> = claims.iter().filter_map(|claim| self.hold(claim)).collect();
+        let holds = claims.iter().filter_map(|claim| Some((self.hold(claim)?, claim.consumer)));
+        let holds: Vec<(Uuid, Uuid)> = holds.collect();
         self.handed_over.extend(holds);
     }
 
@@ -99,14 +100,18 @@ impl Handover {
         if !locked.planner_role.has_placements {
             return Ok(());
         }
-        let arrived: Vec<Uuid> = self.handed_over.iter().copied().collect();
+        let (arrived, instances): (Vec<Uuid>, Vec<Uuid>) = self.handed_over.iter().unzip();
         if !arrived.is_empty() {
+            // A placement of which nothing is held has no lock that keeps bookings from reserving it for
+            // another instance meanwhile.
             let handed_over = sqlx::query!(
-                "update placements set consumer = ticket, ticket = null, reserved = true,
+                "update placements p set consumer = p.ticket, ticket = null, reserved = true,
                         expired_at = null
-                 where id in (select id from placements where id = any($1) order by id for update)
-                   and ticket is not null",
-                &arrived
+                 from unnest($1::uuid[], $2::uuid[]) as arrived (placement, instance)
+                 where p.id = arrived.placement and p.ticket = arrived.instance
+                   and p.id in (select id from placements where id = any($1) order by id for update)",
+                &arrived,
+                &instances
             )
             .execute(&mut *tx.conn)
             .await?
