@@ -227,7 +227,7 @@ async fn r08_trailing_slash() {
 async fn what_a_proxy_says_is_in_links() {
     let site = Site::new().await;
     let app = site
-        .app
+        .app()
         .clone()
         .behind(berth::http::proxy::Trusted::parse(&["127.0.0.1".to_owned()]).unwrap());
     let site = Site::serving(app, &site.database).await;

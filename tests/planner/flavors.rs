@@ -32,7 +32,7 @@ async fn the_classic_ones_are_there_from_the_start() {
     let table = flavor(&site, &["list"]).await.unwrap();
     assert!(table.starts_with("name       id  vcpus  ram "), "{table}");
     let asked = ["m1.tiny", "2", "no", "m1.small"].map(str::to_owned);
-    let named = site.app.store.flavors_named(&asked).await.unwrap();
+    let named = site.app().store.flavors_named(&asked).await.unwrap();
     let named: Vec<(&str, i32)> = named.iter().map(|it| (it.name.as_str(), it.ram_mb)).collect();
     assert_eq!(named, [("m1.small", 2048), ("m1.tiny", 512)]);
 }
@@ -61,7 +61,7 @@ async fn one_is_set_and_unset() {
         "a=b=c",
     ];
     assert_eq!(flavor(&site, &gold).await, Ok(String::new()));
-    let named = site.app.store.flavors_named(&["g".to_owned()]).await.unwrap();
+    let named = site.app().store.flavors_named(&["g".to_owned()]).await.unwrap();
     let needed = named[0].size().unwrap();
     assert_eq!(
         (needed.needs["DISK_GB"], needed.required.as_slice()),
@@ -129,7 +129,7 @@ async fn a_file_is_loaded_whole_or_not_at_all() {
     )
     .await
     .unwrap();
-    let named = site.app.store.flavors_named(&["1".to_owned()]).await.unwrap();
+    let named = site.app().store.flavors_named(&["1".to_owned()]).await.unwrap();
     assert_eq!(named[0].name, "m1.small");
 }
 

@@ -1,20 +1,26 @@
 //! Whatever clients of both APIs do at the same time, at one replica or at two: capacity is never
 //! exceeded, nothing is counted twice or held for nobody, groups keep what they ask for, units have
-//! no strangers, and every plan is whole and says where its servers are.
+//! no strangers, and every plan is whole and says where its servers are. The same holds at two replicas that
+//! are killed, and whose database is killed, while clients are at work.
 //!
 //! Chance decides what they do. `STORM_SEED` repeats it, as far as what they meet repeats itself;
 //! `STORM_SECONDS` says how long.
 
 #![expect(clippy::print_stdout, reason = "who repeats a run needs its seed")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth::http::app::{App, Options};
 use berth::store::{Store, StoreOptions};
+use sqlx::PgConnection;
 use sqlx::postgres::PgConnectOptions;
+use tokio::task::JoinHandle;
 
 use crate::dice::{Dice, seed};
+use crate::journal;
+use crate::killer::Killer;
 use crate::site::Site;
 use crate::storm::{Client, Storm, calm};
 use crate::support::app::Berth;
@@ -26,54 +32,119 @@ use crate::upkeep::Upkeep;
 const CLIENTS: usize = 6;
 const CONNECTIONS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(100);
+/// What changes a stored plan.
+const UPDATES: [&str; 5] = ["add", "replace", "migrate", "repeat", "drop a placement"];
+/// What writes allocations.
+const CLAIMS: [&str; 6] = [
+    "arrive",
+    "arrive elsewhere",
+    "come as a stranger",
+    "begin a migration",
+    "go to the target",
+    "go back",
+];
 
 fn duration() -> Duration {
     let seconds = std::env::var("STORM_SECONDS").ok().and_then(|it| it.parse().ok());
     Duration::from_secs(seconds.unwrap_or(10))
 }
 
-async fn storm(sites: &[Arc<Site>]) {
+/// Lets clients work at all sites, and looks at the database meanwhile. If there is somebody who kills, it
+/// kills between two looks.
+async fn storm(sites: &[Arc<Site>], mut killer: Option<Killer>) {
     let seed = seed();
     println!("STORM_SEED={seed}");
     let site = &sites[0];
+    journal::keep(&mut site.session().await).await;
     let storm = Storm::over(site).await;
     let end = Instant::now() + duration();
-    let clients: Vec<_> = (0..CLIENTS * sites.len())
-        .map(|number| {
-            let dice = Dice(seed.wrapping_mul(1000).wrapping_add(u64::try_from(number).unwrap()));
-            let site = Arc::clone(&sites[number % sites.len()]);
-            let client = Client { site, storm: Arc::clone(&storm), dice, number, made: 0 };
-            tokio::spawn(client.run(end))
-        })
-        .chain(sites.iter().enumerate().map(|(number, site)| {
-            let upkeep = Upkeep { site: Arc::clone(site), storm: Arc::clone(&storm), number };
-            tokio::spawn(upkeep.run(end))
-        }))
-        .collect();
+    let clients = clients(sites, &storm, seed, end);
+    if let Some(killer) = &mut killer {
+        killer.throws(Dice(seed));
+    }
     let mut session = site.session().await;
-    let mut looks = 0;
+    let (mut looks, mut deadlocks) = (0, 0);
     while Instant::now() < end && clients.iter().all(|client| !client.is_finished()) {
-        let found = faults(&mut session, || storm.known().clone()).await;
-        assert!(found.is_empty(), "{found:#?}");
+        look(&mut session, &storm).await;
         looks += 1;
         tokio::time::sleep(PAUSE).await;
+        if let Some(killer) = &mut killer
+            && killer.is_due()
+        {
+            // A database that is killed forgets what it has counted.
+            deadlocks += count_deadlocks(&mut session).await;
+            killer.kill().await;
+            session = killer.session().await;
+            deadlocks -= count_deadlocks(&mut session).await;
+        }
     }
     for client in clients {
         client.await.unwrap();
     }
+    look(&mut session, &storm).await;
     let known = storm.known().clone();
     site.assert_true(&known).await;
     let counts = storm.counts.lock().unwrap().clone();
-    let sum: usize = counts.values().sum();
-    let deadlocks: i64 = sqlx::query_scalar(
-        "select deadlocks from pg_stat_database where datname = current_database()",
-    )
-    .fetch_one(&mut session)
-    .await
-    .unwrap();
-    println!("{sum} answers, {looks} looks, {deadlocks} deadlocks: {counts:?}");
+    deadlocks += count_deadlocks(&mut session).await;
+    println!("{looks} looks, {deadlocks} deadlocks, {}", summary(&counts));
+    println!("{counts:?}");
+    if let Some(killer) = &killer {
+        println!("killed: {:?}", killer.kills);
+    }
     assert_eq!(deadlocks, 0, "transactions have waited for each other in a circle");
     calm(site).await;
+}
+
+/// Clients of both APIs, and an operator for each site.
+fn clients(
+    sites: &[Arc<Site>],
+    storm: &Arc<Storm>,
+    seed: u64,
+    end: Instant,
+) -> Vec<JoinHandle<()>> {
+    let clients = (0..CLIENTS * sites.len()).map(|number| {
+        let dice = Dice(seed.wrapping_mul(1000).wrapping_add(u64::try_from(number).unwrap()));
+        let site = Arc::clone(&sites[number % sites.len()]);
+        let client = Client { site, storm: Arc::clone(storm), dice, number, made: 0 };
+        tokio::spawn(client.run(end))
+    });
+    let upkeep = sites.iter().enumerate().map(|(number, site)| {
+        let upkeep = Upkeep { site: Arc::clone(site), storm: Arc::clone(storm), number };
+        tokio::spawn(upkeep.run(end))
+    });
+    clients.chain(upkeep).collect()
+}
+
+/// Fails unless all that has to hold does. Then it says how things came to be.
+async fn look(session: &mut PgConnection, storm: &Storm) {
+    let found = faults(session, || storm.known().clone()).await;
+    if !found.is_empty() {
+        let journal = journal::write(session).await;
+        panic!("{found:#?}, and how that came to be is in {journal}");
+    }
+}
+
+async fn count_deadlocks(session: &mut PgConnection) -> i64 {
+    let count = "select deadlocks from pg_stat_database where datname = current_database()";
+    sqlx::query_scalar(count).fetch_one(session).await.unwrap()
+}
+
+/// How many requests of each kind were answered, and how many of them with success.
+fn summary(counts: &BTreeMap<(&'static str, u16), usize>) -> String {
+    let of = |kinds: &[&str]| {
+        let of_kinds = || counts.iter().filter(|((what, _), _)| kinds.contains(what));
+        let all: usize = of_kinds().map(|(_, count)| count).sum();
+        let done = of_kinds().filter(|((_, status), _)| (200..300).contains(status));
+        format!("{} of {all}", done.map(|(_, count)| count).sum::<usize>())
+    };
+    let all: usize = counts.values().sum();
+    format!(
+        "{all} answers; succeeded: {} plans, {} updates, {} reservations, {} claims",
+        of(&["create"]),
+        of(&UPDATES),
+        of(&["reserve", "reserve for an instance"]),
+        of(&CLAIMS)
+    )
 }
 
 /// A database in which every deadlock is counted.
@@ -91,11 +162,18 @@ async fn replica(database: &PgConnectOptions) -> Arc<Site> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_one_replica() {
-    storm(&[replica(&watched().await).await]).await;
+    storm(&[replica(&watched().await).await], None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_two_replicas() {
     let database = watched().await;
-    storm(&[replica(&database).await, replica(&database).await]).await;
+    storm(&[replica(&database).await, replica(&database).await], None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn at_two_replicas_that_are_killed_with_their_database() {
+    let killer = Killer::new().await;
+    let sites = killer.sites().await;
+    storm(&sites, Some(killer)).await;
 }

@@ -55,7 +55,7 @@ async fn r80_holds_expire_that_nobody_reserves() {
     let servers = || json!({"a": server("a", 1), "b": server("b", 1)});
     create(&admin, "s", servers()).await;
     admin.post("/v1/placements/b", json!({})).await.expect(201);
-    let expire = |ttl| site.app.store.expire_holds(ttl);
+    let expire = |ttl| site.app().store.expire_holds(ttl);
     assert!(expire(3600).await.unwrap().is_empty());
     let of = |server: &str| format!("/v1/placements/{server}");
     let a = admin.get(&of("a")).await.json();

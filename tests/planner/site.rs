@@ -1,7 +1,7 @@
 //! A server of both APIs over a database of its own, and short ways to ask either.
 
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use berth::http::Api;
 use berth::http::app::{App, Options};
@@ -21,10 +21,18 @@ use crate::support::served::{PATIENCE, Served, wide};
 /// A server of both APIs.
 pub struct Site {
     pub database: PgConnectOptions,
-    pub app: App,
     client: reqwest::Client,
-    /// Serves as long as the site lives.
-    served: Served,
+    /// Where it serves the Placement API and the planner's.
+    addresses: [String; 2],
+    server: Server,
+}
+
+/// What runs a server.
+enum Server {
+    /// This process, as long as the site lives.
+    Here { app: Box<App>, _served: Served },
+    /// Another process, which may be killed and started again.
+    Process,
 }
 
 /// What came back.
@@ -41,6 +49,8 @@ pub struct Asker {
     client: reqwest::Client,
     base: String,
     headers: Vec<(String, String)>,
+    /// Whether the server may be gone at any moment, and comes again.
+    may_die: bool,
 }
 
 /// A host to be: its name, how much of `VCPU`, `MEMORY_MB` and `DISK_GB` it has, and its traits.
@@ -53,6 +63,11 @@ pub struct Host<'a> {
 
 /// How much slower time passes for plans than it does: they come to the same end on a busy machine.
 const SLOWER: u32 = 5;
+
+/// How long a server and its database may take to come again after they were killed.
+const RETURN_MAX: Duration = Duration::from_mins(2);
+/// The pause before a server that is gone is asked again.
+const RETURN_PAUSE: Duration = Duration::from_millis(50);
 
 fn slow() -> Watch {
     let began = Instant::now();
@@ -97,15 +112,34 @@ impl Site {
         }
         let served =
             Served::with(app.clone(), Front { listeners, tls: None, admin: Vec::new() }, wide());
+        let addresses = [0, 1].map(|nth: usize| served.endpoints[nth].to_string());
+        Self::at(addresses, database, Server::Here { app: Box::new(app), _served: served })
+    }
+
+    /// What another process serves at these addresses, which may be killed and started again.
+    pub fn of_process(addresses: [String; 2], database: &PgConnectOptions) -> Self {
+        Self::at(addresses, database, Server::Process)
+    }
+
+    fn at(addresses: [String; 2], database: &PgConnectOptions, server: Server) -> Self {
         // Installed already, if this is not the first site.
         drop(rustls::crypto::ring::default_provider().install_default());
         let client = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();
-        Self { database: database.clone(), app, client, served }
+        Self { database: database.clone(), client, addresses, server }
+    }
+
+    /// The application, which has to be one of this process.
+    pub fn app(&self) -> &App {
+        match &self.server {
+            Server::Here { app, .. } => app,
+            Server::Process => panic!("the server is another process"),
+        }
     }
 
     fn asker(&self, nth: usize) -> Asker {
-        let base = format!("http://{}", self.served.endpoints[nth]);
-        Asker { client: self.client.clone(), base, headers: Vec::new() }
+        let base = format!("http://{}", self.addresses[nth]);
+        let may_die = matches!(self.server, Server::Process);
+        Asker { client: self.client.clone(), base, headers: Vec::new(), may_die }
     }
 
     /// The Placement API as an administrator asks it, at its newest version.
@@ -232,6 +266,33 @@ impl Asker {
 
     /// Asks with exactly these bytes as the body.
     pub async fn ask(&self, method: &str, path: &str, body: Option<Vec<u8>>) -> Answer {
+        let began = Instant::now();
+        loop {
+            let answer = self.try_ask(method, path, body.clone()).await;
+            if !self.may_die {
+                return answer.unwrap();
+            }
+            // Who reads asks again until the server and its database are there again. Whether a change
+            // that was not answered has happened, nobody knows.
+            let missed = answer.as_ref().map_or(true, |answer| answer.status == 503);
+            if method != "GET" || !missed || began.elapsed() > RETURN_MAX {
+                let none = |error: reqwest::Error| Answer {
+                    status: 503,
+                    headers: HeaderMap::new(),
+                    body: format!("no answer: {error}").into_bytes(),
+                };
+                return answer.unwrap_or_else(none);
+            }
+            tokio::time::sleep(RETURN_PAUSE).await;
+        }
+    }
+
+    async fn try_ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> reqwest::Result<Answer> {
         let method = method.parse().unwrap();
         let mut request = self.client.request(method, format!("{}{path}", self.base));
         if body.is_some() {
@@ -240,9 +301,9 @@ impl Asker {
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        let answer = request.body(body.unwrap_or_default()).send().await.unwrap();
+        let answer = request.body(body.unwrap_or_default()).send().await?;
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-        Answer { status, headers, body: answer.bytes().await.unwrap().to_vec() }
+        Ok(Answer { status, headers, body: answer.bytes().await?.to_vec() })
     }
 }
 

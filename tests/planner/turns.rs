@@ -29,10 +29,10 @@ fn busy(app: &App, project: &str) -> Vec<Turn> {
 async fn the_plans_of_one_project_leave_turns_to_the_others() {
     let site = Site::new().await;
     site.racks(1, 1, [99, 1, 1]).await;
-    let held = busy(&site.app, "busy");
+    let held = busy(site.app(), "busy");
     let tenant = site.tenant("busy");
     let waits = tokio::spawn(async move { tenant.post("/v1/plans", plan("late")).await });
-    let turns = &site.app.plan_turns;
+    let turns = &site.app().plan_turns;
     while turns.waiting() == 0 {
         tokio::task::yield_now().await;
     }
@@ -51,7 +51,7 @@ async fn a_plan_that_does_not_come_to_its_turn_is_told_so() {
     let planner = PlannerSettings { turn_wait, ..PlannerSettings::default() };
     let site = Site::with(Options { planner, ..Options::default() }).await;
     site.racks(1, 1, [99, 1, 1]).await;
-    let held = busy(&site.app, "busy");
+    let held = busy(site.app(), "busy");
     let answer = site.tenant("busy").post("/v1/plans", plan("late")).await;
     assert!(answer.headers.contains_key("retry-after"));
     let why = answer.explanation(503);
@@ -150,13 +150,13 @@ async fn make_many_plans(threads: usize) {
 async fn the_small_plan_of_a_project_comes_first() {
     let site = Arc::new(Site::new().await);
     site.racks(2, 10, [32, 65_536, 1_000]).await;
-    let mut held = busy(&site.app, "busy");
+    let mut held = busy(site.app(), "busy");
     let (order, mut orders) = tokio::sync::mpsc::unbounded_channel();
     let mut clients = Vec::new();
     let bodies = [("large", stack_of_fifty("large")), ("small", plan("small"))];
     for (waiting, (name, body)) in bodies.into_iter().enumerate() {
         let (site, order) = (Arc::clone(&site), order.clone());
-        let turns = site.app.plan_turns.clone();
+        let turns = site.app().plan_turns.clone();
         clients.push(tokio::spawn(async move {
             site.tenant("busy").post("/v1/plans", body).await.expect(201);
             order.send(name).unwrap();

@@ -104,9 +104,16 @@ impl Cluster {
     }
 
     pub fn start(&self) {
+        self.try_start().unwrap();
+    }
+
+    /// Starts it, or says why it does not.
+    pub fn try_start(&self) -> Result<(), String> {
         let options = format!("-p {} -k {}", self.port, self.directory.path().display());
         let log = self.directory.path().join("log");
-        self.run("pg_ctl", &["start", "-w", "-l", log.to_str().unwrap(), "-o", &options]);
+        let start = ["start", "-w", "-l", log.to_str().unwrap(), "-o", &options];
+        self.try_run("pg_ctl", &start)
+            .map_err(|why| format!("{why}{}", std::fs::read_to_string(&log).unwrap_or_default()))
     }
 
     /// Stops it in order: `fast`, or as a crash would: `immediate`.
@@ -170,6 +177,10 @@ impl Cluster {
 
     /// Runs one of PostgreSQL's programs over its data, as its owner.
     fn run(&self, program: &str, options: &[&str]) {
+        self.try_run(program, options).unwrap();
+    }
+
+    fn try_run(&self, program: &str, options: &[&str]) -> Result<(), String> {
         let log = self.directory.path().join(format!("{program}.out"));
         let out = std::fs::File::create(&log).unwrap();
         let status = as_owner(programs().join(program))
@@ -181,7 +192,7 @@ impl Cluster {
             .status()
             .unwrap();
         let words = || std::fs::read_to_string(&log).unwrap();
-        assert!(status.success(), "{program} {options:?}: {}", words());
+        if status.success() { Ok(()) } else { Err(format!("{program} {options:?}: {}", words())) }
     }
 }
 
