@@ -26,6 +26,8 @@ const STORED: [(&str, &str, &str); 6] = [
 const OWN: [(&str, &str); 4] =
     [("affinity", "host"), ("affinity", "rack"), ("diversity", "host"), ("diversity", "rack")];
 const STACKS_MAX: usize = 12;
+/// The status of an answer that does not say whether a change has happened.
+const UNKNOWN: u16 = 503;
 
 /// A stack that somebody has asked for.
 #[derive(Clone, Debug)]
@@ -167,7 +169,8 @@ impl Client {
         self.storm.stacks.lock().unwrap().push(stack);
         let answer = self.site.planner().post("/v1/plans", plan(&id, resources.into())).await;
         self.storm.note("create", &answer);
-        if answer.status != 201 {
+        // A plan that was not answered may exist, and has to end one day.
+        if answer.status != 201 && answer.status != UNKNOWN {
             self.storm.stacks.lock().unwrap().retain(|other| other.id != id);
         }
     }
@@ -329,6 +332,9 @@ impl Client {
         });
         let answer = placement.post("/allocations", body).await;
         self.storm.note("begin a migration", &answer);
+        if answer.status == UNKNOWN {
+            self.storm.instances.lock().unwrap().push((migration, None));
+        }
         if answer.status != 204 {
             return;
         }
@@ -347,13 +353,16 @@ impl Client {
         }
         let answer = placement.delete(&format!("/allocations/{migration}")).await;
         self.storm.note("end a migration", &answer);
+        if answer.status == UNKNOWN {
+            self.storm.instances.lock().unwrap().push((migration, None));
+        }
     }
 
     async fn end_instance(&mut self) {
         let Some((instance, _)) = self.instance() else { return };
         let answer = self.site.placement().delete(&format!("/allocations/{instance}")).await;
         self.storm.note("end an instance", &answer);
-        if self.dice.happens(60) {
+        if self.dice.happens(60) && answer.status != UNKNOWN {
             self.storm.instances.lock().unwrap().retain(|(other, _)| *other != instance);
         }
     }
@@ -381,6 +390,9 @@ impl Client {
         let Some(stack) = self.stack() else { return };
         let answer = self.site.planner().delete(&format!("/v1/plans/{}", stack.id)).await;
         self.storm.note("end a plan", &answer);
+        if answer.status == UNKNOWN {
+            return;
+        }
         self.storm.stacks.lock().unwrap().retain(|other| other.id != stack.id);
     }
 }
