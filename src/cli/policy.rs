@@ -1,6 +1,7 @@
 //! `berth policy`: lists the rules, and checks whether a caller passes them.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -162,7 +163,7 @@ fn scoped_elsewhere(caller: &Caller) -> bool {
 
 async fn caller(options: &PolicyCheckOptions) -> Result<Caller, String> {
     if let Some(token) = &options.token {
-        let keystone = Keystone::new(options.keystone.read()?)?;
+        let keystone = Arc::new(Keystone::new(options.keystone.read()?)?);
         let answer =
             keystone.validate(token, false, None).await.map_err(|failure| failure.to_string())?;
         let answer = answer.ok_or("Keystone does not know the token, or it has expired")?;

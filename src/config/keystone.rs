@@ -139,7 +139,7 @@ pub struct KeystoneOptions {
           default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub keystone_insecure: bool,
 
-    /// Seconds Keystone has to validate a token; then the request is answered with 503.
+    /// Seconds a request waits for Keystone to validate its token; then it is answered with 503.
     #[arg(long, env = "BERTH_KEYSTONE_TIMEOUT", default_value = "10", value_name = "SECONDS",
           value_parser = seconds)]
     pub keystone_timeout: Duration,

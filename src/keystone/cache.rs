@@ -1,6 +1,5 @@
 //! A cache of Keystone's answers, by the hash of the token.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,6 @@ use moka::Expiry;
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
-use super::error::Unavailable;
 use super::token::Token;
 
 /// The maximum number of cached valid tokens; beyond it, the least used are dropped.
@@ -27,7 +25,7 @@ pub(super) struct Entry {
 }
 
 /// SHA-256 of a token, and whether it was accepted although expired.
-type Key = ([u8; 32], bool);
+pub(super) type Key = ([u8; 32], bool);
 // One type for all three caches, because each other one would compile the whole cache once more.
 type Entries = moka::future::Cache<Key, Entry>;
 
@@ -49,59 +47,52 @@ impl Expiry<Key, Entry> for Ttl {
     }
 }
 
-/// Why there is no valid token.
-#[derive(Debug)]
-enum Miss {
-    /// The token is invalid, which may be cached for this long.
-    Bad(Duration),
-    Unavailable(Unavailable),
-}
-
 impl Cache {
     pub(super) fn new() -> Self {
         Self { good: entries(TOKENS_MAX), bad: entries(BAD_TOKENS_MAX), seen: entries(TOKENS_MAX) }
     }
 
-    /// A token (`None` if it is not valid), from the cache or by `ask`, which gets whether the
-    /// token was valid at its last validation. Of concurrent calls for one token, only one calls
-    /// `ask`. All of them get its failure, which is not cached.
-    pub(super) async fn get_or<F>(
-        &self,
-        token: &str,
-        allow_expired: bool,
-        ask: impl FnOnce(bool) -> F,
-    ) -> Result<Option<Arc<Token>>, Unavailable>
-    where
-        F: Future<Output = Result<Entry, Unavailable>>,
-    {
-        let hash = Sha256::digest(token.as_bytes()).into();
-        let (key, seen) = ((hash, allow_expired), (hash, false));
+    /// The cached answer about a token: the token, or `None` inside if it is not valid.
+    pub(super) async fn get(&self, key: Key) -> Option<Option<Arc<Token>>> {
         if self.bad.contains_key(&key) {
-            return Ok(None);
+            return Some(None);
         }
-        let asking = async {
-            let entry = ask(self.seen.contains_key(&seen)).await.map_err(Miss::Unavailable)?;
-            let token = entry.token.as_ref().ok_or(Miss::Bad(entry.ttl))?;
+        self.good.get(&key).await.map(|entry| entry.token)
+    }
+
+    /// Whether a token was valid at its last validation, and has not expired since.
+    pub(super) fn was_valid(&self, (hash, _): Key) -> bool {
+        self.seen.contains_key(&(hash, false))
+    }
+
+    /// Caches an answer, and returns it.
+    pub(super) async fn put(&self, key: Key, entry: Entry) -> Option<Arc<Token>> {
+        let (hash, allow_expired) = key;
+        let seen = (hash, false);
+        if let Some(token) = &entry.token {
             let lives = token.expires - OffsetDateTime::now_utc();
             if let Ok(ttl) = Duration::try_from(lives) {
                 self.seen.insert(seen, Entry { token: None, ttl }).await;
             }
-            Ok::<_, Miss>(entry)
-        };
-        match self.good.try_get_with(key, asking).await {
-            Ok(entry) => Ok(entry.token),
-            Err(miss) => match miss.as_ref() {
-                Miss::Unavailable(failure) => Err(failure.clone()),
-                Miss::Bad(ttl) => {
-                    self.bad.insert(key, Entry { token: None, ttl: *ttl }).await;
-                    if !allow_expired {
-                        self.seen.invalidate(&seen).await;
-                    }
-                    Ok(None)
-                }
-            },
+            self.good.insert(key, entry.clone()).await;
+        } else {
+            self.bad.insert(key, entry.clone()).await;
+            if !allow_expired {
+                self.seen.invalidate(&seen).await;
+            }
         }
+        entry.token
     }
+}
+
+/// The key of a token that is accepted although expired, or not.
+pub(super) fn key(token: &str, allow_expired: bool) -> Key {
+    (Sha256::digest(token.as_bytes()).into(), allow_expired)
+}
+
+/// Whether the key is that of a token that is accepted although expired.
+pub(super) fn allows_expired((_, allow_expired): Key) -> bool {
+    allow_expired
 }
 
 fn entries(most: u64) -> Entries {
@@ -111,12 +102,11 @@ fn entries(most: u64) -> Entries {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use time::OffsetDateTime;
 
-    use super::{Cache, Entry, Token, Unavailable};
+    use super::{Cache, Entry, Token, key};
 
     const MINUTE: Duration = Duration::from_mins(1);
 
@@ -127,34 +117,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_ask_at_once_share_an_answer() {
+    async fn an_answer_is_kept_for_one_token_and_one_meaning() {
         for entry in [valid(MINUTE), Entry { token: None, ttl: MINUTE }] {
-            let (cache, asked) = (Cache::new(), AtomicUsize::new(0));
-            let ask = |_| async {
-                asked.fetch_add(1, Ordering::Relaxed);
-                tokio::task::yield_now().await;
-                Ok(entry.clone())
-            };
-            let all = (0..50).map(|_| cache.get_or("a", false, ask));
-            let told = futures_util::future::join_all(all).await;
+            let cache = Cache::new();
             let is_valid = entry.token.is_some();
-            assert!(told.into_iter().all(|token| token.unwrap().is_some() == is_valid));
-            assert_eq!(asked.load(Ordering::Relaxed), 1);
-            cache.get_or("a", true, ask).await.unwrap();
-            cache.get_or("b", false, ask).await.unwrap();
-            cache.get_or("a", false, ask).await.unwrap();
-            assert_eq!(asked.load(Ordering::Relaxed), 3);
+            assert_eq!(cache.put(key("a", false), entry).await.is_some(), is_valid);
+            let known = cache.get(key("a", false)).await.unwrap();
+            assert_eq!(known.is_some(), is_valid);
+            assert!(cache.get(key("a", true)).await.is_none());
+            assert!(cache.get(key("b", false)).await.is_none());
         }
     }
 
     #[tokio::test]
-    async fn failures_and_what_does_not_hold_are_not_kept() {
-        let cache = Cache::new();
-        let away = |_| async { Err(Unavailable("away".to_owned())) };
-        assert!(cache.get_or("a", false, away).await.is_err());
+    async fn what_does_not_hold_is_not_kept() {
         for entry in [valid(Duration::ZERO), Entry { token: None, ttl: Duration::ZERO }] {
-            assert!(cache.get_or("a", false, |_| async { Ok(entry) }).await.is_ok());
-            assert!(cache.get_or("a", false, away).await.is_err());
+            let cache = Cache::new();
+            cache.put(key("a", false), entry).await;
+            assert!(cache.get(key("a", false)).await.is_none());
         }
     }
 
@@ -166,11 +146,8 @@ mod tests {
         let steps =
             [(bad(), false), (short(), false), (short(), true), (bad(), true), (bad(), false)];
         for (step, (entry, expected)) in steps.into_iter().enumerate() {
-            let ask = |seen| async move {
-                assert_eq!(seen, expected, "step {step}");
-                Ok(entry)
-            };
-            cache.get_or("a", false, ask).await.unwrap();
+            assert_eq!(cache.was_valid(key("a", false)), expected, "step {step}");
+            cache.put(key("a", false), entry).await;
         }
     }
 }

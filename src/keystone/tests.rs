@@ -1,4 +1,5 @@
-//! Strangers and known callers before a Keystone that does not answer about strangers.
+//! Strangers and known callers before a Keystone that does not answer about strangers, and a Keystone
+//! that is slower than requests wait.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use time::format_description::well_known::Rfc3339;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{
-    Connection, Credentials, Keystone, Options, Scope, Secret, UNKNOWN_MAX, UNKNOWN_WAITING, User,
+    Connection, Credentials, Keystone, Options, Scope, Secret, UNKNOWN_LATE, UNKNOWN_MAX,
+    UNKNOWN_WAITING, User,
 };
 
 const STRANGER: &str = "192.0.2.66";
@@ -51,6 +53,11 @@ struct Scene {
 impl Scene {
     /// With so long a time in which answers are kept.
     async fn new(cache_time: Duration) -> Self {
+        Self::waiting(Duration::from_mins(10), cache_time).await
+    }
+
+    /// The same with so long a time for an answer.
+    async fn waiting(timeout: Duration, cache_time: Duration) -> Self {
         let strangers = Arc::new(Semaphore::new(0));
         let (told, asked) = mpsc::unbounded_channel();
         let fake = Fake { asked: told, strangers: Arc::clone(&strangers) };
@@ -69,7 +76,7 @@ impl Scene {
             interface: "internal".to_owned(),
             region: None,
             connection: Connection::default(),
-            timeout: Duration::from_mins(10),
+            timeout,
             retries: 0,
             cache_time,
         };
@@ -94,7 +101,7 @@ impl Scene {
         for _ in 0..UNKNOWN_MAX {
             self.asked.recv().await.unwrap();
         }
-        while self.keystone.unknown.waiting() < UNKNOWN_WAITING.of_one {
+        while self.keystone.unknown.prompt.waiting() < UNKNOWN_WAITING.of_one {
             tokio::task::yield_now().await;
         }
     }
@@ -142,10 +149,107 @@ async fn a_new_token_from_another_address_is_next() {
         let from = CALLER.parse().unwrap();
         tokio::spawn(async move { keystone.validate("good and new", false, Some(from)).await })
     };
-    while scene.keystone.unknown.waiting() <= UNKNOWN_WAITING.of_one {
+    while scene.keystone.unknown.prompt.waiting() <= UNKNOWN_WAITING.of_one {
         tokio::task::yield_now().await;
     }
     // Two places become free, of which one is for another stranger at the most.
     scene.strangers.add_permits(2);
     assert!(newcomer.await.unwrap().unwrap().is_some());
+}
+
+/// How long requests wait for the Keystone that is slower than that.
+const SHORT: Duration = Duration::from_millis(50);
+
+impl Scene {
+    /// Asks until there is an answer, as a client does that is told to come again.
+    async fn until_known(&self, token: &str) -> bool {
+        loop {
+            if let Ok(is_valid) = self.is_valid(token, CALLER).await {
+                return is_valid;
+            }
+        }
+    }
+
+    /// Waits until no question is under way.
+    async fn until_quiet(&self) {
+        while self.keystone.about_tokens.count() > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Each request began a new question and dropped it when the time was over, for ever.
+#[tokio::test]
+async fn an_answer_that_comes_too_late_is_there_for_the_next_request() {
+    let mut scene = Scene::waiting(SHORT, Duration::from_mins(5)).await;
+    // The first is within the time or not: this machine may be slow itself.
+    assert!(scene.until_known("good").await);
+    scene.asked.recv().await.unwrap();
+    for _ in 0..3 {
+        let why = scene.is_valid("late", CALLER).await.unwrap_err();
+        assert!(why.contains("no answer in"), "{why}");
+    }
+    let all = (0..20).map(|_| scene.is_valid("late", STRANGER));
+    assert!(futures_util::future::join_all(all).await.iter().all(Result::is_err));
+    // It was asked once, and is still being asked.
+    assert_eq!(scene.asked.recv().await.unwrap(), "late");
+    assert_eq!(scene.keystone.about_tokens.count(), 1);
+    scene.strangers.add_permits(1);
+    scene.until_quiet().await;
+    // The answer is known, although nobody waited for it.
+    assert_eq!(scene.is_valid("late", CALLER).await, Ok(false));
+    assert!(scene.asked.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn only_so_many_questions_go_on_without_those_who_asked() {
+    let scene = Scene::waiting(SHORT, Duration::from_mins(5)).await;
+    assert!(scene.until_known("good").await);
+    for number in 0..UNKNOWN_LATE {
+        drop(scene.is_valid(&format!("late {number}"), STRANGER).await);
+    }
+    while scene.keystone.unknown.prompt.held() > 0 {
+        tokio::task::yield_now().await;
+    }
+    // One address has half of the places at most; the rest of its questions ended.
+    assert_eq!(scene.keystone.unknown.late.held(), UNKNOWN_LATE / 2);
+    assert_eq!(scene.keystone.about_tokens.count(), UNKNOWN_LATE / 2);
+    assert!(scene.is_valid("late too", CALLER).await.is_err());
+    while scene.keystone.unknown.prompt.held() > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(scene.keystone.unknown.late.held(), UNKNOWN_LATE / 2 + 1);
+    scene.strangers.add_permits(UNKNOWN_LATE * 2);
+    scene.until_quiet().await;
+    assert_eq!(scene.keystone.unknown.late.held(), 0);
+    assert_eq!(scene.is_valid("late too", CALLER).await, Ok(false));
+}
+
+/// No answer may be used then, so no question goes on.
+#[tokio::test]
+async fn nothing_goes_on_where_nothing_is_kept() {
+    let scene = Scene::waiting(SHORT, Duration::ZERO).await;
+    assert!(scene.is_valid("late", CALLER).await.is_err());
+    scene.until_quiet().await;
+    assert_eq!(scene.keystone.unknown.late.held(), 0);
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_waits_for_does_not_take_its_turn() {
+    let mut scene = Scene::new(Duration::from_mins(5)).await;
+    scene.crowd().await;
+    let waiting = scene.keystone.unknown.prompt.waiting();
+    {
+        let from = CALLER.parse().unwrap();
+        let left = scene.keystone.validate("left", false, Some(from));
+        assert!(tokio::time::timeout(SHORT, left).await.is_err());
+    }
+    while scene.keystone.unknown.prompt.waiting() > waiting {
+        tokio::task::yield_now().await;
+    }
+    scene.strangers.add_permits(UNKNOWN_MAX + UNKNOWN_WAITING.of_one);
+    scene.until_quiet().await;
+    while let Ok(token) = scene.asked.try_recv() {
+        assert_ne!(token, "left");
+    }
 }

@@ -133,6 +133,18 @@ class Asked(Gated):
             with self.gate.behaving(slow(TIMEOUT_SECONDS / 3)):
                 self.assertEqual(200, self.ask(self.new_token(), server).status)
 
+    @beyond_the_reference("it asks anew each time")
+    def test_too_late_is_in_time_for_the_next_request(self):
+        token = self.new_token()
+        self.ask(self.new_token())
+        with self.gate.behaving(only("is_validation", slow(2 * TIMEOUT_SECONDS))):
+            self.unavailable(token)
+            deadline = time.monotonic() + AMPLE_SECONDS
+            while (status := self.ask(token).status) == 503 and time.monotonic() < deadline:
+                pass
+        self.assertEqual(200, status)
+        self.assertEqual(1, self.gate.validations(token))
+
     @beyond_the_reference("it follows")
     def test_tokens_are_not_carried_elsewhere(self):
         with Gate(self.keystone.url) as elsewhere:
