@@ -468,7 +468,7 @@ const DEFAULTS: [(&str, usize, &str); 18] = [
     ("src/keystone", 3, "what Keystone left out, parts of a text"),
     ("src/model", 3, "what nobody has released: nothing"),
     ("src/planner/", 24, "what the client left out, what nobody holds: nothing"),
-    ("src/solver/", 53, "sums, greatest and least of nothing, bounds"),
+    ("src/solver/", 64, "sums, greatest and least of nothing, bounds"),
     ("src/policy", 5, "parts of a text, words of the language"),
     ("src/search", 8, "sets without members, bounds"),
     ("src/serve.rs", 2, "what the operator left out"),

@@ -12,6 +12,7 @@
 
 mod balance;
 mod fit;
+mod lagrangian;
 mod levelled;
 mod limits;
 mod load;
@@ -24,6 +25,7 @@ mod soft;
 mod spread;
 mod unit_fit;
 
+pub(super) use self::lagrangian::{FitBoundScaled, Lagrangian, Prices};
 pub(super) use self::limits::Limits;
 pub(super) use self::lower_bound::{Bound, Rest};
 use self::parts::{apart, missing_units, parts_without_unit};

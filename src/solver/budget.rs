@@ -31,6 +31,7 @@ pub struct Budget<'t> {
     progress: Progress,
     work: usize,
     work_per_look: usize,
+    worked: u64,
     kept: usize,
     kept_max: usize,
     is_spent: bool,
@@ -53,6 +54,7 @@ impl<'t> Budget<'t> {
             progress: Progress::Nothing,
             work: 0,
             work_per_look,
+            worked: 0,
             kept: 0,
             kept_max: KEPT_MAX,
             is_spent: false,
@@ -111,6 +113,7 @@ impl<'t> Budget<'t> {
     /// is spent.
     pub fn is_spent_after(&mut self, work: usize) -> bool {
         self.work = self.work.saturating_add(work);
+        self.worked = self.worked.saturating_add(work as u64);
         if self.work >= self.work_per_look && !self.is_spent {
             self.work = 0;
             self.is_spent = self.has_to_end();
@@ -127,6 +130,11 @@ impl<'t> Budget<'t> {
             self.is_spent = true;
         }
         self.is_spent_after(numbers)
+    }
+
+    /// The work so far.
+    pub(super) fn worked(&self) -> u64 {
+        self.worked
     }
 
     /// The memory in use, in numbers.

@@ -8,7 +8,9 @@
 mod branch_and_bound;
 mod incumbent;
 mod large_neighbourhood;
+mod preference;
 mod presolve;
+mod pricing;
 mod pruning;
 mod random;
 mod ruin_and_recreate;
@@ -43,7 +45,7 @@ const STEPS_FOR_DEAD_END: u64 = 32;
 
 /// A search ends although the fit or the load could be better, if only these could, the last
 /// [`ROUNDS_IDLE`] rounds improved nothing, and the last one was allowed this many dead ends.
-const DEAD_ENDS_IDLE: u64 = 2048;
+const DEAD_ENDS_IDLE: u64 = 4096;
 /// The rounds without improvement that this takes.
 const ROUNDS_IDLE: u32 = 3;
 
@@ -129,14 +131,14 @@ fn search_for(
         Objective::Optimal => least.clone(),
         Objective::Feasible => Cost { moved: u64::MAX, ..Cost::default() },
     };
-    let mut search = BranchAndBound::new(&model, &limits, target);
+    let mut search = BranchAndBound::new(&model, &limits, (target, least.clone()));
     search.exclude(known, budget);
     let dead_ends_last = if objective == Objective::Feasible { DEAD_ENDS_LAST } else { u64::MAX };
     let is_all = rounds(&mut search, &mut state, &limits, (dead_ends_last, &least), budget);
     match search.best {
         Some(best) => {
             let Incumbent { cost, assignments, .. } = Arc::unwrap_or_clone(best);
-            let bound = if is_all { cost.clone() } else { least.min(cost.clone()) };
+            let bound = if is_all { cost.clone() } else { search.pricing.least.min(cost.clone()) };
             Outcome::Placed(Box::new(Solution { assignments, cost, bound }))
         }
         None if is_all => Outcome::Impossible,
@@ -191,7 +193,7 @@ fn branch<'scope, 'p: 'scope>(
             threads.start(search, state, budget);
         }
         search.begin(round);
-        if search.run(state, dead_ends, budget) {
+        if search.run_priced(state, dead_ends, budget) {
             return true;
         }
         if budget.is_spent() || search.has_reached_target() {

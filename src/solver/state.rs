@@ -55,7 +55,7 @@ pub(super) struct State<'p> {
     pub(super) own_left: ByHost,
     pub(super) new_hosts: u64,
     moved: u64,
-    fit: u64,
+    pub(super) fit: u64,
 }
 
 /// What a bundle on a host adds to the components of the cost, in their order. It is the better host
@@ -140,6 +140,11 @@ impl<'p> State<'p> {
             }
         }
         state
+    }
+
+    /// Whether no bundle has been placed so far.
+    pub(super) fn is_empty(&self) -> bool {
+        self.positions.iter().all(Option::is_none)
     }
 
     /// Whether no bundle has been placed on a host so far.

@@ -3,6 +3,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "the problems are tiny")]
 
 mod exhaustive;
+mod lagrangian;
 mod threads;
 
 use std::sync::Arc;

@@ -7,14 +7,20 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::incumbent::{Incumbent, SharedIncumbent};
+use super::incumbent::{Incumbent, Preferred, SharedIncumbent};
+use super::preference::{preference, shuffled};
+use super::pricing::{Known, Priced, Pricing};
 use super::pruning::Pruning;
 use crate::solver::bounds::{Limits, bound, feasible};
 use crate::solver::budget::{Budget, Progress};
 use crate::solver::evaluation;
 use crate::solver::model::Model;
 use crate::solver::solution::Cost;
-use crate::solver::state::{Added, State};
+use crate::solver::state::State;
+
+/// The work for the Lagrangian bound in a run, for each dead end that the run may meet. This bound takes longer,
+/// the larger the problem is, and the methods between the runs should not wait for it.
+const WORK_FOR_DEAD_END: u64 = 100_000;
 
 /// The search, and what it has learned.
 #[derive(Debug)]
@@ -38,6 +44,9 @@ pub(super) struct BranchAndBound<'p> {
     frames: Vec<Frame>,
     /// Placements that are known and not wanted.
     excluded: Arc<HashSet<HostsByKind>>,
+    /// The bound by Lagrangian relaxation, and whether this run uses it.
+    pub(super) pricing: Pricing<'p>,
+    is_priced: bool,
 }
 
 /// Which hosts the bundles of each kind are on: pairs of kind and host, ascending.
@@ -56,10 +65,16 @@ struct Frame {
     /// on a symmetric host: a placement with another bundle of the kind there is the same one with
     /// the two exchanged.
     tried: Vec<usize>,
+    /// What the Lagrangian bound says, if it is used.
+    priced: Option<Priced>,
 }
 
 impl<'p> BranchAndBound<'p> {
-    pub(super) fn new(model: &'p Model<'p>, limits: &'p Limits, target: Cost) -> Self {
+    pub(super) fn new(
+        model: &'p Model<'p>,
+        limits: &'p Limits,
+        (target, least): (Cost, Cost),
+    ) -> Self {
         Self {
             model,
             limits,
@@ -73,6 +88,8 @@ impl<'p> BranchAndBound<'p> {
             dead_ends: 0,
             frames: Vec::new(),
             excluded: Arc::default(),
+            pricing: Pricing::new(model, limits, least),
+            is_priced: false,
         }
     }
 
@@ -102,7 +119,7 @@ impl<'p> BranchAndBound<'p> {
             best: self.best.clone(),
             shared: Some(shared),
             excluded: Arc::clone(&self.excluded),
-            ..Self::new(self.model, self.limits, self.target.clone())
+            ..Self::new(self.model, self.limits, (self.target.clone(), self.pricing.least.clone()))
         }
     }
 
@@ -121,6 +138,12 @@ impl<'p> BranchAndBound<'p> {
         }
     }
 
+    /// The hosts that the Lagrangian bound prefers, as soon as a thread of the search knows them.
+    pub(super) fn preferred(&self) -> Option<Preferred> {
+        let own = self.pricing.preferred.as_ref();
+        self.shared.as_ref().map_or_else(|| own.cloned(), |shared| shared.preferred(own))
+    }
+
     fn hosts_by_kind(&self, host: impl Fn(usize) -> Option<usize>) -> HostsByKind {
         let bundles = self.model.bundles.iter().enumerate();
         let hosts = bundles.filter_map(|(nth, bundle)| Some((bundle.kind, host(nth)?)));
@@ -136,13 +159,27 @@ impl<'p> BranchAndBound<'p> {
 
     /// Whether the best placement is good enough.
     pub(super) fn has_reached_target(&self) -> bool {
-        self.best.as_ref().is_some_and(|best| best.cost <= self.target)
+        let best = self.best.as_ref().map(|best| &best.cost);
+        best.is_some_and(|best| *best <= self.target || *best <= self.pricing.least)
     }
 
     /// Begins a round. In odd rounds, a pseudo-random order replaces fit among hosts that otherwise
     /// cost the same.
     pub(super) fn begin(&mut self, round: u64) {
         self.round = round;
+    }
+
+    /// Like [`Self::run`], with the Lagrangian bound where it serves.
+    pub(super) fn run_priced(
+        &mut self,
+        state: &mut State<'_>,
+        dead_ends_max: u64,
+        budget: &mut Budget<'_>,
+    ) -> bool {
+        self.is_priced = true;
+        let is_all = self.run(state, dead_ends_max, budget);
+        self.is_priced = false;
+        is_all
     }
 
     /// Searches all placements of the remaining bundles that may be cheaper than the best one,
@@ -156,12 +193,15 @@ impl<'p> BranchAndBound<'p> {
         budget: &mut Budget<'_>,
     ) -> bool {
         self.dead_ends = 0;
+        self.pricing.work = 0;
+        let work_max = dead_ends_max.saturating_mul(WORK_FOR_DEAD_END);
         self.descend(state, budget);
         while !self.frames.is_empty() {
             if budget.is_spent() {
                 return false;
             }
-            if self.dead_ends >= dead_ends_max || self.has_reached_target() {
+            let is_over = self.dead_ends >= dead_ends_max || self.pricing.work >= work_max;
+            if is_over || self.has_reached_target() {
                 while !self.frames.is_empty() {
                     self.leave(state, budget);
                 }
@@ -186,11 +226,11 @@ impl<'p> BranchAndBound<'p> {
             return;
         };
         self.take_over(budget);
-        let best = self.best.as_ref().map(|best| best.cost.clone());
+        let best = self.best.clone();
         let bound = match &best {
             // As long as there is no placement, no bound decides anything.
             None => feasible(state, self.limits, budget).map(|_| None),
-            Some(best) => bound(state, self.limits, Some(best), budget).map(Some),
+            Some(best) => bound(state, self.limits, Some(&best.cost), budget).map(Some),
         };
         if budget.is_spent() {
             return;
@@ -200,16 +240,31 @@ impl<'p> BranchAndBound<'p> {
             self.learn(state);
             return;
         };
-        if let (Some(bound), Some(best)) = (&bound, &best)
-            && bound.least >= *best
-        {
-            self.dead_ends += 1;
-            return;
+        let mut priced = None;
+        if let (Some(bound), Some(best)) = (&bound, &best) {
+            let mut is_dead_end = bound.least >= best.cost;
+            if !is_dead_end
+                && self.is_priced
+                && self.pricing.serves(state, (bound, &best.cost), budget)
+            {
+                let before = self.frames.last().and_then(|frame| frame.priced.as_ref());
+                let known = Known { bound, best, before, failures: &self.failures };
+                priced = self.pricing.price(state, &known, budget);
+                is_dead_end = priced.is_none();
+            }
+            if budget.is_spent() {
+                return;
+            }
+            if is_dead_end {
+                self.dead_ends += 1;
+                return;
+            }
         }
+        let known = bound.zip(best.map(|best| best.cost.clone()));
+        let kind = priced.as_ref().map_or(kind, |priced| priced.kind);
         let Some(bundle) = state.unplaced[kind].last().copied() else { return };
-        let known = bound.zip(best);
         let pruning = known.map(|(bound, best)| Pruning::new(state, bound, best, kind));
-        self.frames.push(Frame { kind, bundle, at: None, pruning, tried: Vec::new() });
+        self.frames.push(Frame { kind, bundle, at: None, pruning, tried: Vec::new(), priced });
     }
 
     /// Keeps a complete placement if it is the best one. One that is excluded, or whose servers are not
@@ -288,10 +343,13 @@ impl<'p> BranchAndBound<'p> {
                 }
                 last => {
                     if let Some((host, _)) = last {
+                        if let Some(priced) = &mut frame.priced {
+                            priced.close(state, host, &mut self.pricing, budget);
+                        }
                         exhaust(state, frame, (host, is_symmetry_used), budget);
                     }
-                    budget.is_spent_after(2 * self.model.problem.hosts.len());
-                    match next_host(state, self.limits, frame, round) {
+                    let best = self.best.as_ref().map(|best| best.cost.fit);
+                    match next_host(state, (self.limits, best), frame, round, budget) {
                         Some(host) => (host, 0),
                         None => return false,
                     }
@@ -312,6 +370,9 @@ impl<'p> BranchAndBound<'p> {
         if let Some(frame) = self.frames.pop() {
             state.take_back(frame.bundle, budget);
             state.rule_out(frame.kind, &frame.tried, false);
+            if let Some(priced) = frame.priced {
+                priced.reopen(state, budget);
+            }
         }
     }
 }
@@ -344,7 +405,27 @@ fn exhaust(
 }
 
 /// The cheapest remaining host for a frame.
-fn next_host(state: &State<'_>, limits: &Limits, frame: &Frame, round: u64) -> Option<usize> {
+fn next_host(
+    state: &State<'_>,
+    (limits, best): (&Limits, Option<u64>),
+    frame: &Frame,
+    round: u64,
+    budget: &mut Budget<'_>,
+) -> Option<usize> {
+    if let (Some(priced), Some(best)) = (&frame.priced, best) {
+        budget.is_spent_after(4 * priced.hosts.len());
+        let open = priced.hosts_below(best).filter(|(_, host)| {
+            state.domains.is_open(frame.kind, *host) && {
+                let added = state.added(frame.kind, *host);
+                frame.pruning.as_ref().is_none_or(|it| it.allows(&added))
+            }
+        });
+        let key = |(rise, host): &(i64, usize)| {
+            if round % 2 == 1 { (0, shuffled(*host, round), *host) } else { (*rise, 0, *host) }
+        };
+        return open.min_by_key(key).map(|(_, host)| host);
+    }
+    budget.is_spent_after(2 * state.model.problem.hosts.len());
     let hosts = 0..state.model.problem.hosts.len();
     let open = hosts.filter(|host| state.domains.is_open(frame.kind, *host));
     let key = |host: usize| {
@@ -359,29 +440,4 @@ fn next_host(state: &State<'_>, limits: &Limits, frame: &Frame, round: u64) -> O
         Some((preference, host))
     };
     open.filter_map(key).min().map(|(_, host)| host)
-}
-
-/// In the order of which hosts are tried for a bundle: what it adds to the cost there, and before fit
-/// how much its unit offers, if it would be the first bundle in it.
-pub(super) type Preference = (u64, u64, u64, u64, Reverse<u64>, u64);
-
-/// The rank of a host for a bundle that adds this cost there.
-pub(super) fn preference(
-    state: &State<'_>,
-    limits: &Limits,
-    host: usize,
-    added: Added,
-) -> Preference {
-    let unit = state.model.packed().map(|counted| counted.unit(host));
-    let potential = unit.filter(|unit| state.score.servers(0, *unit) == 0);
-    let potential = potential.map_or(0, |unit| limits.potential[unit]);
-    let (moved, violations) = (added.moved, added.violations);
-    (moved, violations, added.first, added.second, Reverse(potential), added.fit)
-}
-
-/// A pseudo-random number for a host, which differs from round to round.
-fn shuffled(host: usize, round: u64) -> u64 {
-    let mut it = (host as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(round << 32);
-    it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 32
 }

@@ -1,7 +1,7 @@
 //! The best placement of a search, and of all of its threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::solver::solution::{Assignment, Cost};
 
@@ -14,12 +14,16 @@ pub(super) struct Incumbent {
     pub(super) positions: Vec<(usize, usize)>,
 }
 
+/// By kind, the hosts that the Lagrangian bound of the empty placement prefers, the best first.
+pub(super) type Preferred = Arc<Vec<Vec<usize>>>;
+
 /// What the threads of a search share.
 #[derive(Debug)]
 pub(super) struct SharedIncumbent {
     best: Mutex<Option<Arc<Incumbent>>>,
     /// How often the best placement has changed, so that a look at it costs no lock.
     version: AtomicU64,
+    preferred: OnceLock<Preferred>,
     has_ended: AtomicBool,
     is_broken: AtomicBool,
 }
@@ -29,6 +33,7 @@ impl SharedIncumbent {
         Self {
             best: Mutex::new(best),
             version: AtomicU64::new(0),
+            preferred: OnceLock::new(),
             has_ended: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
         }
@@ -51,6 +56,12 @@ impl SharedIncumbent {
         let best = self.best();
         *version = self.version.load(Ordering::Acquire);
         best.clone()
+    }
+
+    /// The preferred hosts, as soon as a thread knows them.
+    pub(super) fn preferred(&self, own: Option<&Preferred>) -> Option<Preferred> {
+        own.map(|own| self.preferred.get_or_init(|| Arc::clone(own)));
+        self.preferred.get().cloned()
     }
 
     /// Tells all threads that the search has ended.

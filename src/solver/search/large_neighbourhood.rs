@@ -32,7 +32,7 @@ pub(super) fn improve(
             state.take_back(*bundle, budget);
         }
         let taken_over = search.taken_over;
-        search.run(state, 16 + 4 * part.len() as u64, budget);
+        search.run_priced(state, 16 + 4 * part.len() as u64, budget);
         dead_ends += 1 + search.dead_ends;
         if search.taken_over > taken_over && !budget.is_spent() {
             // The best placement of another thread may differ everywhere.

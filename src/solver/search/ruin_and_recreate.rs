@@ -10,7 +10,8 @@
 
 use std::cmp::Reverse;
 
-use super::branch_and_bound::{BranchAndBound, preference};
+use super::branch_and_bound::BranchAndBound;
+use super::preference::preference;
 use super::random::Random;
 use crate::solver::bounds::Limits;
 use crate::solver::budget::Budget;
@@ -25,6 +26,9 @@ const HOSTS_MAX: u64 = 4;
 const BUNDLES_MAX: usize = 24;
 /// Of so many hosts that would be the best, one is passed over at random.
 const PASSED_OVER: u64 = 40;
+
+/// The same of the hosts that the Lagrangian bound prefers.
+const PASSED_OVER_PREFERRED: u64 = 8;
 
 /// The number of variants that are tried on a host.
 const VARIANTS_MAX: usize = 16;
@@ -88,6 +92,8 @@ pub(super) struct Schedule {
 struct Places<'l> {
     limits: &'l Limits,
     lists: &'l Lists,
+    /// By kind, the hosts that the Lagrangian bound prefers, the best first.
+    preferred: Option<&'l [Vec<usize>]>,
 }
 
 /// A placement that may lack some bundles. Those that are missing count most.
@@ -111,7 +117,9 @@ pub(super) fn ruin_and_recreate(
     let mut random = Random::new(seed);
     let kept = budget.kept();
     let lists = Lists::of(state, budget);
-    let places = Places { limits, lists: &lists };
+    let preferred = search.preferred();
+    let places =
+        Places { limits, lists: &lists, preferred: preferred.as_deref().map(Vec::as_slice) };
     let mut current = begin(search, state, &places, budget);
     // What a host costs a server on average. A placement may become so much dearer at first, or less.
     let servers = state.model.problem.servers.len().max(1) as u64;
@@ -291,6 +299,18 @@ fn insert(
     budget: &mut Budget<'_>,
 ) {
     let kind = state.model.bundles[bundle].kind;
+    if let (Some(preferred), Some(random)) = (places.preferred, &mut random)
+        && random.below(2) == 0
+    {
+        budget.is_spent_after(2 * preferred[kind].len());
+        let open = preferred[kind].iter().filter(|host| state.domains.is_open(kind, **host));
+        let mut open = open.filter(|_| random.below(PASSED_OVER_PREFERRED) > 0);
+        if let Some(host) = open.next().copied()
+            && state.place(bundle, (host, 0), budget)
+        {
+            return;
+        }
+    }
     let looks_at_all = random.as_mut().is_some_and(|random| random.below(LOOKS_AT_ALL) == 0);
     let listed = if looks_at_all { &[] } else { places.lists.0[kind].as_slice() };
     let best = best_of(state, places.limits, kind, listed, random.as_deref_mut(), budget);

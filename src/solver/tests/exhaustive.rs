@@ -66,7 +66,12 @@ fn violations(problem: &PlacementProblem, places: &[usize]) -> u64 {
 }
 
 /// Whether the servers from the one on have ways that go together.
-fn is_room(problem: &PlacementProblem, places: &[usize], from: usize, left: &mut Vec<u64>) -> bool {
+pub(super) fn is_room(
+    problem: &PlacementProblem,
+    places: &[usize],
+    from: usize,
+    left: &mut Vec<u64>,
+) -> bool {
     let Some(host) = places.get(from) else { return true };
     let Some(supply) = problem.servers[from].ways.on(*host) else { return false };
     all_draws(supply).iter().any(|draws| {

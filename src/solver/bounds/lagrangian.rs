@@ -1,0 +1,296 @@
+//! A lower bound on the fit by Lagrangian relaxation, for packing hosts. docs/solver.md derives it.
+//!
+//! Each bundle has a price. Without the condition that every bundle is placed, the hosts do not concern
+//! each other: each takes the set of bundles that brings in most, which is their prices less their fit.
+//! The sum of all prices less what all hosts bring in is a lower bound, whatever the prices are.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "kinds, hosts, classes and rules are numbered densely"
+)]
+
+mod ascent;
+mod knapsack;
+mod prices;
+
+use std::cmp::Reverse;
+
+use self::knapsack::{Item, Knapsack};
+pub(in crate::solver) use self::prices::{FitBoundScaled, Prices};
+use self::prices::{SCALE, Taken, signed};
+use super::limits::Limits;
+use crate::solver::budget::Budget;
+use crate::solver::model::{BundleKind, Demand, Model};
+use crate::solver::problem::{Level, Rule};
+use crate::solver::state::State;
+
+/// The diversity rules of hosts that the knapsacks know, and the prices for places in racks. What is beyond is
+/// ignored, which makes the bound lower.
+const RULES_MAX: usize = 64;
+const RACK_PRICES_MAX: usize = 1 << 14;
+
+/// The price of a host that must not come into use.
+const PROHIBITIVE: i64 = i64::MAX / 4;
+
+/// The relaxation of a problem, with prices that change.
+#[derive(Debug)]
+pub(in crate::solver) struct Lagrangian<'p> {
+    model: &'p Model<'p>,
+    limits: &'p Limits,
+    /// For each kind, the diversity rules of hosts in which each bundle is a part by itself, as bits.
+    apart: Vec<u64>,
+    /// For each kind, the diversity rules of racks in which each bundle is a part by itself, by their
+    /// position in the prices.
+    in_racks: Vec<Vec<usize>>,
+    prices: Prices,
+    /// What the hosts take at these prices.
+    taken: Taken,
+    knapsack: Knapsack,
+    free: Vec<u64>,
+    needs: Vec<u64>,
+    /// The most profitable set of the last host.
+    chosen: Chosen,
+}
+
+/// A set of bundles: kinds, and how many of each.
+type Chosen = Vec<(usize, u64)>;
+
+/// A condition on the bundles that a host takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Only {
+    /// None.
+    Any,
+    /// One bundle of this kind is among them.
+    With(usize),
+    /// No bundle of this kind is among them.
+    Without(usize),
+}
+
+impl<'p> Lagrangian<'p> {
+    /// The relaxation. Each bundle has the price of zero.
+    pub(in crate::solver) fn new(model: &'p Model<'p>, limits: &'p Limits) -> Self {
+        let apart_at = |level: Level| {
+            let rules = model.problem.rules.iter().enumerate();
+            let rules =
+                rules.filter(move |(_, it)| matches!(it, Rule::Apart(at, _) if *at == level));
+            rules.map(|(rule, _)| rule).collect::<Vec<usize>>()
+        };
+        let (hosts, mut racks) = (apart_at(Level::Host), apart_at(Level::Rack));
+        racks.truncate(RACK_PRICES_MAX / model.units.count(Level::Rack).max(1));
+        let of = |kind: &BundleKind, rules: &[usize]| -> Vec<usize> {
+            let own = kind.rules.iter().filter(|(_, part)| part.is_none());
+            own.filter_map(|(rule, _)| rules.binary_search(rule).ok()).collect()
+        };
+        let bits = |kind: &BundleKind| {
+            let rules = of(kind, &hosts).into_iter().filter(|rule| *rule < RULES_MAX);
+            rules.fold(0, |bits, rule| bits | 1_u64 << rule)
+        };
+        let sizes = (model.kinds.len(), racks.len(), model.units.count(Level::Rack));
+        Self {
+            model,
+            limits,
+            apart: model.kinds.iter().map(bits).collect(),
+            in_racks: model.kinds.iter().map(|kind| of(kind, &racks)).collect(),
+            prices: Prices::new(sizes),
+            taken: Taken::new(sizes),
+            knapsack: Knapsack::default(),
+            free: Vec::new(),
+            needs: Vec::new(),
+            chosen: Vec::new(),
+        }
+    }
+
+    /// The prices.
+    pub(in crate::solver) fn prices(&self) -> &Prices {
+        &self.prices
+    }
+
+    /// Replaces the prices.
+    pub(in crate::solver) fn set_prices(&mut self, prices: &Prices) {
+        self.prices.clone_from(prices);
+    }
+
+    /// Sets the price of each kind to the fit of its most expensive bundle in a placement: `fit` is that
+    /// of one server of each bundle.
+    pub(in crate::solver) fn set_prices_from(&mut self, fit: impl Iterator<Item = u64>) {
+        for (bundle, fit) in self.model.bundles.iter().zip(fit) {
+            let servers = self.model.kinds[bundle.kind].servers;
+            let price = &mut self.prices.kinds[bundle.kind];
+            *price = ((signed(fit * servers) + 1) * SCALE).max(*price);
+        }
+    }
+
+    /// By how much the bound rises if a bundle of a kind comes to a host. The result is not exact if it is
+    /// at least `enough`.
+    pub(in crate::solver) fn rise_with(
+        &mut self,
+        state: &State<'_>,
+        (kind, host): (usize, usize),
+        enough: i64,
+        budget: &mut Budget<'_>,
+    ) -> i64 {
+        // Nothing on the host brings in more than without the bundle.
+        let loss = -self.profit(kind, host);
+        if loss >= enough {
+            return loss;
+        }
+        let with = self.value(state, host, Only::With(kind), budget);
+        self.value(state, host, Only::Any, budget) - with
+    }
+
+    /// By how much the bound rises if no bundle of a kind comes to a host.
+    pub(in crate::solver) fn rise_without(
+        &mut self,
+        state: &State<'_>,
+        (kind, host): (usize, usize),
+        budget: &mut Budget<'_>,
+    ) -> i64 {
+        let without = self.value(state, host, Only::Without(kind), budget);
+        self.value(state, host, Only::Any, budget) - without
+    }
+
+    /// What a bundle of a kind brings in on a host.
+    fn profit(&self, kind: usize, host: usize) -> i64 {
+        let fit = signed(self.model.fit_costs[host] * self.model.kinds[kind].servers) * SCALE;
+        let rules = &self.in_racks[kind];
+        let rack = self.model.units.unit(Level::Rack, host).filter(|_| !rules.is_empty());
+        let in_rack = |rack: usize| rules.iter().map(|rule| self.prices.racks[*rule][rack]).sum();
+        self.prices.kinds[kind] - fit - rack.map_or(0, in_rack)
+    }
+
+    /// The most that a host brings in with further bundles, less the price of taking it into use; with
+    /// no bundles, zero. It is never too low.
+    fn value(
+        &mut self,
+        state: &State<'_>,
+        host: usize,
+        only: Only,
+        budget: &mut Budget<'_>,
+    ) -> i64 {
+        let model = self.model;
+        let is_new = !state.domains.is_in_use(host);
+        let mut base = if is_new { -self.prices.new_host } else { 0 };
+        self.chosen.clear();
+        self.free.clear();
+        let free = state.own_left[host].iter().map(|it| u64::try_from(*it).unwrap_or(u64::MAX));
+        self.free.extend(free);
+        let mut best = 0;
+        let mut apart = 0;
+        let mut class = None;
+        if let Only::With(kind) = only {
+            base += self.profit(kind, host);
+            best = base;
+            (apart, class) = (self.apart[kind], Some(self.limits.exclusive_class[kind]));
+            self.needs.clear();
+            needs(model, kind, host, &mut self.needs);
+            for (free, need) in self.free.iter_mut().zip(&self.needs) {
+                *free = free.saturating_sub(*need);
+            }
+        }
+        for class in class.map_or(0..self.limits.exclusive_classes, |class| class..class + 1) {
+            self.fill_knapsack(state, host, (only, class, apart), budget);
+            if self.knapsack.items.is_empty() {
+                continue;
+            }
+            self.knapsack.free.extend(&self.free);
+            let value = base + signed(self.knapsack.solve(budget));
+            if value > best {
+                best = value;
+                self.chosen.clear();
+                self.chosen.extend(self.knapsack.taken());
+            }
+        }
+        best
+    }
+
+    /// Puts the kinds of an exclusivity class into the knapsack that may come to a host and bring something in.
+    fn fill_knapsack(
+        &mut self,
+        state: &State<'_>,
+        host: usize,
+        (only, class, apart): (Only, usize, u64),
+        budget: &mut Budget<'_>,
+    ) {
+        let model = self.model;
+        self.knapsack.clear(model.sizes.classes);
+        budget.is_spent_after(2 * model.kinds.len());
+        for (kind, left) in state.unplaced_kinds() {
+            let it = &model.kinds[kind];
+            let is_open = || state.domains.is_open(kind, host) && only != Only::Without(kind);
+            if self.limits.exclusive_class[kind] != class
+                || apart & self.apart[kind] != 0
+                || !is_open()
+            {
+                continue;
+            }
+            let profit = u64::try_from(self.profit(kind, host)).unwrap_or(0);
+            let moves_more = it.settled > 0 && it.moves(host) > state.fewest_moves(kind);
+            let most = state.domains.slots(kind, host).min(left);
+            let most = most - usize::from(only == Only::With(kind));
+            if profit > 0 && most > 0 && !moves_more {
+                let item = Item { kind, profit, most: most as u64, apart: self.apart[kind] };
+                self.knapsack.items.push(item);
+                needs(model, kind, host, &mut self.knapsack.needs);
+            }
+        }
+    }
+
+    /// The bound at the present prices, if so many more hosts may come into use. It also chooses the best
+    /// price for a new host, and counts what is taken.
+    fn evaluate(&mut self, state: &State<'_>, new_hosts: usize, budget: &mut Budget<'_>) -> i64 {
+        let model = self.model;
+        let left = |(kind, left): (usize, usize)| self.prices.kinds[kind] * signed(left as u64);
+        let mut bound = signed(state.fit) * SCALE + state.unplaced_kinds().map(left).sum::<i64>();
+        bound -= self.prices.racks.iter().flatten().sum::<i64>();
+        let for_server = |(kind, _): (usize, usize)| {
+            self.prices.kinds[kind] / signed(model.kinds[kind].servers.max(1))
+        };
+        let dearest = state.unplaced_kinds().map(for_server).max().unwrap_or(0);
+        self.prices.new_host = 0;
+        self.taken.clear();
+        let mut new: Vec<(i64, usize, Chosen)> = Vec::new();
+        for host in &model.hosts_by_fit_cost {
+            if signed(model.fit_costs[*host]) * SCALE >= dearest || budget.is_spent_after(1) {
+                break;
+            }
+            let is_new = !state.domains.is_in_use(*host);
+            if is_new && new_hosts == 0 {
+                continue;
+            }
+            let value = self.value(state, *host, Only::Any, budget);
+            if value > 0 && is_new {
+                new.push((value, *host, self.chosen.clone()));
+            } else {
+                bound -= value;
+                self.taken.add(&self.chosen, &self.in_racks, model.units.unit(Level::Rack, *host));
+            }
+        }
+        new.sort_unstable_by_key(|(value, host, _)| (Reverse(*value), *host));
+        for (value, host, chosen) in new.iter().take(new_hosts) {
+            bound -= value;
+            self.taken.add(chosen, &self.in_racks, model.units.unit(Level::Rack, *host));
+        }
+        // At this price, as many hosts as may come into use are worth it.
+        self.prices.new_host = match new.get(new_hosts) {
+            _ if new_hosts == 0 => PROHIBITIVE,
+            Some((value, ..)) => *value,
+            None => 0,
+        };
+        bound
+    }
+}
+
+/// Adds what a bundle of a kind needs at least on a host, class by class, of what only this host has.
+fn needs(model: &Model<'_>, kind: usize, host: usize, needs: &mut Vec<u64>) {
+    let load = &model.loads[model.kinds[kind].load];
+    let from = needs.len();
+    match load.at(host) {
+        Demand::Plain(draws) => {
+            needs.resize(from + model.sizes.classes, 0);
+            for (pool, amount) in draws.iter().filter(|(pool, _)| !model.sizes.shared[*pool]) {
+                needs[from + model.problem.pools[*pool].class] += amount;
+            }
+        }
+        Demand::Choice(_) | Demand::Never => needs.extend(&load.least_own),
+    }
+}

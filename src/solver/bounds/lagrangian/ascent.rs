@@ -1,0 +1,130 @@
+//! Better prices by subgradient ascent with momentum.
+
+#![expect(clippy::indexing_slicing, reason = "kinds, rules and racks are numbered densely")]
+
+use super::Lagrangian;
+use super::prices::{FitBoundScaled, Prices, SCALE, signed};
+use crate::solver::budget::Budget;
+use crate::solver::state::State;
+
+/// The length of a step at first, in parts of this: the whole gap to the best fit.
+const WHOLE: i64 = 1024;
+/// After so many steps without a higher bound, steps become shorter by a factor, in tenths.
+const IDLE_MAX: u32 = 20;
+const SHORTER: i64 = 6;
+/// The part of the last direction that is kept in the next one, in tenths.
+const MOMENTUM: i64 = 7;
+/// A slope of one bundle, so that directions can be divided.
+const SLOPE: i64 = 1000;
+
+/// The direction in which prices change.
+struct Direction {
+    kinds: Vec<i64>,
+    racks: Vec<Vec<i64>>,
+}
+
+impl Lagrangian<'_> {
+    /// Improves the prices in so many steps. Returns the highest bound on the fit of the completions of a
+    /// state that take at most `new_hosts` more hosts into use; it ends early if no fit less than `best` is
+    /// possible. The result must not be used once the budget is spent.
+    pub(in crate::solver) fn improve(
+        &mut self,
+        state: &State<'_>,
+        (best, new_hosts): (u64, usize),
+        steps: usize,
+        budget: &mut Budget<'_>,
+    ) -> FitBoundScaled {
+        // The result always belongs to prices that are kept: rises are relative to these.
+        let mut highest: Option<FitBoundScaled> = None;
+        let mut kept = self.prices.clone();
+        let mut direction = Direction::none(&self.prices);
+        let (mut length, mut idle) = (WHOLE, 0);
+        for _ in 0..steps.max(1) {
+            let bound = FitBoundScaled(self.evaluate(state, new_hosts, budget));
+            if budget.is_spent_after(8 * self.prices.size()) {
+                break;
+            }
+            if highest.is_none_or(|highest| bound > highest) {
+                (highest, idle) = (Some(bound), 0);
+                kept.clone_from(&self.prices);
+            } else {
+                idle += 1;
+            }
+            let is_enough = highest.is_some_and(|highest| highest.excludes_less_than(best));
+            if is_enough || length == 0 {
+                break;
+            }
+            if idle >= IDLE_MAX {
+                length = length * SHORTER / 10;
+                idle = 0;
+                direction = Direction::none(&self.prices);
+                self.prices.clone_from(&kept);
+                continue;
+            }
+            let is_balanced = !self.turn(state, &mut direction);
+            if is_balanced {
+                // What the hosts take is a placement in which every bundle is placed once.
+                break;
+            }
+            self.step(&direction, bound.to_exclude(best).max(SCALE), length);
+        }
+        self.prices = kept;
+        highest.unwrap_or(FitBoundScaled(signed(state.fit) * SCALE))
+    }
+
+    /// Turns the direction towards what is not taken, and away from what is taken too often. Returns
+    /// whether there is any.
+    fn turn(&self, state: &State<'_>, direction: &mut Direction) -> bool {
+        let mut is_any = false;
+        let mut turn = |direction: &mut i64, slope: i64| {
+            is_any |= slope != 0;
+            *direction = *direction * MOMENTUM / 10 + slope * SLOPE;
+        };
+        for (kind, direction) in direction.kinds.iter_mut().enumerate() {
+            let left = signed(state.unplaced[kind].len() as u64);
+            turn(direction, left - signed(self.taken.kinds[kind]));
+        }
+        for (rule, racks) in direction.racks.iter_mut().enumerate() {
+            for (rack, direction) in racks.iter_mut().enumerate() {
+                let slope = signed(self.taken.racks[rule][rack]) - 1;
+                if slope < 0 && self.prices.racks[rule][rack] == 0 {
+                    *direction = 0;
+                } else {
+                    turn(direction, slope);
+                }
+            }
+        }
+        is_any
+    }
+
+    /// Changes the prices by a step towards a bound that is higher by `gap` (Polyak).
+    fn step(&mut self, direction: &Direction, gap: i64, length: i64) {
+        let all = || direction.kinds.iter().chain(direction.racks.iter().flatten());
+        let norm: i128 = all().map(|it| i128::from(*it) * i128::from(*it)).sum();
+        if norm == 0 {
+            return;
+        }
+        let factor = i128::from(gap) * i128::from(SLOPE) * i128::from(length);
+        let change = |direction: i64| {
+            let change = factor * i128::from(direction) / (norm * i128::from(WHOLE));
+            i64::try_from(change).unwrap_or(gap)
+        };
+        for (price, direction) in self.prices.kinds.iter_mut().zip(&direction.kinds) {
+            *price += change(*direction);
+        }
+        for (prices, direction) in self.prices.racks.iter_mut().zip(&direction.racks) {
+            for (price, direction) in prices.iter_mut().zip(direction) {
+                *price = (*price + change(*direction)).max(0);
+            }
+        }
+    }
+}
+
+impl Direction {
+    fn none(prices: &Prices) -> Self {
+        Self {
+            kinds: vec![0; prices.kinds.len()],
+            racks: prices.racks.iter().map(|racks| vec![0; racks.len()]).collect(),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The prices of the Lagrangian relaxation, and what hosts take at these prices.
+
+#![expect(clippy::indexing_slicing, reason = "kinds, rules and racks are numbered densely")]
+
+/// Prices are in so many parts of the unit of the fit.
+pub(super) const SCALE: i64 = 1024;
+
+/// A number that cannot be negative. What would not fit is at least as much as the largest.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A lower bound on the fit, in parts of its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::solver) struct FitBoundScaled(pub(super) i64);
+
+impl FitBoundScaled {
+    /// Whether no fit that is lower than `best` keeps the bound.
+    pub(in crate::solver) fn excludes_less_than(self, best: u64) -> bool {
+        self.to_exclude(best) <= 0
+    }
+
+    /// By how much it must rise to exclude every fit lower than `best`.
+    pub(in crate::solver) fn to_exclude(self, best: u64) -> i64 {
+        (signed(best) - 1) * SCALE + 1 - self.0
+    }
+
+    /// The bound plus what it rises by.
+    pub(in crate::solver) fn plus(self, rise: i64) -> Self {
+        Self(self.0.saturating_add(rise))
+    }
+
+    /// The least fit that keeps the bound.
+    pub(in crate::solver) fn least(self) -> u64 {
+        let rounded_up = (self.0 + SCALE - 1).div_euclid(SCALE);
+        u64::try_from(rounded_up).unwrap_or(0)
+    }
+}
+
+/// Prices (multipliers): of a bundle of each kind, of a place in each rack for each diversity rule of racks, and
+/// of a host that comes into use.
+#[derive(Clone, Debug)]
+pub(in crate::solver) struct Prices {
+    pub(super) kinds: Vec<i64>,
+    pub(super) racks: Vec<Vec<i64>>,
+    pub(super) new_host: i64,
+}
+
+impl Prices {
+    /// All prices are zero. The sizes are the number of kinds, of diversity rules of racks, and of racks.
+    pub(super) fn new((kinds, rules, racks): (usize, usize, usize)) -> Self {
+        Self { kinds: vec![0; kinds], racks: vec![vec![0; racks]; rules], new_host: 0 }
+    }
+
+    /// The memory that they take, in numbers.
+    pub(in crate::solver) fn size(&self) -> usize {
+        1 + self.kinds.len() + self.racks.iter().map(Vec::len).sum::<usize>()
+    }
+}
+
+/// What all hosts take together: bundles of each kind, and of each diversity rule of racks in each rack.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    pub(super) kinds: Vec<u64>,
+    pub(super) racks: Vec<Vec<u64>>,
+}
+
+impl Taken {
+    pub(super) fn new((kinds, rules, racks): (usize, usize, usize)) -> Self {
+        Self { kinds: vec![0; kinds], racks: vec![vec![0; racks]; rules] }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.kinds.fill(0);
+        self.racks.iter_mut().for_each(|racks| racks.fill(0));
+    }
+
+    /// Counts the bundles that a host in a rack takes. `rules` has the diversity rules of each kind.
+    pub(super) fn add(
+        &mut self,
+        chosen: &[(usize, u64)],
+        rules: &[Vec<usize>],
+        rack: Option<usize>,
+    ) {
+        for (kind, count) in chosen {
+            self.kinds[*kind] += count;
+            for rule in rack.iter().flat_map(|_| &rules[*kind]) {
+                if let Some(rack) = rack {
+                    self.racks[*rule][rack] += count;
+                }
+            }
+        }
+    }
+}
