@@ -74,6 +74,14 @@ impl Storm {
         self.known.lock().unwrap()
     }
 
+    /// Adds an instance of no stack, unless clients know it.
+    pub fn find_instance(&self, instance: Uuid) {
+        let mut instances = self.instances.lock().unwrap();
+        if instances.iter().all(|(known, _)| *known != instance) {
+            instances.push((instance, None));
+        }
+    }
+
     pub fn note(&self, what: &'static str, answer: &Answer) {
         let status = answer.status;
         let fine = (200..500).contains(&status) || status == 503;
@@ -333,7 +341,7 @@ impl Client {
         let answer = placement.post("/allocations", body).await;
         self.storm.note("begin a migration", &answer);
         if answer.status == UNKNOWN {
-            self.storm.instances.lock().unwrap().push((migration, None));
+            self.storm.find_instance(migration);
         }
         if answer.status != 204 {
             return;
@@ -354,7 +362,7 @@ impl Client {
         let answer = placement.delete(&format!("/allocations/{migration}")).await;
         self.storm.note("end a migration", &answer);
         if answer.status == UNKNOWN {
-            self.storm.instances.lock().unwrap().push((migration, None));
+            self.storm.find_instance(migration);
         }
     }
 

@@ -51,5 +51,21 @@ impl Upkeep {
         let traits = placement.put(&format!("{path}/traits"), body).await;
         self.storm.note("give a trait", &traits);
         self.storm.note("delete a device", &placement.delete(&path).await);
+        self.find_lost(one).await;
+    }
+
+    /// Makes consumers known again that hold something on a host and that no client knows any more, because
+    /// one ended them while another brought them back. Otherwise they would fill the cloud.
+    async fn find_lost(&self, host: Uuid) {
+        let path = format!("/resource_providers/{host}/allocations");
+        let placement = self.site.placement();
+        let there = placement.get(&path).await.expect(200).json();
+        for consumer in there["allocations"].as_object().unwrap().keys() {
+            let path = format!("/allocations/{consumer}");
+            let shown = placement.get(&path).await.expect(200).json();
+            if shown["allocations"] != json!({}) && shown["consumer_type"] != "VALET_PLAN" {
+                self.storm.find_instance(consumer.parse().unwrap());
+            }
+        }
     }
 }
