@@ -191,7 +191,13 @@ impl Client {
         if self.dice.happens(50) {
             body["locations"] = self.locations();
         }
-        self.storm.note("repeat", &self.site.planner().post("/v1/plans", body).await);
+        let answer = self.site.planner().post("/v1/plans", body).await;
+        self.storm.note("repeat", &answer);
+        // Somebody may have ended the plan before, so that this is another one.
+        let mut stacks = self.storm.stacks.lock().unwrap();
+        if [201, UNKNOWN].contains(&answer.status) && stacks.iter().all(|it| it.id != stack.id) {
+            stacks.push(stack);
+        }
     }
 
     fn locations(&mut self) -> Value {
