@@ -15,7 +15,7 @@ pub use self::aggregate::{AggregateCommand, run as aggregate};
 pub use self::flavor::{FlavorCommand, run as flavor};
 pub use self::group::{GroupCommand, run as group};
 pub use self::policy::{PolicyCommand, check as policy_check, list as policy_list};
-use crate::config::{self, Config, DatabaseOptions, LogOptions};
+use crate::config::{self, Config, DatabaseOptions, LogOptions, PlannerAddress};
 use crate::http::listener::Endpoint;
 use crate::model::Bug;
 
@@ -74,9 +74,9 @@ pub enum Command {
     /// is an exception, because the running server uses it: use the API, or stop the server first.
     #[command(subcommand)]
     Group(GroupCommand),
-    /// Ask a running server whether it answers, for the health checks of containers.
+    /// Ask a running server whether it answers, or is ready, for the health checks of containers.
     ///
-    /// Exits with 0 if it does, with 1 if not.
+    /// Exits with 0 if it does on all its addresses, with 1 if not.
     Health(HealthOptions),
 }
 
@@ -173,6 +173,12 @@ pub struct HealthOptions {
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
+    /// Ask whether the server is ready: its database answers, and it has not been told to stop.
+    ///
+    /// Asks `/readyz` of both APIs, instead of `/` of the Placement API.
+    #[arg(long)]
+    pub ready: bool,
+
     /// Addresses of the server. Berth asks each of them.
     #[arg(
         long,
@@ -182,6 +188,16 @@ pub struct HealthOptions {
         value_delimiter = ','
     )]
     pub listen: Vec<Endpoint>,
+
+    /// Addresses of the planner, which --ready asks, too; `none`: it is not served.
+    #[arg(
+        long,
+        env = "BERTH_PLANNER_LISTEN",
+        default_value = "127.0.0.1:8090",
+        value_name = "ADDRESS",
+        value_delimiter = ','
+    )]
+    pub planner_listen: Vec<PlannerAddress>,
 
     /// Certificate of the server, if it has one.
     ///

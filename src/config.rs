@@ -17,7 +17,9 @@ use sqlx::postgres::PgConnectOptions;
 
 pub use self::front::FrontOptions;
 pub use self::keystone::KeystoneOptions;
-pub use self::planner::{Exclusivity, PlannerAddress, PlannerOptions};
+pub use self::planner::{
+    Exclusivity, PlannerAddress, PlannerOptions, endpoints as planner_endpoints,
+};
 pub use self::policy::PolicyOptions;
 use crate::http::listener::Endpoint;
 
@@ -230,7 +232,15 @@ pub struct Config {
           value_parser = seconds)]
     pub search_timeout: Duration,
 
-    /// Seconds that requests in progress have to finish after SIGTERM.
+    /// Seconds to serve on after SIGTERM while `/readyz` answers 503.
+    ///
+    /// Load balancers send requests until they notice. Set this to a little more than the interval
+    /// of their health checks times the failures they wait for; 0: close the listeners at once.
+    #[arg(long, env = "BERTH_SHUTDOWN_DELAY", default_value = "0", value_name = "SECONDS",
+          value_parser = seconds_or_none)]
+    pub shutdown_delay: Duration,
+
+    /// Seconds that requests in progress have to finish after SIGTERM and --shutdown-delay.
     #[arg(long, env = "BERTH_SHUTDOWN_GRACE", default_value = "30", value_name = "SECONDS",
           value_parser = seconds)]
     pub shutdown_grace: Duration,
@@ -309,6 +319,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
         Ok(duration) if duration > Duration::ZERO => Ok(duration),
         _ => Err("must be more than 0".to_owned()),
     }
+}
+
+fn seconds_or_none(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { seconds(text) }
 }
 
 fn path_prefix(text: &str) -> Result<String, String> {

@@ -1,4 +1,4 @@
-//! Asking a running server whether it answers, as health checks of containers do.
+//! Asking a running server whether it answers or is ready, as health checks of containers do.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv6Addr, SocketAddr, TcpStream};
@@ -18,29 +18,53 @@ use crate::http::listener::Endpoint;
 
 /// How long to wait for each step.
 const STEP_MAX: Duration = Duration::from_secs(5);
-/// The question. It carries no secret.
-const QUESTION: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-/// Asks the server that listens at an endpoint for its versions; TCP is with TLS or without.
+/// What a server is asked. Neither question carries a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Whether it answers.
+    Answers,
+    /// Whether its database answers, too, and it has not been told to stop.
+    IsReady,
+}
+
+impl Question {
+    fn request(self) -> String {
+        let path = match self {
+            Self::Answers => "/",
+            Self::IsReady => "/readyz",
+        };
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    }
+}
+
+/// Asks the server that listens at an endpoint; TCP is with TLS or without.
 ///
 /// # Errors
 /// It does not answer, or not with 200.
-pub fn health(endpoint: &Endpoint, with_tls: bool) -> io::Result<()> {
+pub fn health(endpoint: &Endpoint, with_tls: bool, question: Question) -> io::Result<()> {
+    let request = question.request();
     let answer = match endpoint {
         Endpoint::Unix(path) => {
             let stream = UnixStream::connect(path)?;
             stream.set_read_timeout(Some(STEP_MAX))?;
             stream.set_write_timeout(Some(STEP_MAX))?;
-            ask(stream)?
+            ask(stream, &request)?
         }
         Endpoint::Tcp(address) => {
             let stream = TcpStream::connect_timeout(&reachable(*address), STEP_MAX)?;
             stream.set_read_timeout(Some(STEP_MAX))?;
             stream.set_write_timeout(Some(STEP_MAX))?;
-            match if with_tls { ask(encrypted(stream)?) } else { ask(stream) } {
+            let answer =
+                if with_tls { ask(encrypted(stream)?, &request) } else { ask(stream, &request) };
+            match (answer, question) {
                 // Whoever asks for a certificate is alive, and we have none.
-                Err(error) if wants_a_certificate(&error) => return Ok(()),
-                outcome => outcome?,
+                (Err(error), Question::Answers) if wants_a_certificate(&error) => return Ok(()),
+                (Err(error), Question::IsReady) if wants_a_certificate(&error) => {
+                    let why = "it demands a client certificate; ask its --admin-listen instead";
+                    return Err(io::Error::other(why));
+                }
+                (outcome, _) => outcome?,
             }
         }
     };
@@ -48,7 +72,11 @@ pub fn health(endpoint: &Endpoint, with_tls: bool) -> io::Result<()> {
         return Ok(());
     }
     let status = answer.lines().next().unwrap_or("nothing").to_owned();
-    Err(io::Error::other(format!("it answered {status}")))
+    let words = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body.trim());
+    Err(io::Error::other(match (question, words) {
+        (Question::IsReady, words) if !words.is_empty() => format!("it answered {status}: {words}"),
+        (Question::Answers | Question::IsReady, _) => format!("it answered {status}"),
+    }))
 }
 
 /// Where a server that listens everywhere answers.
@@ -60,8 +88,8 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-fn ask(mut stream: impl Read + Write) -> io::Result<String> {
-    stream.write_all(QUESTION)?;
+fn ask(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
+    stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.take(4096).read_to_string(&mut answer)?;
     Ok(answer)

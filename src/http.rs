@@ -9,6 +9,8 @@
 //! and adds the layers that authenticate the caller ([`identity`]) and check every request. A route
 //! then chooses a row of the table, asks the [policy](crate::policy) and calls a handler, which uses the
 //! store and the options in the [`app`]. Long work waits for its [turn](crate::turns).
+//!
+//! `health` answers balancers, on the addresses of the APIs and on those of [`admin`].
 
 mod access_log;
 mod activity;
@@ -21,6 +23,7 @@ mod bare_errors;
 mod connections;
 pub mod cors;
 mod external_url;
+mod health;
 pub mod identity;
 pub mod listener;
 mod log_throttle;

@@ -15,6 +15,7 @@ pub mod health;
 pub mod http;
 pub mod import;
 pub mod keystone;
+pub mod log_filter;
 pub mod model;
 pub mod opening;
 pub mod planner;

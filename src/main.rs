@@ -8,8 +8,9 @@ use berth::cli::{
     self, Command, ConfigCommand, DbCommand, HealthOptions, ImportOptions, Invocation,
     PolicyCommand,
 };
-use berth::config::{Config, LogOptions};
-use berth::health;
+use berth::config::{self, Config, LogOptions};
+use berth::health::{self, Question};
+use berth::http::listener::Endpoint;
 use berth::import::{self, Overrides, Sources};
 use berth::serve::{self, Database, Failure, Parts};
 use berth::store::audit::audit;
@@ -43,7 +44,10 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::Serve(config) => {
             let logs = Arc::new(telemetry::start(&config.logs).map_err(Failure)?);
             let served = wait_for(serve::serve(&config, &logs))?;
-            logs.end();
+            // Nobody reads standard error if the log could not be written: to say more would wait.
+            if !logs.end() && served.is_err() {
+                return Ok(ExitCode::FAILURE);
+            }
             served.map(|()| ExitCode::SUCCESS)
         }
         Command::Db(command) => {
@@ -60,7 +64,7 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::Flavor(command) => print(&command.db().logs, cli::flavor(&command)),
         Command::Group(command) => print(&command.db().logs, cli::group(&command)),
         Command::Config(ConfigCommand::Import(options)) => import(&options),
-        Command::Health(options) => Ok(health(&options)),
+        Command::Health(options) => health(&options),
     }
 }
 
@@ -159,15 +163,22 @@ fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn health(options: &HealthOptions) -> ExitCode {
+fn health(options: &HealthOptions) -> Result<ExitCode, Failure> {
+    let mut endpoints: Vec<&Endpoint> = options.listen.iter().collect();
+    let question = if options.ready {
+        endpoints.extend(config::planner_endpoints(&options.planner_listen).map_err(Failure)?);
+        Question::IsReady
+    } else {
+        Question::Answers
+    };
     let mut code = ExitCode::SUCCESS;
-    for endpoint in &options.listen {
-        if let Err(why) = health::health(endpoint, options.tls_cert.is_some()) {
+    for endpoint in endpoints {
+        if let Err(why) = health::health(endpoint, options.tls_cert.is_some(), question) {
             say(std::io::stderr(), &format!("berth: {endpoint}: {why}"));
             code = ExitCode::FAILURE;
         }
     }
-    code
+    Ok(code)
 }
 
 /// Does something asynchronous to its end.

@@ -246,7 +246,8 @@ async fn serve_on(
     database: &Database,
     logs: &Arc<Logs>,
 ) -> Result<(), Failure> {
-    let stop = stop::listen(config.shutdown_grace, Arc::clone(logs)).map_err(Failure)?;
+    let grace = config.shutdown_delay + config.shutdown_grace;
+    let stop = stop::listen(grace, Arc::clone(logs)).map_err(Failure)?;
     let served = serve_until(&stop, listening, parts, config, database).await;
     stop.served();
     served
@@ -295,6 +296,7 @@ async fn serve_until(
         header_timeout: config.header_timeout,
         idle_timeout: config.front.idle_timeout,
         write_timeout: config.body_timeout,
+        shutdown_delay: config.shutdown_delay,
         shutdown_grace: config.shutdown_grace,
     };
     let Listening { apis: listeners, admin } = listening;

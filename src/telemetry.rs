@@ -1,221 +1,86 @@
-//! Logging: one line per event on standard error, for people or as JSON. What clients wrote may
-//! stand in a line, but no character of it that moves the cursor, ends the line or turns it around.
+//! Logging: one line for each event on standard error, for people or as JSON.
+//!
+//! A thread of its own writes the lines ([`queue`]). If nobody reads standard error, lines are dropped and
+//! counted; no request waits for the log. Under systemd's journal, each line begins with its priority
+//! ([`journal`]). What clients wrote is escaped ([`escape`]). The filter can be replaced while the process
+//! runs ([`log_filter`](crate::log_filter)).
 
-use std::fmt;
-use std::io::{self, BufWriter, IsTerminal};
-use std::sync::{Mutex, PoisonError};
+mod escape;
+mod journal;
+mod queue;
 
-use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::field::RecordFields;
-use tracing_subscriber::fmt::format::{DefaultFields, Writer};
-use tracing_subscriber::fmt::{FormatFields, MakeWriter};
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::io::{self, IsTerminal};
+use std::panic;
 
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Registry, fmt};
+
+use self::escape::{OneLine, PlainJson};
+use self::journal::EventFormat;
+use self::queue::{LineWriter, LogThread};
 use crate::config::{LogFormat, LogOptions};
+use crate::log_filter;
 
-/// Room for the fields of a line, in bytes; longer ones take more.
-const LINE: usize = 512;
-/// Lines that may wait to be written. Then requests wait, too: no line is dropped.
-const WAITING_MAX: usize = 16_384;
-
-/// Logging that has been started. Lines are written by a thread of their own, as many at once as
-/// wait, until this is dropped.
+/// Logging that has been started.
 #[derive(Debug)]
-pub struct Logs(Mutex<Option<WorkerGuard>>);
+pub struct Logs(LogThread);
 
 impl Logs {
-    /// Writes what waits, and nothing after that: for the end of the process.
-    pub fn end(&self) {
-        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    /// Writes the lines that wait, and nothing after them. Returns whether all of them were written: if
+    /// nobody reads standard error, this gives up after a second.
+    pub fn end(&self) -> bool {
+        self.0.end()
+    }
+}
+
+impl Drop for Logs {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
 /// Starts logging, once per process.
 ///
 /// # Errors
-/// The filter cannot be read, or logging has been started already.
+/// The filter cannot be parsed, standard error is not open, or logging has been started already.
 pub fn start(options: &LogOptions) -> Result<Logs, String> {
-    let filter = EnvFilter::try_new(&options.log).map_err(|error| format!("--log: {error}"))?;
-    let (writer, guard) = NonBlockingBuilder::default()
-        .lossy(false)
-        .buffered_lines_limit(WAITING_MAX)
-        .thread_name("log")
-        .finish(BufWriter::new(io::stderr()));
-    let logs = tracing_subscriber::fmt().with_env_filter(filter);
-    let logs = logs.with_ansi(io::stderr().is_terminal());
+    let filter = log_filter::layer(&options.log).map_err(|error| format!("--log: {error}"))?;
+    let cannot = |error: io::Error| format!("cannot log to standard error: {error}");
+    let (writer, thread) = queue::start(io::stderr()).map_err(cannot)?;
+    let is_journal = journal::is_stderr();
+    let logs = Registry::default().with(filter);
+    let lines = fmt::layer().with_ansi(!is_journal && io::stderr().is_terminal());
     let started = match options.log_format {
-        LogFormat::Human => logs.fmt_fields(OneLine).with_writer(writer).try_init(),
+        LogFormat::Human => {
+            let format = EventFormat::human(is_journal);
+            let lines = lines.fmt_fields(OneLine).event_format(format);
+            logs.with(lines.with_writer(writer.clone())).try_init()
+        }
         LogFormat::Json => {
-            let logs = logs.json().flatten_event(true).with_current_span(true);
-            logs.with_writer(PlainJson(writer)).try_init()
+            let format = EventFormat::json(is_journal);
+            let lines = lines.json().event_format(format);
+            logs.with(lines.with_writer(PlainJson(writer.clone()))).try_init()
         }
     };
-    started.map(|()| Logs(Mutex::new(Some(guard)))).map_err(|error| error.to_string())
+    started.map_err(|error| error.to_string())?;
+    log_panics(writer);
+    Ok(Logs(thread))
 }
 
-/// Whether a character is not shown but does something: controls, ends of lines and paragraphs, and
-/// what changes the direction of writing.
-fn acts(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-        )
-}
-
-/// Whether a text has none but printable characters of ASCII: nearly every line, and quickly seen,
-/// because no character is looked at apart from the others.
-fn is_plain(text: &str) -> bool {
-    text.bytes().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~'))
-}
-
-/// Fields of events for people.
-struct OneLine;
-
-impl<'w> FormatFields<'w> for OneLine {
-    fn format_fields<R: RecordFields>(&self, mut writer: Writer<'w>, fields: R) -> fmt::Result {
-        // Fields are written in many small pieces, so they are looked at when all are there.
-        let mut text = String::with_capacity(LINE);
-        DefaultFields::new().format_fields(Writer::new(&mut text), fields)?;
-        write_escaped(&mut writer, &text)
-    }
-}
-
-/// Writes `\n` for the end of a line, and so on.
-fn write_escaped(writer: &mut impl fmt::Write, text: &str) -> fmt::Result {
-    if is_plain(text) {
-        return writer.write_str(text);
-    }
-    for character in text.chars() {
-        if acts(character) {
-            write!(writer, "{}", character.escape_default())?;
-        } else {
-            writer.write_char(character)?;
+/// Writes panics to the log. The standard library would write to standard error itself, and so wait for
+/// whoever reads it.
+fn log_panics(writer: LineWriter) {
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        if writer.has_ended() {
+            return before(panic);
         }
-    }
-    Ok(())
-}
-
-/// Writes lines of JSON with escapes also for what JSON itself allows.
-struct PlainJson(NonBlocking);
-
-impl<'a> MakeWriter<'a> for PlainJson {
-    type Writer = JsonLine<NonBlocking>;
-
-    fn make_writer(&'a self) -> Self::Writer {
-        JsonLine(self.0.clone())
-    }
-}
-
-/// One line of JSON, which is written at once.
-struct JsonLine<W>(W);
-
-impl<W: io::Write> io::Write for JsonLine<W> {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        match std::str::from_utf8(line) {
-            Ok(text) if is_plain(text.trim_end_matches('\n')) => self.0.write(line),
-            Ok(text) if text.chars().any(|it| it != '\n' && acts(it)) => {
-                self.0.write_all(escaped_json(text).as_bytes())?;
-                Ok(line.len())
-            }
-            Ok(_) | Err(_) => self.0.write(line),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-/// JSON allows such characters inside of texts only, where an escape means the same.
-fn escaped_json(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len() + 16);
-    for character in text.chars() {
-        if character != '\n' && acts(character) {
-            // None of them is beyond 16 bits.
-            escaped.push_str("\\u");
-            let digit = |shift: u32| char::from_digit((u32::from(character) >> shift) & 0xf, 16);
-            escaped.extend([12, 8, 4, 0].into_iter().filter_map(digit));
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use tracing_subscriber::fmt::MakeWriter;
-
-    use super::{JsonLine, OneLine, acts, is_plain, write_escaped};
-
-    const EVIL: &str = "a\nINFO b\r\u{1b}[2J\u{7f}\u{9b}31m\u{202e}\u{2028}\t\0é";
-
-    #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
-
-    impl std::io::Write for Kept {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            std::io::Write::write(&mut *self.0.lock().unwrap(), bytes)
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl<'a> MakeWriter<'a> for Kept {
-        type Writer = JsonLine<Self>;
-
-        fn make_writer(&'a self) -> Self::Writer {
-            JsonLine(self.clone())
-        }
-    }
-
-    fn tell() {
-        let span = tracing::info_span!("span", called = EVIL);
-        let _entered = span.enter();
-        tracing::info!(name = EVIL, shown = %EVIL, "said {EVIL}");
-    }
-
-    #[test]
-    fn a_line_for_people_is_one_line() {
-        let kept = Kept::default();
-        let writer = kept.clone();
-        let logs = tracing_subscriber::fmt().fmt_fields(OneLine).with_ansi(false);
-        let logs = logs.with_writer(move || writer.clone()).finish();
-        tracing::subscriber::with_default(logs, tell);
-        let line = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
-        let line = line.strip_suffix('\n').unwrap();
-        assert!(!line.chars().any(acts), "{line:?}");
-        assert!(line.contains(r"said a\nINFO b\r\x1b[2J") && line.contains('é'), "{line:?}");
-        let mut text = String::new();
-        write_escaped(&mut text, "\n\u{202e}x").unwrap();
-        assert_eq!(text, r"\n\u{202e}x");
-    }
-
-    #[test]
-    fn what_acts_is_not_plain() {
-        assert!(is_plain("PUT /allocations 204 ~") && is_plain(""));
-        for character in ('\0'..=char::MAX).filter(|it| acts(*it)) {
-            assert!(!is_plain(&format!("a{character}b")), "{character:?}");
-        }
-    }
-
-    #[test]
-    fn a_line_of_json_means_what_was_said() {
-        let kept = Kept::default();
-        let logs = tracing_subscriber::fmt().json().flatten_event(true).with_current_span(true);
-        tracing::subscriber::with_default(logs.with_writer(kept.clone()).finish(), tell);
-        let line = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
-        let line = line.strip_suffix('\n').unwrap();
-        assert!(!line.chars().any(acts), "{line:?}");
-        let value: serde_json::Value = serde_json::from_str(line).unwrap();
-        assert_eq!(value["name"], EVIL);
-        assert_eq!(value["shown"], EVIL);
-        assert_eq!(value["span"]["called"], EVIL);
-        assert_eq!(value["message"], format!("said {EVIL}"));
-    }
+        let backtrace = Backtrace::capture();
+        let backtrace = (backtrace.status() == BacktraceStatus::Captured).then_some(backtrace);
+        let backtrace = backtrace.as_ref().map(tracing::field::display);
+        let thread = std::thread::current();
+        tracing::error!(backtrace, thread = thread.name(), "{panic}");
+    }));
 }

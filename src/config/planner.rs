@@ -155,17 +155,7 @@ impl PlannerOptions {
     /// # Errors
     /// A sentence for the operator: the list is empty, or has addresses and `none`.
     pub fn endpoints(&self) -> Result<Vec<&Endpoint>, String> {
-        let endpoints = self.planner_listen.iter().filter_map(|address| match address {
-            PlannerAddress::None => None,
-            PlannerAddress::At(endpoint) => Some(endpoint),
-        });
-        let endpoints: Vec<&Endpoint> = endpoints.collect();
-        match (endpoints.len(), self.planner_listen.len()) {
-            (0, 0) => Err(format!("--planner-listen needs an address, or the word {NONE}")),
-            (0, _) => Ok(endpoints),
-            (some, all) if some == all => Ok(endpoints),
-            _ => Err(format!("--planner-listen: {NONE} must stand alone")),
-        }
+        endpoints(&self.planner_listen)
     }
 
     /// Checks that the options fit together.
@@ -216,6 +206,24 @@ impl PlannerOptions {
 /// All processors but one. Of two, both: as many plans may be made at once there, on a thread each.
 fn most_of(processors: usize) -> usize {
     if processors > 2 { processors - 1 } else { processors }
+}
+
+/// The addresses of the planner; empty if it is not served.
+///
+/// # Errors
+/// No address is named, or `none` with others.
+pub fn endpoints(listen: &[PlannerAddress]) -> Result<Vec<&Endpoint>, String> {
+    let endpoints = listen.iter().filter_map(|address| match address {
+        PlannerAddress::None => None,
+        PlannerAddress::At(endpoint) => Some(endpoint),
+    });
+    let endpoints: Vec<&Endpoint> = endpoints.collect();
+    match (endpoints.len(), listen.len()) {
+        (0, 0) => Err(format!("--planner-listen needs an address, or the word {NONE}")),
+        (0, _) => Ok(endpoints),
+        (some, all) if some == all => Ok(endpoints),
+        _ => Err(format!("--planner-listen: {NONE} must stand alone")),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! One line in the log for each request, when its answer is known.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::HttpBody;
 use axum::extract::Request;
@@ -9,6 +9,7 @@ use axum::response::Response;
 
 use super::around::Then;
 use super::connection;
+use super::health::{HEALTHZ, READYZ};
 use super::middleware::{GlobalRequestId, request_id};
 use super::proxy::{ForwardedFrom, Remote, Trusted};
 
@@ -72,13 +73,17 @@ impl Line {
         let status = response.status().as_u16();
         // The length of a streamed answer is not known yet.
         let bytes = response.body().size_hint().exact();
-        let took_ms = started.elapsed().as_secs_f64() * 1000.0;
+        let took_ms = milliseconds(started.elapsed());
         let Findings { version, user, project, cause } = findings;
         let version = version.as_deref();
         let (user, project) = (user.as_deref(), project.as_deref());
         let global_request_id = global_request_id.as_ref().map(|id| id.0.as_str());
         if let Some(cause) = cause {
             tracing::error!(request_id, global_request_id, status, "{method} {target}: {cause}");
+        }
+        if self.is_health_check() && response.status().is_success() {
+            tracing::debug!(request_id, %remote, status, took_ms, "{method} {target} {status}");
+            return;
         }
         tracing::info!(
             request_id,
@@ -94,5 +99,32 @@ impl Line {
             project,
             "{method} {target} {status}"
         );
+    }
+
+    /// Whether this is one of the requests that balancers send every second or two.
+    fn is_health_check(&self) -> bool {
+        matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
+            && (self.target == "/" || [HEALTHZ, READYZ].iter().any(|it| self.target.ends_with(it)))
+    }
+}
+
+/// A duration in milliseconds, with one digit after the point.
+fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 10_000.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::milliseconds;
+
+    #[test]
+    fn a_duration_has_one_digit_after_the_point() {
+        for (micros, shown) in
+            [(30_254, "30.3"), (30_249, "30.2"), (49, "0.0"), (1_000_000, "1000.0")]
+        {
+            assert_eq!(format!("{:?}", milliseconds(Duration::from_micros(micros))), shown);
+        }
     }
 }

@@ -255,6 +255,7 @@ mod tests {
             header_timeout: Duration::from_mins(1),
             idle_timeout: Duration::from_mins(2),
             write_timeout: Duration::from_secs(30),
+            shutdown_delay: Duration::ZERO,
             shutdown_grace: Duration::from_secs(30),
         }
     }

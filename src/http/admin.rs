@@ -3,7 +3,6 @@
 //! however many clients the APIs have, and neither tokens nor TLS.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use tokio::sync::watch;
 use super::activity::Phase;
 use super::backend::Backend;
 use super::connections::Connections;
+use super::health::{self, HEALTHZ, READYZ, text};
 use super::listener::Listener;
 use super::server::{Bounds, Listeners, Stage};
 use super::serving::{Service, Serving};
@@ -26,9 +26,8 @@ use crate::model::bug;
 
 /// Connections open at once.
 const CONNECTIONS_MAX: usize = 16;
-/// How long the database may take to show that it is there.
-const READY_MAX: Duration = Duration::from_secs(5);
-/// How much of a body is read, which nobody needs.
+/// How much of a body is read, which nobody needs, and for how long.
+const BODY_MAX: Duration = Duration::from_secs(5);
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
 const OPEN: &str = "berth_connections_open";
@@ -38,6 +37,9 @@ const IN_FLIGHT: &str = "berth_requests_in_flight";
 const PANICS: &str = "berth_panics_total";
 const INCONSISTENCIES: &str = "berth_inconsistencies_total";
 const ACCEPT_ERRORS: &str = "berth_accept_errors_total";
+
+/// Counted where lines are dropped.
+const LOG_LINES_DROPPED: &str = "berth_log_lines_dropped_total";
 
 /// Where numbers are collected: one slot for the whole process, as the crate `metrics` has it. It
 /// is none where somebody else collects already.
@@ -55,6 +57,11 @@ static COLLECTED: LazyLock<Option<PrometheusHandle>> = LazyLock::new(|| {
     describe_counter!(PANICS, "Requests that ended in a panic.");
     describe_counter!(INCONSISTENCIES, "Times that rows or the program contradicted themselves.");
     describe_counter!(ACCEPT_ERRORS, "Connections that could not be accepted, by reason.");
+    describe_counter!(
+        LOG_LINES_DROPPED,
+        "Log lines that were dropped because nobody read the log or it could not be written."
+    );
+    counter!(LOG_LINES_DROPPED).increment(0);
     Some(handle)
 });
 
@@ -73,55 +80,29 @@ pub(super) fn count_accept_error(reason: &'static str) {
 pub(super) struct AdminState {
     backend: Arc<Backend>,
     connections: Arc<Connections>,
-    is_stopping: AtomicBool,
 }
 
 impl AdminState {
     pub(super) fn new(backend: Arc<Backend>, connections: Arc<Connections>) -> Self {
         collect();
-        Self { backend, connections, is_stopping: AtomicBool::new(false) }
-    }
-
-    /// From now on the server takes no requests.
-    pub(super) fn stop(&self) {
-        self.is_stopping.store(true, Ordering::Relaxed);
+        Self { backend, connections }
     }
 
     async fn answer(&self, method: Method, path: &str) -> Response {
-        if !matches!(method, Method::GET | Method::HEAD) {
-            let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
-            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return response;
+        if let Err(refusal) = health::check_method(&method) {
+            return *refusal;
         }
         match path {
-            "/healthz" => text(StatusCode::OK, "ok\n"),
-            "/readyz" => match self.ready().await {
-                Ok(()) => text(StatusCode::OK, "ready\n"),
-                Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, why),
-            },
+            HEALTHZ => text(StatusCode::OK, "ok\n"),
+            READYZ => {
+                let store = self.backend.app().map(|app| &app.store);
+                health::written(self.backend.readiness.check(store).await)
+            }
             "/metrics" => match self.metrics() {
-                Some(metrics) => text(StatusCode::OK, metrics),
+                Some(metrics) => exposition(metrics),
                 None => text(StatusCode::NOT_FOUND, "metrics are collected elsewhere\n"),
             },
             _ => text(StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics\n"),
-        }
-    }
-
-    /// Whether a request for what the database has would be answered now.
-    async fn ready(&self) -> Result<(), &'static str> {
-        if self.is_stopping.load(Ordering::Relaxed) {
-            return Err("the server is stopping\n");
-        }
-        let Some(app) = self.backend.app() else {
-            return Err("the server waits for its database\n");
-        };
-        match tokio::time::timeout(READY_MAX, app.store.world()).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "not ready");
-                Err("the database cannot be asked\n")
-            }
-            Err(_) => Err("the database does not answer\n"),
         }
     }
 
@@ -148,13 +129,11 @@ fn number(count: usize) -> f64 {
     count as f64
 }
 
-fn text(status: StatusCode, words: impl Into<Body>) -> Response {
-    let mut response = Response::new(words.into());
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
+/// An answer in the text format of Prometheus.
+fn exposition(metrics: impl Into<Body>) -> Response {
+    let mut response = text(StatusCode::OK, metrics);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    headers.insert(header::CONTENT_TYPE, kind);
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }
 
@@ -174,7 +153,7 @@ impl Service for Answering {
     }
 
     fn unread_bounds(&self) -> unread_body::Bounds {
-        unread_body::Bounds::of(BODY_BYTES_MAX, READY_MAX)
+        unread_body::Bounds::of(BODY_BYTES_MAX, BODY_MAX)
     }
 }
 

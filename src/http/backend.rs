@@ -5,9 +5,11 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
 use axum::response::Response;
+use futures_util::future::Either;
 use tower::{ServiceExt, service_fn};
 
 use super::app::{App, Options};
+use super::health::{self, Readiness};
 use super::middleware::{self, HttpService};
 use super::placement::{self, Placement};
 use super::planner::{self, Planner};
@@ -18,6 +20,7 @@ use super::{Api, Connection, api};
 #[derive(Debug)]
 pub struct Backend {
     pub(super) options: Arc<Options>,
+    pub(super) readiness: Arc<Readiness>,
     opened: Arc<OnceLock<Opened>>,
     placement: HttpService,
     planner: HttpService,
@@ -39,13 +42,29 @@ impl Backend {
 
     fn over(options: Arc<Options>, trusted: &Arc<Trusted>, opened: OnceLock<Opened>) -> Self {
         let opened = Arc::new(opened);
+        let readiness = Arc::new(Readiness::default());
         let stack = |api| {
-            let opened = Arc::clone(&opened);
-            let apis = service_fn(move |request| ask(api, Arc::clone(&opened), request));
+            let (opened, readiness) = (Arc::clone(&opened), Arc::clone(&readiness));
+            let prefix: Arc<str> = match api {
+                Api::Placement => options.path_prefix.trim_end_matches('/').into(),
+                Api::Planner => Arc::default(),
+            };
+            let apis = service_fn(move |request| {
+                if health::is_asked(&request, &prefix) {
+                    let (opened, readiness) = (Arc::clone(&opened), Arc::clone(&readiness));
+                    // Boxed, because the layers outside move what they wait for.
+                    let answered = async move {
+                        let store = opened.get().map(|opened| opened.app.store.clone());
+                        health::answer(&readiness, store, request).await
+                    };
+                    return Either::Left(Box::pin(answered));
+                }
+                Either::Right(ask(api, Arc::clone(&opened), request))
+            });
             middleware::stack(apis, Arc::clone(trusted), options.cors.clone())
         };
         let (placement, planner) = (stack(Api::Placement), stack(Api::Planner));
-        Self { options, opened, placement, planner }
+        Self { options, readiness, opened, placement, planner }
     }
 
     /// From now on this application answers. What is answered already is not changed, nor is the

@@ -42,7 +42,9 @@ pub struct Bounds {
     pub idle_timeout: Duration,
     /// How long a client has to take in each part of an answer.
     pub write_timeout: Duration,
-    /// How long requests in flight have to finish once told to stop.
+    /// How long the server serves on once told to stop, while it says that it is not ready.
+    pub shutdown_delay: Duration,
+    /// How long requests in flight have to finish after that.
     pub shutdown_grace: Duration,
 }
 
@@ -108,11 +110,21 @@ pub async fn serve(
     // that the next server finds their places free.
     tokio::select! {
         () = serving => {}
-        () = stop => {}
+        () = until_balancers_know(stop, &backend, bounds.shutdown_delay) => {}
     }
-    of_admin.stop();
     finish(&stage, &connections, bounds.shutdown_grace).await;
     admin_stage.send_replace(Stage::Over);
+}
+
+/// Waits for the word to stop. From then on the server is not ready, but serves for a while: balancers send
+/// requests until they have noticed.
+async fn until_balancers_know(stop: impl Future<Output = ()>, backend: &Backend, delay: Duration) {
+    stop.await;
+    backend.readiness.stop();
+    if !delay.is_zero() && backend.app().is_some() {
+        tracing::info!("not ready any more; serving for {delay:?} until balancers have noticed");
+        tokio::time::sleep(delay).await;
+    }
 }
 
 /// Lets requests in flight finish, then cuts off what is left.

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use berth::health::health;
+use berth::health::{Question, health};
 use berth::http::Api;
 use berth::http::listener::{Endpoint, Listener};
 use berth::http::server::{Bounds, Front};
@@ -22,7 +22,7 @@ fn unix(path: &Path) -> Endpoint {
 /// Asks as `berth health` does, which waits for answers.
 async fn ask(endpoint: &Endpoint) -> std::io::Result<()> {
     let endpoint = endpoint.clone();
-    tokio::task::spawn_blocking(move || health(&endpoint, false)).await.unwrap()
+    tokio::task::spawn_blocking(move || health(&endpoint, false, Question::Answers)).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth::cli::Command;
-use berth::health::health;
+use berth::health::{Question, health};
 use berth::http::Api;
 use berth::http::listener::Listener;
 use berth::http::server::{Bounds, Front};
@@ -132,7 +132,7 @@ async fn links_of_an_encrypted_server_say_https() {
     let endpoint = served.endpoints[0].clone();
     let ask = |with_tls: bool| {
         let endpoint = endpoint.clone();
-        tokio::task::spawn_blocking(move || health(&endpoint, with_tls))
+        tokio::task::spawn_blocking(move || health(&endpoint, with_tls, Question::Answers))
     };
     ask(true).await.unwrap().unwrap();
     ask(false).await.unwrap().unwrap_err();
@@ -157,7 +157,10 @@ async fn clients_present_a_certificate_where_one_is_wanted() {
         assert!(!answers(connect(&served, &authority, Some(&stranger), version).await).await);
     }
     let endpoint = served.endpoints[0].clone();
-    tokio::task::spawn_blocking(move || health(&endpoint, true)).await.unwrap().unwrap();
+    tokio::task::spawn_blocking(move || health(&endpoint, true, Question::Answers))
+        .await
+        .unwrap()
+        .unwrap();
     served.stop().await;
 }
 

@@ -31,6 +31,7 @@ pub fn wide() -> Bounds {
         header_timeout: PATIENCE,
         idle_timeout: PATIENCE,
         write_timeout: PATIENCE,
+        shutdown_delay: Duration::ZERO,
         shutdown_grace: PATIENCE,
     }
 }

@@ -1,0 +1,133 @@
+//! Whether the process answers (`/healthz`) and whether it can serve (`/readyz`). Both are answered without
+//! a token, on the addresses of the APIs and of `--admin-listen`.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use crate::store::Store;
+
+/// Answered as long as the process answers at all.
+pub(super) const HEALTHZ: &str = "/healthz";
+/// Answered with 200 if a request would be served now.
+pub(super) const READYZ: &str = "/readyz";
+
+/// How long the database may take to answer.
+const READY_MAX: Duration = Duration::from_secs(5);
+/// How long an answer counts for other clients of an API, who are anybody: they cannot make the server ask
+/// its database more often.
+const SHARED_FOR: Duration = Duration::from_secs(1);
+
+/// Whether the server can serve, or why not.
+pub(super) type Verdict = Result<(), &'static str>;
+
+/// What `/readyz` depends on, beside the store.
+#[derive(Debug, Default)]
+pub(super) struct Readiness {
+    is_stopping: AtomicBool,
+    /// The last answer to a client of an API, and when it was given.
+    shared: Mutex<Option<(Instant, Verdict)>>,
+}
+
+impl Readiness {
+    /// From now on the server is not ready: it has been told to stop.
+    pub(super) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a request for what the database has would be answered now: the primary answers, all
+    /// providers are loaded, and no change is missing.
+    pub(super) async fn check(&self, store: Option<&Store>) -> Verdict {
+        if self.is_stopping.load(Ordering::Relaxed) {
+            return Err("the server is stopping");
+        }
+        let Some(store) = store else { return Err("the server waits for its database") };
+        match timeout(READY_MAX, store.world()).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "not ready");
+                Err("the database cannot be asked")
+            }
+            Err(_) => Err("the database does not answer"),
+        }
+    }
+
+    /// The same, at most once a second for all callers together.
+    async fn check_shared(&self, store: Option<&Store>) -> Verdict {
+        let mut shared = self.shared.lock().await;
+        if !self.is_stopping.load(Ordering::Relaxed)
+            && store.is_some()
+            && let Some((at, verdict)) = *shared
+            && at.elapsed() < SHARED_FOR
+        {
+            return verdict;
+        }
+        let verdict = self.check(store).await;
+        *shared = Some((Instant::now(), verdict));
+        verdict
+    }
+}
+
+/// Whether a request asks for the health of the server, and not for something of an API.
+pub(super) fn is_asked(request: &Request, prefix: &str) -> bool {
+    let path = request.uri().path();
+    let below = if prefix.is_empty() { None } else { path.strip_prefix(prefix) };
+    [Some(path), below].into_iter().flatten().any(|path| path == HEALTHZ || path == READYZ)
+}
+
+/// Answers a request that [`is_asked`] recognises, on the address of an API.
+pub(super) async fn answer(
+    readiness: &Readiness,
+    store: Option<Store>,
+    request: Request,
+) -> Result<Response, Infallible> {
+    if let Err(refusal) = check_method(request.method()) {
+        return Ok(*refusal);
+    }
+    if request.uri().path().ends_with(HEALTHZ) {
+        return Ok(text(StatusCode::OK, "ok\n"));
+    }
+    Ok(written(readiness.check_shared(store.as_ref()).await))
+}
+
+/// Refuses methods that change something.
+///
+/// # Errors
+/// The refusal.
+pub(super) fn check_method(method: &Method) -> Result<(), Box<Response>> {
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+    Err(Box::new(response))
+}
+
+/// The answer of `/readyz`.
+pub(super) fn written(verdict: Verdict) -> Response {
+    let mut response = match verdict {
+        Ok(()) => text(StatusCode::OK, "ready\n"),
+        Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// An answer in plain text.
+pub(super) fn text(status: StatusCode, words: impl Into<Body>) -> Response {
+    let mut response = Response::new(words.into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    headers.insert(header::CONTENT_TYPE, kind);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

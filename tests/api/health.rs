@@ -1,0 +1,103 @@
+//! `/healthz`, `/readyz` and `berth health`: what balancers and containers ask.
+
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use crate::support::app::Berth;
+use crate::support::process::{Server, free_port, signal};
+use crate::support::served::{PATIENCE, Served, get, wide};
+
+/// Lets nobody connect to the database of a Berth, or everybody again.
+async fn allow_connections(berth: &Berth, allowed: bool) {
+    let name = berth.database.get_database().unwrap().to_owned();
+    let options = berth.database.clone().database("postgres");
+    let mut elsewhere =
+        <sqlx::PgConnection as sqlx::Connection>::connect_with(&options).await.unwrap();
+    let words = format!(
+        "alter database {name} allow_connections {allowed};
+         select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(words)).execute(&mut elsewhere).await.unwrap();
+}
+
+/// Asks until the status is as expected: an answer counts for a second.
+async fn becomes(served: &Served, path: &str, status: u16) -> String {
+    let began = Instant::now();
+    loop {
+        // Without a token.
+        let answer = served.say(get(path).replace("x-auth-token: admin\r\n", "")).await;
+        if answer.starts_with(&format!("HTTP/1.1 {status} ")) {
+            return answer;
+        }
+        assert!(began.elapsed() < PATIENCE, "{path}: {answer}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// `GET /` answers 200 without a database, as the reference does, so balancers ask for something else.
+#[tokio::test(flavor = "multi_thread")]
+async fn balancers_learn_without_a_token_whether_a_replica_can_serve() {
+    let berth = Berth::new().await;
+    let served = Served::new(&berth, wide()).await;
+    becomes(&served, "/healthz", 200).await;
+    let ready = becomes(&served, "/readyz", 200).await;
+    assert!(ready.ends_with("ready\n") && ready.contains("cache-control: no-store"), "{ready}");
+    let posted = served.say(get("/readyz").replace("GET ", "POST ")).await;
+    assert!(posted.starts_with("HTTP/1.1 405 "), "{posted}");
+
+    allow_connections(&berth, false).await;
+    let away = becomes(&served, "/readyz", 503).await;
+    assert!(away.ends_with("the database cannot be asked\n"), "{away}");
+    becomes(&served, "/healthz", 200).await;
+    becomes(&served, "/", 200).await;
+    allow_connections(&berth, true).await;
+    becomes(&served, "/readyz", 200).await;
+    served.stop().await;
+}
+
+/// Runs `berth health` for a server.
+fn check(server: &Server, planner: &str, ready: bool) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    command.args(["health", "--listen", &server.address, "--planner-listen", planner]);
+    command.args(ready.then_some("--ready")).env_remove("BERTH_CONFIG").output().unwrap()
+}
+
+/// The listeners stay open until balancers have noticed that the replica goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_is_to_stop_is_not_ready_but_serves_for_a_while() {
+    let directory = tempfile::tempdir().unwrap();
+    let planner = format!("127.0.0.1:{}", free_port());
+    let options = ["--planner-listen", &planner, "--shutdown-delay", "600"];
+    let mut server = Server::start_with(directory.path(), &options).await;
+    for ready in [true, false] {
+        let told = check(&server, &planner, ready);
+        assert!(told.status.success(), "{told:?}");
+    }
+    let nowhere = format!("127.0.0.1:{}", free_port());
+    assert!(check(&server, &nowhere, false).status.success(), "the planner is not asked");
+    let told = check(&server, &nowhere, true);
+    assert_eq!(told.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&told.stderr).contains(&nowhere), "{told:?}");
+
+    signal("TERM", &server.pid());
+    let began = Instant::now();
+    while server.ask("GET", "/readyz", None).await.unwrap().0 != 503 {
+        assert!(began.elapsed() < PATIENCE, "{}", server.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(server.ask("GET", "/readyz", None).await.unwrap().1, "the server is stopping\n");
+    assert_eq!(server.ask("GET", "/resource_providers", None).await.unwrap().0, 200);
+    let told = check(&server, &planner, true);
+    assert_eq!(told.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert_eq!(
+        words.matches("503 Service Unavailable: the server is stopping").count(),
+        2,
+        "{words}"
+    );
+    assert!(check(&server, &planner, false).status.success());
+
+    // The second one ends it at once.
+    signal("TERM", &server.pid());
+    assert_eq!(server.ended().await.0, Some(130));
+}

@@ -1,0 +1,142 @@
+//! The log: a reader that stands still, and the journal of systemd.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
+use std::os::linux::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::process::{free_port, signal};
+use crate::support::served::PATIENCE;
+
+/// A server whose database is away: it answers every request with 503, and logs each.
+struct Logging {
+    child: Child,
+    address: String,
+    admin: String,
+    client: reqwest::Client,
+}
+
+impl Logging {
+    async fn to(stderr: impl Into<Stdio>, options: &[&str], journal: Option<&str>) -> Self {
+        let (address, admin) =
+            (format!("127.0.0.1:{}", free_port()), format!("127.0.0.1:{}", free_port()));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command
+            .args(["serve", "--listen", &address, "--planner-listen", "none"])
+            .args(["--admin-listen", &admin, "--database-url", "postgres://127.0.0.1:1/none"])
+            .args(options)
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(stderr);
+        command.envs(journal.map(|stream| ("JOURNAL_STREAM", stream)));
+        let child = command.spawn().unwrap();
+        drop(command);
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let client = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();
+        let server = Self { child, address, admin, client };
+        let began = Instant::now();
+        while server.get(&server.address, "/healthz").await.is_none() {
+            assert!(began.elapsed() < PATIENCE, "it does not answer");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        server
+    }
+
+    /// Status and body of an answer.
+    async fn get(&self, address: &str, path: &str) -> Option<(u16, String)> {
+        let answer = self.client.get(format!("http://{address}{path}")).send().await.ok()?;
+        Some((answer.status().as_u16(), answer.text().await.unwrap()))
+    }
+
+    /// Asks for as much as makes `count` long lines in the log.
+    async fn log_much(&self, count: usize) {
+        let path = format!("/resource_providers?name={}", "x".repeat(60_000));
+        for _ in 0..count {
+            assert_eq!(self.get(&self.address, &path).await.unwrap().0, 503);
+        }
+    }
+
+    async fn dropped(&self) -> u64 {
+        let metrics = self.get(&self.admin, "/metrics").await.unwrap().1;
+        let name = "berth_log_lines_dropped_total ";
+        metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap()
+    }
+
+    async fn ended(&mut self) -> Option<i32> {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(began.elapsed() < PATIENCE, "it goes on");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+impl Drop for Logging {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Lines are dropped and counted instead, and the log says where they are missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_nobody_reads_does_not_stop_the_server() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut server = Logging::to(writer, &[], None).await;
+    assert_eq!(server.dropped().await, 0);
+    server.log_much(150).await;
+    let dropped = server.dropped().await;
+    assert!(dropped > 0);
+
+    let notice = format!("{dropped} log lines were dropped here, because nobody read the log");
+    let (sender, found) = std::sync::mpsc::channel();
+    let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
+        sender.send(lines.by_ref().any(|line| line.contains(&notice))).unwrap();
+        // Stands still again, with the pipe open.
+        may_go_on.recv().unwrap_err();
+    });
+    assert!(tokio::task::block_in_place(|| found.recv_timeout(PATIENCE).unwrap()));
+
+    server.log_much(150).await;
+    assert!(server.dropped().await > dropped);
+    signal("TERM", &server.child.id().to_string());
+    assert_eq!(server.ended().await, Some(0));
+    drop(go_on);
+}
+
+/// The journal takes the priority from the beginning of a line, and notes the time itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_for_the_journal_have_a_priority_and_no_time() {
+    for (format, is_json) in [("human", false), ("json", true)] {
+        let (journal, stderr) = UnixStream::pair().unwrap();
+        let stat = File::from(OwnedFd::from(stderr.try_clone().unwrap())).metadata().unwrap();
+        let stream = format!("{}:{}", stat.st_dev(), stat.st_ino());
+        let server =
+            Logging::to(OwnedFd::from(stderr), &["--log-format", format], Some(&stream)).await;
+        server.get(&server.address, "/resource_providers").await.unwrap();
+        server.get(&server.address, "/healthz").await.unwrap();
+        journal.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut lines = BufReader::new(journal).lines().map(Result::unwrap);
+        let away = lines.by_ref().find(|line| line.contains("waiting for it")).unwrap();
+        let request = lines.by_ref().find(|line| line.contains("/resource_providers")).unwrap();
+        assert!(away.starts_with(if is_json { "<3>{" } else { "<3>ERROR " }), "{away}");
+        assert!(request.starts_with(if is_json { "<6>{" } else { "<6> INFO " }), "{request}");
+        let took = request.split("took_ms").nth(1).unwrap();
+        let took: String = took
+            .chars()
+            .skip_while(|it| !it.is_ascii_digit())
+            .take_while(|it| *it != ' ' && *it != ',')
+            .collect();
+        assert_eq!(took.split('.').nth(1).unwrap().len(), 1, "{request}");
+        assert!(!request.contains("healthz"));
+    }
+}
