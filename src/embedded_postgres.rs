@@ -23,6 +23,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use self::files::Directory;
+use crate::store::error::described;
 
 /// How long the server may take to answer after it was started; recovery after a crash is in it.
 const START_MAX: Duration = Duration::from_mins(2);
@@ -34,7 +35,7 @@ const RESTART_PAUSE: Duration = Duration::from_millis(500);
 /// The environment variable that names the directory of PostgreSQL's server programs. It is an
 /// alternative to PATH, which loses to the newest installed version, and so no option of `serve`:
 /// every command that starts the private PostgreSQL has to find the same programs.
-const PROGRAMS_VARIABLE: &str = "BERTH_POSTGRES_BIN";
+pub(crate) const PROGRAMS_VARIABLE: &str = "BERTH_POSTGRES_BIN";
 
 const NAME: &str = "berth";
 const LOCK: &str = "berth.lock";
@@ -166,7 +167,8 @@ impl EmbeddedPostgres {
                 Ok(conn) => break conn,
                 Err(error) if began.elapsed() > START_MAX || self.supervisor.is_finished() => {
                     return Err(failure(format!(
-                        "the private PostgreSQL does not answer: {error}"
+                        "the private PostgreSQL does not answer: {}",
+                        described(&error)
                     )));
                 }
                 Err(_) => sleep(Duration::from_millis(50)).await,
@@ -176,9 +178,10 @@ impl EmbeddedPostgres {
             sqlx::query_scalar("select exists (select from pg_database where datname = 'berth')")
                 .fetch_one(&mut conn)
                 .await
-                .map_err(plain)?;
+                .map_err(|error| failure(described(&error)))?;
         if !exists {
-            sqlx::raw_sql("create database berth").execute(&mut conn).await.map_err(plain)?;
+            let created = sqlx::raw_sql("create database berth").execute(&mut conn).await;
+            created.map_err(|error| failure(described(&error)))?;
         }
         Ok(())
     }

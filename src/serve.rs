@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection, PgConnection};
+use sqlx::{ConnectOptions, Connection, PgConnection};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
@@ -77,13 +77,26 @@ impl Database {
         connected.map_err(Failure::from)
     }
 
+    /// How to connect to the primary.
+    ///
+    /// # Errors
+    /// None of several hosts is the primary. A single host is not asked.
+    pub async fn primary(&self) -> Result<PgConnectOptions, Failure> {
+        self.try_primary().await.map_err(opening::Trouble::from).map_err(Failure::from)
+    }
+
+    async fn try_primary(&self) -> store::Result<PgConnectOptions> {
+        match self.hosts.as_slice() {
+            [only] => Ok(only.clone()),
+            several => primary::find(several).await,
+        }
+    }
+
     /// The same, with the error as the store has it.
     pub(crate) async fn try_connect(&self) -> store::Result<PgConnection> {
-        let found = match self.hosts.as_slice() {
-            [only] => only.clone(),
-            several => primary::find(several).await?,
-        };
-        Ok(PgConnection::connect_with(&found).await?)
+        let found = self.try_primary().await?;
+        // A migration may take long; sqlx would then log the whole of it as one warning.
+        Ok(PgConnection::connect_with(&found.disable_statement_logging()).await?)
     }
 
     /// Stops the private PostgreSQL, if there is one.

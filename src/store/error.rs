@@ -48,9 +48,10 @@ const TRY_AGAIN: [&str; 5] = ["40001", "40P01", "57P01", "57P02", "25P03"];
 
 /// SQLSTATEs and classes of a server that cannot serve now: connection trouble, no resources,
 /// starting up, time-outs, read-only (a standby, or a full disk), a database that is closed or
-/// gone, a password that no longer holds, and tables or keys that a restore has not made yet.
-const AWAY: [&str; 12] = [
-    "08", "28", "3D000", "42P01", "42P10", "53", "55000", "57014", "57P03", "57P05", "58", "25006",
+/// gone, a password or a privilege that no longer holds, and tables or keys that a restore has not made yet.
+const AWAY: [&str; 13] = [
+    "08", "28", "3D000", "42501", "42P01", "42P10", "53", "55000", "57014", "57P03", "57P05", "58",
+    "25006",
 ];
 
 /// SQLSTATE of a lock that was not to be had in time.
@@ -91,7 +92,7 @@ impl Error {
 #[expect(clippy::wildcard_enum_match_arm, reason = "every other kind is a mistake of ours")]
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
-        let text = error.to_string();
+        let text = described(&error);
         match &error {
             sqlx::Error::Database(database) => {
                 let code = database.code().unwrap_or_default();
@@ -113,6 +114,13 @@ impl From<sqlx::Error> for Error {
             other => Bug::new(format!("{other:?}")).into(),
         }
     }
+}
+
+/// The text of an error, for people. Of an error of the database it is the message alone; sqlx's own text ends with
+/// the number of a line in PostgreSQL's source.
+pub fn described(error: &sqlx::Error) -> String {
+    let database = error.as_database_error();
+    database.map_or_else(|| error.to_string(), |database| database.message().to_owned())
 }
 
 /// The name of the constraint that an error says was violated.

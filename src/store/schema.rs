@@ -1,11 +1,14 @@
 //! The schema: applies migrations, and says why a database cannot be used.
 
-use std::collections::BTreeSet;
+pub mod privileges;
 
-use sqlx::migrate::Migrator;
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{Connection, PgConnection};
 
-use super::error::{Error, Result};
+use super::error::{self, Error, Result};
 use super::standard;
 
 static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
@@ -21,6 +24,8 @@ const NAMED_MAX: usize = 10;
 /// A table that only Berth has; and one that only openstack-placement has.
 const OURS: &str = "change_log_horizon";
 const REFERENCE: &str = "resource_providers";
+/// What a role lacks that cannot read which migrations have been applied.
+const MIGRATIONS_UNREADABLE: &str = "select on _sqlx_migrations";
 /// Where programs built on `SQLAlchemy` note their migrations.
 const ALEMBIC: &str = "alembic_version";
 
@@ -43,6 +48,13 @@ pub enum Status {
     Foreign(String),
     /// Its encoding is this one, and not UTF-8.
     Encoding(String),
+    /// The role lacks privileges.
+    Forbidden {
+        /// The role of the connection.
+        role: String,
+        /// What it lacks, such as `insert on allocations`.
+        missing: Vec<String>,
+    },
 }
 
 impl Status {
@@ -69,9 +81,9 @@ impl Status {
                  by a build of berth that was never released; use that build, or restore a backup"
             ),
             Self::Reference => format!(
-                "this is a database of openstack-placement (it has the table {REFERENCE}), whose \
-                 tables Berth cannot take over; create a database for Berth alone and name it in \
-                 --database-url"
+                "this is the database of openstack-placement (it has the table {REFERENCE}). Berth \
+                 has changed nothing in it, cannot use its tables, and cannot copy its data yet; \
+                 create a database for Berth alone and name it in --database-url"
             ),
             Self::Foreign(why) => format!(
                 "this is a database of another program: {why}; create a database for Berth alone \
@@ -80,6 +92,11 @@ impl Status {
             Self::Encoding(encoding) => format!(
                 "the database keeps texts in {encoding}, and Berth needs UTF-8; create another one \
                  with `createdb -E UTF8 -T template0 NAME` and name it in --database-url"
+            ),
+            Self::Forbidden { role, missing } => format!(
+                "the role {role} lacks privileges: {}; run the output of `berth db grants --role \
+                 {role}` as the owner of Berth's tables",
+                named(missing)
             ),
         })
     }
@@ -102,26 +119,47 @@ pub async fn status(conn: &mut PgConnection) -> Result<Status> {
     if encoding != "UTF8" {
         return Ok(Status::Encoding(encoding));
     }
-    if !is_migrated(conn).await? {
+    let missing = privileges::missing(conn).await?;
+    if missing.iter().any(|it| it == MIGRATIONS_UNREADABLE) {
+        return forbidden(conn, missing).await;
+    }
+    let mut applied = applied(conn).await?;
+    if applied.is_empty() {
+        if let Some(schema) = privileges::closed_schema(conn).await? {
+            return forbidden(conn, vec![format!("usage on the schema {schema}")]).await;
+        }
         let found = objects(conn).await?;
         // Somebody else may have begun to migrate it meanwhile.
-        if !is_migrated(conn).await? {
+        applied = self::applied(conn).await?;
+        if applied.is_empty() {
             return Ok(unmigrated(&found));
         }
     }
-    let applied: Vec<Applied> = sqlx::query_as(
-        "select version, description, checksum from _sqlx_migrations where success
-         order by version",
-    )
-    .fetch_all(&mut *conn)
-    .await?;
     // Read after the versions: what is being migrated has then what they say, or more.
-    Ok(migrated(&applied, &objects(conn).await?))
+    let status = migrated(&applied, &objects(conn).await?);
+    if status == Status::Current && !missing.is_empty() {
+        return forbidden(conn, missing).await;
+    }
+    Ok(status)
 }
 
-async fn is_migrated(conn: &mut PgConnection) -> Result<bool> {
-    let is_migrated = sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null");
-    Ok(is_migrated.fetch_one(conn).await?)
+async fn forbidden(conn: &mut PgConnection, missing: Vec<String>) -> Result<Status> {
+    Ok(Status::Forbidden { role: privileges::role(conn).await?, missing })
+}
+
+/// The migrations that the database has. An attempt that failed may have left the table without a row.
+async fn applied(conn: &mut PgConnection) -> Result<Vec<Applied>> {
+    let is_there: bool = sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null")
+        .fetch_one(&mut *conn)
+        .await?;
+    if !is_there {
+        return Ok(Vec::new());
+    }
+    let applied = sqlx::query_as(
+        "select version, description, checksum from _sqlx_migrations where success
+         order by version",
+    );
+    Ok(applied.fetch_all(conn).await?)
 }
 
 async fn objects(conn: &mut PgConnection) -> Result<BTreeSet<String>> {
@@ -202,6 +240,28 @@ fn named(objects: &[String]) -> String {
     if more.is_empty() { named } else { format!("{named} and {} more", more.len()) }
 }
 
+/// Whether these are all migrations: the database has nothing of Berth's.
+pub fn is_all(versions: &[i64]) -> bool {
+    MIGRATOR.iter().map(|migration| migration.version).eq(versions.iter().copied())
+}
+
+/// Statements that drop all that migrations of this program make, if it is there, and nothing else.
+pub fn drop_script() -> String {
+    let of = |kind: &str| {
+        let prefix = format!("{kind} ");
+        let names = EXPECTED.lines().filter_map(|object| object.strip_prefix(&prefix));
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (views, functions, mut tables) = (of("view"), of("function"), of("table"));
+    tables.push("_sqlx_migrations".to_owned());
+    let mut script = "set client_min_messages = warning;\n".to_owned();
+    for (kind, names) in [("view", views), ("table", tables), ("function", functions)] {
+        let line = format!("drop {kind} if exists {};\n", names.join(", "));
+        script.push_str(&line);
+    }
+    script
+}
+
 /// Applies what is missing, each migration in a transaction, and adds standard names that the
 /// lists of this version have. Several at once take turns.
 ///
@@ -214,9 +274,27 @@ pub async fn migrate(conn: &mut PgConnection) -> Result<()> {
     {
         return Err(Error::bug(why));
     }
-    MIGRATOR.run(&mut *conn).await.map_err(|error| Error::bug(error.to_string()))?;
+    if let Status::Behind(versions) = status {
+        for migration in MIGRATOR.iter().filter(|it| versions.contains(&it.version)) {
+            let (version, began) = (migration.version, Instant::now());
+            MIGRATOR.run_to(version, &mut *conn).await.map_err(failed)?;
+            tracing::info!(version, took = ?began.elapsed(), "applied: {}", migration.description);
+        }
+    }
     let mut transaction = conn.begin().await?;
     standard::sync(&mut transaction).await?;
     transaction.commit().await?;
     Ok(())
+}
+
+/// Why a migration failed. sqlx's own text would end with a line of PostgreSQL's source.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other kinds describe themselves")]
+fn failed(why: MigrateError) -> Error {
+    match why {
+        MigrateError::ExecuteMigration(why, version) => {
+            Error::bug(format!("migration {version}: {}", error::described(&why)))
+        }
+        MigrateError::Execute(why) => why.into(),
+        other => Error::bug(other.to_string()),
+    }
 }
