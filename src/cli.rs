@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod columns;
+mod db;
 mod flavor;
 mod group;
 mod policy;
@@ -12,6 +13,9 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use self::aggregate::{AggregateCommand, run as aggregate};
+pub use self::db::{
+    DumpOptions, GrantsOptions, RestoreOptions, ShellOptions, dump, grants, restore, shell,
+};
 pub use self::flavor::{FlavorCommand, run as flavor};
 pub use self::group::{GroupCommand, run as group};
 pub use self::policy::{PolicyCommand, check as policy_check, list as policy_list};
@@ -97,13 +101,36 @@ pub enum DbCommand {
     /// provider trees. Only reads, and may run under any load. Exits with 0 if all is well, with 2
     /// if not.
     Audit(DbOptions),
+    /// Print the SQL script that grants a role what servers need.
+    ///
+    /// Run the script as the owner of Berth's tables, again after each `db migrate`:
+    /// `berth db grants --role NAME | psql URL`
+    Grants(GrantsOptions),
+    /// Start psql in the database.
+    ///
+    /// A private PostgreSQL is started for as long as psql runs.
+    Shell(ShellOptions),
+    /// Write all that is stored into a file, for `db restore`.
+    ///
+    /// Servers may run meanwhile. A private PostgreSQL is started for as long as it takes.
+    Dump(DumpOptions),
+    /// Load a file that `db dump` wrote, completely or not at all.
+    ///
+    /// All servers must be stopped. The database may be another one than the file is from, and
+    /// belongs to the role that restores it. Then checks the data like `db audit`.
+    Restore(RestoreOptions),
 }
 
 impl DbCommand {
     /// The options, whichever the command is.
     pub fn options(&self) -> &DbOptions {
-        let (Self::Migrate(options) | Self::Status(options) | Self::Audit(options)) = self;
-        options
+        match self {
+            Self::Migrate(options) | Self::Status(options) | Self::Audit(options) => options,
+            Self::Grants(options) => &options.db,
+            Self::Shell(options) => &options.db,
+            Self::Dump(options) => &options.db,
+            Self::Restore(options) => &options.db,
+        }
     }
 }
 

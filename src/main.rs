@@ -89,17 +89,43 @@ async fn db(command: &DbCommand) -> Result<ExitCode, Failure> {
 }
 
 async fn look_after(command: &DbCommand, database: &Database) -> Result<ExitCode, Failure> {
+    let out = |line: &str| say(std::io::stdout(), line);
+    match command {
+        DbCommand::Migrate(_) | DbCommand::Status(_) | DbCommand::Audit(_) => {
+            check_schema(command, database).await
+        }
+        DbCommand::Grants(options) => {
+            out(cli::grants(options, database).await?.trim_end());
+            Ok(ExitCode::SUCCESS)
+        }
+        DbCommand::Shell(options) => cli::shell(options, database).await,
+        DbCommand::Dump(options) => cli::dump(options, database).await,
+        DbCommand::Restore(options) => {
+            let (lines, code) = cli::restore(options, database).await?;
+            for line in &lines {
+                out(line);
+            }
+            Ok(code)
+        }
+    }
+}
+
+async fn check_schema(command: &DbCommand, database: &Database) -> Result<ExitCode, Failure> {
     let told = |error: berth::store::Error| Failure(error.to_string());
     let mut conn = database.connect().await?;
     match command {
         DbCommand::Migrate(_) => schema::migrate(&mut conn).await.map_err(told)?,
-        DbCommand::Status(_) => {}
         DbCommand::Audit(_) => {
             let faults = audit(&mut conn).await.map_err(told)?;
             let summary = format!("{} faults", faults.len());
             faults.iter().chain([&summary]).for_each(|line| say(std::io::stdout(), line));
             return Ok(if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) });
         }
+        DbCommand::Status(_)
+        | DbCommand::Grants(_)
+        | DbCommand::Shell(_)
+        | DbCommand::Dump(_)
+        | DbCommand::Restore(_) => {}
     }
     let (words, code) = match schema::status(&mut conn).await.map_err(told)?.hindrance() {
         None => ("the schema is current".to_owned(), ExitCode::SUCCESS),

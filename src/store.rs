@@ -26,6 +26,7 @@ mod prune;
 pub mod reads;
 pub mod resource_classes;
 pub mod schema;
+pub mod sessions;
 pub mod standard;
 mod statement_plans;
 pub mod traits;
@@ -55,6 +56,8 @@ use writer::ClaimWriter;
 const WRITE_MAX: Duration = Duration::from_secs(10);
 /// How long the change feed, which locks no row, waits for a locked table.
 const FEED_WAIT_MAX: Duration = Duration::from_secs(2);
+/// What servers call themselves.
+const APPLICATION: &str = "berth";
 /// Settings of each session: how long a statement may run and a transaction may be idle, and how soon the
 /// server notices that a client is gone. No request waits longer than [`WRITE_MAX`].
 const SESSION: [(&str, &str); 8] = [
@@ -64,7 +67,7 @@ const SESSION: [(&str, &str); 8] = [
     ("tcp_keepalives_interval", "5"),
     ("tcp_keepalives_count", "3"),
     ("tcp_user_timeout", "20s"),
-    ("application_name", "berth"),
+    ("application_name", APPLICATION),
     // Compiling a plan costs a hundred times what these statements take.
     ("jit", "off"),
 ];

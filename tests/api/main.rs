@@ -15,6 +15,7 @@ mod concurrency;
 mod configuration;
 mod cors;
 mod crash;
+mod database_commands;
 mod databases;
 mod differences;
 mod failover;

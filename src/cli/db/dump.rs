@@ -1,0 +1,68 @@
+//! `berth db dump`: the database into one file.
+
+use std::fs::{File, OpenOptions};
+use std::io::IsTerminal;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+
+use super::DumpOptions;
+use super::programs::client;
+use crate::serve::{Database, Failure};
+
+/// Without what a server makes anew for itself, and without owners and privileges, which another database has others
+/// of.
+const ARGUMENTS: [&str; 4] =
+    ["--format=custom", "--no-unlogged-table-data", "--no-owner", "--no-privileges"];
+
+/// Runs `berth db dump`. The file appears under its name when it is complete and on disk.
+///
+/// # Errors
+/// The file exists or cannot be written, `pg_dump` is not installed or fails.
+pub async fn dump(options: &DumpOptions, database: &Database) -> Result<ExitCode, Failure> {
+    if options.file.as_os_str() == "-" {
+        if std::io::stdout().is_terminal() {
+            return Err(Failure(
+                "a dump is no text: name a file, or redirect the output".to_owned(),
+            ));
+        }
+        return write(database, Stdio::inherit()).await.map(|()| ExitCode::SUCCESS);
+    }
+    let told = |error: std::io::Error| Failure(format!("{}: {error}", options.file.display()));
+    if !options.force && options.file.try_exists().map_err(told)? {
+        let file = options.file.display();
+        return Err(Failure(format!("{file} exists; overwrite it with --force")));
+    }
+    let part = PathBuf::from([options.file.as_os_str(), ".part".as_ref()].join("".as_ref()));
+    let file = create(&part)?;
+    let outcome = async {
+        write(database, file.try_clone().map_err(told)?.into()).await?;
+        file.sync_all().map_err(told)?;
+        std::fs::rename(&part, &options.file).map_err(told)
+    };
+    outcome.await.inspect_err(|_| drop(std::fs::remove_file(&part)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn write(database: &Database, output: Stdio) -> Result<(), Failure> {
+    let mut command = client("pg_dump", database).await?;
+    let status = command.args(ARGUMENTS).stdout(output).status().await;
+    let status = status.map_err(|error| Failure(format!("pg_dump: {error}")))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Failure(format!("nothing was written, because pg_dump failed ({status})")))
+}
+
+/// A new file for its owner alone.
+fn create(path: &Path) -> Result<File, Failure> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
+        let path = path.display();
+        if error.kind() == std::io::ErrorKind::AlreadyExists {
+            return Failure(format!(
+                "{path} exists: another dump is in progress, or was interrupted; then delete it"
+            ));
+        }
+        Failure(format!("{path}: {error}"))
+    })
+}

@@ -1,0 +1,145 @@
+//! PostgreSQL's client programs: where they are, how they are told which database to use, and `berth db shell`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use sqlx::ConnectOptions;
+use sqlx::postgres::PgConnectOptions;
+use tokio::process::Command;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{ShellOptions, exit_code};
+use crate::embedded_postgres::PROGRAMS_VARIABLE;
+use crate::serve::{Database, Failure};
+
+/// Where Debian's packages put the programs of each major version.
+const DEBIAN: &str = "/usr/lib/postgresql";
+/// Variables of libpq that would lead to another server than the one that Berth uses.
+const MISLEADING: [&str; 4] = ["PGSERVICE", "PGSERVICEFILE", "PGHOSTADDR", "PGTARGETSESSIONATTRS"];
+
+/// Runs `berth db shell`: psql in the terminal, until it ends.
+///
+/// # Errors
+/// psql is not installed, or the primary cannot be found.
+pub async fn shell(options: &ShellOptions, database: &Database) -> Result<ExitCode, Failure> {
+    // Ctrl-C is for psql, which cancels a query with it.
+    let interrupts = signal(SignalKind::interrupt());
+    let _interrupts = interrupts.map_err(|error| Failure(error.to_string()))?;
+    let mut psql = client("psql", database).await?;
+    let status = psql.args(&options.arguments).status().await;
+    Ok(exit_code(status.map_err(|error| Failure(format!("psql: {error}")))?))
+}
+
+/// One of PostgreSQL's client programs, with the environment that leads it to the primary. Passwords are in the
+/// environment, because other users can read arguments.
+///
+/// # Errors
+/// The program is not installed, or the primary cannot be found.
+pub(super) async fn client(name: &str, database: &Database) -> Result<Command, Failure> {
+    let mut command = Command::new(find(name)?);
+    for variable in MISLEADING {
+        command.env_remove(variable);
+    }
+    command.envs(environment(&database.primary().await?)).kill_on_drop(true);
+    Ok(command)
+}
+
+/// Variables of libpq for these options.
+fn environment(options: &PgConnectOptions) -> Vec<(&'static str, String)> {
+    let socket = options.get_socket().map(|path| path.display().to_string());
+    let user = options.get_username().to_owned();
+    let mut variables = vec![
+        ("PGHOST", socket.unwrap_or_else(|| options.get_host().to_owned())),
+        ("PGPORT", options.get_port().to_string()),
+        ("PGDATABASE", options.get_database().map_or_else(|| user.clone(), str::to_owned)),
+        ("PGUSER", user),
+    ];
+    if let Some(settings) = options.get_options() {
+        variables.push(("PGOPTIONS", settings.to_owned()));
+    }
+    // The only way to read the password and the files.
+    let url = options.to_url_lossy();
+    if let Some(password) = url.password() {
+        let password = percent_encoding::percent_decode_str(password).decode_utf8_lossy();
+        variables.push(("PGPASSWORD", password.into_owned()));
+    }
+    for (key, value) in url.query_pairs() {
+        let variable = match key.as_ref() {
+            "sslmode" => "PGSSLMODE",
+            "sslrootcert" => "PGSSLROOTCERT",
+            "sslcert" => "PGSSLCERT",
+            "sslkey" => "PGSSLKEY",
+            _ => continue,
+        };
+        variables.push((variable, value.into_owned()));
+    }
+    variables
+}
+
+/// A program of the directory that the operator has named, or else the newest of Debian's packages, or else that of
+/// PATH: an older `pg_dump` refuses a newer server.
+fn find(name: &str) -> Result<PathBuf, Failure> {
+    let named = std::env::var_os(PROGRAMS_VARIABLE).filter(|named| !named.is_empty());
+    let mut directories: Vec<PathBuf> = named.map(PathBuf::from).into_iter().collect();
+    directories.extend(debian(Path::new(DEBIAN)));
+    if let Some(path) = std::env::var_os("PATH") {
+        directories.extend(std::env::split_paths(&path));
+    }
+    let programs = directories.into_iter().map(|directory| directory.join(name));
+    programs.into_iter().find(|program| program.is_file()).ok_or_else(|| {
+        Failure(format!(
+            "there is no {name}: install PostgreSQL's client programs (Debian: apt-get install \
+             postgresql-client), or name their directory in {PROGRAMS_VARIABLE}"
+        ))
+    })
+}
+
+/// The directories of Debian's packages, the newest version first.
+fn debian(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut versions: Vec<(u32, PathBuf)> = entries
+        .filter_map(|entry| {
+            let version = entry.file_name().to_str()?.parse().ok()?;
+            Some((version, entry.path().join("bin")))
+        })
+        .collect();
+    versions.sort();
+    versions.into_iter().rev().map(|(_, directory)| directory).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{debian, environment};
+    use crate::config::database_url;
+
+    #[test]
+    fn programs_are_told_all_that_a_url_says() {
+        let url = "postgres://ber%74h:s%3A3%25@db.example.org:5433/%62erth?sslmode=verify-full\
+                   &sslrootcert=/etc/ca%20s.pem&options=-c%20jit%3Doff";
+        let read = database_url::read(url).unwrap();
+        let variables = environment(read.first().unwrap());
+        let value = |name: &str| {
+            let found = variables.iter().find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| value.as_str())
+        };
+        assert_eq!(value("PGHOST"), Some("db.example.org"));
+        assert_eq!(value("PGPORT"), Some("5433"));
+        assert_eq!(value("PGUSER"), Some("berth"));
+        assert_eq!(value("PGDATABASE"), Some("berth"));
+        assert_eq!(value("PGPASSWORD"), Some("s:3%"));
+        assert_eq!(value("PGSSLMODE"), Some("verify-full"));
+        assert_eq!(value("PGSSLROOTCERT"), Some("/etc/ca s.pem"));
+        assert_eq!(value("PGOPTIONS"), Some("-c jit=off"));
+    }
+
+    #[test]
+    fn the_newest_version_comes_first() {
+        let directory = tempfile::tempdir().unwrap();
+        for version in ["9", "15", "14", "none"] {
+            std::fs::create_dir(directory.path().join(version)).unwrap();
+        }
+        let found = debian(directory.path());
+        let expected = ["15", "14", "9"].map(|it| directory.path().join(it).join("bin"));
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,117 @@
+//! `berth db restore`: the database from a file that `berth db dump` wrote, completely or not at all.
+//!
+//! `pg_restore` turns the file into SQL, which psql runs in one transaction, after the statements that drop what was
+//! there.
+
+use std::fs::File;
+use std::process::{ExitCode, Stdio};
+
+use sqlx::PgConnection;
+use tokio::io::AsyncWriteExt;
+
+use super::RestoreOptions;
+use super::programs::client;
+use crate::serve::{Database, Failure};
+use crate::store::audit::audit;
+use crate::store::schema::{self, Status};
+use crate::store::sessions;
+
+/// The exit code when the restored data has faults.
+const FAULTY: u8 = 2;
+
+/// Runs `berth db restore`, and returns the lines to print and the exit code.
+///
+/// # Errors
+/// A server uses the database, it has something else in it, or a program fails. Nothing is changed then.
+pub async fn restore(
+    options: &RestoreOptions,
+    database: &Database,
+) -> Result<(Vec<String>, ExitCode), Failure> {
+    let input = if options.file.as_os_str() == "-" {
+        Stdio::inherit()
+    } else {
+        let told = |error| Failure(format!("{}: {error}", options.file.display()));
+        File::open(&options.file).map_err(told)?.into()
+    };
+    let mut conn = database.connect().await?;
+    check(&mut conn, options.replace).await?;
+    load(database, input).await?;
+    report(&mut conn).await
+}
+
+/// Makes sure that what is replaced may be replaced.
+async fn check(conn: &mut PgConnection, replace: bool) -> Result<(), Failure> {
+    let told = |error: crate::store::Error| Failure(error.to_string());
+    let servers = sessions::of_berth(conn).await.map_err(told)?;
+    if servers > 0 {
+        return Err(Failure(format!(
+            "{servers} connections of Berth to this database are open: stop all replicas first"
+        )));
+    }
+    let status = schema::status(conn).await.map_err(told)?;
+    let why = match &status {
+        Status::Reference | Status::Foreign(_) | Status::Encoding(_) | Status::Forbidden { .. } => {
+            status.hindrance()
+        }
+        Status::Behind(missing) if schema::is_all(missing) => None,
+        Status::Current
+        | Status::Behind(_)
+        | Status::Ahead(_)
+        | Status::Incomplete(_)
+        | Status::Altered(_) => (!replace).then(|| {
+            "the database has tables of Berth already; to replace all that Berth has stored in it, \
+             pass --replace"
+                .to_owned()
+        }),
+    };
+    why.map_or(Ok(()), |why| Err(Failure(why)))
+}
+
+/// Drops what is there and loads the file, in one transaction.
+async fn load(database: &Database, input: Stdio) -> Result<(), Failure> {
+    let told = |error: std::io::Error| Failure(format!("nothing was restored: {error}"));
+    let mut pg_restore = client("pg_restore", database).await?;
+    let pg_restore = pg_restore.args(["--no-owner", "--no-privileges", "--file=-"]);
+    let mut reader = pg_restore.stdin(input).stdout(Stdio::piped()).spawn().map_err(told)?;
+    let mut psql = client("psql", database).await?;
+    let psql = psql.args(["--no-psqlrc", "--quiet", "--single-transaction", "--file=-"]);
+    let psql = psql.args(["--set", "ON_ERROR_STOP=1"]);
+    let mut writer = psql.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().map_err(told)?;
+    let (Some(mut statements), Some(mut into)) = (reader.stdout.take(), writer.stdin.take()) else {
+        return Err(Failure("nothing was restored: there is no pipe".to_owned()));
+    };
+    let drops = schema::drop_script();
+    let copied = async {
+        into.write_all(drops.as_bytes()).await?;
+        tokio::io::copy(&mut statements, &mut into).await?;
+        into.flush().await
+    };
+    let copied = copied.await;
+    drop(statements);
+    let read = reader.wait().await.map_err(told)?;
+    // psql ends with an error of its own when a statement fails, and then reads no further.
+    if copied.is_ok() && !read.success() {
+        // It would commit at the end of its input.
+        writer.kill().await.map_err(told)?;
+        return Err(Failure(format!("nothing was restored, because pg_restore failed ({read})")));
+    }
+    drop(into);
+    let written = writer.wait().await.map_err(told)?;
+    if !written.success() {
+        return Err(Failure(format!("nothing was restored, because psql failed ({written})")));
+    }
+    copied.map_err(told)
+}
+
+/// What the database is now.
+async fn report(conn: &mut PgConnection) -> Result<(Vec<String>, ExitCode), Failure> {
+    let told = |error: crate::store::Error| Failure(error.to_string());
+    let status = schema::status(conn).await.map_err(told)?;
+    if let Some(why) = status.hindrance() {
+        return Ok((vec![format!("restored; {why}")], ExitCode::SUCCESS));
+    }
+    let mut lines = audit(conn).await.map_err(told)?;
+    let code = if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) };
+    lines.push(format!("restored; the schema is current; {} faults", lines.len()));
+    Ok((lines, code))
+}

@@ -1,0 +1,322 @@
+//! The commands for the database: grants for a role, shell, dump and restore, and what they say.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
+use uuid::Uuid;
+
+use crate::support::app::Berth;
+use crate::support::cloud::claim_body;
+use crate::support::postgres::{database, empty_database};
+use crate::support::process::{Server, signal};
+
+async fn execute(options: &PgConnectOptions, statements: &str) {
+    let mut conn = PgConnection::connect_with(options).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&mut conn).await.unwrap();
+}
+
+/// Runs `berth` to its end, with this file as its input if there is one.
+async fn run(arguments: &[&str], input: Option<&Path>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    command.args(arguments).stdin(Stdio::null());
+    if let Some(path) = input {
+        command.stdin(std::fs::File::open(path).unwrap());
+    }
+    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn url(options: &PgConnectOptions) -> String {
+    options.to_url_lossy().to_string()
+}
+
+/// Runs a command that succeeds, and returns what it prints.
+async fn ok(arguments: &[&str], input: Option<&Path>) -> String {
+    let output = run(arguments, input).await;
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Runs a command that fails with this code, and returns all that it says.
+async fn fails(arguments: &[&str], code: i32) -> String {
+    let output = run(arguments, None).await;
+    let said = text(&[output.stdout, output.stderr].concat());
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+    said
+}
+
+/// A role that has nothing in this database, not even what everybody has.
+async fn bare_role(options: &PgConnectOptions) -> PgConnectOptions {
+    let role = format!("Role of \"{}\"", options.get_database().unwrap());
+    let quoted = role.replace('"', "\"\"");
+    execute(
+        options,
+        &format!(
+            "drop role if exists \"{quoted}\"; create role \"{quoted}\" login;
+             revoke all on schema public from public"
+        ),
+    )
+    .await;
+    options.clone().username(&role)
+}
+
+/// Nobody but the owner of the tables needs more than what `db grants` prints.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_with_the_printed_grants_serves() {
+    let owner = database().await;
+    let role = bare_role(&owner).await;
+    let name = role.get_username().to_owned();
+    // A user name with blanks is no part of a URL.
+    let as_role = format!("{}&user={}", url(&owner), name.replace(' ', "%20").replace('"', "%22"));
+
+    let said = fails(&["db", "status", "--database-url", &as_role], 2).await;
+    assert!(said.contains("usage on the schema public"), "{said}");
+    assert!(said.contains("berth db grants --role"), "{said}");
+    execute(&owner, "grant usage on schema public to public").await;
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--database-url", &as_role];
+    let said = fails(&serve, 1).await;
+    assert!(said.contains("select on _sqlx_migrations"), "{said}");
+    execute(&owner, "revoke all on schema public from public").await;
+
+    let owner_url = url(&owner);
+    let grants = ["db", "grants", "--role", &name, "--database-url", &owner_url];
+    let script = ok(&grants, None).await;
+    execute(&owner, &script).await;
+    ok(&["db", "status", "--database-url", &as_role], None).await;
+
+    let berth = Berth::over(&role).await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    berth.put("/resource_classes/CUSTOM_GOLD", json!({})).await.expect(201);
+    berth.put("/traits/CUSTOM_FAST", json!({})).await.expect(201);
+    let consumer = Uuid::new_v4();
+    berth.claim(consumer, None, &[(host, "VCPU", 2)]).await.expect(204);
+    assert_eq!(berth.usages(host).await, json!({"VCPU": 2}));
+    berth.delete(&format!("/allocations/{consumer}")).await.expect(204);
+    berth.audit().await;
+
+    execute(
+        &owner,
+        &format!("revoke usage on sequence traits_id from \"{}\"", name.replace('"', "\"\"")),
+    )
+    .await;
+    let said = fails(&["db", "status", "--database-url", &as_role], 2).await;
+    assert!(said.contains("usage on traits_id"), "{said}");
+    berth.put("/traits/CUSTOM_LATE", json!({})).await.expect(503);
+
+    let unknown = ["db", "grants", "--role", "nobody of ours", "--database-url", &owner_url];
+    let said = fails(&unknown, 1).await;
+    assert!(said.contains("no role \"nobody of ours\""), "{said}");
+}
+
+/// Every recorded query may be run with the privileges in the list, and each privilege is needed by one of them.
+/// PostgreSQL checks privileges also when it only explains a statement.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_of_privileges_is_exactly_what_the_queries_need() {
+    let owner = database().await;
+    execute(&owner, "drop role if exists exactly; create role exactly").await;
+    let url = url(&owner);
+    let script = ok(&["db", "grants", "--role", "exactly", "--database-url", &url], None).await;
+    execute(&owner, &script).await;
+    let mut conn = PgConnection::connect_with(&owner).await.unwrap();
+    let mut statements = Vec::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(".sqlx");
+    for (nth, entry) in std::fs::read_dir(folder).unwrap().enumerate() {
+        let recorded = std::fs::read(entry.unwrap().path()).unwrap();
+        let recorded: serde_json::Value = serde_json::from_slice(&recorded).unwrap();
+        let query = recorded["query"].as_str().unwrap();
+        if query.starts_with("lock table") {
+            continue;
+        }
+        let parameters = recorded["describe"]["parameters"]["Left"].as_array().unwrap().len();
+        let prepare = format!("prepare s{nth} as {query}");
+        sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut conn).await.unwrap();
+        let nulls = vec!["null"; parameters].join(", ");
+        let nulls = if nulls.is_empty() { nulls } else { format!("({nulls})") };
+        statements.push(format!("explain execute s{nth}{nulls}"));
+    }
+    assert!(statements.len() > 100);
+    sqlx::raw_sql(
+        "set plan_cache_mode = force_generic_plan; create temp table needless (what text)",
+    )
+    .execute(&mut conn)
+    .await
+    .unwrap();
+    let refused = "create function pg_temp.refused(statements text[]) returns integer
+        language plpgsql as $$
+        declare statement text; ignored text; refused integer := 0;
+        begin
+            set local role exactly;
+            foreach statement in array statements loop
+                begin
+                    execute statement into ignored;
+                exception when insufficient_privilege then refused := refused + 1;
+                end;
+            end loop;
+            reset role;
+            return refused;
+        end $$";
+    sqlx::raw_sql(refused).execute(&mut conn).await.unwrap();
+    let count = "select pg_temp.refused($1)";
+    let refused: i32 =
+        sqlx::query_scalar(count).bind(&statements).fetch_one(&mut conn).await.unwrap();
+    assert_eq!(refused, 0, "the list lacks something");
+    for needed in berth::store::schema::privileges::required() {
+        // Reading migrations is no recorded query, and sequences are asked when a row is written.
+        if needed.kind == "sequence" || needed.object == "_sqlx_migrations" {
+            continue;
+        }
+        let (privilege, object) = (needed.privilege, needed.object);
+        let revoke = format!("revoke {privilege} on {object} from exactly");
+        sqlx::raw_sql(AssertSqlSafe(revoke)).execute(&mut conn).await.unwrap();
+        let refused: i32 =
+            sqlx::query_scalar(count).bind(&statements).fetch_one(&mut conn).await.unwrap();
+        assert!(refused > 0, "{privilege} on {object} is not needed");
+        let grant = format!("grant {privilege} on {object} to exactly");
+        sqlx::raw_sql(AssertSqlSafe(grant)).execute(&mut conn).await.unwrap();
+    }
+}
+
+/// An attempt to migrate openstack-placement's database with an older program has left its own table.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_references_database_is_known_also_after_an_attempt_to_migrate_it() {
+    let options = empty_database().await;
+    execute(
+        &options,
+        "create table alembic_version (version_num text);
+         create table resource_providers (id int); create table allocations (id int);
+         create table _sqlx_migrations (version bigint primary key, description text not null,
+             installed_on timestamptz not null default now(), success boolean not null,
+             checksum bytea not null, execution_time bigint not null)",
+    )
+    .await;
+    for (command, code) in [("status", 2), ("migrate", 1)] {
+        let said = fails(&["db", command, "--database-url", &url(&options)], code).await;
+        assert!(said.contains("openstack-placement"), "{said}");
+        assert!(said.contains("cannot copy its data yet"), "{said}");
+        assert!(!said.contains("run `berth db migrate`"), "{said}");
+    }
+}
+
+/// A migration that takes long is told by its number, not by its text.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_migration_is_told_in_short() {
+    let options = empty_database().await;
+    let mut other = PgConnection::connect_with(&options).await.unwrap();
+    // Whoever creates a table of the same name waits for the end of this transaction.
+    sqlx::raw_sql("begin; create table resource_classes (id integer)")
+        .execute(&mut other)
+        .await
+        .unwrap();
+    let url = url(&options);
+    let arguments = ["db", "migrate", "--database-url", &url];
+    let (output, ()) = tokio::join!(run(&arguments, None), async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        sqlx::raw_sql("rollback").execute(&mut other).await.unwrap();
+    });
+    let log = text(&output.stderr);
+    assert!(output.status.success(), "{log}");
+    assert!(log.contains("applied: initial version=1"), "{log}");
+    assert!(!log.contains("create table"), "{log}");
+    assert!(log.lines().all(|line| line.len() < 300), "{log}");
+}
+
+/// An error of the database ends with what it says, not with a line of PostgreSQL's source.
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_of_the_database_name_no_line_of_its_source() {
+    let nowhere = database().await.database("nowhere");
+    let said = fails(&["db", "status", "--database-url", &url(&nowhere)], 1).await;
+    assert!(said.contains("database \"nowhere\" does not exist"), "{said}");
+    assert!(!said.contains("at line"), "{said}");
+}
+
+/// What the private PostgreSQL has, and a database that it goes to.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_private_database_moves_to_one_of_ones_own() {
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let mut server = Server::start(folder.path()).await;
+    let host = Uuid::new_v4();
+    let body = json!({"name": "host", "uuid": host});
+    server.ask("POST", "/resource_providers", Some(&body)).await.unwrap();
+    let body = json!({"resource_provider_generation": 0,
+                      "inventories": {"VCPU": {"total": 8}}});
+    let path = format!("/resource_providers/{host}/inventories");
+    assert_eq!(server.ask("PUT", &path, Some(&body)).await.unwrap().0, 200);
+    let body = claim_body(None, &[(crate::support::cloud::Host(host), "VCPU", 2)]);
+    let path = format!("/allocations/{}", Uuid::new_v4());
+    assert_eq!(server.ask("PUT", &path, Some(&body)).await.unwrap().0, 204);
+    signal("TERM", &server.pid());
+    server.wait();
+
+    let data = folder.path().join("data");
+    let data = data.to_str().unwrap();
+    let file = folder.path().join("berth.dump");
+    let file_name = file.to_str().unwrap();
+    let count = "select count(*) from allocations";
+    let shell = ["db", "shell", "--data-dir", data, "--", "-XAtc", count];
+    assert_eq!(ok(&shell, None).await, "1\n");
+    let wrong = ["db", "shell", "--data-dir", data, "--", "-XAtc", "select 1/0"];
+    assert!(fails(&wrong, 1).await.contains("division by zero"));
+
+    ok(&["db", "dump", file_name, "--data-dir", data], None).await;
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let said = fails(&["db", "dump", file_name, "--data-dir", data], 1).await;
+    assert!(said.contains("--force"), "{said}");
+    ok(&["db", "dump", file_name, "--force", "--data-dir", data], None).await;
+
+    let own = empty_database().await;
+    let own_url = url(&own);
+    let said = ok(&["db", "restore", "-", "--database-url", &own_url], Some(&file)).await;
+    assert!(said.contains("the schema is current; 0 faults"), "{said}");
+    let berth = Berth::over(&own).await;
+    assert_eq!(berth.usages(crate::support::cloud::Host(host)).await, json!({"VCPU": 2}));
+    let restore = ["db", "restore", file_name, "--replace", "--database-url", &own_url];
+    let said = fails(&restore, 1).await;
+    assert!(said.contains("stop all replicas first"), "{said}");
+}
+
+/// A restore replaces everything, or nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_replaces_everything_or_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("berth.dump");
+    let file = file.to_str().unwrap();
+    let options = database().await;
+    let url = url(&options);
+    execute(&options, "insert into projects (external_id) values ('kept')").await;
+    ok(&["db", "dump", file, "--database-url", &url], None).await;
+    execute(&options, "insert into projects (external_id) values ('later')").await;
+    let projects = async || {
+        let mut conn = PgConnection::connect_with(&options).await.unwrap();
+        let all = "select string_agg(external_id, ' ' order by id) from projects";
+        sqlx::query_scalar::<_, String>(all).fetch_one(&mut conn).await.unwrap()
+    };
+
+    let said = fails(&["db", "restore", file, "--database-url", &url], 1).await;
+    assert!(said.contains("--replace"), "{said}");
+    assert_eq!(projects().await, "kept later");
+
+    let broken = folder.path().join("broken.dump");
+    let whole = std::fs::read(file).unwrap();
+    std::fs::write(&broken, &whole[..whole.len() / 2]).unwrap();
+    let broken = broken.to_str().unwrap();
+    let said = fails(&["db", "restore", broken, "--replace", "--database-url", &url], 1).await;
+    assert!(said.contains("nothing was restored"), "{said}");
+    assert_eq!(projects().await, "kept later");
+
+    ok(&["db", "restore", file, "--replace", "--database-url", &url], None).await;
+    assert_eq!(projects().await, "kept");
+
+    execute(&options, "create table theirs (id integer references projects (id))").await;
+    let said = fails(&["db", "restore", file, "--replace", "--database-url", &url], 1).await;
+    assert!(said.contains("theirs") && said.contains("nothing was restored"), "{said}");
+    assert_eq!(projects().await, "kept");
+}
