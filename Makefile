@@ -39,6 +39,7 @@ test: install-test deny
 	tests/policy/run
 	tests/keystone/run
 	tests/import/run
+	tests/deploy/run
 	tests/chaos/run --small
 
 lint: install-run deny
@@ -100,4 +101,4 @@ install-run:
 
 install-test:
 	@tools/rust
-	@tools/install postgresql cc python
+	@tools/install postgresql cc python haproxy

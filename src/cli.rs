@@ -5,6 +5,7 @@ mod columns;
 mod db;
 mod flavor;
 mod group;
+mod manual;
 mod policy;
 
 use std::ffi::{OsStr, OsString};
@@ -18,6 +19,7 @@ pub use self::db::{
 };
 pub use self::flavor::{FlavorCommand, run as flavor};
 pub use self::group::{GroupCommand, run as group};
+pub use self::manual::{completions, man_pages};
 pub use self::policy::{PolicyCommand, check as policy_check, list as policy_list};
 use crate::config::{self, Config, DatabaseOptions, LogOptions, PlannerAddress};
 use crate::http::listener::Endpoint;
@@ -82,6 +84,19 @@ pub enum Command {
     ///
     /// Exits with 0 if it does on all its addresses, with 1 if not.
     Health(HealthOptions),
+    /// Print a script that completes the commands and options of `berth` in a shell.
+    ///
+    /// For bash: `berth completions bash >/etc/bash_completion.d/berth`
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages, one for each command.
+    Man {
+        /// The directory to write them to, which must exist.
+        #[arg(value_name = "DIRECTORY")]
+        directory: PathBuf,
+    },
 }
 
 /// Commands for the database.

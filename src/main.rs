@@ -65,6 +65,15 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::Group(command) => print(&command.db().logs, cli::group(&command)),
         Command::Config(ConfigCommand::Import(options)) => import(&options),
         Command::Health(options) => health(&options),
+        Command::Completions { shell } => {
+            say(std::io::stdout(), cli::completions(shell).trim_end());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man { directory } => {
+            let told = |error| Failure(format!("{}: {error}", directory.display()));
+            cli::man_pages(&directory).map_err(told)?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

@@ -47,6 +47,10 @@ class Cluster:
         self._run("pg_ctl", "stop", "-D", self._data, "-m", "immediate", "-s", check=False)
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def stop(self) -> None:
+        """Stop PostgreSQL, and keep its data."""
+        self._run("pg_ctl", "stop", "-D", self._data, "-m", "fast", "-w", "-s")
+
     def url(self, database: str) -> str:
         """The URL under which the server under test reaches `database`."""
         return f"postgres:///{database}?host={self._folder}&user={SUPERUSER}"
@@ -89,6 +93,10 @@ class Cluster:
             "initdb", "-D", self._data, "-U", SUPERUSER, "-A", "trust",
             "-E", "UTF8", "--locale=C", "--no-sync",
         )  # fmt: skip
+        self.start()
+
+    def start(self) -> None:
+        """Start PostgreSQL again after `stop`."""
         settings = f"-c listen_addresses= -c unix_socket_directories={self._folder}"
         settings += "".join(f" -c {name}={value}" for name, value in self._settings.items())
         log = self._folder / "log"

@@ -1,0 +1,25 @@
+//! What shells and `man` read: completions and manual pages, made of the same commands and options.
+
+use std::io;
+use std::path::Path;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use super::Cli;
+
+/// A script for a shell that completes commands and options.
+pub fn completions(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "berth", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// Writes a manual page for each command into a directory: `berth.1`, `berth-serve.1` and so on.
+///
+/// # Errors
+/// The directory does not exist, or a file in it cannot be written.
+pub fn man_pages(directory: &Path) -> io::Result<()> {
+    // The page of `help` says what that of each command says.
+    clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), directory)
+}

@@ -1,0 +1,254 @@
+"""The files in deploy/: the manifests against the schemas of Kubernetes, and HAProxy with real replicas; and what
+shells and `man` read.
+
+HAProxy runs with deploy/haproxy.cfg, except that the names of the replicas are addresses of this machine. Its clients
+must not notice when a replica is killed, stopped or away, and must see 503 when the database is.
+"""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+import kubernetes_validate
+import yaml
+from harness.environment import REPOSITORY
+from harness.postgres import Cluster
+from harness.servers import find_berth
+
+DEPLOY = REPOSITORY / "deploy"
+REPLICAS = {"berth-1": "127.0.77.1", "berth-2": "127.0.77.2", "berth-3": "127.0.77.3"}
+BALANCER = "127.0.77.10"
+WITHIN_SECONDS = 60
+
+
+def status(url: str) -> int:
+    """The status of an answer; 0 if there is none."""
+    request = urllib.request.Request(url, headers={"X-Auth-Token": "admin"})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status
+    except urllib.error.HTTPError as refused:
+        return refused.code
+    except OSError:
+        return 0
+
+
+def until(what: str, holds) -> None:
+    """Wait for something to hold."""
+    end = time.monotonic() + WITHIN_SECONDS
+    while not holds():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {WITHIN_SECONDS} s: {what}")
+        time.sleep(0.1)
+
+
+class Site:
+    """PostgreSQL, three replicas, and HAProxy in front of them."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.cluster = Cluster()
+        self.processes: dict[str, subprocess.Popen] = {}
+
+    def __enter__(self) -> "Site":
+        self.cluster.__enter__()
+        self.cluster.create("berth")
+        url = self.cluster.url("berth")
+        subprocess.run([find_berth(), "db", "migrate", "--database-url", url], check=True, capture_output=True)
+        for name in REPLICAS:
+            self.start(name)
+        text = (DEPLOY / "haproxy.cfg").read_text()
+        for name, address in REPLICAS.items():
+            text = text.replace(f" {name}:", f" {address}:")
+        text = text.replace("bind :", f"bind {BALANCER}:")
+        configuration = self.folder / "haproxy.cfg"
+        configuration.write_text(text)
+        self.run("balancer", ["haproxy", "-db", "-f", str(configuration)])
+        return self
+
+    def __exit__(self, *exception) -> None:
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+        self.cluster.__exit__(*exception)
+
+    def start(self, name: str) -> None:
+        address = REPLICAS[name]
+        options = ["--auth", "noauth2", "--allow-noauth", "true", "--listen", f"{address}:8778"]
+        options += ["--planner-listen", f"{address}:8090", "--admin-listen", f"{address}:8779"]
+        url = self.cluster.url("berth")
+        self.run(name, [str(find_berth()), "serve", *options, "--database-url", url])
+
+    def run(self, name: str, command: list[str]) -> None:
+        with open(self.folder / f"{name}.log", "ab") as log:
+            self.processes[name] = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def end(self, name: str, how: signal.Signals) -> None:
+        process = self.processes[name]
+        process.send_signal(how)
+        process.wait(WITHIN_SECONDS)
+
+    def is_ready(self, name: str) -> bool:
+        return status(f"http://{REPLICAS[name]}:8779/readyz") == 200
+
+    @contextlib.contextmanager
+    def load(self):
+        """Clients that ask all the time; yields the answers that were not 200."""
+        refused: list[int] = []
+        over = threading.Event()
+
+        def ask() -> None:
+            while not over.is_set():
+                said = status(f"http://{BALANCER}:8778/resource_providers")
+                if said != 200:
+                    refused.append(said)
+
+        clients = [threading.Thread(target=ask) for _ in range(4)]
+        for client in clients:
+            client.start()
+        try:
+            yield refused
+        finally:
+            over.set()
+            for client in clients:
+                client.join()
+
+
+class Manifests(unittest.TestCase):
+    def test_every_manifest_is_what_kubernetes_expects(self) -> None:
+        kinds = []
+        for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")):
+            for manifest in yaml.safe_load_all(path.read_text()):
+                kinds.append(manifest["kind"])
+                if manifest["apiVersion"] != "monitoring.coreos.com/v1":
+                    kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
+        for kind in ("Job", "Deployment", "Service", "PodDisruptionBudget", "ServiceMonitor"):
+            self.assertIn(kind, kinds)
+
+    def test_the_configuration_of_the_deployment_is_one(self) -> None:
+        manifests = yaml.safe_load_all((DEPLOY / "kubernetes" / "berth.yaml").read_text())
+        text = next(it["data"]["berth.toml"] for it in manifests if it["kind"] == "ConfigMap")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "berth.toml"
+            path.write_text(text)
+            command = [find_berth(), "config", "check", "--config", path, "--database-url", "postgres://x@y/z"]
+            done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_services_of_compose_refer_to_each_other(self) -> None:
+        compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+        services = compose["services"]
+        for service in services.values():
+            for other in service.get("depends_on", []):
+                self.assertIn(other, services)
+        balanced = (DEPLOY / "haproxy.cfg").read_text()
+        for name in REPLICAS:
+            self.assertIn(name, services)
+            self.assertIn(f"server {name} {name}:8778", balanced)
+            self.assertIn(f"server {name} {name}:8090", balanced)
+
+
+class Balanced(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.site = self.enterContext(Site(folder))
+        for name in REPLICAS:
+            until(f"{name} is ready", lambda name=name: self.site.is_ready(name))
+        placement = f"http://{BALANCER}:8778/resource_providers"
+        until("the balancer answers", lambda: status(placement) == 200)
+        # HAProxy has looked at each of them by then.
+        time.sleep(2)
+
+    def test_clients_do_not_notice_a_replica_that_is_stopped(self) -> None:
+        with self.site.load() as refused:
+            self.site.end("berth-1", signal.SIGTERM)
+            time.sleep(3)
+            self.site.start("berth-1")
+            until("it is ready again", lambda: self.site.is_ready("berth-1"))
+            time.sleep(2)
+        self.assertEqual(refused, [])
+
+    def test_a_replica_that_is_killed_is_replaced(self) -> None:
+        self.site.end("berth-2", signal.SIGKILL)
+        time.sleep(4)
+        with self.site.load() as refused:
+            time.sleep(3)
+        self.assertEqual(refused, [])
+        self.assertEqual(status(f"http://{BALANCER}:8090/v1/status"), 200)
+
+    def test_without_the_database_the_balancer_says_503(self) -> None:
+        root = f"http://{BALANCER}:8778/"
+        self.assertEqual(status(root), 200)
+        self.site.cluster.stop()
+        # `GET /` needs no database, so that only the health checks can tell.
+        until("no replica is ready", lambda: status(root) == 503)
+        self.site.cluster.start()
+        until("they are ready again", lambda: status(root) == 200)
+        self.assertEqual(status(f"{root}resource_providers"), 200)
+
+
+class Shell(unittest.TestCase):
+    """What `berth completions` and `berth man` print, read by the programs they are for."""
+
+    def test_bash_completes_commands_and_options(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "berth"
+            script.write_bytes(subprocess.check_output([find_berth(), "completions", "bash"]))
+
+            def completed(*words: str) -> list[str]:
+                quoted = " ".join(f"'{word}'" for word in words)
+                command = f"source {script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; "
+                command += f"_berth berth '{words[-1]}' '{words[-2]}'; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+                return subprocess.check_output(["bash", "-c", command], text=True).split()
+
+            self.assertEqual(completed("berth", "ser"), ["serve"])
+            self.assertEqual(completed("berth", "db", "mig"), ["migrate"])
+            self.assertIn("--admin-listen", completed("berth", "serve", "--admin"))
+
+    def test_every_shell_has_a_script(self) -> None:
+        for shell in ("bash", "zsh", "fish"):
+            script = subprocess.check_output([find_berth(), "completions", shell], text=True)
+            self.assertIn("admin-listen", script)
+            if shutil.which(shell):
+                done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), shell)
+
+    def test_every_command_has_a_manual_page(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.check_call([find_berth(), "man", folder])
+            pages = {path.name: path.read_text() for path in pathlib.Path(folder).iterdir()}
+        for name in ("berth.1", "berth-serve.1", "berth-db-migrate.1", "berth-config-check.1"):
+            self.assertIn(name, pages)
+        self.assertIn("admin\\-listen", pages["berth-serve.1"])
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(prog="tests/deploy/run", description=__doc__)
+    options.add_argument("tests", nargs="*", help="some of them, such as Balanced; all without")
+    chosen = options.parse_args()
+    os.environ["PATH"] += f"{os.pathsep}/usr/sbin"
+    if shutil.which("haproxy") is None:
+        sys.exit("haproxy is missing: apt-get install haproxy")
+    with socket.create_server((BALANCER, 0)):
+        pass
+    loader = unittest.TestLoader()
+    names = [f"{__name__}.{name}" for name in chosen.tests]
+    suite = loader.loadTestsFromNames(names) if names else loader.loadTestsFromModule(sys.modules[__name__])
+    result = unittest.TextTestRunner(verbosity=2).run(suite)
+    sys.exit(not result.wasSuccessful())
+
+
+if __name__ == "__main__":
+    main()
