@@ -1,6 +1,7 @@
 //! The commands of `berth` and their arguments.
 
 mod aggregate;
+mod arguments;
 mod columns;
 mod db;
 mod flavor;
@@ -8,12 +9,12 @@ mod group;
 mod manual;
 mod policy;
 
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub use self::aggregate::{AggregateCommand, run as aggregate};
+pub use self::arguments::{Invocation, Origin, Source, parse};
 pub use self::db::{
     DumpOptions, GrantsOptions, RestoreOptions, ShellOptions, dump, grants, restore, shell,
 };
@@ -63,21 +64,17 @@ pub enum Command {
     Policy(PolicyCommand),
     /// Manage the flavors that plans refer to.
     ///
-    /// Flavors can be changed while servers are running. A private PostgreSQL is an exception,
-    /// because the running server uses it: stop the server first, or pass a file to
-    /// --planner-flavors.
+    /// Flavors can be changed while servers are running.
     #[command(subcommand)]
     Flavor(FlavorCommand),
     /// Manage the metadata of host aggregates that flavors may demand.
     ///
-    /// Metadata can be changed while servers are running. A private PostgreSQL is an exception,
-    /// because the running server uses it: stop the server first.
+    /// Metadata can be changed while servers are running.
     #[command(subcommand)]
     Aggregate(AggregateCommand),
     /// Manage the stored groups that plans use, and the projects that may use them.
     ///
-    /// Groups can be changed while servers are running, also through the API. A private PostgreSQL
-    /// is an exception, because the running server uses it: use the API, or stop the server first.
+    /// Groups can be changed while servers are running, also through the API.
     #[command(subcommand)]
     Group(GroupCommand),
     /// Ask a running server whether it answers, or is ready, for the health checks of containers.
@@ -152,6 +149,12 @@ impl DbCommand {
 /// Options of the `db` commands.
 #[derive(Args, Clone, Debug)]
 pub struct DbOptions {
+    /// Read the database and the logging options of `berth serve` from this TOML file.
+    ///
+    /// Default: /etc/berth/berth.toml if it is there; /dev/null stands for no file.
+    #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
     /// The database.
     #[command(flatten)]
     pub database: DatabaseOptions,
@@ -195,7 +198,9 @@ pub struct ImportOptions {
     #[arg(long, value_name = "URL")]
     pub database_url: Option<String>,
 
-    /// Write to this file, readable only by its owner, instead of standard output.
+    /// Write to this file instead of standard output.
+    ///
+    /// Only its owner can read it, and the group `berth` if root writes it.
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -212,6 +217,8 @@ pub struct ImportOptions {
 #[derive(Args, Clone, Debug)]
 pub struct HealthOptions {
     /// Read the server's options from this TOML file.
+    ///
+    /// Default: /etc/berth/berth.toml if it is there; /dev/null stands for no file.
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -248,113 +255,11 @@ pub struct HealthOptions {
     pub tls_cert: Option<PathBuf>,
 }
 
-/// Parsed arguments, and where each option of `serve` or `config check` came from.
-#[derive(Debug)]
-pub struct Invocation {
-    /// The command.
-    pub command: Command,
-    /// Option, value, source; for `config check`.
-    pub sources: Vec<(String, String, &'static str)>,
-}
-
-/// Parses the arguments, with the file that `--config` or `BERTH_CONFIG` names.
-///
-/// # Errors
-/// A message for the operator, made by clap; also `--help` and `--version`.
-pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
-    let matches = Cli::command().ignore_errors(true).try_get_matches_from(arguments);
-    let file = matches.ok().as_ref().and_then(config_file);
-    let mut command = Cli::command();
-    let mut keys_of_file = Vec::new();
-    if let Some(path) = &file {
-        let text = read(path).map_err(|why| invalid(path, &why))?;
-        keys_of_file = text.parse::<toml::Table>().unwrap_or_default().keys().cloned().collect();
-        command = command
-            .mut_subcommand("serve", |serve| try_with_file(serve, &text))
-            .mut_subcommand("health", |health| with_part(health, &text))
-            .mut_subcommand("policy", |policy| {
-                policy
-                    .mut_subcommand("list", |list| with_part(list, &text))
-                    .mut_subcommand("check", |check| with_part(check, &text))
-            })
-            .mut_subcommand("config", |config| {
-                config.mut_subcommand("check", |check| try_with_file(check, &text))
-            });
-        let serve = command.find_subcommand("serve").cloned();
-        if let Some(Err(why)) = serve.map(|serve| config::with_file(serve, &text)) {
-            return Err(invalid(path, &why));
-        }
-    }
-    let matches = command.clone().try_get_matches_from(arguments)?;
-    let sources = sources(&command, &matches, &keys_of_file);
-    let cli = Cli::from_arg_matches(&matches)?;
-    Ok(Invocation { command: cli.command, sources })
-}
-
-/// Keeps the command as it is when the file is bad; that is reported once, by the caller.
-fn try_with_file(command: clap::Command, text: &str) -> clap::Command {
-    config::with_file(command.clone(), text).unwrap_or(command)
-}
-
-/// The same for a command that has some of the options of `serve`.
-fn with_part(command: clap::Command, text: &str) -> clap::Command {
-    config::with_part_of_file(command.clone(), text).unwrap_or(command)
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| error.to_string())
-}
-
-fn invalid(path: &Path, why: &str) -> clap::Error {
-    clap::Error::raw(
-        clap::error::ErrorKind::ValueValidation,
-        format!("configuration file {}: {why}\n", path.display()),
-    )
-}
-
-/// The innermost command's `--config`.
-fn config_file(matches: &ArgMatches) -> Option<PathBuf> {
-    let (_, inner) = matches.subcommand()?;
-    let inner = inner.subcommand().map_or(inner, |(_, innermost)| innermost);
-    inner.try_get_one::<PathBuf>("config").ok().flatten().cloned()
-}
-
-fn sources(
-    command: &clap::Command,
-    matches: &ArgMatches,
-    keys_of_file: &[String],
-) -> Vec<(String, String, &'static str)> {
-    let serve = command.find_subcommand("serve");
-    let inner = matches.subcommand().map(|(_, inner)| inner);
-    let inner = inner.and_then(|inner| inner.subcommand().map_or(Some(inner), |(_, i)| Some(i)));
-    let (Some(serve), Some(inner)) = (serve, inner) else { return Vec::new() };
-    let mut sources = Vec::new();
-    for arg in serve.get_arguments() {
-        let (id, Some(long)) = (arg.get_id().as_str(), arg.get_long()) else { continue };
-        let Ok(Some(raw)) = inner.try_get_raw(id) else { continue };
-        // What the environment's help must not show is a secret, or has one in it.
-        let value = if arg.is_hide_env_values_set() {
-            "(set)".to_owned()
-        } else {
-            raw.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(",")
-        };
-        let source = match inner.value_source(id) {
-            Some(clap::parser::ValueSource::CommandLine) => "flag",
-            Some(clap::parser::ValueSource::EnvVariable) => "environment",
-            _ if keys_of_file.iter().any(|key| key == long) => "file",
-            _ => "default",
-        };
-        sources.push((long.to_owned(), value, source));
-    }
-    sources.sort();
-    sources
-}
-
 /// The text of `berth config sample`.
 pub fn sample() -> String {
     let command = Cli::command();
     let serve = command.find_subcommand("serve");
-    config::sample(serve.unwrap_or_else(|| Bug::raise("there is no command `serve`")))
+    config::file::sample(serve.unwrap_or_else(|| Bug::raise("there is no command `serve`")))
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

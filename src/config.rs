@@ -2,10 +2,13 @@
 //! `--help` and of `samples/berth.toml`. A value comes from a flag, or else from the environment, the
 //! configuration file or the default.
 
+mod database;
 pub mod database_url;
+pub mod file;
 pub mod flavors;
 mod front;
 mod keystone;
+pub mod nearest;
 mod planner;
 mod policy;
 
@@ -13,8 +16,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use sqlx::postgres::PgConnectOptions;
 
+pub use self::database::DatabaseOptions;
 pub use self::front::FrontOptions;
 pub use self::keystone::KeystoneOptions;
 pub use self::planner::{
@@ -28,37 +31,6 @@ const PRIVATE_MAX: u32 = 150;
 
 /// The largest limit that an option may set.
 const COUNT_MAX: usize = 1_000_000;
-
-/// Which database to use.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Database")]
-pub struct DatabaseOptions {
-    /// URL of the PostgreSQL database, as `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
-    ///
-    /// For a Unix socket, write `postgres:///DATABASE?host=/DIRECTORY`. Name several hosts,
-    /// separated by commas, to follow the primary among them. Without this option, Berth runs a
-    /// private PostgreSQL under the data directory.
-    #[arg(long, env = "BERTH_DATABASE_URL", hide_env_values = true, value_name = "URL")]
-    pub database_url: Option<String>,
-
-    /// Directory of the private PostgreSQL.
-    ///
-    /// Default: /var/lib/berth for root, otherwise `berth` under the user's data home
-    /// (`$XDG_DATA_HOME` or `~/.local/share`).
-    #[arg(long, env = "BERTH_DATA_DIR", value_name = "DIRECTORY")]
-    pub data_dir: Option<PathBuf>,
-}
-
-impl DatabaseOptions {
-    /// How to connect to each host in --database-url; `None` without that option.
-    ///
-    /// # Errors
-    /// What is wrong with the URL, without repeating it.
-    pub fn hosts(&self) -> Result<Option<Vec<PgConnectOptions>>, String> {
-        let hosts = self.database_url.as_deref().map(database_url::read).transpose();
-        hosts.map_err(|why| format!("--database-url is invalid: {why}"))
-    }
-}
 
 /// How to log.
 #[derive(Args, Clone, Debug)]
@@ -107,7 +79,8 @@ pub enum GenerationStrategy {
 pub struct Config {
     /// Read options from this TOML file.
     ///
-    /// Every option below is a key, without the leading dashes. See samples/berth.toml.
+    /// Every option below is a key, without the leading dashes. See samples/berth.toml. Default:
+    /// /etc/berth/berth.toml if it is there; /dev/null stands for no file.
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -279,29 +252,46 @@ impl Config {
     /// Checks that the options fit together, without opening the files that they name.
     ///
     /// # Errors
-    /// A sentence for the operator.
+    /// One sentence for each fault, on lines of their own.
     pub fn check(&self) -> Result<(), String> {
+        let mut wrong = Vec::new();
         if self.listen.is_empty() {
-            return Err("--listen needs at least one address".to_owned());
+            wrong.push("--listen needs at least one address".to_owned());
         }
         if self.database.database_url.is_none() && self.database_connections > PRIVATE_MAX {
-            return Err(format!(
+            wrong.push(format!(
                 "--database-connections must be at most {PRIVATE_MAX} with the private PostgreSQL"
             ));
         }
-        self.database.hosts()?;
-        self.front.tls()?;
-        self.planner.check()?;
-        let all = self.listen.iter().chain(self.planner.endpoints()?);
-        let open = all.into_iter().find(|endpoint| !endpoint.is_local());
+        wrong.extend(self.database.hosts().err());
+        wrong.extend(self.front.tls().err());
+        wrong.extend(self.planner.check().err());
+        match self.planner.endpoints() {
+            Ok(planner) => {
+                wrong.extend(self.check_reach(self.listen.iter().chain(planner)).err());
+            }
+            Err(why) => wrong.push(why),
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+    }
+
+    /// Checks that other machines cannot reach an API that believes every caller.
+    ///
+    /// # Errors
+    /// The address that they can reach.
+    pub fn check_reach<'a>(
+        &self,
+        endpoints: impl IntoIterator<Item = &'a Endpoint>,
+    ) -> Result<(), String> {
+        let open = endpoints.into_iter().find(|endpoint| !endpoint.is_local());
         let everybody = self.auth == Auth::Noauth2 && !self.allow_noauth;
-        if let (true, Some(open)) = (everybody, open) {
-            return Err(format!(
+        match open {
+            Some(open) if everybody => Err(format!(
                 "--auth noauth2 believes every caller, and other machines can reach {open}; listen \
                  on 127.0.0.1, or pass --allow-noauth if something in front keeps strangers out"
-            ));
+            )),
+            Some(_) | None => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -331,126 +321,4 @@ fn path_prefix(text: &str) -> Result<String, String> {
         return Err("must begin with / and have at least one segment".to_owned());
     }
     Ok(trimmed.to_owned())
-}
-
-/// The options of a command and the keys a file may have: everything but `config` itself.
-fn keys(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
-    command.get_arguments().filter(|arg| {
-        arg.get_long().is_some_and(|long| !["config", "help", "version"].contains(&long))
-    })
-}
-
-/// Makes the values of a file the defaults of a command, so that flags and the environment override
-/// them.
-///
-/// # Errors
-/// The file is not TOML, or has an unknown key or a value of the wrong type. A value is a string, a
-/// number or a boolean; for a list, also an array of strings.
-pub fn with_file(command: clap::Command, text: &str) -> Result<clap::Command, String> {
-    let table: toml::Table = text.parse().map_err(|error| unreadable(text, &error))?;
-    let unknown = table.keys().find(|key| keys(&command).all(|arg| arg.get_long() != Some(key)));
-    if let Some(key) = unknown {
-        let known: Vec<&str> = keys(&command).filter_map(clap::Arg::get_long).collect();
-        return Err(format!("unknown option {key:?}; the options are {}", known.join(", ")));
-    }
-    with_known(command, table)
-}
-
-/// The same for a command that has only some of the options.
-///
-/// # Errors
-/// The file is not TOML, or has a value of the wrong type.
-pub fn with_part_of_file(command: clap::Command, text: &str) -> Result<clap::Command, String> {
-    let table: toml::Table = text.parse().map_err(|error| unreadable(text, &error))?;
-    with_known(command, table)
-}
-
-fn with_known(mut command: clap::Command, table: toml::Table) -> Result<clap::Command, String> {
-    for (key, value) in table {
-        let Some(arg) = keys(&command).find(|arg| arg.get_long() == Some(key.as_str())) else {
-            continue;
-        };
-        let values = values(value, is_list(arg)).map_err(|why| format!("{key}: {why}"))?;
-        let id = arg.get_id().clone();
-        command = command.mut_arg(id, |arg| arg.default_values(values));
-    }
-    Ok(command)
-}
-
-/// What is wrong with a file, and in which line. Does not quote the file, which may contain secrets.
-fn unreadable(text: &str, error: &toml::de::Error) -> String {
-    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-    format!("line {}: {}", before.matches('\n').count() + 1, error.message())
-}
-
-/// Whether an option takes several values, separated by commas.
-fn is_list(arg: &clap::Arg) -> bool {
-    arg.get_value_delimiter().is_some()
-}
-
-/// A value of a file as a flag would give it.
-fn values(value: toml::Value, is_list: bool) -> Result<Vec<String>, &'static str> {
-    let text = match value {
-        toml::Value::String(text) => text,
-        toml::Value::Integer(number) => number.to_string(),
-        toml::Value::Float(number) => number.to_string(),
-        toml::Value::Boolean(yes) => yes.to_string(),
-        toml::Value::Array(entries) if is_list => {
-            let entry = |entry: toml::Value| {
-                entry.as_str().map(str::to_owned).ok_or("must be an array of strings")
-            };
-            return entries.into_iter().map(entry).collect();
-        }
-        toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => {
-            return Err("must be a string, a number, true or false");
-        }
-    };
-    Ok(vec![text])
-}
-
-/// A file with every option, its documentation and its default, commented out.
-pub fn sample(command: &clap::Command) -> String {
-    let mut text = String::from(
-        "# Options of `berth serve`. A line that is commented out shows the default.\n\
-         # A flag (--listen ...) or an environment variable (BERTH_LISTEN=...) overrides this file.\n",
-    );
-    for arg in keys(command) {
-        let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string);
-        let key = arg.get_long().unwrap_or_default();
-        text.push('\n');
-        for line in wrapped(&help.unwrap_or_default(), 98) {
-            text.extend(["# ", &line, "\n"]);
-        }
-        let shown = shown(arg);
-        text.extend(["#", key, " = ", &shown, "\n"]);
-    }
-    text
-}
-
-/// The default of an option, as TOML.
-fn shown(arg: &clap::Arg) -> String {
-    let defaults = arg.get_default_values().iter().map(|value| value.to_string_lossy());
-    if is_list(arg) {
-        let joined = defaults.collect::<Vec<_>>().join(",");
-        let entries = joined.split(',').filter(|entry| !entry.is_empty());
-        return format!("{:?}", entries.collect::<Vec<_>>());
-    }
-    let default = defaults.collect::<String>();
-    let bare = default.parse::<f64>().is_ok() || ["true", "false"].contains(&default.as_str());
-    if bare { default } else { format!("{default:?}") }
-}
-
-fn wrapped(text: &str, width: usize) -> impl Iterator<Item = String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.len() + 1 + word.len() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines.into_iter()
 }

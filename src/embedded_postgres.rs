@@ -1,4 +1,5 @@
-//! The private PostgreSQL that `berth serve` runs when it is given no database.
+//! The private PostgreSQL that `berth serve` runs when it is given no database. Other commands use it
+//! while it runs, or start it for as long as they take; only `berth serve` makes one.
 //!
 //! It uses the installed server programs, creates a cluster on first use, listens on a Unix socket only,
 //! and starts and stops with Berth. The server is the child of a small shell script that waits for the end
@@ -72,6 +73,15 @@ pub struct EmbeddedPostgres {
     _lock: File,
 }
 
+/// A private PostgreSQL that was there already.
+#[derive(Debug)]
+pub enum Existing {
+    /// Another process runs it; how to connect to it.
+    Running(PgConnectOptions),
+    /// It was started, and stops with this.
+    Started(EmbeddedPostgres),
+}
+
 /// A PostgreSQL cluster: where its files and programs are, and the user who runs it.
 #[derive(Clone, Debug)]
 struct Cluster {
@@ -112,7 +122,53 @@ impl EmbeddedPostgres {
         let user = unprivileged()?;
         let data = Arc::new(Directory::open(directory, user.as_ref())?);
         check_use(directory, user.as_ref()).await?;
-        let lock = lock(&data, directory)?;
+        let Some(lock) = lock(&data)? else {
+            return Err(failure(format!(
+                "another berth uses {}: stop it, or choose another --data-dir",
+                directory.display()
+            )));
+        };
+        Self::start_locked(directory, settings, user, data, lock).await
+    }
+
+    /// Finds the server that another process runs over the directory, or starts it. Makes nothing.
+    ///
+    /// # Errors
+    /// There is no cluster in the directory; or as [`EmbeddedPostgres::start`].
+    pub async fn existing(directory: &Path) -> Result<Existing> {
+        let directory = &std::path::absolute(directory).map_err(plain)?;
+        let user = match files::owner(directory) {
+            Some(owner) if rustix::process::geteuid().is_root() => Some(owner),
+            _ => unprivileged()?,
+        };
+        if files::cluster_version(&directory.join("postgres"), user.as_ref())?.is_none() {
+            return Err(failure(format!(
+                "there is no private PostgreSQL in {}, and only `berth serve` makes one: say which \
+                 database is meant by --config (/etc/berth/berth.toml if it is there), \
+                 --database-url or --data-dir",
+                directory.display()
+            )));
+        }
+        let data = Arc::new(Directory::open(directory, user.as_ref())?);
+        if let Some(lock) = lock(&data)? {
+            check_use(directory, user.as_ref()).await?;
+            return Self::start_locked(directory, &[], user, data, lock)
+                .await
+                .map(Existing::Started);
+        }
+        let temporary = std::env::temp_dir();
+        let socket = files::socket_directory(directory, &temporary, user.as_ref())?;
+        Ok(Existing::Running(options(&socket)))
+    }
+
+    /// Starts the server in a directory that this process has locked.
+    async fn start_locked(
+        directory: &Path,
+        settings: &[&str],
+        user: Option<SystemUser>,
+        data: Arc<Directory>,
+        lock: File,
+    ) -> Result<Self> {
         let temporary = std::env::temp_dir();
         let cluster_directory = directory.join("postgres");
         let version = files::cluster_version(&cluster_directory, user.as_ref())?;
@@ -130,10 +186,7 @@ impl EmbeddedPostgres {
         }
         stop_leftover(&cluster).await;
 
-        let options = PgConnectOptions::new_without_pgpass()
-            .socket(&cluster.socket)
-            .username(NAME)
-            .database(NAME);
+        let options = options(&cluster.socket);
         let (stop, stopped) = watch::channel(false);
         let child = spawn(&cluster)?;
         let supervisor = tokio::spawn(supervise(cluster.clone(), child, stopped));
@@ -229,6 +282,12 @@ impl Cluster {
         let mut command = Command::new(program);
         // A group of its own: Ctrl-C in a terminal is for Berth, which then stops the server.
         command.process_group(0).current_dir("/").env_remove("PGDATA");
+        // What systemd tells Berth is not for PostgreSQL, which would speak to systemd itself.
+        for variable in
+            ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS"]
+        {
+            command.env_remove(variable);
+        }
         if let Some(user) = &self.user {
             command.uid(user.uid).gid(user.gid);
         }
@@ -286,15 +345,15 @@ async fn check_use(directory: &Path, user: Option<&SystemUser>) -> Result<()> {
     )))
 }
 
-fn lock(data: &Directory, directory: &Path) -> Result<File> {
+/// Locks the directory; `None` if another process has.
+fn lock(data: &Directory) -> Result<Option<File>> {
     let file = data.file(LOCK)?;
-    file.try_lock().map_err(|_| {
-        failure(format!(
-            "another berth uses {}: stop it, or choose another --data-dir",
-            directory.display()
-        ))
-    })?;
-    Ok(file)
+    Ok(file.try_lock().is_ok().then_some(file))
+}
+
+/// How to connect to the server by the directory of its socket.
+fn options(socket: &Path) -> PgConnectOptions {
+    PgConnectOptions::new_without_pgpass().socket(socket).username(NAME).database(NAME)
 }
 
 /// The user to run the server as: none if this process is not root.

@@ -26,6 +26,7 @@ pub mod serve;
 pub mod solver;
 pub mod stop;
 pub mod store;
+pub mod systemd;
 pub mod telemetry;
 pub mod turns;
 pub mod watch;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use berth::cli::{
-    self, Command, ConfigCommand, DbCommand, HealthOptions, ImportOptions, Invocation,
-    PolicyCommand,
+    self, Command, ConfigCommand, DbCommand, HealthOptions, ImportOptions, Invocation, Origin,
+    PolicyCommand, Source,
 };
 use berth::config::{self, Config, LogOptions};
 use berth::health::{self, Question};
@@ -40,21 +40,32 @@ fn main() -> ExitCode {
 }
 
 fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
+    let database = database(&invocation);
+    let sources = invocation.sources;
+    if let (Some(database), false) = (&database, matches!(invocation.command, Command::Serve(_))) {
+        let words =
+            database.as_ref().map_err(|why| with_origins(Failure(why.clone()), &sources))?;
+        say(std::io::stderr(), &format!("berth: {words}"));
+    }
     match invocation.command {
         Command::Serve(config) => {
             let logs = Arc::new(telemetry::start(&config.logs).map_err(Failure)?);
+            // A URL that is wrong is reported with all else that is.
+            if let Some(Ok(words)) = database {
+                tracing::info!("{words}");
+            }
             let served = wait_for(serve::serve(&config, &logs))?;
             // Nobody reads standard error if the log could not be written: to say more would wait.
             if !logs.end() && served.is_err() {
                 return Ok(ExitCode::FAILURE);
             }
-            served.map(|()| ExitCode::SUCCESS)
+            served.map(|()| ExitCode::SUCCESS).map_err(|why| with_origins(why, &sources))
         }
         Command::Db(command) => {
             let _logs = telemetry::start(&command.options().logs).map_err(Failure)?;
             wait_for(db(&command))?
         }
-        Command::Config(ConfigCommand::Check(config)) => check(&config, &invocation.sources),
+        Command::Config(ConfigCommand::Check(config)) => check(&config, &sources),
         Command::Config(ConfigCommand::Sample) => {
             say(std::io::stdout(), cli::sample().trim_end());
             Ok(ExitCode::SUCCESS)
@@ -144,15 +155,54 @@ async fn check_schema(command: &DbCommand, database: &Database) -> Result<ExitCo
     Ok(code)
 }
 
-fn check(config: &Config, sources: &[(String, String, &'static str)]) -> Result<ExitCode, Failure> {
-    Parts::read(config)?;
+fn check(config: &Config, sources: &[Source]) -> Result<ExitCode, Failure> {
+    Parts::read(config).map_err(|why| with_origins(why, sources))?;
     if let Some(why) = serve::descriptor_shortage(config) {
         say(std::io::stderr(), &format!("berth: warning: {why}"));
     }
-    for (option, value, source) in sources {
-        say(std::io::stdout(), &format!("{option} = {value} ({source})"));
+    for Source { option, value, origin } in sources {
+        say(std::io::stdout(), &format!("{option} = {value} ({origin})"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Adds to what is wrong where the options that it names were set.
+fn with_origins(Failure(mut why): Failure, sources: &[Source]) -> Failure {
+    let named = |option: &str| {
+        let flag = format!("--{option}");
+        let mut behind = why.match_indices(&flag).filter_map(|(at, _)| why.get(at + flag.len()..));
+        behind.any(|rest| !rest.starts_with(|next: char| next == '-' || next.is_alphanumeric()))
+    };
+    let is_set = |source: &&Source| !matches!(source.origin, Origin::Default | Origin::Flag);
+    let set: Vec<&Source> = sources.iter().filter(is_set).collect();
+    let named: Vec<&Source> = set.into_iter().filter(|source| named(&source.option)).collect();
+    for Source { option, origin, .. } in named {
+        why.extend(["\n  --", option, " is set by: ", &origin.to_string()]);
+    }
+    Failure(why)
+}
+
+/// Which database a command is about to talk to, in words with the option that says so; `None` if it
+/// talks to none.
+fn database(invocation: &Invocation) -> Option<Result<String, String>> {
+    let options = match &invocation.command {
+        Command::Serve(config) => &config.database,
+        Command::Db(command) => &command.options().database,
+        Command::Aggregate(command) => &command.db().database,
+        Command::Flavor(command) => &command.db().database,
+        Command::Group(command) => &command.db().database,
+        Command::Config(_)
+        | Command::Policy(_)
+        | Command::Health(_)
+        | Command::Completions { .. }
+        | Command::Man { .. } => return None,
+    };
+    let origin = match invocation.origin(options.decided_by()) {
+        None | Some(Origin::Default) => "no option names another".to_owned(),
+        Some(origin) => origin.to_string(),
+    };
+    let words = |database| format!("the database is {database} ({origin})");
+    Some(options.describe().map(words))
 }
 
 fn policy(command: &PolicyCommand) -> Result<ExitCode, Failure> {

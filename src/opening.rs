@@ -11,6 +11,7 @@ use crate::serve::{Database, Failure};
 use crate::store::planner::flavors::SetFlavors;
 use crate::store::schema::{self, Status};
 use crate::store::{Error, Pruning, Store, StoreOptions};
+use crate::systemd;
 
 /// How long after a failed attempt the next one is made.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -150,6 +151,7 @@ impl Wait {
             told.elapsed() >= if *before == why { TOLD_EVERY } else { CHANGES_TOLD_EVERY }
         });
         if is_due {
+            systemd::status(&format!("waiting for the database: {why}"));
             tracing::error!(
                 "{why}; waiting for it, and answering 503 until it can be used (look at \
                  --database-url if that does not pass; --database-wait bounds it)"

@@ -1,6 +1,5 @@
 //! Putting the parts together: a database, a store over it, and the API in front.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 use crate::config::{Auth, Config, DatabaseOptions, GenerationStrategy};
-use crate::embedded_postgres::EmbeddedPostgres;
+use crate::embedded_postgres::{EmbeddedPostgres, Existing};
 use crate::http::cors::Cors;
 use crate::http::identity::{ByToken, Identity};
 use crate::http::listener::{Endpoint, Listener};
@@ -24,6 +23,7 @@ use crate::search::Strategy;
 use crate::stop::{self, Stop};
 use crate::store::planner::flavors::SetFlavors;
 use crate::store::{self, Store, primary};
+use crate::systemd::{self, Passed};
 use crate::telemetry::Logs;
 use crate::{descriptors, opening};
 
@@ -43,19 +43,39 @@ pub struct Database {
 }
 
 impl Database {
-    /// Starts the private PostgreSQL, or takes the one that is named.
+    /// Takes the database that is named, or starts the private PostgreSQL, which is made if there
+    /// is none. Only `berth serve` may do this.
     ///
     /// # Errors
     /// The URL cannot be read, or the private PostgreSQL does not start.
-    pub async fn open(options: &DatabaseOptions) -> Result<Self, Failure> {
+    async fn open_or_create(options: &DatabaseOptions) -> Result<Self, Failure> {
         if let Some(hosts) = options.hosts().map_err(Failure)? {
             return Ok(Self { hosts, embedded: None });
         }
-        let directory = options.data_dir.clone().map_or_else(default_data_dir, Ok)?;
+        let directory = options.directory().map_err(Failure)?;
         let embedded = EmbeddedPostgres::start(&directory)
             .await
             .map_err(|failure| Failure(failure.to_string()))?;
         Ok(Self { hosts: vec![embedded.options()], embedded: Some(embedded) })
+    }
+
+    /// Takes the database that is named, or the private PostgreSQL: the one that a server runs, or
+    /// else it is started until the database is closed. None is made.
+    ///
+    /// # Errors
+    /// The URL cannot be read, there is no private PostgreSQL, or it does not start.
+    pub async fn open(options: &DatabaseOptions) -> Result<Self, Failure> {
+        if let Some(hosts) = options.hosts().map_err(Failure)? {
+            return Ok(Self { hosts, embedded: None });
+        }
+        let directory = options.directory().map_err(Failure)?;
+        match EmbeddedPostgres::existing(&directory).await {
+            Ok(Existing::Running(running)) => Ok(Self { hosts: vec![running], embedded: None }),
+            Ok(Existing::Started(embedded)) => {
+                Ok(Self { hosts: vec![embedded.options()], embedded: Some(embedded) })
+            }
+            Err(failure) => Err(Failure(failure.to_string())),
+        }
     }
 
     /// How to connect to each of its hosts.
@@ -107,20 +127,6 @@ impl Database {
     }
 }
 
-fn default_data_dir() -> Result<PathBuf, Failure> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    // Root's home is closed to the user the private PostgreSQL runs as.
-    if home.as_deref().is_none_or(|home| home == "/root" || home == "/") {
-        return Ok(PathBuf::from("/var/lib/berth"));
-    }
-    let data_home = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from);
-    data_home
-        .filter(|path| path.is_absolute())
-        .or_else(|| home.map(|home| home.join(".local/share")))
-        .map(|data_home| data_home.join("berth"))
-        .ok_or_else(|| Failure("there is no home directory: say --data-dir".to_owned()))
-}
-
 /// What options come to that name files or follow from each other.
 #[derive(Debug)]
 pub struct Parts {
@@ -138,21 +144,38 @@ impl Parts {
     /// Checks the options and reads what they name.
     ///
     /// # Errors
-    /// What is wrong with them, or cannot be read.
+    /// What is wrong with them, or cannot be read: a sentence for each, on lines of their own.
     pub fn read(config: &Config) -> Result<Self, Failure> {
-        config.check().map_err(Failure)?;
-        let (policy, warnings) = Policy::load(config.policy.source()).map_err(Failure)?;
-        let tls = config.front.tls().map_err(Failure)?.map(Tls::new);
-        Ok(Self {
-            policy,
-            warnings,
-            trusted: config.front.trusted().map_err(Failure)?,
-            cors: config.front.cors().map_err(Failure)?,
-            tls: tls.transpose().map_err(Failure)?.map(Arc::new),
-            identity: identity(config).map_err(Failure)?,
-            flavors: flavors(config).map_err(Failure)?,
-        })
+        let mut wrong = Vec::new();
+        wrong.extend(config.check().err());
+        let policy = noted(Policy::load(config.policy.source()), &mut wrong);
+        // That only one of certificate and key is given has been found above.
+        let tls = config.front.tls().ok().flatten().map(Tls::new).transpose();
+        let tls = noted(tls, &mut wrong);
+        let trusted = noted(config.front.trusted(), &mut wrong);
+        let cors = noted(config.front.cors(), &mut wrong);
+        let identity = noted(identity(config), &mut wrong);
+        let flavors = noted(flavors(config), &mut wrong);
+        match (policy, tls, trusted, cors, identity, flavors) {
+            (
+                Some((policy, warnings)),
+                Some(tls),
+                Some(trusted),
+                Some(cors),
+                Some(identity),
+                Some(flavors),
+            ) if wrong.is_empty() => {
+                let tls = tls.map(Arc::new);
+                Ok(Self { policy, warnings, trusted, cors, tls, identity, flavors })
+            }
+            _ => Err(Failure(wrong.join("\n"))),
+        }
     }
+}
+
+/// A value, or a note of why there is none.
+fn noted<T>(outcome: Result<T, String>, wrong: &mut Vec<String>) -> Option<T> {
+    outcome.map_err(|why| wrong.push(why)).ok()
 }
 
 /// How callers are to be known.
@@ -181,7 +204,7 @@ pub async fn serve(config: &Config, logs: &Arc<Logs>) -> Result<(), Failure> {
     http::admin::collect();
     let parts = Parts::read(config)?;
     let listening = Listening::begin(config).await?;
-    let database = Database::open(&config.database).await?;
+    let database = Database::open_or_create(&config.database).await?;
     let served = serve_on(listening, parts, config, &database, logs).await;
     database.close().await;
     if served.is_ok() {
@@ -213,24 +236,56 @@ struct Listening {
 }
 
 impl Listening {
-    /// Listens on every address.
+    /// Listens on every address. Sockets that systemd passes take the place of the addresses of
+    /// their API.
     async fn begin(config: &Config) -> Result<Self, Failure> {
+        let mut listening = Self::passed(config)?;
+        let has = |wanted: Api| listening.apis.iter().any(|(api, _)| *api == wanted);
+        let (has_placement, has_planner) = (has(Api::Placement), has(Api::Planner));
         let placement = config.listen.iter().map(|endpoint| (Api::Placement, endpoint));
         let planner = config.planner.endpoints().map_err(Failure)?;
         let planner = planner.into_iter().map(|endpoint| (Api::Planner, endpoint));
-        let mut apis = Vec::new();
         for (api, endpoint) in placement.chain(planner) {
-            let option = match api {
-                Api::Placement => "--listen",
-                Api::Planner => "--planner-listen",
+            let (option, is_passed) = match api {
+                Api::Placement => ("--listen", has_placement),
+                Api::Planner => ("--planner-listen", has_planner),
             };
-            apis.push((api, listen(endpoint, option).await?));
+            if !is_passed {
+                listening.apis.push((api, listen(endpoint, option).await?));
+            }
         }
-        let mut admin = Vec::new();
-        for endpoint in &config.front.admin_listen {
-            admin.push(listen(endpoint, "--admin-listen").await?);
+        if listening.admin.is_empty() {
+            for endpoint in &config.front.admin_listen {
+                listening.admin.push(listen(endpoint, "--admin-listen").await?);
+            }
         }
-        Ok(Self { apis, admin })
+        Ok(listening)
+    }
+
+    /// The sockets that systemd passes, by their names.
+    fn passed(config: &Config) -> Result<Self, Failure> {
+        let told = |error: std::io::Error| Failure(format!("a socket of systemd: {error}"));
+        let mut listening = Self { apis: Vec::new(), admin: Vec::new() };
+        for Passed { name, listener } in systemd::sockets().map_err(told)? {
+            let endpoint = listener.endpoint().map_err(told)?;
+            let api = match name.as_str() {
+                "placement" => Api::Placement,
+                "planner" => Api::Planner,
+                "admin" => {
+                    listening.admin.push(listener);
+                    continue;
+                }
+                other => {
+                    return Err(Failure(format!(
+                        "the socket {endpoint} of systemd has the name {other:?}; \
+                         FileDescriptorName= must be placement, planner or admin"
+                    )));
+                }
+            };
+            config.check_reach([&endpoint]).map_err(Failure)?;
+            listening.apis.push((api, listener));
+        }
+        Ok(listening)
     }
 
     /// What is served at which address.
@@ -292,6 +347,7 @@ async fn serve_until(
         }
         let app = App::new(store, options).known_by(identity);
         backend.open(app.ruled_by(policy).behind(trusted));
+        systemd::status("serving");
         for (what, address) in addresses {
             tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "serving {what}");
         }
@@ -304,6 +360,8 @@ async fn serve_until(
         () = tokio::time::sleep(SILENT_MAX) => false,
         () = stop.told() => return Ok(()),
     };
+    // From here on requests are answered, if only with 503 because the database is away.
+    systemd::ready();
     let bounds = Bounds {
         connections: connections(config),
         header_timeout: config.header_timeout,
@@ -314,9 +372,13 @@ async fn serve_until(
     };
     let Listening { apis: listeners, admin } = listening;
     let front = Front { listeners, tls: tls.clone(), admin };
-    let stopped = keep_current(tls, stop.told());
+    let stopped = async {
+        keep_current(tls, stop.told()).await;
+        systemd::stopping();
+    };
     let mut serving =
         std::pin::pin!(http::server::serve(front, Arc::clone(&backend), bounds, stopped));
+    let mut watchdog = std::pin::pin!(systemd::watchdog());
     loop {
         tokio::select! {
             opened = &mut opening, if !is_open => {
@@ -324,6 +386,7 @@ async fn serve_until(
                 is_open = true;
             }
             () = &mut serving => return Ok(()),
+            () = &mut watchdog => {}
         }
     }
 }

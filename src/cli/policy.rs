@@ -28,6 +28,8 @@ pub enum PolicyCommand {
 #[derive(Args, Clone, Debug)]
 pub struct PolicyListOptions {
     /// Read the options of `berth serve` from this TOML file.
+    ///
+    /// Default: /etc/berth/berth.toml if it is there; /dev/null stands for no file.
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -40,6 +42,8 @@ pub struct PolicyListOptions {
 #[derive(Args, Clone, Debug)]
 pub struct PolicyCheckOptions {
     /// Read the options of `berth serve` from this TOML file.
+    ///
+    /// Default: /etc/berth/berth.toml if it is there; /dev/null stands for no file.
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 

@@ -9,11 +9,20 @@ use std::str::FromStr;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
+use super::nearest::did_you_mean;
+
 /// Hosts in one URL at the most.
 const HOSTS_MAX: usize = 32;
 
 /// What a URL begins with.
 const SCHEMES: [&str; 2] = ["postgres", "postgresql"];
+
+/// Values of `sslmode`.
+const SSL_MODES: [&str; 6] = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
+
+/// Parameters that are read here.
+const OWN: [&str; 5] =
+    ["host", "hostaddr", "port", "target_session_attrs", "statement-cache-capacity"];
 
 /// Parameters that mean to sqlx what they mean to libpq, or are sqlx's own.
 const PASSED: [&str; 14] = [
@@ -51,7 +60,25 @@ const WITHOUT_EFFECT: [&str; 9] = [
 /// # Errors
 /// What is wrong with it, in words without the password.
 pub fn read(url: &str) -> Result<Vec<PgConnectOptions>, String> {
-    let named = Parts::read(url.trim())?;
+    read_with(url, None)
+}
+
+/// The same, with a password that does not stand in the URL.
+///
+/// # Errors
+/// As [`read`]; also, the URL has a password, too.
+pub fn read_with(url: &str, password: Option<&str>) -> Result<Vec<PgConnectOptions>, String> {
+    let mut named = Parts::read(url.trim())?;
+    if let Some(password) = password {
+        if named.settings.iter().any(|(key, _)| key == "password") {
+            return Err(
+                "the password is in the URL and in --database-password-file; it must be in \
+                        one of them, not both"
+                    .to_owned(),
+            );
+        }
+        named.set("password", password);
+    }
     let (hosts, ports) = (&named.hosts, &named.ports);
     if hosts.len() > HOSTS_MAX {
         return Err(format!("it names {} hosts; at most {HOSTS_MAX} are allowed", hosts.len()));
@@ -125,10 +152,11 @@ impl Parts {
         parts.read_authority(authority)?;
         parts.set("dbname", &decoded(path.trim_start_matches('/'), "the name of the database")?);
         let queried = query.split('&').filter(|_| !query.is_empty());
+        let mut wrong = Vec::new();
         for (nth, parameter) in queried.enumerate() {
-            parts.read_parameter(nth + 1, parameter)?;
+            wrong.extend(parts.read_parameter(nth + 1, parameter).err());
         }
-        Ok(parts)
+        if wrong.is_empty() { Ok(parts) } else { Err(wrong.join("; ")) }
     }
 
     /// Reads what stands before the database: `user:password@host:port,host:port`.
@@ -186,21 +214,26 @@ impl Parts {
             }
             key if PASSED.contains(&key) || key.starts_with("options[") => {
                 if ["sslmode", "ssl-mode"].contains(&key) && value.parse::<PgSslMode>().is_err() {
-                    return Err(
-                        "sslmode must be one of disable, allow, prefer, require, verify-ca \
-                                or verify-full"
-                            .to_owned(),
-                    );
+                    // Offered from the modes, so that what was written is not repeated.
+                    return Err(format!(
+                        "sslmode must be one of {}{}",
+                        SSL_MODES.join(", "),
+                        did_you_mean(&value, SSL_MODES)
+                    ));
                 }
                 self.set(key, &value);
             }
             // Its name is not repeated: it may be a piece of a password.
-            _ => {
-                return Err(format!(
-                    "{what} is unknown; the parameters are host, hostaddr, port, target_session_attrs, \
-                     {} and options[...]",
-                    PASSED.join(", ")
-                ));
+            unknown => {
+                let known = OWN.iter().chain(&PASSED).chain(&WITHOUT_EFFECT).copied();
+                let guess = did_you_mean(unknown, known);
+                let guess = if guess.is_empty() {
+                    let (own, passed) = (OWN.join(", "), PASSED.join(", "));
+                    format!("; the parameters are {own}, {passed} and options[...]")
+                } else {
+                    guess
+                };
+                return Err(format!("{what} is unknown{guess}"));
             }
         }
         Ok(())
@@ -388,6 +421,15 @@ mod tests {
             ("postgres://h/berth?password=a&s3cret", "parameter 2 after the question mark"),
             ("postgres://h/berth?password=a&s3cret=b", "parameter 2 after the question mark"),
             ("postgres://h/berth?sslmode=s3cret", "sslmode must be one of"),
+            ("postgres://u:s3cret@h/berth?sslmode=verify-ful", "did you mean \"verify-full\"?"),
+            (
+                "postgres://u:s3cret@h/d?sslmod=verify-full",
+                "parameter 1 after the question mark is unknown; did you mean \"sslmode\"?",
+            ),
+            (
+                "postgres://h/d?sslmod=s3cret&hots=s3cret",
+                "parameter 2 after the question mark is unknown; did you mean \"host\"?",
+            ),
             ("postgres://h/?statement-cache-capacity=s3cret", "statement-cache-capacity"),
             ("postgres://h/berth?target_session_attrs=any", "Berth needs the primary"),
             ("postgres://h/berth?target_session_attrs=prefer-standby", "Berth needs the primary"),

@@ -44,7 +44,7 @@ pub fn read(path: &Path) -> Result<Vec<SetFlavor>, String> {
 }
 
 fn parse(text: &str) -> Result<Vec<SetFlavor>, String> {
-    let file: File = toml::from_str(text).map_err(|error| super::unreadable(text, &error))?;
+    let file: File = toml::from_str(text).map_err(|error| super::file::unreadable(text, &error))?;
     if file.flavors.len() > FLAVORS_MAX {
         return Err(format!("a file may have at most {FLAVORS_MAX} flavors"));
     }

@@ -60,7 +60,9 @@ pub struct KeystoneOptions {
           value_parser = secret)]
     pub keystone_password: Option<Secret>,
 
-    /// File with the password, such as a systemd credential; trailing white space is ignored.
+    /// File with the password; white space at its end is ignored.
+    ///
+    /// Default: the systemd credential `berth.keystone-password`, if there is one.
     #[arg(long, env = "BERTH_KEYSTONE_PASSWORD_FILE", value_name = "FILE")]
     pub keystone_password_file: Option<PathBuf>,
 
@@ -102,6 +104,9 @@ pub struct KeystoneOptions {
     pub keystone_application_credential_secret: Option<Secret>,
 
     /// File with the secret of the application credential.
+    ///
+    /// Default: the systemd credential `berth.keystone-application-credential-secret`, if there is
+    /// one.
     #[arg(long, env = "BERTH_KEYSTONE_APPLICATION_CREDENTIAL_SECRET_FILE", value_name = "FILE")]
     pub keystone_application_credential_secret_file: Option<PathBuf>,
 

@@ -86,6 +86,16 @@ impl Directory {
     }
 }
 
+/// The user who runs the cluster in a data directory: the owner of both. `None` if that is root, or
+/// if they belong to two users.
+pub(super) fn owner(data: &Path) -> Option<SystemUser> {
+    let directory = std::fs::metadata(data).ok()?;
+    let cluster = std::fs::symlink_metadata(data.join("postgres")).ok()?;
+    let (uid, gid) = (directory.uid(), directory.gid());
+    let is_one = uid != ROOT && cluster.is_dir() && cluster.uid() == uid;
+    is_one.then(|| SystemUser { name: format!("with id {uid}"), uid, gid })
+}
+
 /// The version of PostgreSQL that a cluster is of; none if there is no cluster.
 ///
 /// # Errors

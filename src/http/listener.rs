@@ -102,9 +102,9 @@ pub(super) enum Accepted {
 pub enum Listener {
     /// A TCP socket.
     Tcp(TcpListener),
-    /// A Unix socket's file and the socket. In this order: once nobody answers, a new server may
-    /// have put its own file there.
-    Unix(SocketFile, UnixListener),
+    /// A Unix socket's file, unless it is somebody else's to remove, and the socket. In this order:
+    /// once nobody answers, a new server may have put its own file there.
+    Unix(Option<SocketFile>, UnixListener),
 }
 
 impl Listener {
@@ -121,7 +121,7 @@ impl Listener {
                 let listener = UnixListener::bind(path)?;
                 let file = SocketFile(path.clone());
                 share_with_group(path)?;
-                Ok(Self::Unix(file, listener))
+                Ok(Self::Unix(Some(file), listener))
             }
         }
     }
@@ -133,7 +133,13 @@ impl Listener {
     pub fn endpoint(&self) -> io::Result<Endpoint> {
         match self {
             Self::Tcp(listener) => listener.local_addr().map(Endpoint::Tcp),
-            Self::Unix(file, _) => Ok(Endpoint::Unix(file.0.clone())),
+            Self::Unix(Some(file), _) => Ok(Endpoint::Unix(file.0.clone())),
+            Self::Unix(None, listener) => {
+                let address = listener.local_addr()?;
+                let path = address.as_pathname();
+                path.map(|path| Endpoint::Unix(path.to_owned()))
+                    .ok_or_else(|| io::Error::other("the Unix socket has no path"))
+            }
         }
     }
 

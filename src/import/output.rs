@@ -1,10 +1,14 @@
 //! Writes the configuration file, which contains secrets.
 
+use std::fs::Permissions;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
-/// Writes a file that only its owner can read. With `force`, it replaces an existing file
+/// The group of the service. What root writes for the service has to be readable for this group.
+const GROUP: &str = "berth";
+
+/// Writes a file that only its owner can read, and the group `berth` if root writes it. With `force`, it replaces an existing file
 /// atomically.
 ///
 /// # Errors
@@ -31,6 +35,35 @@ pub fn write(path: &Path, text: &str, force: bool) -> Result<(), String> {
 fn create(path: &Path, text: &str) -> std::io::Result<()> {
     let mut file =
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    // Root may run in a container in which groups are not mapped: then the file stays root's alone.
+    if rustix::process::geteuid().is_root()
+        && let Some(group) =
+            std::fs::read_to_string("/etc/group").ok().and_then(|text| id_of(&text))
+        && fchown(&file, None, Some(group)).is_ok()
+    {
+        file.set_permissions(Permissions::from_mode(0o640))?;
+    }
     file.write_all(text.as_bytes())?;
     file.sync_all()
+}
+
+/// The id of the service's group in the text of /etc/group.
+fn id_of(groups: &str) -> Option<u32> {
+    let mut lines = groups.lines().map(|line| line.split(':'));
+    lines
+        .find_map(|mut fields| if fields.next()? == GROUP { fields.nth(1) } else { None })?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::id_of;
+
+    #[test]
+    fn the_group_is_found_by_its_name() {
+        let groups = "root:x:0:\n\nberths:x:7:\nberth:x:998:haproxy\n";
+        assert_eq!(id_of(groups), Some(998));
+        assert_eq!(id_of("root:x:0:\n"), None);
+    }
 }

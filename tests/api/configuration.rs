@@ -19,7 +19,13 @@ fn what_is_wrong_is_named() {
         (&["--trusted-proxies", "10.0.0.0/40"], "", "10.0.0.0/40"),
         (&["--auth", "keystone"], "", "--keystone-auth-url"),
         (&[], "listen = [1]", "an array of strings"),
-        (&[], "lisen = \"127.0.0.1:1\"", "unknown option \"lisen\""),
+        (
+            &[],
+            "lisen = \"127.0.0.1:1\"",
+            "line 1: there is no option \"lisen\"; did you mean \"listen\"?",
+        ),
+        (&[], "\n\nauth = \"keyston\"", "line 3: auth: \"keyston\": must be one of"),
+        (&[], "[listen]\na = 1", "must be a string"),
         (&[], "keystone-password = s3cret", "line 1"),
         (&["--policy-file", "/no/such/file"], "", "/no/such/file"),
     ] {
@@ -34,5 +40,112 @@ fn what_is_wrong_is_named() {
         let words = String::from_utf8_lossy(&told.stderr).into_owned();
         assert!(!told.status.success() && words.contains(named), "{flags:?} {text}: {words}");
         assert!(!words.contains("s3cret"), "{words}");
+    }
+}
+
+/// Runs `berth` in an environment that has nothing but what is given.
+fn berth(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
+    let told = Command::new(env!("CARGO_BIN_EXE_berth"))
+        .args(arguments)
+        .env_clear()
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap();
+    let words = [told.stderr, told.stdout].concat();
+    (told.status.code(), String::from_utf8_lossy(&words).into_owned())
+}
+
+/// As with `?sslmod=`, `BERTH_LISTN` and a file with errors, of which one was told at a time or none.
+#[test]
+fn everything_that_is_wrong_is_told_at_once_with_where_it_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("berth.toml");
+    let text = "lisen = \"127.0.0.1:1\"\nmax-requests = 0\nlog-format = \"jsn\"\n";
+    std::fs::write(&file, text).unwrap();
+    let named = file.display().to_string();
+    let (code, words) = berth(
+        &["config", "check", "--planner-timout", "3", "--max-connections", "none"],
+        &[
+            ("BERTH_CONFIG", &named),
+            ("BERTH_LISTN", "127.0.0.1:1"),
+            ("BERTH_IDLE_TIMEOUT", "soon"),
+            // Of Kubernetes, for a service of the name berth.
+            ("BERTH_SERVICE_HOST", "10.0.0.1"),
+            ("BERTH_PORT", "tcp://10.0.0.1:8778"),
+        ],
+    );
+    let words = words.replace(&named, "berth.toml");
+    insta::assert_snapshot!(words, @r#"
+    error: 7 things are wrong:
+      berth.toml, line 1: there is no option "lisen"; did you mean "listen"?
+      berth.toml, line 2: max-requests: "0": must be a number from 1 to 1000000
+      berth.toml, line 3: log-format: "jsn": must be one of human, json; did you mean "json"?
+      environment variable BERTH_IDLE_TIMEOUT: "soon": must be a number of seconds
+      environment variable BERTH_LISTN: there is no option for it; did you mean "BERTH_LISTEN"?
+      --planner-timout: there is no such option; did you mean "planner-timeout"?
+      --max-connections: "none": must be a number from 1 to 1000000
+    "#);
+    assert_eq!(code, Some(2));
+}
+
+/// Of what no single value says, too: options that do not fit together, and files that are not there.
+#[test]
+fn what_does_not_fit_together_is_told_at_once_with_where_it_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("berth.toml");
+    let text = "# The database.\ndatabase-url = \"postgres://u:s3cret@h/d?sslmod=verify-full\"\n";
+    std::fs::write(&file, text).unwrap();
+    let named = file.display().to_string();
+    let environment = [("BERTH_CONFIG", named.as_str()), ("BERTH_POLICY_FILE", "/no/such/file")];
+    let (code, words) = berth(&["config", "check", "--listen", "0.0.0.0:1"], &environment);
+    assert!(!words.contains("s3cret"), "{words}");
+    insta::assert_snapshot!(words.replace(&named, "berth.toml"), @r#"
+    berth: --database-url is invalid: parameter 1 after the question mark is unknown; did you mean "sslmode"?
+    --auth noauth2 believes every caller, and other machines can reach 0.0.0.0:1; listen on 127.0.0.1, or pass --allow-noauth if something in front keeps strangers out
+    /no/such/file: No such file or directory (os error 2)
+      --database-url is set by: berth.toml, line 2
+    "#);
+    assert_eq!(code, Some(1));
+}
+
+#[test]
+fn help_is_there_whatever_is_wrong() {
+    let environment = [("BERTH_CONFIG", "/no/such/file"), ("BERTH_LISTN", "x")];
+    let (code, words) = berth(&["serve", "--help"], &environment);
+    assert!(code == Some(0) && words.contains("--database-url"), "{words}");
+}
+
+/// As with `db migrate` and the URL in berth.toml, which made a new private cluster.
+#[test]
+fn every_command_reads_the_file_and_says_which_database_it_talks_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("berth.toml");
+    // Nothing listens on port 1.
+    let text = "listen = \"127.0.0.1:7\"\ndatabase-url = \"postgres://u:s3cret@127.0.0.1:1/d\"\n";
+    std::fs::write(&file, text).unwrap();
+    let file = file.display().to_string();
+    let data = folder.path().join("data").display().to_string();
+    for command in [
+        &["db", "migrate"][..],
+        &["db", "status"],
+        &["db", "audit"],
+        &["flavor", "list"],
+        &["group", "list"],
+        &["aggregate", "list"],
+    ] {
+        for (more, variables) in
+            [(&["--config", file.as_str()][..], &[][..]), (&[], &[("BERTH_CONFIG", file.as_str())])]
+        {
+            let (code, words) = berth(&[command, more].concat(), variables);
+            let first =
+                format!("berth: the database is postgres://u@127.0.0.1:1/d ({file}, line 2)\n");
+            assert!(code == Some(1) && words.starts_with(&first), "{command:?}: {words}");
+            assert!(!words.contains("s3cret"), "{words}");
+        }
+        let (code, words) = berth(&[command, &["--data-dir", &data]].concat(), &[]);
+        let first = format!("berth: the database is the private PostgreSQL in {data} (flag)\n");
+        assert!(code == Some(1) && words.starts_with(&first), "{command:?}: {words}");
+        assert!(words.contains("only `berth serve` makes one"), "{words}");
+        assert!(!folder.path().join("data").exists(), "{command:?}");
     }
 }

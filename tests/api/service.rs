@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -152,17 +152,20 @@ fn the_operator_names_the_programs_of_the_private_postgresql() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
     let programs = directory.path().join("programs");
-    let audit = || {
-        let ran = Command::new(env!("CARGO_BIN_EXE_berth"))
-            .args(["db", "audit", "--data-dir"])
+    let serve = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--planner-listen", "none", "--data-dir"])
             .arg(directory.path().join("data"))
             .env("BERTH_POSTGRES_BIN", &programs)
-            .output()
-            .unwrap();
-        (ran.status.success(), String::from_utf8_lossy(&ran.stderr).into_owned())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command
     };
-    let (ended_well, words) = audit();
-    assert!(!ended_well, "{words}");
+    let told = serve().output().unwrap();
+    let words = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(!told.status.success(), "{words}");
     let where_looked = format!("are not in {}", programs.display());
     assert!(words.contains("BERTH_POSTGRES_BIN") && words.contains(&where_looked), "{words}");
 
@@ -177,11 +180,20 @@ fn the_operator_names_the_programs_of_the_private_postgresql() {
         std::fs::write(programs.join(name), script).unwrap();
         std::fs::set_permissions(programs.join(name), Permissions::from_mode(0o755)).unwrap();
     }
-    let (_, words) = audit();
-    for name in ["postgres", "initdb", "pg_ctl"] {
-        let traces = std::fs::read_to_string(directory.path().join(name)).unwrap();
-        assert!(traces.contains("-D"), "{name} did not run from there: {words}");
+    let mut server = serve().spawn().unwrap();
+    let began = Instant::now();
+    for name in ["initdb", "pg_ctl", "postgres"] {
+        while !std::fs::read_to_string(directory.path().join(name)).unwrap().contains("-D") {
+            assert!(began.elapsed() < Duration::from_mins(2), "{name} did not run from there");
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&server),
+        rustix::process::Signal::TERM,
+    )
+    .unwrap();
+    server.wait().unwrap();
 }
 
 /// Where the server programs are that the other tests run.

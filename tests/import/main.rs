@@ -107,7 +107,9 @@ fn understood(cloud: &str) {
     // The files of a cloud are not here.
     assert!(check.status.success() || told.contains("No such file"), "{cloud}: {told}");
     if cloud == "noauth" {
-        assert!(String::from_utf8_lossy(&check.stdout).contains("log-format = json (file)"));
+        let told = String::from_utf8_lossy(&check.stdout);
+        let origin = format!("log-format = json ({}, line ", path.display());
+        assert!(told.contains(&origin), "{told}");
     }
 }
 

@@ -1,0 +1,362 @@
+//! Reading the command line together with the environment, the configuration file and systemd's
+//! credentials. Everything that is wrong in them is reported at once, with where it stands.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
+
+use super::{Cli, Command};
+use crate::config::file::{DEFAULT_PATH, Settings, each_configured};
+use crate::config::nearest::{did_you_mean, wrong_value};
+use crate::model::Bug;
+
+/// What the variables of Berth begin with.
+const PREFIX: &str = "BERTH_";
+
+/// Variables that are no options: that of the private PostgreSQL's programs, and those of the tests
+/// and the samples of this repository, which pass their environment on.
+const OTHER_VARIABLES: [&str; 4] =
+    ["BERTH_POSTGRES_BIN", "BERTH_BIN", "BERTH_PLACEMENT", "BERTH_PLANNER"];
+
+/// Options for a file with a secret, and the systemd credential that is used without the option.
+const CREDENTIALS: [(&str, &str); 3] = [
+    ("database-password-file", "berth.database-password"),
+    ("keystone-password-file", "berth.keystone-password"),
+    ("keystone-application-credential-secret-file", "berth.keystone-application-credential-secret"),
+];
+
+/// Where systemd looks for the credentials of services, if a unit names them without a path.
+const CREDENTIAL_STORES: [&str; 2] = ["/etc/credstore", "/run/credstore"];
+
+/// Parsed arguments, and where the options came from.
+#[derive(Debug)]
+pub struct Invocation {
+    /// The command.
+    pub command: Command,
+    /// The options of `serve` that the command has, sorted by name.
+    pub sources: Vec<Source>,
+}
+
+impl Invocation {
+    /// Where an option came from, if the command has it.
+    pub fn origin(&self, option: &str) -> Option<&Origin> {
+        self.sources.iter().find(|source| source.option == option).map(|source| &source.origin)
+    }
+}
+
+/// An option with its value and where it came from.
+#[derive(Debug)]
+pub struct Source {
+    /// The option, without the leading dashes.
+    pub option: String,
+    /// The value, or `(set)` in the place of a secret.
+    pub value: String,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// Where the value of an option came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A flag.
+    Flag,
+    /// The environment variable with this name.
+    Variable(String),
+    /// A line of the configuration file, counted from 1.
+    File(PathBuf, usize),
+    /// A credential of systemd.
+    Credential,
+    /// Nobody set it.
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("flag"),
+            Self::Variable(name) => write!(f, "environment variable {name}"),
+            Self::File(path, line) => write!(f, "{}, line {line}", path.display()),
+            Self::Credential => f.write_str("systemd credential"),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// Parses the arguments, with the environment and with the file that `--config` or `BERTH_CONFIG`
+/// names, or else /etc/berth/berth.toml.
+///
+/// # Errors
+/// A message for the operator, made by clap; also `--help` and `--version`.
+pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
+    let plain = Cli::command();
+    // What needs no configuration is not kept from the operator by a wrong one.
+    if let Err(error) = plain.clone().try_get_matches_from(arguments)
+        && is_about_the_command(error.kind())
+    {
+        return Err(error);
+    }
+    let found = plain.clone().ignore_errors(true).try_get_matches_from(arguments).ok();
+    let path = found.as_ref().and_then(|matches| leaf(&plain, matches));
+    let serve = plain.find_subcommand("serve").unwrap_or_else(|| Bug::raise("there is no serve"));
+
+    let mut problems = Vec::new();
+    let file = path.and_then(|(_, matches)| config_file(matches));
+    let settings = file.map(|file| Settings::read(&file, serve, &mut problems));
+    check_variables(&plain, path.map(|(command, _)| command), &mut problems);
+
+    let command = with_credentials(plain.clone());
+    let command = settings.iter().fold(command, |command, settings| settings.apply(command));
+    let matches = match command.clone().try_get_matches_from(arguments) {
+        Ok(matches) if problems.is_empty() => matches,
+        Ok(_) => return Err(report(&problems)),
+        Err(error) => {
+            let before = problems.len();
+            if let Some((leaf, _)) = path {
+                check_flags(leaf, arguments, &mut problems);
+            }
+            // One wrong flag is told by clap, which knows how it is used.
+            if before == 0 && problems.len() < 2 {
+                return Err(error);
+            }
+            if problems.len() == before && !is_told(&error, &problems) {
+                problems.push(first_sentence(&error));
+            }
+            return Err(report(&problems));
+        }
+    };
+    let sources = sources(&command, &matches, settings.as_ref());
+    let cli = Cli::from_arg_matches(&matches)?;
+    Ok(Invocation { command: cli.command, sources })
+}
+
+fn is_about_the_command(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            | ErrorKind::InvalidSubcommand
+            | ErrorKind::MissingSubcommand
+    )
+}
+
+/// The innermost command that was named, and its arguments.
+fn leaf<'a>(
+    command: &'a clap::Command,
+    matches: &'a ArgMatches,
+) -> Option<(&'a clap::Command, &'a ArgMatches)> {
+    let (mut command, mut matches, mut found) = (command, matches, None);
+    while let Some((name, inner)) = matches.subcommand() {
+        (command, matches) = (command.find_subcommand(name)?, inner);
+        found = Some((command, matches));
+    }
+    found
+}
+
+/// The file to read: the one that is named, or else the usual one if it is there.
+fn config_file(leaf: &ArgMatches) -> Option<PathBuf> {
+    // A command without the option reads no file.
+    let named = leaf.try_get_one::<PathBuf>("config").ok()?;
+    let usual = || {
+        let usual = Path::new(DEFAULT_PATH);
+        // One that cannot be looked at is reported when it is read.
+        (!matches!(usual.try_exists(), Ok(false))).then(|| usual.to_owned())
+    };
+    named.cloned().or_else(usual)
+}
+
+/// Makes the files of systemd's credentials the defaults of the options for them.
+fn with_credentials(command: clap::Command) -> clap::Command {
+    let given = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+    let stores: Vec<PathBuf> = match given {
+        Some(given) => vec![given],
+        None => CREDENTIAL_STORES.iter().map(PathBuf::from).collect(),
+    };
+    each_configured(command, &|mut command| {
+        for (option, name) in CREDENTIALS {
+            let arg = command.get_arguments().find(|arg| arg.get_long() == Some(option));
+            let Some(id) = arg.map(|arg| arg.get_id().clone()) else { continue };
+            let file = stores.iter().map(|store| store.join(name)).find(|file| file.is_file());
+            if let Some(file) = file {
+                command = command.mut_arg(id, |arg| arg.default_value(file.into_os_string()));
+            }
+        }
+        command
+    })
+}
+
+/// Looks at each variable that is Berth's by its name: an option has to have that name, and take the
+/// value if the command has the option.
+fn check_variables(
+    command: &clap::Command,
+    leaf: Option<&clap::Command>,
+    problems: &mut Vec<String>,
+) {
+    let mut known: Vec<String> = OTHER_VARIABLES.iter().map(|name| (*name).to_owned()).collect();
+    collect_variables(command, &mut known);
+    let mut variables: Vec<(String, OsString)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+        .filter(|(name, _)| name.starts_with(PREFIX))
+        .collect();
+    variables.sort();
+    for (name, value) in variables {
+        if !known.contains(&name) {
+            if !is_of_kubernetes(&name, &value) {
+                let guess = did_you_mean(&name, known.iter().map(String::as_str));
+                problems
+                    .push(format!("environment variable {name}: there is no option for it{guess}"));
+            }
+            continue;
+        }
+        let is_it = |arg: &&Arg| arg.get_env() == Some(OsStr::new(&name));
+        let Some(arg) = leaf.and_then(|leaf| leaf.get_arguments().find(is_it)) else { continue };
+        let why = match value.to_str() {
+            Some(value) => wrong_value(arg, value),
+            None => Some("the value is not UTF-8".to_owned()),
+        };
+        problems.extend(why.map(|why| format!("environment variable {name}: {why}")));
+    }
+}
+
+fn collect_variables(command: &clap::Command, known: &mut Vec<String>) {
+    let names = command.get_arguments().filter_map(Arg::get_env);
+    known.extend(names.map(|name| name.to_string_lossy().into_owned()));
+    for inner in command.get_subcommands() {
+        collect_variables(inner, known);
+    }
+}
+
+/// Whether Kubernetes sets such a variable in each container, for a service whose name begins with
+/// `berth`: `BERTH_SERVICE_HOST`, `BERTH_PORT=tcp://...`, `BERTH_PORT_8778_TCP_ADDR` and the like.
+fn is_of_kubernetes(name: &str, value: &OsStr) -> bool {
+    let is_address = value.to_str().is_some_and(|value| {
+        ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme))
+    });
+    let of_protocol = ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| name.contains(protocol));
+    name.ends_with("_SERVICE_HOST")
+        || name.contains("_SERVICE_PORT")
+        || (name.ends_with("_PORT") && is_address)
+        || (name.contains("_PORT_") && of_protocol)
+}
+
+/// Looks at each flag of the command line by itself: clap reports only the first that is wrong.
+fn check_flags(leaf: &clap::Command, arguments: &[OsString], problems: &mut Vec<String>) {
+    let mut words = arguments.iter().filter_map(|word| word.to_str()).skip(1).peekable();
+    while let Some(word) = words.next() {
+        let Some(flag) = word.strip_prefix("--") else { continue };
+        if flag.is_empty() {
+            return;
+        }
+        let (name, value) = match flag.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (flag, None),
+        };
+        if ["help", "version"].contains(&name) {
+            continue;
+        }
+        let mut options = leaf.get_arguments();
+        let Some(arg) = options.find(|arg| arg.get_long() == Some(name)) else {
+            let guess = did_you_mean(name, leaf.get_arguments().filter_map(Arg::get_long));
+            problems.push(format!("--{name}: there is no such option{guess}"));
+            continue;
+        };
+        if !arg.get_action().takes_values() {
+            continue;
+        }
+        let value = value.or_else(|| words.next_if(|next| !next.starts_with("--")));
+        let why = value.and_then(|value| wrong_value(arg, value));
+        problems.extend(why.map(|why| format!("--{name}: {why}")));
+    }
+}
+
+/// Whether what clap says is about a variable or a value of the file that is reported already.
+fn is_told(error: &clap::Error, problems: &[String]) -> bool {
+    let Some(clap::error::ContextValue::String(option)) =
+        error.get(clap::error::ContextKind::InvalidArg)
+    else {
+        return false;
+    };
+    let name = option.trim_start_matches('-').split(' ').next();
+    let variable = name.map(|name| format!("{PREFIX}{}", name.replace('-', "_").to_uppercase()));
+    variable.is_some_and(|variable| problems.iter().any(|problem| problem.contains(&variable)))
+}
+
+/// What clap says, without how the command is used.
+fn first_sentence(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    first.trim_start_matches("error: ").to_owned()
+}
+
+fn report(problems: &[String]) -> clap::Error {
+    let words = match problems {
+        [one] => format!("{one}\n"),
+        several => {
+            format!("{} things are wrong:\n  {}\n", several.len(), several.join("\n  "))
+        }
+    };
+    clap::Error::raw(ErrorKind::ValueValidation, words)
+}
+
+/// Where each option of `serve` that the command has came from.
+fn sources(
+    command: &clap::Command,
+    matches: &ArgMatches,
+    settings: Option<&Settings>,
+) -> Vec<Source> {
+    let serve = command.find_subcommand("serve");
+    let (Some(serve), Some((leaf, matches))) = (serve, leaf(command, matches)) else {
+        return Vec::new();
+    };
+    let mut sources = Vec::new();
+    for arg in serve.get_arguments() {
+        let (id, Some(long)) = (arg.get_id().as_str(), arg.get_long()) else { continue };
+        let Ok(Some(raw)) = matches.try_get_raw(id) else { continue };
+        // What the environment's help must not show is a secret, or has one in it.
+        let value = if arg.is_hide_env_values_set() {
+            "(set)".to_owned()
+        } else {
+            raw.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(",")
+        };
+        let mut entries = settings.iter().flat_map(|settings| &settings.entries);
+        let origin = match (matches.value_source(id), settings) {
+            (Some(ValueSource::CommandLine), _) => Origin::Flag,
+            (Some(ValueSource::EnvVariable), _) => {
+                let variable = leaf.get_arguments().find(|arg| arg.get_id() == id);
+                let variable = variable.and_then(Arg::get_env).map(OsStr::to_string_lossy);
+                Origin::Variable(variable.map_or_else(String::new, std::borrow::Cow::into_owned))
+            }
+            (_, Some(settings)) if entries.any(|setting| setting.option == long) => {
+                let setting = settings.entries.iter().find(|setting| setting.option == long);
+                Origin::File(settings.path.clone(), setting.map_or(0, |setting| setting.line))
+            }
+            _ if CREDENTIALS.iter().any(|(option, _)| *option == long) => Origin::Credential,
+            _ => Origin::Default,
+        };
+        sources.push(Source { option: long.to_owned(), value, origin });
+    }
+    sources.sort_by(|one, other| one.option.cmp(&other.option));
+    sources
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::is_of_kubernetes;
+
+    #[test]
+    fn the_variables_of_kubernetes_are_no_options() {
+        let is = |name: &str, value: &str| is_of_kubernetes(name, OsStr::new(value));
+        assert!(is("BERTH_SERVICE_HOST", "10.0.0.1"));
+        assert!(is("BERTH_SERVICE_PORT_API", "8778"));
+        assert!(is("BERTH_PORT", "tcp://10.0.0.1:8778"));
+        assert!(is("BERTH_PLANNER_PORT_8090_TCP_ADDR", "10.0.0.1"));
+        assert!(!is("BERTH_PORT", "8778"));
+        assert!(!is("BERTH_LISTN", "127.0.0.1:1"));
+    }
+}
