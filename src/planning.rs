@@ -16,12 +16,15 @@ mod report;
 
 use std::time::Duration;
 
+use metrics::counter;
+
 pub(crate) use self::attempt::{NewPlan, Planned, Terms};
 pub(crate) use self::failure::Failure;
 pub(crate) use self::failure::Work;
 pub(crate) use self::list::ListedPlan;
 pub(crate) use self::offload::run;
 pub(crate) use self::recommend::{Move, Recommendation};
+use crate::metrics::variant;
 use crate::planner::booking;
 use crate::planner::document::Document;
 use crate::planner::draft::CurrentPlan;
@@ -38,6 +41,12 @@ use crate::world::World;
 
 /// Attempts at a change when other requests interfere each time.
 const ATTEMPTS_MAX: usize = 5;
+
+/// Records what became of a plan that was to be made or changed.
+pub(crate) fn record(outcome: &Result<Planned, Failure>) {
+    let outcome = outcome.as_ref().map_or_else(variant, |_| "planned".to_owned());
+    counter!("berth_plans_total", "outcome" => outcome).increment(1);
+}
 
 /// A plan as a caller names it.
 #[derive(Clone, Copy, Debug)]

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
+use metrics::counter;
 
 pub use self::caller::{Attribute, Caller};
 pub use self::check::Target;
@@ -118,7 +119,11 @@ impl Policy {
     /// # Errors
     /// The caller does not pass.
     pub fn check(&self, caller: &Caller, rule: Rule, project: Option<&str>) -> Result<(), Denied> {
-        self.rules.load().check(caller, rule, project)
+        let checked = self.rules.load().check(caller, rule, project);
+        if checked.is_err() {
+            counter!("berth_policy_denials_total", "rule" => rule.name()).increment(1);
+        }
+        checked
     }
 
     /// Checks the files again. Files that cannot be used are reported once, until they change.

@@ -1,11 +1,10 @@
 //! Putting the parts together: a database, a store over it, and the API in front.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 use crate::config::{Auth, Config, DatabaseOptions, GenerationStrategy};
@@ -18,14 +17,14 @@ use crate::http::server::{Bounds, Front};
 use crate::http::tls::Tls;
 use crate::http::{self, Api, App, Backend, Options};
 use crate::keystone::Keystone;
-use crate::policy::{Policy, Reload};
+use crate::policy::Policy;
 use crate::search::Strategy;
 use crate::stop::{self, Stop};
 use crate::store::planner::flavors::SetFlavors;
 use crate::store::{self, Store, primary};
 use crate::systemd::{self, Passed};
 use crate::telemetry::Logs;
-use crate::{descriptors, opening};
+use crate::{descriptors, metrics, opening, reload};
 
 /// How long clients wait for the store to be opened before they are answered that it is not.
 const SILENT_MAX: Duration = Duration::from_secs(5);
@@ -189,7 +188,7 @@ fn identity(config: &Config) -> Result<Identity, String> {
 }
 
 /// The flavors that are set at the start.
-fn flavors(config: &Config) -> Result<SetFlavors, String> {
+pub(crate) fn flavors(config: &Config) -> Result<SetFlavors, String> {
     let file = config.planner.planner_flavors.as_deref();
     let read = file.map(crate::config::flavors::read).transpose();
     let flavors = read.map_err(|why| format!("--planner-flavors {why}"))?;
@@ -201,7 +200,9 @@ fn flavors(config: &Config) -> Result<SetFlavors, String> {
 /// # Errors
 /// Something that is needed could not be had.
 pub async fn serve(config: &Config, logs: &Arc<Logs>) -> Result<(), Failure> {
-    http::admin::collect();
+    if !config.front.admin_listen.is_empty() {
+        metrics::collect();
+    }
     let parts = Parts::read(config)?;
     let listening = Listening::begin(config).await?;
     let database = Database::open_or_create(&config.database).await?;
@@ -335,7 +336,8 @@ async fn serve_until(
     for warning in warnings {
         tracing::warn!("policy: {warning}");
     }
-    tokio::spawn(follow(Arc::clone(&policy)));
+    let opened = Arc::new(OnceLock::new());
+    tokio::spawn(reload::follow(Arc::clone(&policy), Arc::clone(&opened)));
     let addresses = listening.addresses()?;
     let options = options(config, cors);
     let backend = Arc::new(Backend::waiting(options.clone(), trusted.clone()));
@@ -345,6 +347,7 @@ async fn serve_until(
         if config.planner.planner_hold_ttl > 0 {
             tokio::spawn(expire(store.clone(), config.planner.planner_hold_ttl));
         }
+        drop(opened.set(store.clone()));
         let app = App::new(store, options).known_by(identity);
         backend.open(app.ruled_by(policy).behind(trusted));
         systemd::status("serving");
@@ -414,36 +417,6 @@ async fn expire(store: Store, ttl: u32) {
 /// How often holds are looked at that expire.
 const EXPIRY_MIN: Duration = Duration::from_secs(1);
 const EXPIRY_MAX: Duration = Duration::from_mins(1);
-
-/// How often policy files are looked at.
-const POLICY_PERIOD: Duration = Duration::from_secs(2);
-
-/// Reads policy files again when they have changed. It listens for SIGHUP even if there are none:
-/// the signal must not end the process.
-async fn follow(policy: Arc<Policy>) {
-    let hangup = signal(SignalKind::hangup());
-    let mut hangup =
-        hangup.inspect_err(|error| tracing::error!(%error, "SIGHUP cannot be received")).ok();
-    loop {
-        match &mut hangup {
-            Some(hangup) => drop(tokio::time::timeout(POLICY_PERIOD, hangup.recv()).await),
-            None => tokio::time::sleep(POLICY_PERIOD).await,
-        }
-        let looked_at = Arc::clone(&policy);
-        match tokio::task::spawn_blocking(move || looked_at.reload()).await {
-            Ok(Reload::Unchanged) | Err(_) => {}
-            Ok(Reload::Changed(warnings)) => {
-                tracing::info!("policy: the rules have changed");
-                for warning in warnings {
-                    tracing::warn!("policy: {warning}");
-                }
-            }
-            Ok(Reload::Kept(why)) => {
-                tracing::error!("policy: {why}; the rules before stay in force");
-            }
-        }
-    }
-}
 
 /// Keeps the certificate up to date until `stop` is ready.
 async fn keep_current(tls: Option<Arc<Tls>>, stop: impl Future<Output = ()>) {

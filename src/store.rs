@@ -24,6 +24,7 @@ pub mod primary;
 pub mod providers;
 mod prune;
 pub mod reads;
+mod recording;
 pub mod resource_classes;
 pub mod schema;
 pub mod sessions;
@@ -134,6 +135,20 @@ impl Store {
     /// The database cannot be asked.
     pub async fn world(&self) -> Result<Arc<World>> {
         self.feed.current().await
+    }
+
+    /// The world as this replica knows it, which may lack the last changes.
+    pub fn known_world(&self) -> Arc<World> {
+        self.feed.known()
+    }
+
+    /// Connections of the pool: in use, idle, and how many there may be. `None` while no primary can be
+    /// reached.
+    pub fn pool_counts(&self) -> Option<(u32, u32, u32)> {
+        let term = self.primary.term().ok()?;
+        let pool = term.pool();
+        let idle = u32::try_from(pool.num_idle()).unwrap_or(u32::MAX);
+        Some((pool.size().saturating_sub(idle), idle, pool.options().get_max_connections()))
     }
 
     /// Reads on a connection of the pool, again if the connection is dead.

@@ -1,17 +1,20 @@
 //! One line in the log for each request, when its answer is known.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
+use ::metrics::{counter, histogram};
 use axum::body::HttpBody;
 use axum::extract::Request;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::response::Response;
 
 use super::around::Then;
-use super::connection;
 use super::health::{HEALTHZ, READYZ};
 use super::middleware::{GlobalRequestId, request_id};
 use super::proxy::{ForwardedFrom, Remote, Trusted};
+use super::{Api, connection};
+use crate::metrics;
 
 /// What an API found out about a request. It is an extension of the answer.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +25,8 @@ pub(super) struct Findings {
     pub(super) user: Option<String>,
     /// The caller's project.
     pub(super) project: Option<String>,
+    /// The path of the route, with `{name}` for a variable segment; `None` if there is none for the path.
+    pub(super) route: Option<&'static str>,
     /// Why the request failed, if the fault is ours.
     pub(super) cause: Option<String>,
 }
@@ -45,6 +50,7 @@ pub(super) fn log(trusted: &Trusted, request: &mut Request) -> Then {
 
 /// What the line says of a request, as far as it is known when the request comes in.
 struct Line {
+    api: Api,
     remote: Remote,
     request_id: String,
     global_request_id: Option<GlobalRequestId>,
@@ -59,6 +65,7 @@ impl Line {
             None => request.uri().to_string(),
         };
         Self {
+            api: connection(request.extensions()).api,
             remote: forwarded.remote,
             request_id: request_id(request.extensions()).to_owned(),
             global_request_id: request.extensions().get().cloned(),
@@ -68,13 +75,17 @@ impl Line {
     }
 
     fn write(&self, response: &Response, started: Instant) {
-        let findings = response.extensions().get::<Findings>().cloned().unwrap_or_default();
-        let Self { remote, request_id, global_request_id, method, target } = self;
+        let findings = response.extensions().get::<Findings>().cloned();
+        if let Some(findings) = findings.as_ref().filter(|_| metrics::are_collected()) {
+            self.record(findings, response.status(), started.elapsed());
+        }
+        let findings = findings.unwrap_or_default();
+        let Self { api: _, remote, request_id, global_request_id, method, target } = self;
         let status = response.status().as_u16();
         // The length of a streamed answer is not known yet.
         let bytes = response.body().size_hint().exact();
         let took_ms = milliseconds(started.elapsed());
-        let Findings { version, user, project, cause } = findings;
+        let Findings { version, user, project, route: _, cause } = findings;
         let version = version.as_deref();
         let (user, project) = (user.as_deref(), project.as_deref());
         let global_request_id = global_request_id.as_ref().map(|id| id.0.as_str());
@@ -99,6 +110,38 @@ impl Line {
             project,
             "{method} {target} {status}"
         );
+    }
+
+    /// Counts the request. Each label has a bounded number of values, whatever clients send.
+    fn record(&self, findings: &Findings, status: StatusCode, took: Duration) {
+        let method = match self.method {
+            Method::GET => "GET",
+            Method::HEAD => "HEAD",
+            Method::POST => "POST",
+            Method::PUT => "PUT",
+            Method::DELETE => "DELETE",
+            Method::OPTIONS => "OPTIONS",
+            _ => "_OTHER",
+        };
+        let route = findings.route.unwrap_or("unmatched");
+        let api = match self.api {
+            Api::Placement => "placement",
+            Api::Planner => "planner",
+        };
+        let status = status.as_str().to_owned();
+        let version = findings.version.clone().map_or(Cow::from("none"), Cow::from);
+        counter!(
+            "berth_requests_total",
+            "api" => api, "method" => method, "route" => route, "status" => status.clone(),
+            "microversion" => version
+        )
+        .increment(1);
+        histogram!(
+            "http_server_request_duration_seconds",
+            "api" => api, "http_request_method" => method, "http_route" => route,
+            "http_response_status_code" => status
+        )
+        .record(took);
     }
 
     /// Whether this is one of the requests that balancers send every second or two.

@@ -3,26 +3,35 @@
 //! however many clients the APIs have, and neither tokens nor TLS.
 
 use std::convert::Infallible;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use ::metrics::{counter, gauge};
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
-use metrics::{counter, describe_counter, describe_gauge, gauge};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::sync::watch;
 
 use super::activity::Phase;
+use super::app::App;
 use super::backend::Backend;
 use super::connections::Connections;
 use super::health::{self, HEALTHZ, READYZ, text};
 use super::listener::Listener;
 use super::server::{Bounds, Listeners, Stage};
 use super::serving::{Service, Serving};
-use super::{WriteError, unread_body};
+use super::{WriteError, cloud_figures, log_level, unread_body};
+use crate::metrics;
 use crate::model::bug;
+use crate::world::World;
+
+/// The figures of this process.
+const METRICS: &str = "/metrics";
+/// The figures of the cloud, which are the same on all replicas.
+const CLOUD: &str = "/metrics/cloud";
+/// What other paths are answered with.
+const PATHS: &str = "there are /healthz, /readyz, /metrics, /metrics/cloud and /-/log\n";
 
 /// Connections open at once.
 const CONNECTIONS_MAX: usize = 16;
@@ -30,49 +39,9 @@ const CONNECTIONS_MAX: usize = 16;
 const BODY_MAX: Duration = Duration::from_secs(5);
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
-const OPEN: &str = "berth_connections_open";
-const IDLE: &str = "berth_connections_idle";
-const CLOSED_FOR_ROOM: &str = "berth_connections_closed_for_room_total";
-const IN_FLIGHT: &str = "berth_requests_in_flight";
-const PANICS: &str = "berth_panics_total";
-const INCONSISTENCIES: &str = "berth_inconsistencies_total";
-const ACCEPT_ERRORS: &str = "berth_accept_errors_total";
-
-/// Counted where lines are dropped.
-const LOG_LINES_DROPPED: &str = "berth_log_lines_dropped_total";
-
-/// Where numbers are collected: one slot for the whole process, as the crate `metrics` has it. It
-/// is none where somebody else collects already.
-static COLLECTED: LazyLock<Option<PrometheusHandle>> = LazyLock::new(|| {
-    let recorder = PrometheusBuilder::new().build_recorder();
-    let handle = recorder.handle();
-    if let Err(error) = metrics::set_global_recorder(recorder) {
-        tracing::error!(%error, "metrics are collected elsewhere");
-        return None;
-    }
-    describe_gauge!(OPEN, "Connections of the APIs that are open.");
-    describe_gauge!(IDLE, "Connections of the APIs without a request or the beginning of one.");
-    describe_counter!(CLOSED_FOR_ROOM, "Idle connections that were closed for new ones.");
-    describe_gauge!(IN_FLIGHT, "Requests of the APIs that are not answered yet.");
-    describe_counter!(PANICS, "Requests that ended in a panic.");
-    describe_counter!(INCONSISTENCIES, "Times that rows or the program contradicted themselves.");
-    describe_counter!(ACCEPT_ERRORS, "Connections that could not be accepted, by reason.");
-    describe_counter!(
-        LOG_LINES_DROPPED,
-        "Log lines that were dropped because nobody read the log or it could not be written."
-    );
-    counter!(LOG_LINES_DROPPED).increment(0);
-    Some(handle)
-});
-
-/// Begins to collect numbers; what is counted before is lost.
-pub fn collect() {
-    LazyLock::force(&COLLECTED);
-}
-
 /// Counts that a connection could not be accepted.
 pub(super) fn count_accept_error(reason: &'static str) {
-    counter!(ACCEPT_ERRORS, "reason" => reason).increment(1);
+    counter!("berth_accept_errors_total", "reason" => reason).increment(1);
 }
 
 /// What the server knows of itself.
@@ -84,11 +53,14 @@ pub(super) struct AdminState {
 
 impl AdminState {
     pub(super) fn new(backend: Arc<Backend>, connections: Arc<Connections>) -> Self {
-        collect();
         Self { backend, connections }
     }
 
-    async fn answer(&self, method: Method, path: &str) -> Response {
+    async fn answer(&self, method: Method, uri: Uri, is_local: bool) -> Response {
+        let path = uri.path();
+        if path == log_level::PATH {
+            return log_level::answer(&method, uri.query().unwrap_or(""), is_local);
+        }
         if let Err(refusal) = health::check_method(&method) {
             return *refusal;
         }
@@ -98,33 +70,76 @@ impl AdminState {
                 let store = self.backend.app().map(|app| &app.store);
                 health::written(self.backend.readiness.check(store).await)
             }
-            "/metrics" => match self.metrics() {
+            METRICS => match self.metrics().await {
                 Some(metrics) => exposition(metrics),
-                None => text(StatusCode::NOT_FOUND, "metrics are collected elsewhere\n"),
+                None => text(StatusCode::NOT_FOUND, "metrics are not collected\n"),
             },
-            _ => text(StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics\n"),
+            CLOUD => match self.world().await {
+                Ok(world) => exposition(cloud_figures::body(world)),
+                Err(refusal) => *refusal,
+            },
+            _ => text(StatusCode::NOT_FOUND, PATHS),
         }
+    }
+
+    /// The world as the database has it now.
+    async fn world(&self) -> Result<Arc<World>, Box<Response>> {
+        let world = match self.backend.app() {
+            Some(app) => app.store.world().await.map_err(|error| error.to_string()),
+            None => Err("the server waits for its database".to_owned()),
+        };
+        world.map_err(|why| {
+            tracing::warn!(why, "the figures of the cloud cannot be told");
+            Box::new(text(StatusCode::SERVICE_UNAVAILABLE, "the database cannot be asked\n"))
+        })
     }
 
     /// The numbers, in the text format of Prometheus.
-    fn metrics(&self) -> Option<String> {
-        let collected = COLLECTED.as_ref()?;
-        let counts = self.connections.counts();
-        gauge!(OPEN).set(number(counts.open));
-        gauge!(IDLE).set(number(counts.idle));
-        gauge!(IN_FLIGHT).set(number(counts.busy));
-        counter!(CLOSED_FOR_ROOM).absolute(self.connections.closed_for_room());
-        counter!(PANICS).absolute(self.backend.app().map_or(0, |app| app.panics()));
-        counter!(INCONSISTENCIES).absolute(bug::found());
-        for reason in ["gone", "scarce", "other"] {
-            counter!(ACCEPT_ERRORS, "reason" => reason).increment(0);
+    async fn metrics(&self) -> Option<String> {
+        if !metrics::are_collected() {
+            return None;
         }
-        collected.run_upkeep();
-        Some(collected.render())
+        let counts = self.connections.counts();
+        gauge!("berth_connections_open").set(number(counts.open));
+        gauge!("berth_connections_idle").set(number(counts.idle));
+        gauge!("berth_requests_in_flight").set(number(counts.busy));
+        let most = self.backend.options.max_requests;
+        gauge!("berth_requests_in_flight_max").set(number(most));
+        let closed = self.connections.closed_for_room();
+        counter!("berth_connections_closed_for_room_total").absolute(closed);
+        counter!("berth_inconsistencies_total").absolute(bug::found());
+        let app = self.backend.app();
+        let is_ready = self.backend.readiness.check(app.map(|app| &app.store)).await.is_ok();
+        gauge!("berth_ready").set(u8::from(is_ready));
+        if let Some(app) = app {
+            record(app);
+        }
+        metrics::render()
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "there are less than 2 to the 52nd connections")]
+/// Records the numbers that an application has at the moment.
+fn record(app: &App) {
+    counter!("berth_panics_total").absolute(app.panics());
+    gauge!("berth_providers").set(number(app.store.known_world().len()));
+    if let Some((used, idle, most)) = app.store.pool_counts() {
+        for (state, count) in [("used", used), ("idle", idle)] {
+            gauge!("berth_database_pool_connections", "state" => state).set(count);
+        }
+        gauge!("berth_database_pool_connections_max").set(most);
+    }
+    for (kind, turns) in [
+        ("search", &app.search_turns),
+        ("plan", &app.plan_turns),
+        ("plan_read", &app.read_turns),
+        ("plan_request", &app.planned),
+    ] {
+        gauge!("berth_turns_held", "kind" => kind).set(number(turns.held()));
+        gauge!("berth_turns_waiting", "kind" => kind).set(number(turns.waiting()));
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "there are less than 2 to the 52nd")]
 fn number(count: usize) -> f64 {
     count as f64
 }
@@ -139,13 +154,17 @@ fn exposition(metrics: impl Into<Body>) -> Response {
 
 /// Answers the requests of one connection.
 #[derive(Clone)]
-struct Answering(Arc<AdminState>);
+struct Answering {
+    admin_state: Arc<AdminState>,
+    /// Whether the client is on this machine.
+    is_local: bool,
+}
 
 impl Service for Answering {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
-        let admin_state = Arc::clone(&self.0);
+        let Self { admin_state, is_local } = self.clone();
         let (parts, _) = request.into_parts();
-        async move { admin_state.answer(parts.method, parts.uri.path()).await }
+        async move { admin_state.answer(parts.method, parts.uri, is_local).await }
     }
 
     fn write_error(&self) -> WriteError {
@@ -170,7 +189,8 @@ pub(super) async fn accept_all(
     loop {
         let ((), accepted) = listeners.next(&connections).await;
         let slot = connections.enter(Phase::Fresh).await;
-        let service = Answering(Arc::clone(&admin_state));
+        let is_local = accepted.is_local();
+        let service = Answering { admin_state: Arc::clone(&admin_state), is_local };
         let serving = Serving { service, bounds, slot, stage: stage.subscribe() };
         tokio::spawn(serving.serve(accepted, None));
     }

@@ -22,6 +22,7 @@ use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::Either;
+use metrics::counter;
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
@@ -46,6 +47,8 @@ pub(super) trait Dialect: Copy + Debug + Eq + Send + Sync + 'static {
     /// What an error tells programs beside the status.
     type Code: Clone + Debug + Default + Eq + Send + Sync;
 
+    /// The name of the API in metrics.
+    const NAME: &'static str;
     /// Whether a slash at the end of a path is ignored.
     const IGNORES_LAST_SLASH: bool;
 
@@ -102,6 +105,8 @@ pub(super) struct Context<D: Dialect> {
     /// What the API has read from the headers.
     pub(super) facts: D::Facts,
     caller: OnceLock<Arc<Caller>>,
+    /// The path of the route that answers.
+    route: OnceLock<&'static str>,
 }
 
 impl<D: Dialect> Context<D> {
@@ -111,6 +116,7 @@ impl<D: Dialect> Context<D> {
             request_id: request_id(request.extensions()).to_owned(),
             facts: D::facts(request.headers()),
             caller: OnceLock::new(),
+            route: OnceLock::new(),
         }
     }
 
@@ -144,7 +150,7 @@ pub(super) fn service<D: Dialect>(
     let root_path = root.path;
     let table = std::iter::once(root).chain(table);
     let router = table.fold(Router::new(), |router, Route { path, rows }| {
-        router.route_service(path, Routed::new(app, rows))
+        router.route_service(path, Routed::new(app, path, rows))
     });
     let router = router.fallback(async || Problem::<D>::not_found(""));
     let open = around(understand::<D>).layer(router);
@@ -199,6 +205,7 @@ fn written<D: Dialect>(mut response: Response, context: &Context<D>) -> Response
         version: D::version(context),
         user: caller.and_then(|caller| caller.user.clone()),
         project: caller.and_then(|caller| caller.project.clone()),
+        route: context.route.get().copied(),
         cause,
     });
     response
@@ -216,7 +223,10 @@ where
         return Ok(problem.into_response());
     }
     let answer = inner.oneshot(Request::from_parts(parts, body)).await;
-    let busy = |_| Problem::<D>::from(intake::busy(&app.options)).into_response();
+    let busy = |_| {
+        counter!("berth_requests_shed_total", "api" => D::NAME).increment(1);
+        Problem::<D>::from(intake::busy(&app.options)).into_response()
+    };
     Ok(answer.unwrap_or_else(busy))
 }
 

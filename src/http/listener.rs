@@ -97,6 +97,16 @@ pub(super) enum Accepted {
     Unix(UnixStream),
 }
 
+impl Accepted {
+    /// Whether the client is on this machine.
+    pub(super) fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp(_, address) => address.ip().to_canonical().is_loopback(),
+            Self::Unix(_) => true,
+        }
+    }
+}
+
 /// A socket that is listened on. A Unix socket's file goes when it is dropped.
 #[derive(Debug)]
 pub enum Listener {

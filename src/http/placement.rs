@@ -111,6 +111,7 @@ impl Dialect for Placement {
     type Facts = Facts;
     type Code = Code;
 
+    const NAME: &'static str = "placement";
     const IGNORES_LAST_SLASH: bool = false;
 
     fn prefix(options: &Options) -> &str {

@@ -77,6 +77,7 @@ impl Dialect for Planner {
     type Facts = Facts;
     type Code = Option<Box<problem::Contradiction>>;
 
+    const NAME: &'static str = "planner";
     const IGNORES_LAST_SLASH: bool = true;
 
     fn prefix(_: &Options) -> &str {

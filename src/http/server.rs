@@ -23,6 +23,7 @@ use super::log_throttle::LogThrottle;
 use super::serving::{Service, Serving};
 use super::tls::Tls;
 use super::{Api, Backend, Connection, WriteError, unread_body};
+use crate::metrics;
 
 /// How long the listeners rest when the system is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -91,6 +92,8 @@ pub async fn serve(
             bounds,
             admin_stage.clone(),
         ));
+        metrics::collect();
+        admin_tasks.spawn(metrics::keep_up());
     }
     let stage = watch::Sender::new(Stage::Open);
     let serving = async {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use metrics::counter;
 use moka::Expiry;
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
@@ -54,10 +55,16 @@ impl Cache {
 
     /// The cached answer about a token: the token, or `None` inside if it is not valid.
     pub(super) async fn get(&self, key: Key) -> Option<Option<Arc<Token>>> {
+        let count = |source: &'static str| {
+            counter!("berth_keystone_tokens_total", "source" => source).increment(1);
+        };
         if self.bad.contains_key(&key) {
+            count("cache_of_invalid");
             return Some(None);
         }
-        self.good.get(&key).await.map(|entry| entry.token)
+        let known = self.good.get(&key).await;
+        count(if known.is_some() { "cache" } else { "keystone" });
+        known.map(|entry| entry.token)
     }
 
     /// Whether a token was valid at its last validation, and has not expired since.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use metrics::{counter, histogram};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, Client, Identity, Method, Response, StatusCode, Url, redirect};
 use serde_json::Value;
@@ -227,7 +228,7 @@ impl Session {
         loop {
             let request = self.client.request(method.clone(), url.clone()).headers(headers.clone());
             let request = if let Some(body) = body { request.json(body) } else { request };
-            match request.send().await {
+            match recorded(request.send()).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) if failures < self.options.retries && !error.is_timeout() => {
                     tracing::debug!(error = words(error), "asking Keystone once more");
@@ -238,6 +239,23 @@ impl Session {
             }
         }
     }
+}
+
+/// Records the outcome of a request, and how long it took.
+async fn recorded(
+    request: impl Future<Output = reqwest::Result<Response>>,
+) -> reqwest::Result<Response> {
+    let began = Instant::now();
+    let answer = request.await;
+    let result = match &answer {
+        Ok(answer) => answer.status().as_str().to_owned(),
+        Err(error) if error.is_timeout() => "timeout".to_owned(),
+        Err(error) if error.is_connect() => "not_connected".to_owned(),
+        Err(_) => "failed".to_owned(),
+    };
+    counter!("berth_keystone_requests_total", "result" => result).increment(1);
+    histogram!("berth_keystone_request_duration_seconds").record(began.elapsed());
+    answer
 }
 
 /// The URL of tokens, from Keystone's URL with or without a version.

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use metrics::{counter, histogram};
+
 use super::attempt::Terms;
 use super::failure::Work;
 use super::offload::wait_for;
@@ -127,11 +129,14 @@ impl SolverTurn {
         AbandonOnDrop(Arc::clone(&self.abandoned))
     }
 
-    /// Logs how long it took to choose hosts, and when the first solution was known.
+    /// Logs and records how long it took to choose hosts, and when the first solution was known.
     pub(super) fn log(&self, answer: &Answer) {
         let all = self.watch.now().saturating_duration_since(self.began);
         // A search that ends between two looks at the time has its solution at the end.
         let first = self.first.get().copied().map_or(all, |first| first.min(all));
+        let proven = if answer.cost == answer.bound { "true" } else { "false" };
+        counter!("berth_plans_solved_total", "proven" => proven).increment(1);
+        histogram!("berth_planner_solve_duration_seconds").record(all);
         tracing::debug!(
             servers = answer.places.len(),
             first_us = first.as_micros(),

@@ -1,7 +1,6 @@
 //! Changes: each is one short transaction, which is retried after a conflict with another one, and runs to
 //! its end in its own task even if the caller goes away.
 
-use std::any::type_name;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use uuid::Uuid;
 use super::error::{Error, Result};
 use super::locks::HELD_MAX;
 use super::primary::ACQUIRE_MAX;
-use super::{Store, WRITE_MAX, feed};
+use super::{Store, WRITE_MAX, feed, recording};
 use crate::model::ProviderId;
 
 /// How often a transaction is tried before the request is answered 503.
@@ -114,6 +113,7 @@ impl Store {
         let store = self.clone();
         // Boxed, here and below, so that the runtime's part of a task is not compiled for each change.
         let work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {
+            let name = recording::change_name::<C>();
             let deadline = Instant::now() + WRITE_MAX;
             let _turn = match change.row() {
                 Some(row) => {
@@ -126,21 +126,14 @@ impl Store {
             loop {
                 match store.attempt(&change, again, deadline).await {
                     Err(Error::Again(why)) if attempt < ATTEMPTS_MAX => {
-                        tracing::debug!(
-                            change = type_name::<C>(),
-                            attempt,
-                            why,
-                            "trying a change again"
-                        );
+                        recording::retry(name, "conflict");
+                        tracing::debug!(change = name, attempt, why, "trying a change again");
                         pause(attempt).await;
                         attempt += 1;
                     }
                     Err(Error::Locked(why)) if C::PATIENT && Instant::now() < deadline => {
-                        tracing::debug!(
-                            change = type_name::<C>(),
-                            why,
-                            "a change waits for a lock"
-                        );
+                        recording::retry(name, "lock");
+                        tracing::debug!(change = name, why, "a change waits for a lock");
                         again = true;
                         pause(ATTEMPTS_MAX).await;
                     }
@@ -148,9 +141,12 @@ impl Store {
                 }
             }
         });
-        let work = tokio::spawn(work);
-        work.await
-            .map_err(|panic| Error::bug(format!("{} did not end: {panic}", type_name::<C>())))?
+        let (name, began) = (recording::change_name::<C>(), Instant::now());
+        let ended = tokio::spawn(work).await;
+        let result =
+            ended.unwrap_or_else(|panic| Err(Error::bug(format!("{name} did not end: {panic}"))));
+        recording::change(name, &result, began.elapsed());
+        result
     }
 
     /// One transaction on a connection of the pool. If it has no outcome in time, it continues in the
@@ -164,8 +160,10 @@ impl Store {
         let patience = if again { HELD_MAX } else { ACQUIRE_MAX };
         let permits = self.write_limits.connection(again, patience).await?;
         let term = self.primary().term()?;
+        let began = Instant::now();
         let acquired = term.during(async { Ok(term.pool().acquire().await?) });
         let mut conn = acquired.await.inspect_err(|_| self.primary().suspect())?;
+        recording::pool_wait(began.elapsed());
         let (change, report_only) = (Arc::clone(change), self.report_only());
         let mut work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {
             let _permits = permits;

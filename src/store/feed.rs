@@ -30,7 +30,7 @@ use super::error::{Error, Result};
 use super::primary::{Primary, READ_MAX, Term};
 use super::statement_plans::{self, StatementPlans};
 use super::world_rows::{self, Delta};
-use super::{FEED_WAIT_MAX, waiting};
+use super::{FEED_WAIT_MAX, recording, waiting};
 use crate::world::{Changes, World};
 
 /// The entry of `change_log.providers` that says names of classes or traits have changed.
@@ -99,6 +99,11 @@ impl Feed {
         self.reloads.clone()
     }
 
+    /// The world as it is known, without a question to the database.
+    pub(super) fn known(&self) -> Arc<World> {
+        self.world.load_full()
+    }
+
     /// The world as of a moment after this call began.
     pub(super) async fn current(&self) -> Result<Arc<World>> {
         let (answer, done) = oneshot::channel();
@@ -146,6 +151,7 @@ impl Reader {
                 return;
             }
             let bound = if self.seen.is_some() { patience } else { RELOAD_MAX };
+            let began = Instant::now();
             let refresh = AssertUnwindSafe(self.refresh(&world)).catch_unwind();
             let refreshed = match timeout(bound, refresh).await {
                 Ok(Ok(refreshed)) => refreshed,
@@ -155,6 +161,7 @@ impl Reader {
                     Err(Error::Unavailable(format!("no refresh within {bound:?}")))
                 }
             };
+            recording::refresh(refreshed.is_ok(), began.elapsed());
             if refreshed.is_ok() {
                 patience = REFRESH_MAX;
             }
@@ -223,6 +230,7 @@ impl Reader {
         // From here on it is a reload, with a reload's bound if it has to be begun again.
         self.seen = None;
         self.reloads.0.fetch_add(1, Ordering::Relaxed);
+        recording::load();
         epoch::settle(conn).await?;
         let started = Instant::now();
         let all = world_rows::all(conn).await?;

@@ -24,8 +24,8 @@ use sqlx::postgres::PgConnectOptions;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::StoreOptions;
 use super::error::{Error, Result};
+use super::{StoreOptions, recording};
 use identity::Identity;
 pub use probe::find;
 pub(super) use term::{ACQUIRE_MAX, Term};
@@ -163,7 +163,9 @@ impl Primary {
     ) -> Result<T> {
         let term = self.term()?;
         let answer = term.during(async {
+            let began = Instant::now();
             let mut conn = term.pool().acquire().await?;
+            recording::pool_wait(began.elapsed());
             Ok(ask(&mut conn).await?)
         });
         let answer = answer.await.inspect_err(|_| self.suspect())?;

@@ -26,12 +26,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
-use super::WRITE_MAX;
 use super::allocations::ConsumerClaim;
 use super::error::{Error, Result};
 use super::feed::Reloads;
 use super::locks::HELD_MAX;
 use super::primary::Primary;
+use super::{WRITE_MAX, recording};
 use batch_writer::{BatchWriter, Outcome};
 use deferred::{DeferredQueue, DeferredTask};
 
@@ -117,11 +117,13 @@ impl ClaimWriter {
             }
             TrySendError::Closed(_) => Error::bug("the claim writer has ended"),
         })?;
-        match timeout(WAIT_MAX, done).await {
+        let outcome = match timeout(WAIT_MAX, done).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Error::bug("the claim writer has ended")),
             Err(_) => Err(Error::Unavailable(format!("the claim took longer than {WAIT_MAX:?}"))),
-        }
+        };
+        recording::claim(&outcome);
+        outcome
     }
 }
 
@@ -142,7 +144,11 @@ async fn run(mut writer: BatchWriter, mut queue: mpsc::Receiver<Waiting>, deferr
         // To ask what is held may have taken long.
         end_late(&mut batch);
         let jobs: Vec<&Job> = batch.iter().map(|it| &it.job).collect();
+        let began = Instant::now();
         let written = writer.write(&jobs).await;
+        if !jobs.is_empty() {
+            recording::batch(jobs.len(), began.elapsed());
+        }
         let mut outcomes = written.outcomes.into_iter();
         for waiting in batch {
             match outcomes.next() {

@@ -28,6 +28,7 @@ mod held;
 mod limits;
 mod listeners;
 mod logs;
+mod metrics;
 mod microversions;
 mod opening;
 mod policy;

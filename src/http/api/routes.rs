@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 use futures_util::future::Map;
 use tower::Service;
 
-use super::Dialect;
+use super::{Dialect, context};
 use crate::http::app::App;
 use crate::policy::Rule;
 
@@ -175,18 +175,19 @@ impl<D: Dialect> Row<D> {
 /// The service of a route, which chooses a row and calls its handler.
 pub(super) struct Routed<D: Dialect> {
     app: Arc<App>,
+    path: &'static str,
     rows: Arc<[Row<D>]>,
 }
 
 impl<D: Dialect> Routed<D> {
-    pub(super) fn new(app: &Arc<App>, rows: Vec<Row<D>>) -> Self {
-        Self { app: Arc::clone(app), rows: rows.into() }
+    pub(super) fn new(app: &Arc<App>, path: &'static str, rows: Vec<Row<D>>) -> Self {
+        Self { app: Arc::clone(app), path, rows: rows.into() }
     }
 }
 
 impl<D: Dialect> Clone for Routed<D> {
     fn clone(&self) -> Self {
-        Self { app: Arc::clone(&self.app), rows: Arc::clone(&self.rows) }
+        Self { app: Arc::clone(&self.app), path: self.path, rows: Arc::clone(&self.rows) }
     }
 }
 
@@ -200,6 +201,9 @@ impl<D: Dialect> Service<Request> for Routed<D> {
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
+        if let Ok(context) = context::<D>(request.extensions()) {
+            context.route.get_or_init(|| self.path);
+        }
         let answer: Answer = match D::choose(&self.rows, &self.app, &request) {
             Ok(row) => (row.handler)(request, Arc::clone(&self.app)),
             Err(problem) => Box::pin(ready(problem.into_response())),

@@ -181,7 +181,9 @@ pub(super) async fn reserve(
         replan,
     };
     let terms = terms(&app, &tenant, &query, &body)?;
-    planning.change(tenant.plan(&row.plan.to_string()), change, None, terms).await?;
+    let changed = planning.change(tenant.plan(&row.plan.to_string()), change, None, terms).await;
+    planning::record(&changed);
+    changed?;
     let view = shown(&planning, &tenant, &row.id.to_string()).await?;
     Ok(Reply::json(&view).status(StatusCode::CREATED))
 }
@@ -199,7 +201,9 @@ pub(super) async fn delete(
     let row = planning.placement(&id, tenant.scope()).await?;
     let terms = terms(&app, &tenant, &query, &Object::new())?;
     let change = PlanChange::Remove(row.id);
-    planning.change(tenant.plan(&row.plan.to_string()), change, None, terms).await?;
+    let changed = planning.change(tenant.plan(&row.plan.to_string()), change, None, terms).await;
+    planning::record(&changed);
+    changed?;
     Ok(Reply::no_content())
 }
 

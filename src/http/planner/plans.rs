@@ -18,8 +18,8 @@ use crate::model::{Goal, PlacementPolicy};
 use crate::planner::change::PlanChange;
 use crate::planner::ids::canonical;
 use crate::planner::policy;
-use crate::planning::{NewPlan, Planned, Planning, Terms, run};
-use crate::policy::planning;
+use crate::planning::{self, NewPlan, Planned, Planning, Terms, run};
+use crate::policy::planning as rules_of_plans;
 
 /// The header that says how good a plan is.
 const QUALITY: HeaderName = HeaderName::from_static("berth-plan");
@@ -86,6 +86,7 @@ pub(super) async fn create(
         policy: asked_policy(&body)?,
     };
     let created = planning.create(new, terms).await;
+    planning::record(&created);
     let created = created.map_err(|failure| tenant.mount.problem(failure))?;
     Ok(planned(&created, tenant.mount, terms))
 }
@@ -122,12 +123,13 @@ pub(super) async fn update(
 ) -> Result<Reply, Problem> {
     let _turn = tenant.turn(&app).await?;
     let migrates = text(&body, "action").as_deref() == Some("migrate");
-    let rule = if migrates { planning::PLANS_MIGRATE } else { planning::PLANS_UPDATE };
+    let rule = if migrates { rules_of_plans::PLANS_MIGRATE } else { rules_of_plans::PLANS_UPDATE };
     permit(&app, &tenant.caller, &[rule])?;
     let change = if body.contains_key("action") { act(&body)? } else { add(&body)? };
     let terms = terms(&app, &tenant, &query, &body)?;
     let (plan, name) = (canonical(&plan), text(&body, "plan_name"));
     let changed = planning.change(tenant.plan(&plan), change, name.as_deref(), terms).await;
+    planning::record(&changed);
     let changed = changed.map_err(|failure| tenant.mount.problem(failure))?;
     Ok(planned(&changed, tenant.mount, terms))
 }

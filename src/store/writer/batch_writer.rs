@@ -23,7 +23,7 @@ use crate::store::owners::{AddedOwners, NewOwners, Owners};
 use crate::store::planner::Handover;
 use crate::store::primary::{Primary, Term};
 use crate::store::statement_plans::{self, StatementPlans};
-use crate::store::{locks, waiting};
+use crate::store::{locks, recording, waiting};
 
 /// How long one transaction may take before its jobs are answered. Shorter than a caller waits, so
 /// that jobs that come after it can be written in time.
@@ -203,6 +203,7 @@ impl BatchWriter {
                 Ok(verdicts) => return Ok(verdicts),
                 Err(Error::Locked(why)) => return Err(Error::Locked(why)),
                 Err(Error::Again(why)) if attempt < ATTEMPTS_MAX => {
+                    recording::retry("Claims", "conflict");
                     tracing::debug!(attempt, why, "trying a batch of claims again");
                     self.conn = None;
                     pause(attempt).await;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
+use metrics::counter;
 
 use super::text::Text;
 use crate::http::placement::microversion::{
@@ -85,6 +86,13 @@ pub(super) enum Stopped {
     Paused,
     /// All is written.
     Done,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        counter!("berth_candidates_total").increment(self.candidates as u64);
+        counter!("berth_candidate_search_steps_total").increment(self.search.steps());
+    }
 }
 
 impl Writing {

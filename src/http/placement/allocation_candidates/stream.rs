@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use futures_util::{Stream, stream};
+use metrics::{SharedString, counter};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
 use super::response::{Stopped, Writing};
 use crate::http::app::App;
+use crate::metrics::variant;
 use crate::turns::{Asker, QueueFull, Turn, Turns};
 use crate::watch::Watch;
 
@@ -75,7 +77,11 @@ impl Pace {
 
     /// Goes on until there is something to send or all is written. Gives the answer back with
     /// whether it goes on.
-    pub(super) async fn go_on(self, mut writing: Writing) -> Result<(Writing, bool), Failure> {
+    pub(super) async fn go_on(self, writing: Writing) -> Result<(Writing, bool), Failure> {
+        self.try_go_on(writing).await.inspect_err(|failure| count_cut_short(variant(failure)))
+    }
+
+    async fn try_go_on(self, mut writing: Writing) -> Result<(Writing, bool), Failure> {
         let began = self.watch.now();
         loop {
             let stopped;
@@ -98,6 +104,10 @@ impl Pace {
     }
 }
 
+fn count_cut_short(reason: impl Into<SharedString>) {
+    counter!("berth_candidate_searches_cut_short_total", "reason" => reason.into()).increment(1);
+}
+
 /// The parts of an answer: first what is written, then the rest. An answer that ends early must not
 /// look whole. It has its seat until the last part is made.
 pub(super) fn parts(
@@ -111,6 +121,7 @@ pub(super) fn parts(
     work.spawn(async move {
         let whole = pace.whole;
         if tokio::time::timeout(whole, make(writing, pace, ready)).await.is_err() {
+            count_cut_short("slow_client");
             tracing::warn!("a client had not taken in its candidates after {whole:?}: cut short");
         }
         drop(seat);

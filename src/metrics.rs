@@ -1,0 +1,224 @@
+//! What `/metrics` shows: the names and descriptions of all metrics, and where they are collected.
+//!
+//! Whoever has a number records it with the macros of the crate `metrics`. Without `--admin-listen`, nothing
+//! is collected, and recording does nothing. [`process`] reads the figures of the process when they are
+//! asked for.
+
+mod process;
+
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+
+/// How often observations are moved into the buckets of histograms. Until then each takes some bytes.
+const UPKEEP_PERIOD: Duration = Duration::from_secs(5);
+
+/// Upper bounds of the buckets of durations, in seconds.
+const SECONDS: [f64; 14] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+/// Upper bounds of the buckets of counts.
+const COUNTS: [f64; 13] =
+    [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 1e4, 1e5, 1e6];
+
+/// Where numbers are collected; `None` if another program in this process collects them. There is one
+/// place for the process, as the crate `metrics` has it.
+static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+
+/// Counters: name, description.
+const COUNTERS: [(&str, &str); 21] = [
+    ("berth_requests_total", "Requests answered by the APIs."),
+    ("berth_requests_shed_total", "Requests refused because --max-requests were in progress."),
+    ("berth_connections_closed_for_room_total", "Idle connections that were closed for new ones."),
+    ("berth_accept_errors_total", "Connections that could not be accepted, by reason."),
+    ("berth_panics_total", "Requests that ended in a panic."),
+    ("berth_inconsistencies_total", "Times that rows or the program contradicted themselves."),
+    (
+        "berth_log_lines_dropped_total",
+        "Log lines dropped because the log was not read or writable.",
+    ),
+    ("berth_claims_total", "Replaced or deleted allocations of consumers, by outcome."),
+    ("berth_claims_refused_total", "Refused claims, by reason."),
+    ("berth_changes_total", "Changes of the database other than claims, by outcome."),
+    ("berth_transactions_retried_total", "Transactions tried again, by change and reason."),
+    ("berth_refresh_failures_total", "Failed attempts to read what has changed in the database."),
+    ("berth_world_loads_total", "Times that all providers were read from the database."),
+    ("berth_candidates_total", "Allocation candidates returned."),
+    ("berth_candidate_search_steps_total", "Steps of searches for candidates, a few ns each."),
+    ("berth_candidate_searches_cut_short_total", "Searches for candidates ended early, by reason."),
+    ("berth_plans_total", "Plans that were to be made or changed, by outcome."),
+    ("berth_plans_solved_total", "Solver runs with a placement, by whether it is proven optimal."),
+    ("berth_keystone_requests_total", "Requests to Keystone, by status or kind of failure."),
+    ("berth_keystone_tokens_total", "Tokens looked up, by where the answer came from."),
+    ("berth_policy_denials_total", "Requests that the policy denied, by rule."),
+];
+
+/// Gauges: name, description.
+const GAUGES: [(&str, &str); 12] = [
+    ("berth_build_info", "1, with the version as a label."),
+    ("berth_ready", "Whether the replica can serve: 1 or 0."),
+    ("berth_connections_open", "Connections of the APIs that are open."),
+    (
+        "berth_connections_idle",
+        "Connections of the APIs without a request or the beginning of one.",
+    ),
+    ("berth_requests_in_flight", "Requests of the APIs that are not answered yet."),
+    ("berth_requests_in_flight_max", "Requests in progress beyond which more are refused."),
+    ("berth_providers", "Resource providers in memory."),
+    (
+        "berth_refresh_timestamp_seconds",
+        "When the replica last knew everything that the database has, in Unix time.",
+    ),
+    ("berth_database_pool_connections", "Connections of the pool to the database, by state."),
+    ("berth_database_pool_connections_max", "Connections that the pool may have."),
+    ("berth_turns_held", "Searches, plans and reads of plans in progress."),
+    (
+        "berth_turns_waiting",
+        "Requests that wait for a turn at a search, a plan or a read of plans.",
+    ),
+];
+
+/// Histograms: name, unit, description.
+const HISTOGRAMS: [(&str, Unit, &str); 8] = [
+    (
+        "http_server_request_duration_seconds",
+        Unit::Seconds,
+        "Time from the head of a request to the beginning of its answer.",
+    ),
+    ("berth_claim_batch_size", Unit::Count, "Claims written in one transaction."),
+    ("berth_claim_batch_duration_seconds", Unit::Seconds, "Time to write a batch of claims."),
+    ("berth_change_duration_seconds", Unit::Seconds, "Time of a change other than claims."),
+    ("berth_refresh_duration_seconds", Unit::Seconds, "Time to read what has changed."),
+    ("berth_database_pool_wait_seconds", Unit::Seconds, "Time to get a connection of the pool."),
+    ("berth_planner_solve_duration_seconds", Unit::Seconds, "Time of a run of the solver."),
+    ("berth_keystone_request_duration_seconds", Unit::Seconds, "Time of a request to Keystone."),
+];
+
+/// The names of all series that `/metrics` may have, but those of the process.
+pub fn names() -> Vec<String> {
+    let single = COUNTERS.iter().chain(&GAUGES).map(|(name, _)| (*name).to_owned());
+    let parts = |(name, ..): &(&str, Unit, &str)| {
+        ["bucket", "sum", "count"].map(|part| format!("{name}_{part}"))
+    };
+    single.chain(HISTOGRAMS.iter().flat_map(parts)).collect()
+}
+
+/// Begins to collect numbers; what was recorded before is lost.
+pub fn collect() {
+    COLLECTED.get_or_init(|| match install() {
+        Ok(handle) => Some(handle),
+        Err(error) => {
+            tracing::error!(error, "metrics cannot be collected");
+            None
+        }
+    });
+}
+
+fn install() -> Result<PrometheusHandle, String> {
+    let recorder = builder().map_err(|error| error.to_string())?.build_recorder();
+    let handle = recorder.handle();
+    metrics::set_global_recorder(recorder).map_err(|error| error.to_string())?;
+    for (name, what) in COUNTERS {
+        describe_counter!(name, what);
+    }
+    for (name, what) in GAUGES {
+        describe_gauge!(name, what);
+    }
+    for (name, unit, what) in HISTOGRAMS {
+        describe_histogram!(name, unit, what);
+    }
+    begin();
+    Ok(handle)
+}
+
+fn builder() -> Result<PrometheusBuilder, BuildError> {
+    let mut builder = PrometheusBuilder::new();
+    for (name, unit, _) in HISTOGRAMS {
+        let buckets: &[f64] = if unit == Unit::Seconds { &SECONDS } else { &COUNTS };
+        builder = builder.set_buckets_for_metric(Matcher::Full(name.to_owned()), buckets)?;
+    }
+    Ok(builder)
+}
+
+/// Counters without labels, and those that alerts look at, begin with zero: an increase is seen only from a
+/// value that was there before.
+fn begin() {
+    for name in [
+        "berth_connections_closed_for_room_total",
+        "berth_panics_total",
+        "berth_inconsistencies_total",
+        "berth_log_lines_dropped_total",
+        "berth_refresh_failures_total",
+        "berth_world_loads_total",
+        "berth_candidates_total",
+        "berth_candidate_search_steps_total",
+    ] {
+        counter!(name).increment(0);
+    }
+    for reason in ["gone", "scarce", "other"] {
+        counter!("berth_accept_errors_total", "reason" => reason).increment(0);
+    }
+    for api in ["placement", "planner"] {
+        counter!("berth_requests_shed_total", "api" => api).increment(0);
+    }
+    gauge!("berth_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1);
+}
+
+/// Whether numbers are collected: whoever has to look for a number looks only then.
+pub fn are_collected() -> bool {
+    matches!(COLLECTED.get(), Some(Some(_)))
+}
+
+/// All numbers, in the text format of Prometheus; `None` if they are not collected here.
+pub fn render() -> Option<String> {
+    let collected = COLLECTED.get()?.as_ref()?;
+    let mut text = collected.render();
+    process::write(&mut text);
+    Some(text)
+}
+
+/// The name of the variant of an enumeration, in the spelling of labels: `capacity_exceeded`.
+pub fn variant(value: &impl Debug) -> String {
+    let shown = format!("{value:?}");
+    let mut name = String::new();
+    for character in shown.chars().take_while(char::is_ascii_alphanumeric) {
+        if character.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(character.to_ascii_lowercase());
+    }
+    name
+}
+
+/// Moves observations into buckets now and then, so that they take no memory while nobody asks for the
+/// metrics. Does not end.
+pub async fn keep_up() -> Infallible {
+    loop {
+        tokio::time::sleep(UPKEEP_PERIOD).await;
+        if let Some(Some(collected)) = COLLECTED.get() {
+            collected.run_upkeep();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::variant;
+    use crate::model::Refusal;
+
+    #[test]
+    fn a_variant_has_a_name_without_what_it_holds() {
+        let all = [
+            Refusal::ProviderInUse,
+            Refusal::CapacityExceeded { provider: "a".to_owned(), class: "VCPU".to_owned() },
+            Refusal::NoAllocations("consumer".to_owned()),
+        ];
+        assert_eq!(
+            all.map(|it| variant(&it)),
+            ["provider_in_use", "capacity_exceeded", "no_allocations"]
+        );
+    }
+}

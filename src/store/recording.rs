@@ -1,0 +1,87 @@
+//! What the store records for `/metrics`.
+
+use std::any::type_name;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use metrics::{counter, gauge, histogram};
+
+use super::error::{Error, Result};
+use crate::metrics::variant;
+
+/// The outcome of a claim or a change, as a label.
+fn outcome<T>(result: &Result<T>) -> &'static str {
+    match result {
+        Ok(_) => "written",
+        Err(Error::Refused(_)) => "refused",
+        Err(Error::Unavailable(_) | Error::Again(_) | Error::Locked(_)) => "unavailable",
+        Err(Error::Inconsistent { .. } | Error::Bug(_)) => "failed",
+    }
+}
+
+/// The name of a change: that of its type.
+pub(super) fn change_name<C>() -> &'static str {
+    let name = type_name::<C>();
+    let name = name.split_once('<').map_or(name, |(name, _)| name);
+    name.rsplit_once("::").map_or(name, |(_, name)| name)
+}
+
+/// The allocations of consumers were replaced or deleted, or not.
+pub(super) fn claim(result: &Result<()>) {
+    counter!("berth_claims_total", "outcome" => outcome(result)).increment(1);
+    if let Err(Error::Refused(why)) = result {
+        counter!("berth_claims_refused_total", "reason" => variant(why)).increment(1);
+    }
+}
+
+/// A batch of claims was written, or not.
+#[expect(clippy::cast_precision_loss, reason = "there are less than 2 to the 52nd")]
+pub(super) fn batch(claims: usize, took: Duration) {
+    histogram!("berth_claim_batch_size").record(claims as f64);
+    histogram!("berth_claim_batch_duration_seconds").record(took);
+}
+
+/// Another change was made, or not.
+pub(super) fn change<T>(name: &'static str, result: &Result<T>, took: Duration) {
+    let outcome = outcome(result);
+    counter!("berth_changes_total", "change" => name, "outcome" => outcome).increment(1);
+    histogram!("berth_change_duration_seconds", "change" => name).record(took);
+}
+
+/// A transaction is tried again, because it met others or a lock.
+pub(super) fn retry(change: &'static str, reason: &'static str) {
+    counter!("berth_transactions_retried_total", "change" => change, "reason" => reason)
+        .increment(1);
+}
+
+/// The world was brought up to date, or not.
+pub(super) fn refresh(succeeded: bool, took: Duration) {
+    if !succeeded {
+        counter!("berth_refresh_failures_total").increment(1);
+        return;
+    }
+    histogram!("berth_refresh_duration_seconds").record(took);
+    if let Ok(now) = SystemTime::now().duration_since(UNIX_EPOCH) {
+        gauge!("berth_refresh_timestamp_seconds").set(now.as_secs_f64());
+    }
+}
+
+/// All providers are read from the database.
+pub(super) fn load() {
+    counter!("berth_world_loads_total").increment(1);
+}
+
+/// A connection of the pool was waited for.
+pub(super) fn pool_wait(took: Duration) {
+    histogram!("berth_database_pool_wait_seconds").record(took);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::change_name;
+
+    #[test]
+    fn a_change_has_the_name_of_its_type() {
+        assert_eq!(change_name::<std::time::Duration>(), "Duration");
+        assert_eq!(change_name::<Vec<std::time::Duration>>(), "Vec");
+    }
+}

@@ -1,0 +1,259 @@
+//! `/metrics`, `/metrics/cloud`, `/-/log`, and what `deploy/` has for them.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use berth::http::Api;
+use berth::http::listener::{Endpoint, Listener};
+use berth::http::server::Front;
+use regex::Regex;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::app::Berth;
+use crate::support::process::{Server, free_port, signal};
+use crate::support::served::{PATIENCE, Served, converse, get, wide};
+
+/// Runs promtool, or says loudly that it is missing.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+fn promtool(arguments: &[&str], input: &str) {
+    let spawned = Command::new("promtool")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = spawned else {
+        eprintln!("SKIPPED: promtool {arguments:?}: install the package prometheus");
+        return;
+    };
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let told = child.wait_with_output().unwrap();
+    let words = String::from_utf8_lossy(&told.stdout) + String::from_utf8_lossy(&told.stderr);
+    assert!(told.status.success(), "promtool {arguments:?}: {words}");
+}
+
+fn deployed(path: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(path).display().to_string()
+}
+
+async fn told(served: &Served, path: &str) -> String {
+    let Endpoint::Tcp(address) = served.endpoints[1] else { panic!("no admin address") };
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let answer = converse(stream, get(path).as_bytes()).await;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    if head.contains("transfer-encoding: chunked") { dechunked(body) } else { body.to_owned() }
+}
+
+fn dechunked(mut body: &str) -> String {
+    let mut text = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap();
+        text.push_str(&rest[..size]);
+        body = &rest[(size + 2).min(rest.len())..];
+    }
+    text
+}
+
+async fn with_admin(berth: &Berth) -> Served {
+    let bind = async || Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let (api, admin) = (bind().await, bind().await);
+    let address = admin.endpoint().unwrap();
+    let front = Front { listeners: vec![(Api::Placement, api)], tls: None, admin: vec![admin] };
+    let mut served = Served::on(berth, front, wide());
+    served.endpoints.push(address);
+    served
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_and_claims_are_counted_under_names_that_prometheus_accepts() {
+    let berth = Berth::new().await;
+    let served = with_admin(&berth).await;
+    told(&served, "/metrics").await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 1)]).await.expect(204);
+    berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 9)]).await.expect(409);
+    berth.get("/allocation_candidates?resources=VCPU:1").await.expect(200);
+    let nobody = berth.without("x-auth-token").header("x-auth-token", "somebody");
+    nobody.post("/resource_providers", json!({"name": "other"})).await.expect(403);
+    berth.get(&format!("/nowhere/{}", Uuid::new_v4())).await.expect(404);
+    let metrics = told(&served, "/metrics").await;
+    // Other tests of this process are counted, too.
+    for series in [
+        "berth_ready 1",
+        "berth_claims_refused_total{reason=\"capacity_exceeded\"} ",
+        "berth_claims_total{outcome=\"written\"} ",
+        "berth_requests_total{api=\"placement\",method=\"PUT\",route=\"/allocations/{consumer}\",\
+         status=\"409\",microversion=\"1.39\"} ",
+        "berth_policy_denials_total{rule=\"placement:resource_providers:create\"} ",
+        "berth_claim_batch_duration_seconds_bucket{le=\"0.1\"} ",
+        "berth_changes_total{change=\"",
+        "berth_refresh_duration_seconds_count ",
+        "berth_refresh_timestamp_seconds ",
+        "berth_database_pool_connections_max ",
+        "berth_turns_held{kind=\"plan\"} ",
+        "berth_build_info{version=\"",
+        "process_cpu_seconds_total ",
+        "process_resident_memory_bytes ",
+    ] {
+        assert!(metrics.lines().any(|it| it.starts_with(series)), "{series}: {metrics}");
+    }
+    assert!(metrics.contains("route=\"unmatched\"") && !metrics.contains("/nowhere"), "{metrics}");
+    promtool(&["check", "metrics"], &metrics);
+    served.stop().await;
+}
+
+/// The procedure of openstack-exporter: the list of providers, then inventories and usages of each.
+async fn as_the_exporter_reads(berth: &Berth) -> BTreeSet<String> {
+    let mut series = BTreeSet::from(["openstack_placement_up 1".to_owned()]);
+    let providers = berth.get("/resource_providers").await.expect(200).json();
+    for provider in providers["resource_providers"].as_array().unwrap() {
+        let url = format!("/resource_providers/{}", provider["uuid"].as_str().unwrap());
+        let name = provider["name"].as_str().unwrap().replace('\\', "\\\\").replace('"', "\\\"");
+        let mut add = |what: &str, class: &str, value: &Value| {
+            let value = value.as_f64().unwrap();
+            series.insert(format!(
+                "openstack_placement_resource_{what}{{hostname=\"{name}\",resourcetype=\"{class}\"}} {value}"
+            ));
+        };
+        let inventories = berth.get(&format!("{url}/inventories")).await.expect(200).json();
+        for (class, inventory) in inventories["inventories"].as_object().unwrap() {
+            for what in ["total", "reserved", "allocation_ratio"] {
+                add(what, class, &inventory[what]);
+            }
+            add("generation", class, &inventories["resource_provider_generation"]);
+        }
+        let usages = berth.get(&format!("{url}/usages")).await.expect(200).json();
+        for (class, used) in usages["usages"].as_object().unwrap() {
+            add("usage", class, used);
+        }
+    }
+    series
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_figures_of_the_cloud_are_those_that_the_exporter_reads() {
+    let berth = Berth::new().await;
+    let served = with_admin(&berth).await;
+    let empty = told(&served, "/metrics/cloud").await;
+    assert!(empty.contains("openstack_placement_up 1\n"), "{empty}");
+    promtool(&["check", "metrics"], &empty);
+    // More than one piece of text.
+    for nth in 0..400 {
+        let name = if nth == 7 { "a \"strange\\ name".to_owned() } else { format!("host-{nth}") };
+        let host = berth.host(&name, &[("VCPU", 8 + nth), ("MEMORY_MB", 4096)]).await;
+        if nth % 50 == 0 {
+            let wanted = [(host, "VCPU", 2), (host, "MEMORY_MB", 512)];
+            berth.claim(Uuid::new_v4(), None, &wanted).await.expect(204);
+        }
+    }
+    let figures = told(&served, "/metrics/cloud").await;
+    let series: Vec<&str> = figures.lines().filter(|line| !line.starts_with('#')).collect();
+    let told: BTreeSet<String> = series.iter().map(|it| (*it).to_owned()).collect();
+    assert_eq!(told.len(), series.len(), "a series is there twice");
+    assert_eq!(told.len(), 400 * 2 * 5 + 1);
+    assert_eq!(told, as_the_exporter_reads(&berth).await);
+    promtool(&["check", "metrics"], &figures);
+    served.stop().await;
+}
+
+/// Alert rules fire when they should, and every expression is about series that exist.
+#[test]
+fn alerts_and_dashboard_are_about_what_there_is() {
+    let rules = deployed("prometheus/berth.rules.yml");
+    promtool(&["check", "rules", &rules], "");
+    promtool(&["test", "rules", &deployed("prometheus/berth.rules.test.yml")], "");
+    let dashboard = std::fs::read_to_string(deployed("grafana/berth.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&dashboard).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let shown: Vec<String> = targets
+        .map(|target| target["expr"].as_str().unwrap().replace("$__rate_interval", "5m"))
+        .collect();
+    assert!(shown.len() > 20);
+    let as_rules: Vec<Value> = shown
+        .iter()
+        .enumerate()
+        .map(|(nth, expr)| json!({"record": format!("panel:{nth}"), "expr": expr}))
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dashboard.yml");
+    let groups = json!({"groups": [{"name": "dashboard", "rules": as_rules}]});
+    std::fs::write(&path, groups.to_string()).unwrap();
+    promtool(&["check", "rules", path.to_str().unwrap()], "");
+
+    let known: BTreeSet<String> = berth::metrics::names().into_iter().collect();
+    let name = Regex::new("\\b(berth|http_server)_[a-z_]+\\b").unwrap();
+    let alerts = std::fs::read_to_string(rules).unwrap();
+    let alerts = alerts.lines().filter(|line| !line.starts_with('#'));
+    for text in shown.iter().map(String::as_str).chain(alerts) {
+        for found in name.find_iter(text) {
+            assert!(known.contains(found.as_str()), "{} in {text}", found.as_str());
+        }
+    }
+}
+
+/// The operator looks closer for a while, and back; SIGHUP says what it has done.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_is_changed_while_the_server_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let admin = format!("127.0.0.1:{}", free_port());
+    let file = directory.path().join("berth.toml");
+    let configure = |text: &str| std::fs::write(&file, text).unwrap();
+    configure("log = \"info\"\n");
+    let path = file.to_str().unwrap();
+    let options = ["--admin-listen", &admin, "--config", path];
+    let server = Server::start_with(directory.path(), &options).await;
+    let ask = async |method: &str, query: &str| {
+        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+        let asked = server.client.request(method, format!("http://{admin}/-/log{query}"));
+        let answer = asked.send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    let logged = async |words: &str| {
+        let began = Instant::now();
+        while !server.log().contains(words) {
+            assert!(began.elapsed() < PATIENCE, "{words}: {}", server.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert_eq!(ask("GET", "").await, (200, "info\n".to_owned()));
+    assert_eq!(server.ask("GET", "/", None).await.unwrap().0, 200);
+    assert!(!server.log().contains("GET / 200"));
+    let (status, words) = ask("PUT", "?filter=info,berth%3A%3Ahttp=debug&for=600").await;
+    assert!(status == 200 && words.starts_with("info,berth::http=debug (for "), "{words}");
+    assert_eq!(server.ask("GET", "/", None).await.unwrap().0, 200);
+    logged("GET / 200").await;
+    assert_eq!(ask("DELETE", "").await, (200, "info\n".to_owned()));
+    assert_eq!(ask("PUT", "?filter=warn&for=1").await.0, 200);
+    let began = Instant::now();
+    while ask("GET", "").await.1 != "info\n" {
+        assert!(began.elapsed() < PATIENCE, "the filter stays");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for (method, query) in [("PUT", ""), ("PUT", "?filter=a=b=c"), ("PUT", "?filter=info&for=0")] {
+        assert_eq!(ask(method, query).await.0, 400, "{query}");
+    }
+    assert_eq!(ask("POST", "").await.0, 405);
+
+    signal("HUP", &server.pid());
+    logged("SIGHUP: the log filter is unchanged").await;
+    configure("log = \"info,berth::store=debug\"\nmax-requests = 7\n");
+    signal("HUP", &server.pid());
+    logged("SIGHUP: the log filter has changed").await;
+    logged("SIGHUP: these options have changed, which needs a restart options=\"max-requests\"")
+        .await;
+    logged("SIGHUP: the policy is unchanged").await;
+    assert_eq!(ask("GET", "").await.1, "info,berth::store=debug\n");
+    configure("log = \"nothing=like=this\"\n");
+    signal("HUP", &server.pid());
+    logged("SIGHUP: the log filter stays as it is").await;
+    configure("no-option = 1\n");
+    signal("HUP", &server.pid());
+    logged("SIGHUP: the configuration stays as it is").await;
+    assert_eq!(ask("GET", "").await.1, "info,berth::store=debug\n");
+}
