@@ -2,6 +2,7 @@
 //! `--help` and of `samples/berth.toml`. A value comes from a flag, or else from the environment, the
 //! configuration file or the default.
 
+mod audit;
 mod database;
 pub mod database_url;
 pub mod file;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+pub use self::audit::{AuditFormat, AuditOptions};
 pub use self::database::DatabaseOptions;
 pub use self::front::FrontOptions;
 pub use self::keystone::KeystoneOptions;
@@ -241,6 +243,10 @@ pub struct Config {
     /// The logs.
     #[command(flatten)]
     pub logs: LogOptions,
+
+    /// The audit log.
+    #[command(flatten)]
+    pub audit: AuditOptions,
 }
 
 impl Config {

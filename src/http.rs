@@ -18,6 +18,7 @@ pub mod admin;
 mod api;
 pub mod app;
 mod around;
+mod audited;
 pub mod backend;
 mod bare_errors;
 mod cloud_figures;

@@ -7,6 +7,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
 use tokio::sync::Notify;
 
+use crate::audit::AuditLog;
 use crate::config::{Auth, Config, DatabaseOptions, GenerationStrategy};
 use crate::embedded_postgres::{EmbeddedPostgres, Existing};
 use crate::http::cors::Cors;
@@ -25,6 +26,9 @@ use crate::store::{self, Store, primary};
 use crate::systemd::{self, Passed};
 use crate::telemetry::Logs;
 use crate::{descriptors, metrics, opening, reload};
+
+/// How long the last entries of the audit log may take to be written.
+const AUDIT_MAX: Duration = Duration::from_secs(2);
 
 /// How long clients wait for the store to be opened before they are answered that it is not.
 const SILENT_MAX: Duration = Duration::from_secs(5);
@@ -137,6 +141,8 @@ pub struct Parts {
     tls: Option<Arc<Tls>>,
     identity: Identity,
     flavors: SetFlavors,
+    /// The audit log, once it has been started.
+    audit: Option<AuditLog>,
 }
 
 impl Parts {
@@ -165,7 +171,7 @@ impl Parts {
                 Some(flavors),
             ) if wrong.is_empty() => {
                 let tls = tls.map(Arc::new);
-                Ok(Self { policy, warnings, trusted, cors, tls, identity, flavors })
+                Ok(Self { policy, warnings, trusted, cors, tls, identity, flavors, audit: None })
             }
             _ => Err(Failure(wrong.join("\n"))),
         }
@@ -203,11 +209,19 @@ pub async fn serve(config: &Config, logs: &Arc<Logs>) -> Result<(), Failure> {
     if !config.front.admin_listen.is_empty() {
         metrics::collect();
     }
-    let parts = Parts::read(config)?;
+    let mut parts = Parts::read(config)?;
+    parts.audit = config.audit.start().map_err(Failure)?;
+    let audit = parts.audit.clone();
     let listening = Listening::begin(config).await?;
     let database = Database::open_or_create(&config.database).await?;
     let served = serve_on(listening, parts, config, &database, logs).await;
     database.close().await;
+    if let Some(audit) = audit {
+        let drained = tokio::task::spawn_blocking(move || audit.drain(AUDIT_MAX)).await;
+        if !matches!(drained, Ok(true)) {
+            tracing::error!("the end of the audit log was not written");
+        }
+    }
     if served.is_ok() {
         tracing::info!("stopped");
     }
@@ -331,7 +345,7 @@ async fn serve_until(
     config: &Config,
     database: &Database,
 ) -> Result<(), Failure> {
-    let Parts { policy, warnings, trusted, cors, tls, identity, flavors } = parts;
+    let Parts { policy, warnings, trusted, cors, tls, identity, flavors, audit } = parts;
     let policy = Arc::new(policy);
     for warning in warnings {
         tracing::warn!("policy: {warning}");
@@ -339,7 +353,7 @@ async fn serve_until(
     let opened = Arc::new(OnceLock::new());
     tokio::spawn(reload::follow(Arc::clone(&policy), Arc::clone(&opened)));
     let addresses = listening.addresses()?;
-    let options = options(config, cors);
+    let options = Options { audit, ..options(config, cors) };
     let backend = Arc::new(Backend::waiting(options.clone(), trusted.clone()));
     let waiting = Notify::new();
     let opening = async {

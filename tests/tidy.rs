@@ -19,7 +19,7 @@ struct Layer {
     never: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 11] = [
+const LAYERS: [Layer; 12] = [
     Layer {
         folder: "import",
         may_use: &["import"],
@@ -61,6 +61,11 @@ const LAYERS: [Layer; 11] = [
         may_use: &["metrics", "model", "world", "planner", "store", "turns", "watch", "planning"],
         never: &["axum", "hyper", "StatusCode", "sqlx", "PgConnection"],
     },
+    Layer {
+        folder: "audit",
+        may_use: &["model", "policy", "store", "audit"],
+        never: &["sqlx", "axum", "hyper"],
+    },
     Layer { folder: "policy", may_use: &["policy"], never: &["sqlx", "axum", "hyper"] },
     Layer {
         folder: "keystone",
@@ -82,6 +87,7 @@ const LAYERS: [Layer; 11] = [
             "policy",
             "keystone",
             "log_filter",
+            "audit",
             "http",
         ],
         never: &["sqlx", "PgConnection"],

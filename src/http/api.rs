@@ -32,6 +32,7 @@ use self::routes::{Route, Routed, Row};
 use super::access_log::Findings;
 use super::app::{App, Options};
 use super::around::{Before, around};
+use super::audited::SentBy;
 use super::identity::Caller;
 use super::middleware::{HttpService, boxed, request_id};
 use super::panics;
@@ -201,6 +202,9 @@ fn written<D: Dialect>(mut response: Response, context: &Context<D>) -> Response
     }
     D::describe(context, response.headers_mut());
     let caller = context.caller();
+    if let Some(caller) = caller {
+        response.extensions_mut().insert(SentBy(Arc::clone(caller)));
+    }
     response.extensions_mut().insert(Findings {
         version: D::version(context),
         user: caller.and_then(|caller| caller.user.clone()),

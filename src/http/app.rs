@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use super::cors::Cors;
 use super::identity::Identity;
 use super::proxy::Trusted;
+use crate::audit::AuditLog;
 use crate::planner::headroom::{Headroom, HeadroomShare};
 use crate::policy::Policy;
 use crate::search::Strategy;
@@ -149,6 +150,8 @@ pub struct Options {
     pub max_uri_bytes: usize,
     /// A path below which the API is served too, such as `/placement`; may be empty.
     pub path_prefix: String,
+    /// Where it is written who has changed what.
+    pub audit: Option<AuditLog>,
     /// What pages of other origins may ask; `None`: nothing is said to them.
     pub cors: Option<Cors>,
     /// How the planner plans.
@@ -212,6 +215,7 @@ impl Default for Options {
             stream_wait: Duration::from_secs(10),
             max_uri_bytes: 64 * 1024,
             path_prefix: String::new(),
+            audit: None,
             cors: None,
             planner: PlannerSettings::default(),
             headroom: Vec::new(),

@@ -61,7 +61,8 @@ impl Backend {
                 }
                 Either::Right(ask(api, Arc::clone(&opened), request))
             });
-            middleware::stack(apis, Arc::clone(trusted), options.cors.clone())
+            let (cors, audit) = (options.cors.clone(), options.audit.clone());
+            middleware::stack(apis, Arc::clone(trusted), cors, audit)
         };
         let (placement, planner) = (stack(Api::Placement), stack(Api::Planner));
         Self { options, readiness, opened, placement, planner }

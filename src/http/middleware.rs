@@ -21,9 +21,11 @@ use tracing::Span;
 use uuid::Uuid;
 
 use super::around::around;
+use super::audited::AuditLayer;
 use super::cors::{self, Cors};
 use super::proxy::Trusted;
 use super::{access_log, paced, well_formed};
+use crate::audit::AuditLog;
 use crate::model::Bug;
 
 /// The header that carries request ids, both ways.
@@ -44,7 +46,12 @@ const COMPRESS_FROM: u16 = 8192;
 pub(super) type HttpService = BoxCloneSyncService<Request, Response, Infallible>;
 
 /// Puts the stack around the APIs. The first layer is the outermost.
-pub(super) fn stack<S>(apis: S, trusted: Arc<Trusted>, cors: Option<Cors>) -> HttpService
+pub(super) fn stack<S>(
+    apis: S,
+    trusted: Arc<Trusted>,
+    cors: Option<Cors>,
+    audit: Option<AuditLog>,
+) -> HttpService
 where
     S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
@@ -79,6 +86,7 @@ where
             cors.map(Arc::new)
                 .map(|cors| around(move |request: &mut Request| cors::share(&cors, request))),
         )
+        .option_layer(audit.map(AuditLayer))
         .service(apis);
     BoxCloneSyncService::new(service)
 }

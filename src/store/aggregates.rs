@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use super::change::{Change, Tx};
+use super::effects::Kind;
 use super::error::Result;
 use super::providers::{advance, lock_at};
 use crate::model::Generation;
@@ -36,6 +37,7 @@ impl Change for ReplaceAggregates {
         let aggregates: Vec<Uuid> = self.aggregates.iter().map(|(uuid, _)| *uuid).collect();
         let spellings = self.aggregates.iter().map(|(uuid, spelling)| stored(*uuid, spelling));
         let spellings: Vec<String> = spellings.collect();
+        let before = tx.before(Kind::ProviderAggregates, provider).await?;
         sqlx::query!(
             "delete from provider_aggregates a where provider_id = $1 and not exists (
                  select from unnest($2::uuid[], $3::text[]) as wanted(aggregate, spelling)
@@ -56,9 +58,11 @@ impl Change for ReplaceAggregates {
         .execute(&mut *tx.conn)
         .await?;
         tx.touch(provider.id);
-        match self.seen {
-            Some(_) => advance(tx, provider).await,
-            None => Ok(provider.generation),
-        }
+        let generation = match self.seen {
+            Some(_) => advance(tx, provider).await?,
+            None => provider.generation,
+        };
+        tx.note_since(before, generation).await?;
+        Ok(generation)
     }
 }

@@ -5,10 +5,12 @@ use uuid::Uuid;
 use super::Store;
 use super::change::{Change, Tx};
 use super::claims::{self, GenerationSteps, Needs};
+use super::effects::{Kind, Recorder};
 use super::error::Result;
 use super::inventories;
 use super::owners::{NewOwners, Owners};
 use super::planner::Handover;
+use super::providers::ProviderLock;
 use super::writer::Job;
 use crate::model::claim::{Reshaping, reshape};
 use crate::model::{Expected, Refusal};
@@ -39,7 +41,7 @@ impl Store {
     /// `ConsumerGeneration`, `AllocationProviderNotFound`, `ClassNotFound`, `InvalidInventory`,
     /// `CapacityExceeded`, `ConstraintsViolated`; or the database cannot be asked.
     pub async fn replace_allocations(&self, claims: Vec<ConsumerClaim>) -> Result<()> {
-        self.writer().submit(Job::Replace(claims)).await
+        self.writer().submit(Job::Replace(claims, Recorder::current())).await
     }
 
     /// `DELETE /allocations/{consumer}`: no generation is asked for, and none moves.
@@ -47,7 +49,7 @@ impl Store {
     /// # Errors
     /// `NoAllocations`, or the database cannot be asked.
     pub async fn delete_allocations(&self, consumer: Uuid) -> Result<()> {
-        self.writer().submit(Job::Release(consumer)).await
+        self.writer().submit(Job::Release(consumer, Recorder::current())).await
     }
 }
 
@@ -82,10 +84,12 @@ impl Change for Reshape {
         handover.note(&claims);
 
         // The same three steps as the judge took: what is new, what is held, what goes.
-        let mut stays = Vec::new();
+        let (mut stays, mut changed) = (Vec::new(), Vec::new());
         for reshaping in &self.inventories {
             let provider = locked.state.providers.get(&reshaping.provider);
-            let id = provider.ok_or(Refusal::ProviderNotFound(reshaping.provider))?.id;
+            let provider = provider.ok_or(Refusal::ProviderNotFound(reshaping.provider))?;
+            let (id, generation) = (provider.id, reshaping.seen);
+            let lock = ProviderLock::of(id, reshaping.provider, generation);
             // The judge knows the classes, so all of them exist.
             let class = |name: &str| locked.state.classes.get(name).copied();
             let wanted = reshaping.inventories.iter().map(|(name, terms)| {
@@ -93,6 +97,7 @@ impl Change for Reshape {
                 Ok((class, *terms))
             });
             let wanted = wanted.collect::<Result<Vec<_>>>()?;
+            changed.push(tx.before(Kind::Inventories, lock).await?);
             inventories::write(tx, id, &wanted).await?;
             stays.push((id, wanted.iter().map(|(class, _)| *class).collect::<Vec<_>>()));
         }
@@ -101,6 +106,11 @@ impl Change for Reshape {
         claims::write(tx, &locked, &moved).await?;
         for (provider, classes) in stays {
             inventories::remove_others(tx, provider, &classes).await?;
+        }
+        for (before, reshaping) in changed.into_iter().zip(&self.inventories) {
+            let provider = locked.state.providers.get(&reshaping.provider);
+            let generation = provider.map_or(reshaping.seen, |provider| provider.generation);
+            tx.note_since(before, generation).await?;
         }
         handover.settle(tx, &locked).await
     }

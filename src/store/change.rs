@@ -11,6 +11,7 @@ use sqlx::{Acquire, PgConnection, Postgres, Transaction};
 use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
+use super::effects::{Effect, Recorder};
 use super::error::{Error, Result};
 use super::locks::HELD_MAX;
 use super::primary::ACQUIRE_MAX;
@@ -44,6 +45,10 @@ pub struct Tx<'c> {
     pub(super) conn: &'c mut PgConnection,
     /// Whether claims in units that other groups have exclusively are allowed and only reported.
     pub(super) report_only: bool,
+    /// Where effects are recorded.
+    pub(super) recorder: Recorder,
+    /// What is recorded once this has been committed, and where.
+    pub(super) effects: Vec<(Recorder, Effect)>,
     touched: BTreeSet<i64>,
 }
 
@@ -59,7 +64,7 @@ impl Tx<'_> {
     }
 }
 
-/// Runs one transaction on a connection: begin, apply, log what changed, commit.
+/// Runs one transaction on a connection: begin, apply, log what changed, commit, record the effects.
 ///
 /// After an error of the commit itself it is unknown whether the change was made, so that error is never
 /// [`Error::Again`].
@@ -67,9 +72,16 @@ pub(super) async fn transact<C: Change>(
     conn: &mut PgConnection,
     change: &C,
     report_only: bool,
+    recorder: Recorder,
 ) -> Result<C::Outcome> {
     let mut transaction = conn.begin().await?;
-    let mut tx = Tx { conn: &mut transaction, report_only, touched: BTreeSet::new() };
+    let mut tx = Tx {
+        conn: &mut transaction,
+        report_only,
+        recorder,
+        effects: Vec::new(),
+        touched: BTreeSet::new(),
+    };
     let outcome = match change.apply(&mut tx).await {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -78,6 +90,7 @@ pub(super) async fn transact<C: Change>(
             return Err(error);
         }
     };
+    let effects = tx.effects;
     let touched: Vec<i64> = tx.touched.into_iter().collect();
     if !touched.is_empty() {
         sqlx::query!("insert into change_log (providers) values ($1)", &touched)
@@ -85,6 +98,9 @@ pub(super) async fn transact<C: Change>(
             .await?;
     }
     transaction.commit().await.map_err(|error| Error::from(error).settled())?;
+    for (recorder, effect) in effects {
+        recorder.record(effect);
+    }
     Ok(outcome)
 }
 
@@ -110,7 +126,7 @@ impl Store {
     /// # Errors
     /// A refusal, or the database cannot be asked.
     pub async fn commit<C: Change>(&self, change: C) -> Result<C::Outcome> {
-        let store = self.clone();
+        let (store, recorder) = (self.clone(), Recorder::current());
         // Boxed, here and below, so that the runtime's part of a task is not compiled for each change.
         let work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {
             let name = recording::change_name::<C>();
@@ -124,7 +140,7 @@ impl Store {
             let change = Arc::new(change);
             let (mut attempt, mut again) = (1, false);
             loop {
-                match store.attempt(&change, again, deadline).await {
+                match store.attempt(&change, &recorder, (again, deadline)).await {
                     Err(Error::Again(why)) if attempt < ATTEMPTS_MAX => {
                         recording::retry(name, "conflict");
                         tracing::debug!(change = name, attempt, why, "trying a change again");
@@ -154,8 +170,8 @@ impl Store {
     async fn attempt<C: Change>(
         &self,
         change: &Arc<C>,
-        again: bool,
-        deadline: Instant,
+        recorder: &Recorder,
+        (again, deadline): (bool, Instant),
     ) -> Result<C::Outcome> {
         let patience = if again { HELD_MAX } else { ACQUIRE_MAX };
         let permits = self.write_limits.connection(again, patience).await?;
@@ -165,9 +181,11 @@ impl Store {
         let mut conn = acquired.await.inspect_err(|_| self.primary().suspect())?;
         recording::pool_wait(began.elapsed());
         let (change, report_only) = (Arc::clone(change), self.report_only());
+        let recorder = recorder.clone();
         let mut work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {
             let _permits = permits;
-            let settled = term.make(transact(&mut conn, change.as_ref(), report_only)).await;
+            let settled =
+                term.make(transact(&mut conn, change.as_ref(), report_only, recorder)).await;
             if !matches!(settled, Ok(_) | Err(Error::Refused(_) | Error::Locked(_))) {
                 // The session may be dead or in doubt: never lend it again.
                 drop(timeout(CLOSE_MAX, conn.close()).await);

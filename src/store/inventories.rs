@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use super::change::{Change, Tx};
+use super::effects::Kind;
 use super::error::{Error, Result, violated};
 use super::providers::{ProviderLock, advance, lock_at};
 use super::resource_classes;
@@ -57,11 +58,14 @@ impl Change for ReplaceInventories {
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
         let provider = lock_at(tx.conn, self.provider, self.seen).await?;
         let wanted = resolve(tx, &self.inventories).await?;
+        let before = tx.before(Kind::Inventories, provider).await?;
         write(tx, provider.id, &wanted).await?;
         let stays: Vec<ClassId> = wanted.iter().map(|(class, _)| *class).collect();
         refuse_in_use(tx, provider, &stays).await?;
         remove_others(tx, provider.id, &stays).await?;
-        advance(tx, provider).await
+        let generation = advance(tx, provider).await?;
+        tx.note_since(before, generation).await?;
+        Ok(generation)
     }
 }
 
@@ -83,8 +87,11 @@ impl Change for WriteInventory {
         if !exists && !self.is_new {
             return Err(Refusal::InventoryNotFound(self.class.clone()).into());
         }
+        let before = tx.before(Kind::Inventories, provider).await?;
         write(tx, provider.id, &[(class, self.inventory)]).await?;
-        advance(tx, provider).await
+        let generation = advance(tx, provider).await?;
+        tx.note_since(before, generation).await?;
+        Ok(generation)
     }
 }
 
@@ -111,6 +118,7 @@ impl Change for DeleteInventory {
                 Err(in_use(self.provider, std::slice::from_ref(&self.class)).into())
             }
             Some(_) => {
+                let before = tx.before(Kind::Inventories, provider).await?;
                 sqlx::query!(
                     "delete from inventories where provider_id = $1 and class_id = $2",
                     provider.id.0,
@@ -118,7 +126,9 @@ impl Change for DeleteInventory {
                 )
                 .execute(&mut *tx.conn)
                 .await?;
-                advance(tx, provider).await
+                let generation = advance(tx, provider).await?;
+                tx.note_since(before, generation).await?;
+                Ok(generation)
             }
         }
     }

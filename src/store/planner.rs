@@ -20,6 +20,7 @@ use sqlx::PgConnection;
 pub(super) use self::handover::Handover;
 use super::Result;
 use super::change::{self, Change};
+use super::effects::Recorder;
 
 /// Changes flavors, groups or aggregates, without a store.
 ///
@@ -27,5 +28,5 @@ use super::change::{self, Change};
 /// Those of the change, or the database cannot be asked.
 pub async fn change<C: Change>(conn: &mut PgConnection, change: &C) -> Result<C::Outcome> {
     // None of these has to do with claims in exclusive units.
-    change::transact(conn, change, false).await
+    change::transact(conn, change, false, Recorder::none()).await
 }

@@ -68,6 +68,13 @@ pub(super) struct ProviderLock {
     parent: Option<i64>,
 }
 
+impl ProviderLock {
+    /// A provider that was locked for claims, with the generation that it had.
+    pub(super) fn of(id: ProviderId, uuid: Uuid, generation: Generation) -> Self {
+        Self { id, uuid, generation, parent: None }
+    }
+}
+
 /// Locks a provider against every other writer of it.
 pub(super) async fn lock(conn: &mut PgConnection, uuid: Uuid) -> Result<ProviderLock> {
     let row = sqlx::query!(
@@ -167,6 +174,7 @@ impl Change for CreateProvider {
         .map_err(|error| self.refused(error))?;
         let Some(id) = id else { return Err(self.taken(tx.conn).await?) };
         tx.touch(ProviderId(id));
+        tx.note_provider(self.uuid, None).await?;
         record(tx.conn, ProviderId(id)).await
     }
 }
@@ -229,6 +237,8 @@ impl Change for UpdateProvider {
         if effect.renames {
             locks::lock_names(tx.conn).await?;
         }
+        // The name and the parent, as far as they change, are locked.
+        let before = tx.provider(self.uuid).await?;
         if let Some(parent) = self.parent.filter(|_| effect.moves) {
             self.move_to(tx, parent).await?;
         }
@@ -249,6 +259,7 @@ impl Change for UpdateProvider {
             refuse_on(error, [("providers_name", Refusal::ProviderNameTaken(self.name.clone()))])
         })?;
         tx.touch(provider.id);
+        tx.note_provider(self.uuid, before).await?;
         record(tx.conn, provider.id).await
     }
 }
@@ -364,6 +375,7 @@ impl Change for DeleteProvider {
         if facts.in_use {
             return Err(Refusal::ProviderInUse.into());
         }
+        let before = tx.provider(self.uuid).await?;
         sqlx::query!("delete from providers where id = $1", id)
             .execute(&mut *tx.conn)
             .await
@@ -378,6 +390,6 @@ impl Change for DeleteProvider {
                 )
             })?;
         tx.touch(ProviderId(id));
-        Ok(())
+        tx.note_provider(self.uuid, before).await
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use sqlx::PgConnection;
 
 use super::change::{Change, Tx};
+use super::effects::Kind;
 use super::error::{Result, refuse_on};
 use super::locks;
 use super::standard::CUSTOM_FROM;
@@ -73,6 +74,7 @@ impl Change for EnsureClass {
         .rows_affected()
             == 1;
         if created {
+            tx.note_named(Kind::Class, &self.name, None, Some(&self.name));
             tx.touch_catalogue();
         }
         Ok(created)
@@ -109,6 +111,7 @@ impl Change for RenameClass {
             let taken = Refusal::ClassExists(self.new_name.clone());
             refuse_on(error, [("resource_classes_name", taken)])
         })?;
+        tx.note_named(Kind::Class, &self.name, Some(&self.name), Some(&self.new_name));
         tx.touch_catalogue();
         Ok(())
     }
@@ -129,6 +132,7 @@ impl Change for DeleteClass {
                 let in_use = Refusal::ClassInUse(self.name.clone());
                 refuse_on(error, [("inventories_class", in_use)])
             })?;
+        tx.note_named(Kind::Class, &self.name, Some(&self.name), None);
         tx.touch_catalogue();
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 use super::change::{Change, Tx};
+use super::effects::Kind;
 use super::error::{Result, refuse_on};
 use super::providers::{advance, lock_at};
 use super::standard::CUSTOM_FROM;
@@ -49,6 +50,7 @@ impl Change for ReplaceTraits {
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
         let provider = lock_at(tx.conn, self.provider, self.seen).await?;
         let wanted = self.resolve(tx).await?;
+        let before = tx.before(Kind::ProviderTraits, provider).await?;
         // An insertion may wait for a transaction that deletes the trait. Nothing has been deleted here yet,
         // so that transaction does not wait for this one.
         let added = sqlx::query!(
@@ -75,7 +77,9 @@ impl Change for ReplaceTraits {
         if removed + added == 0 {
             return Ok(provider.generation);
         }
-        advance(tx, provider).await
+        let generation = advance(tx, provider).await?;
+        tx.note_since(before, generation).await?;
+        Ok(generation)
     }
 }
 
@@ -121,6 +125,7 @@ impl Change for EnsureTrait {
         .rows_affected()
             == 1;
         if created {
+            tx.note_named(Kind::Trait, &self.name, None, Some(&self.name));
             tx.touch_catalogue();
         }
         let updated_at = sqlx::query_scalar!(
@@ -155,6 +160,7 @@ impl Change for DeleteTrait {
                 refuse_on(error, [("provider_traits_trait", in_use)])
             },
         )?;
+        tx.note_named(Kind::Trait, &self.name, Some(&self.name), None);
         tx.touch_catalogue();
         Ok(())
     }

@@ -27,6 +27,7 @@ use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use super::allocations::ConsumerClaim;
+use super::effects::Recorder;
 use super::error::{Error, Result};
 use super::feed::Reloads;
 use super::locks::HELD_MAX;
@@ -47,26 +48,33 @@ const WAIT_MAX: Duration = WRITE_MAX;
 #[derive(Clone, Debug)]
 pub(super) enum Job {
     /// See [`Request::Replace`](crate::model::claim::Request::Replace).
-    Replace(Vec<ConsumerClaim>),
+    Replace(Vec<ConsumerClaim>, Recorder),
     /// See [`Request::Release`](crate::model::claim::Request::Release).
-    Release(Uuid),
+    Release(Uuid, Recorder),
 }
 
 impl Job {
     fn claims(&self) -> &[ConsumerClaim] {
         match self {
-            Self::Replace(claims) => claims,
-            Self::Release(_) => &[],
+            Self::Replace(claims, _) => claims,
+            Self::Release(..) => &[],
         }
     }
 
     /// The consumers that it names.
     fn consumers(&self) -> impl Iterator<Item = Uuid> {
         let released = match self {
-            Self::Replace(_) => None,
-            Self::Release(consumer) => Some(*consumer),
+            Self::Replace(..) => None,
+            Self::Release(consumer, _) => Some(*consumer),
         };
         self.claims().iter().map(|claim| claim.consumer).chain(released)
+    }
+
+    /// Where its effects are recorded.
+    fn recorder(&self) -> &Recorder {
+        match self {
+            Self::Replace(_, recorder) | Self::Release(_, recorder) => recorder,
+        }
     }
 
     /// The providers that it names.

@@ -13,6 +13,7 @@ import tempfile
 import time
 import unittest
 
+import audit
 import authorisation
 import clients
 import credentials
@@ -33,6 +34,7 @@ PARTS = {
     "credentials": credentials,
     "planner": planner,
     "clients": clients,
+    "audit": audit,
     "leaks": leaks,
 }
 

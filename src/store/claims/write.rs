@@ -22,6 +22,7 @@ pub(in crate::store) async fn write(
     moved: &GenerationSteps,
 ) -> Result<()> {
     locked.state.balance()?;
+    tx.note_consumers(&locked.state);
     let mut rows = Rows::default();
     for (uuid, consumer) in &locked.state.consumers {
         if let Some(row) = locked.rows.get(uuid) {

@@ -21,6 +21,7 @@ use crate::planner::plan::Placement;
 use crate::store::allocations::ConsumerClaim;
 use crate::store::change::{Change, Tx};
 use crate::store::claims::{self, GenerationSteps, LockedClaims, Needs};
+use crate::store::effects::{Content, Effect, Kind, State};
 use crate::store::error::{Result, refuse_on};
 use crate::store::locks;
 use crate::store::owners::{NewOwners, Owners};
@@ -43,6 +44,7 @@ impl Change for Booking {
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
         let bytes_grow = self.write_plan(tx).await?;
+        self.note(tx);
         self.lock_groups(tx).await?;
         let locked = self.hold(tx).await?;
         let BookingPlan { plan, write, .. } = &self.plan;
@@ -64,6 +66,43 @@ impl Change for Booking {
 }
 
 impl Booking {
+    /// Notes what becomes of the plan and of the instances of its placements. What is held for these is
+    /// noted where it is written.
+    fn note(&self, tx: &mut Tx<'_>) {
+        let BookingPlan { plan, write, placements, removed, .. } = &self.plan;
+        let named = |generation| {
+            let content = Content::Named(plan.name.clone());
+            Some(State { generation: Some(generation), content })
+        };
+        let (before, after) = match write {
+            PlanWrite::Create => (None, named(plan.generation)),
+            PlanWrite::Update => (named(plan.generation), named(plan.generation + 1)),
+            PlanWrite::Delete => (named(plan.generation), None),
+        };
+        tx.note(|| Effect { kind: Kind::Plan, id: plan.id.to_string(), before, after });
+        let instance = |instance: Option<Uuid>| {
+            let instance = instance.map(|instance| instance.to_string());
+            Some(State { generation: None, content: Content::Instance(instance) })
+        };
+        let of = |placement: Uuid, consumer: Uuid, ticket: Option<Uuid>| {
+            ticket.or_else(|| Some(consumer).filter(|consumer| *consumer != placement))
+        };
+        for PlacementWrite { new, seen } in placements {
+            let before = seen.map(|(consumer, ticket)| of(new.id, consumer, ticket)).map(instance);
+            let after = instance(of(new.id, new.consumer, new.ticket));
+            let before = before.flatten();
+            if before != after {
+                let id = new.id.to_string();
+                tx.note(|| Effect { kind: Kind::Placement, id, before, after });
+            }
+        }
+        for placement in removed {
+            let before = Some(State { generation: None, content: Content::Nothing });
+            let id = placement.to_string();
+            tx.note(|| Effect { kind: Kind::Placement, id, before, after: None });
+        }
+    }
+
     /// Writes the plan's row and locks it. Returns whether its document is longer than before.
     async fn write_plan(&self, tx: &mut Tx<'_>) -> Result<bool> {
         let plan = &self.plan.plan;

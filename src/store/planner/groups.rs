@@ -9,6 +9,7 @@ use super::caps::Caps;
 use crate::model::{GroupKind, Level, Refusal};
 use crate::planner::group::{self, StoredGroup};
 use crate::store::change::{Change, Tx};
+use crate::store::effects::{Content, Effect, Kind, State};
 use crate::store::{Error, Result, Store};
 
 /// Creates a group without members. Refusals: `GroupNameTaken`, `CapReached`.
@@ -55,6 +56,16 @@ pub struct RemoveMembers {
     pub members: Option<Vec<String>>,
 }
 
+/// Notes that a group has other members.
+fn note_members(tx: &mut Tx<'_>, group: Uuid, before: &[String], after: &[String]) {
+    tx.note(|| Effect {
+        kind: Kind::GroupMembers,
+        id: group.to_string(),
+        before: Some(State::members(before)),
+        after: Some(State::members(after)),
+    });
+}
+
 impl Change for CreateGroup {
     type Outcome = StoredGroup;
 
@@ -79,6 +90,7 @@ impl Change for CreateGroup {
         if let Some((project, caps)) = &self.owner {
             caps.check_groups(tx, project).await?;
         }
+        tx.note_named(Kind::Group, &id.to_string(), None, Some(name));
         Ok(StoredGroup { members: Vec::new(), ..self.group.clone() })
     }
 }
@@ -95,6 +107,15 @@ impl Change for DescribeGroup {
         )
         .execute(&mut *tx.conn)
         .await?;
+        let described = |text: &Option<String>| {
+            Some(State { generation: None, content: Content::Described(text.clone()) })
+        };
+        tx.note(|| Effect {
+            kind: Kind::Group,
+            id: found.id.to_string(),
+            before: described(&found.description),
+            after: described(&self.description),
+        });
         Ok(StoredGroup { description: self.description.clone(), ..found })
     }
 }
@@ -122,6 +143,7 @@ impl Change for DeleteGroup {
         sqlx::query!("delete from planner_groups where id = $1", found.id)
             .execute(&mut *tx.conn)
             .await?;
+        tx.note_named(Kind::Group, &found.id.to_string(), Some(&found.name), None);
         Ok(())
     }
 }
@@ -141,7 +163,9 @@ impl Change for AddMembers {
         )
         .execute(&mut *tx.conn)
         .await?;
+        let before = found.members.clone();
         found.members.extend(new);
+        note_members(tx, found.id, &before, &found.members);
         Ok(found)
     }
 }
@@ -167,6 +191,9 @@ impl Change for RemoveMembers {
         )
         .execute(&mut *tx.conn)
         .await?;
+        let stay = found.members.iter().filter(|member| !leaving.contains(member));
+        let stay: Vec<String> = stay.cloned().collect();
+        note_members(tx, found.id, &found.members, &stay);
         // Plans that are being made by who was a member when they began are made anew.
         sqlx::query!(
             "update planner_groups set generation = generation + 1 where id = $1",

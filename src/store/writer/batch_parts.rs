@@ -148,6 +148,7 @@ mod tests {
 
     use super::{BatchParts, Job, Outcome, SPLITS_MAX};
     use crate::model::Refusal;
+    use crate::store::effects::Recorder;
     use crate::store::error::Error;
     use crate::store::writer::locked_rows::LockedRows;
 
@@ -183,7 +184,7 @@ mod tests {
     }
 
     fn jobs(count: usize) -> Vec<Job> {
-        (0..count).map(|_| Job::Release(Uuid::new_v4())).collect()
+        (0..count).map(|_| Job::Release(Uuid::new_v4(), Recorder::none())).collect()
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Writes batches of claims over one connection, one transaction at a time.
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +10,16 @@ use sqlx::PgConnection;
 use sqlx::postgres::PgConnectOptions;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use uuid::Uuid;
 
 use super::Job;
 use super::batch_parts::BatchParts;
 use super::locked_rows::LockedRows;
 use crate::model::Refusal;
-use crate::model::claim::{Request, judge};
+use crate::model::claim::{Consumer, LockedState, Request, judge};
 use crate::store::change::{ATTEMPTS_MAX, Change, Tx, pause, transact};
 use crate::store::claims::{self, GenerationSteps, Needs};
+use crate::store::effects::{Names, Recorder};
 use crate::store::error::{Error, Result};
 use crate::store::feed::Reloads;
 use crate::store::owners::{AddedOwners, NewOwners, Owners};
@@ -69,6 +72,8 @@ pub(super) struct Written {
 /// The requests of one transaction.
 struct Batch {
     requests: Vec<Request>,
+    /// Where the effects of each request are recorded.
+    recorders: Vec<Recorder>,
     new_owners: NewOwners,
 }
 
@@ -83,24 +88,47 @@ impl Change for Batch {
         });
         let mut handover = Handover::find(tx, &mut locked, claims, &self.new_owners).await?;
         let before = GenerationSteps::before(&locked.state);
-        let judged = |request: &Request| match request {
-            Request::Replace(claims) if !handover.is_empty() => {
-                let with_holds = Request::Replace(handover.with_holds(claims));
-                let verdict = judge(&mut locked.state, &with_holds);
-                if verdict.is_ok() {
-                    handover.note(claims);
+        let mut verdicts = Vec::with_capacity(self.requests.len());
+        for (request, recorder) in self.requests.iter().zip(&self.recorders) {
+            let judged = match request {
+                Request::Replace(claims) if !handover.is_empty() => {
+                    Cow::Owned(Request::Replace(handover.with_holds(claims)))
                 }
-                verdict
+                Request::Replace(_) | Request::Release(_) => Cow::Borrowed(request),
+            };
+            // Only what one request does is its effect, so its consumers are compared around it.
+            let found = recorder.is_on().then(|| consumers(&locked.state, &judged));
+            let verdict = judge(&mut locked.state, &judged);
+            if let (Request::Replace(claims), Cow::Owned(_), Ok(())) = (request, &judged, &verdict)
+            {
+                handover.note(claims);
             }
-            Request::Replace(_) | Request::Release(_) => judge(&mut locked.state, request),
-        };
-        let verdicts = self.requests.iter().map(judged).collect();
+            verdicts.push(verdict);
+            let Some(found) = found else { continue };
+            let (now, names) = (consumers(&locked.state, &judged), Names::of(&locked.state));
+            for ((uuid, found), (_, now)) in found.into_iter().zip(now) {
+                if found != now {
+                    let effect = names.effect(uuid, found.as_ref(), now.as_ref());
+                    tx.effects.push((recorder.clone(), effect));
+                }
+            }
+        }
         let added = self.new_owners.settle(tx.conn, &mut locked.state).await?;
         let moved = before.since(&locked.state);
         claims::write(tx, &locked, &moved).await?;
         handover.settle(tx, &locked).await?;
         Ok((verdicts, added))
     }
+}
+
+/// The consumers that a request names, as judged so far.
+fn consumers(state: &LockedState, request: &Request) -> Vec<(Uuid, Option<Consumer>)> {
+    let named: Vec<Uuid> = match request {
+        Request::Replace(claims) => claims.iter().map(|claim| claim.consumer).collect(),
+        Request::Release(consumer) => vec![*consumer],
+    };
+    let now = |uuid: &Uuid| state.consumers.get(uuid).and_then(|consumer| consumer.now.clone());
+    named.into_iter().map(|uuid| (uuid, now(&uuid))).collect()
 }
 
 /// A connection, and caches for it.
@@ -225,7 +253,7 @@ impl BatchWriter {
         };
         let report_only = self.primary.options().report_only;
         let mut attempt = Box::pin(async move {
-            let written = term.make(transact(&mut conn, &batch, report_only));
+            let written = term.make(transact(&mut conn, &batch, report_only, Recorder::none()));
             let settled = AssertUnwindSafe(written).catch_unwind().await;
             ((conn, term), settled.unwrap_or_else(|_panic| Err(panicked())))
         });
@@ -266,11 +294,14 @@ impl BatchWriter {
         let mut requests = Vec::with_capacity(jobs.len());
         for job in jobs {
             requests.push(match job {
-                Job::Replace(claims) => Request::Replace(owners.resolve(claims, &mut new_owners)?),
-                Job::Release(consumer) => Request::Release(*consumer),
+                Job::Replace(claims, _) => {
+                    Request::Replace(owners.resolve(claims, &mut new_owners)?)
+                }
+                Job::Release(consumer, _) => Request::Release(*consumer),
             });
         }
-        Ok(Batch { requests, new_owners })
+        let recorders = jobs.iter().map(|job| job.recorder().clone()).collect();
+        Ok(Batch { requests, recorders, new_owners })
     }
 
     async fn conn(&mut self) -> Result<&mut PgConnection> {

@@ -347,6 +347,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::{DeferredTask, Job, LockedRows, Waiting};
+    use crate::store::effects::Recorder;
     use crate::store::feed::Reloads;
     use crate::store::primary::Primary;
     use crate::store::writer::batch_writer::BatchWriter;
@@ -358,7 +359,7 @@ mod tests {
         let consumer = Uuid::new_v4();
         for _ in 0..2 {
             let (answer, _) = oneshot::channel();
-            let job = Job::Release(consumer);
+            let job = Job::Release(consumer, Recorder::none());
             task.push(Waiting { job, answer, arrived: Instant::now() });
         }
         task.jobs.get_mut(&1).unwrap().row_unknown = true;

@@ -1,0 +1,205 @@
+//! The audit log: one line of JSON for each request that may change something, with who sent it, what
+//! came of it, and what it has changed.
+//!
+//! An [`Entry`] is begun with the request and written when everybody is done with it: the request, and
+//! the changes that it has begun, which go on even if the client goes away. Lines are of
+//! Berth's own form ([`text`]) or events of CADF ([`cadf`]), and wait in a bounded [`queue`].
+
+mod cadf;
+mod queue;
+mod text;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use time::OffsetDateTime;
+
+use self::queue::Queue;
+pub use self::queue::Target;
+use crate::policy::Caller;
+use crate::store::effects::{Effect, Record};
+
+/// How many effects of one request are kept. More are only counted.
+const EFFECTS_MAX: usize = 100;
+
+/// How entries are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Berth's own form.
+    Json,
+    /// Events of the Cloud Auditing Data Federation (DMTF DSP0262).
+    Cadf,
+}
+
+/// An audit log. Clones share it.
+#[derive(Clone)]
+pub struct AuditLog {
+    queue: Arc<Queue>,
+    format: Format,
+}
+
+impl AuditLog {
+    /// Starts writing to a target.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn start(target: Target, format: Format) -> std::io::Result<Self> {
+        metrics::describe_counter!(queue::DROPPED, "Entries of the audit log that were dropped.");
+        let said: fn(u64) -> Vec<u8> = match format {
+            Format::Json => |dropped| line(&text::dropped(dropped, OffsetDateTime::now_utc())),
+            Format::Cadf => |dropped| line(&cadf::dropped(dropped, OffsetDateTime::now_utc())),
+        };
+        Ok(Self { queue: Queue::start(target, said)?, format })
+    }
+
+    /// Begins the entry of a request.
+    pub fn begin(&self, request: Request) -> Arc<Entry> {
+        let (log, began) = (self.clone(), OffsetDateTime::now_utc());
+        Arc::new(Entry { log, request, began, found: Mutex::default() })
+    }
+
+    /// Waits until all entries are written, for so long at the most. Whether they are.
+    pub fn drain(&self, most: Duration) -> bool {
+        self.queue.drain(most)
+    }
+}
+
+impl fmt::Debug for AuditLog {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("AuditLog").field("format", &self.format).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for AuditLog {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.queue, &other.queue)
+    }
+}
+
+/// What is known of a request when it comes.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Its id.
+    pub request_id: String,
+    /// The id of the request on whose behalf the client asks, as the client says.
+    pub global_request_id: Option<String>,
+    /// The address of the client; `unix:` if it came by a Unix socket.
+    pub remote: String,
+    /// The API that it is for: `placement` or `planner`.
+    pub api: &'static str,
+    /// The method.
+    pub method: String,
+    /// The path, as the client wrote it.
+    pub path: String,
+}
+
+/// What is known of a request when it is answered.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// Who has sent it; `None` if that was not found out.
+    pub caller: Option<Arc<Caller>>,
+}
+
+/// What has come of a request so far.
+#[derive(Debug, Default)]
+struct Found {
+    answer: Option<Answer>,
+    effects: Vec<Effect>,
+    /// Effects beyond those that are kept.
+    more: usize,
+}
+
+/// The entry of a request. It is written when nobody has it any more.
+#[derive(Debug)]
+pub struct Entry {
+    log: AuditLog,
+    request: Request,
+    began: OffsetDateTime,
+    found: Mutex<Found>,
+}
+
+impl Entry {
+    /// Notes how the request was answered.
+    pub fn answer(&self, answer: Answer) {
+        self.found().answer = Some(answer);
+    }
+
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Record for Entry {
+    fn record(&self, effect: Effect) {
+        let mut found = self.found();
+        if found.effects.len() < EFFECTS_MAX {
+            found.effects.push(effect);
+        } else {
+            found.more += 1;
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let found = self.found.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let told = Told {
+            request: &self.request,
+            began: self.began,
+            answer: found.answer.as_ref(),
+            effects: &found.effects,
+            more: found.more,
+        };
+        let value = match self.log.format {
+            Format::Json => text::entry(&told),
+            Format::Cadf => cadf::event(&told),
+        };
+        self.log.queue.push(line(&value));
+    }
+}
+
+/// All that an entry tells.
+struct Told<'e> {
+    request: &'e Request,
+    began: OffsetDateTime,
+    answer: Option<&'e Answer>,
+    effects: &'e [Effect],
+    more: usize,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Success,
+    Failure,
+    /// The client went away, or the server does not know: what was asked for may have been done.
+    Unknown,
+}
+
+impl Outcome {
+    fn of(answer: Option<&Answer>) -> Self {
+        match answer.map(|answer| answer.status) {
+            Some(..400) => Self::Success,
+            Some(400..500) => Self::Failure,
+            Some(_) | None => Self::Unknown,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failure => "failure",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+fn line(value: &Value) -> Vec<u8> {
+    let mut line = value.to_string().into_bytes();
+    line.push(b'\n');
+    line
+}

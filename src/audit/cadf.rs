@@ -1,0 +1,91 @@
+//! Entries as events of CADF, the Cloud Auditing Data Federation (DMTF DSP0262), which OpenStack's other
+//! services emit by pycadf.
+
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::text::{changes, instant, kind};
+use super::{Outcome, Told};
+use crate::store::effects::Effect;
+
+const EVENT: &str = "http://schemas.dmtf.org/cloud/audit/1.0/event";
+/// What a caller is.
+const USER: &str = "service/security/account/user";
+/// The type of this service. Things in it have types below it.
+const SERVICE: &str = "service/placement";
+/// The identity of an initiator that nobody knows.
+const UNKNOWN: &str = "unknown";
+
+/// An event of a request.
+pub(super) fn event(told: &Told<'_>) -> Value {
+    let Told { request, answer, .. } = told;
+    let caller = answer.and_then(|answer| answer.caller.as_deref());
+    let user = caller.and_then(|caller| caller.user.as_deref());
+    let reason = |status: u16| json!({"reasonType": "HTTP", "reasonCode": status.to_string()});
+    json!({
+        "typeURI": EVENT,
+        "id": Uuid::new_v4(),
+        "eventType": "activity",
+        "eventTime": instant(told.began),
+        "action": action(&request.method),
+        "outcome": Outcome::of(*answer).name(),
+        "initiator": {
+            "id": user.map_or_else(|| json!(UNKNOWN), |user| json!(user)),
+            "typeURI": USER,
+            "host": {"address": request.remote},
+            "request_id": request.request_id,
+            "global_request_id": request.global_request_id,
+            "project_id": caller.and_then(|caller| caller.project.as_deref()),
+            "roles": caller.map(|caller| caller.roles.as_slice()),
+            "service_user": caller.and_then(|caller| caller.service_user.as_deref()),
+        },
+        "target": target(told),
+        "observer": {"id": "target"},
+        "reason": answer.map(|answer| reason(answer.status)),
+        "requestPath": request.path,
+        "attachments": [{
+            "name": "changes",
+            "typeURI": "application/json",
+            "content": changes(told),
+        }],
+    })
+}
+
+/// An event that says how many events are missing before it.
+pub(super) fn dropped(count: u64, now: OffsetDateTime) -> Value {
+    json!({
+        "typeURI": EVENT,
+        "id": Uuid::new_v4(),
+        "eventType": "monitor",
+        "eventTime": instant(now),
+        "action": UNKNOWN,
+        "outcome": "failure",
+        "initiator": {"id": "berth", "typeURI": SERVICE},
+        "target": {"id": "audit-log", "typeURI": "service/placement/audit"},
+        "observer": {"id": "initiator"},
+        "attachments": [{
+            "name": "dropped",
+            "typeURI": "application/json",
+            "content": {"dropped": count},
+        }],
+    })
+}
+
+/// What the request is mainly about: the first thing that it has changed, or else its path.
+fn target(told: &Told<'_>) -> Value {
+    match told.effects.first() {
+        Some(Effect { kind: of, id, .. }) => {
+            json!({"id": id, "typeURI": format!("{SERVICE}/{}", kind(*of))})
+        }
+        None => json!({"id": told.request.path, "typeURI": SERVICE}),
+    }
+}
+
+fn action(method: &str) -> &'static str {
+    match method {
+        "POST" => "create",
+        "DELETE" => "delete",
+        _ => "update",
+    }
+}

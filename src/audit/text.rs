@@ -1,0 +1,208 @@
+//! Entries in Berth's own form.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use uuid::Uuid;
+
+use super::{Outcome, Told};
+use crate::model::Inventory;
+use crate::policy::Caller;
+use crate::store::effects::{Content, Effect, Kind, State};
+
+/// How many inventories, allocations or names of one effect are shown. More are only counted.
+const SHOWN_MAX: usize = 100;
+
+/// An entry.
+pub(super) fn entry(told: &Told<'_>) -> Value {
+    let Told { request, answer, .. } = told;
+    let mut entry = Map::new();
+    entry.insert("time".to_owned(), instant(told.began));
+    entry.insert("request_id".to_owned(), json!(request.request_id));
+    put(&mut entry, "global_request_id", request.global_request_id.as_ref());
+    entry.insert("remote".to_owned(), json!(request.remote));
+    if let Some(caller) = answer.and_then(|answer| answer.caller.as_deref()) {
+        entry.insert("caller".to_owned(), who(caller));
+    }
+    entry.insert("api".to_owned(), json!(request.api));
+    entry.insert("method".to_owned(), json!(request.method));
+    entry.insert("path".to_owned(), json!(request.path));
+    put(&mut entry, "status", answer.map(|answer| answer.status).as_ref());
+    entry.insert("outcome".to_owned(), json!(Outcome::of(*answer).name()));
+    entry.insert("changes".to_owned(), changes(told));
+    if told.more > 0 {
+        entry.insert("changes_omitted".to_owned(), json!(told.more));
+    }
+    Value::Object(entry)
+}
+
+/// A line that says how many entries are missing before it.
+pub(super) fn dropped(count: u64, now: OffsetDateTime) -> Value {
+    json!({"time": instant(now), "dropped": count})
+}
+
+/// A moment, as RFC 3339 writes it.
+pub(super) fn instant(moment: OffsetDateTime) -> Value {
+    // Moments of a running system can be written; if not, the entry has none.
+    moment.format(&Rfc3339).map_or(Value::Null, Value::from)
+}
+
+fn who(caller: &Caller) -> Value {
+    let mut who = Map::new();
+    put(&mut who, "user", caller.user.as_ref());
+    put(&mut who, "user_domain", caller.user_domain.as_ref());
+    put(&mut who, "project", caller.project.as_ref());
+    put(&mut who, "project_domain", caller.project_domain.as_ref());
+    put(&mut who, "domain", caller.domain.as_ref());
+    put(&mut who, "system", caller.system.as_ref());
+    who.insert("roles".to_owned(), json!(caller.roles));
+    put(&mut who, "service_user", caller.service_user.as_ref());
+    put(&mut who, "service_project", caller.service_project.as_ref());
+    Value::Object(who)
+}
+
+fn put(object: &mut Map<String, Value>, key: &str, value: Option<&impl serde::Serialize>) {
+    if let Some(value) = value {
+        object.insert(key.to_owned(), json!(value));
+    }
+}
+
+/// All effects.
+pub(super) fn changes(told: &Told<'_>) -> Value {
+    told.effects.iter().map(change).collect()
+}
+
+/// The name of a kind of thing.
+pub(super) fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Provider => "resource_provider",
+        Kind::Inventories => "inventories",
+        Kind::ProviderTraits => "traits",
+        Kind::ProviderAggregates => "aggregates",
+        Kind::Consumer => "allocations",
+        Kind::Trait => "trait",
+        Kind::Class => "resource_class",
+        Kind::Group => "group",
+        Kind::GroupMembers => "members",
+        Kind::Plan => "plan",
+        Kind::Placement => "placement",
+    }
+}
+
+/// An effect: the state before and after, of lists only what differs.
+fn change(effect: &Effect) -> Value {
+    let mut change = Map::new();
+    change.insert("type".to_owned(), json!(kind(effect.kind)));
+    change.insert("id".to_owned(), json!(effect.id));
+    let (before, after) = (effect.before.as_ref(), effect.after.as_ref());
+    change.insert("before".to_owned(), shown(before, after, effect.kind));
+    change.insert("after".to_owned(), shown(after, before, effect.kind));
+    Value::Object(change)
+}
+
+/// A state, without what the other one has as well.
+fn shown(state: Option<&State>, other: Option<&State>, kind_of: Kind) -> Value {
+    let Some(State { generation, content }) = state else { return Value::Null };
+    let other = other.map(|other| &other.content);
+    let mut shown = Map::new();
+    put(&mut shown, "generation", generation.as_ref());
+    match content {
+        Content::Nothing => {}
+        Content::Named(name) => drop(shown.insert("name".to_owned(), json!(name))),
+        Content::Described(text) => drop(shown.insert("description".to_owned(), json!(text))),
+        Content::Instance(instance) => drop(shown.insert("instance".to_owned(), json!(instance))),
+        Content::Provider { name, parent } => {
+            shown.insert("name".to_owned(), json!(name));
+            shown.insert("parent".to_owned(), json!(parent));
+        }
+        Content::Inventories(all) => {
+            let other = match other {
+                Some(Content::Inventories(other)) => Some(other),
+                _ => None,
+            };
+            inventories(&mut shown, all, other);
+        }
+        Content::Names(all) => {
+            let other = match other {
+                Some(Content::Names(other)) => Some(other),
+                _ => None,
+            };
+            names(&mut shown, kind(kind_of), all, other);
+        }
+        Content::Allocations(all) => {
+            let other = match other {
+                Some(Content::Allocations(other)) => Some(other),
+                _ => None,
+            };
+            allocations(&mut shown, all, other);
+        }
+    }
+    Value::Object(shown)
+}
+
+fn inventories(
+    shown: &mut Map<String, Value>,
+    all: &BTreeMap<String, Inventory>,
+    other: Option<&BTreeMap<String, Inventory>>,
+) {
+    let same = |class: &String, terms| other.and_then(|other| other.get(class)) == Some(terms);
+    let differing = all.iter().filter(|(class, terms)| !same(class, *terms));
+    let (few, more) = few(differing);
+    let few: Map<String, Value> = few
+        .into_iter()
+        .map(|(class, terms)| {
+            let terms = json!({
+                "total": terms.total,
+                "reserved": terms.reserved,
+                "min_unit": terms.min_unit,
+                "max_unit": terms.max_unit,
+                "step_size": terms.step_size,
+                "allocation_ratio": terms.allocation_ratio,
+            });
+            (class.clone(), terms)
+        })
+        .collect();
+    shown.insert("inventories".to_owned(), Value::Object(few));
+    omitted(shown, more);
+}
+
+fn names(
+    shown: &mut Map<String, Value>,
+    key: &str,
+    all: &BTreeSet<String>,
+    other: Option<&BTreeSet<String>>,
+) {
+    let (few, more) = few(all.iter().filter(|name| other.is_none_or(|it| !it.contains(*name))));
+    shown.insert(key.to_owned(), json!(few));
+    omitted(shown, more);
+}
+
+fn allocations(
+    shown: &mut Map<String, Value>,
+    all: &BTreeMap<(Uuid, String), i64>,
+    other: Option<&BTreeMap<(Uuid, String), i64>>,
+) {
+    let same = |place, amount| other.and_then(|other| other.get(place)) == Some(amount);
+    let (few, more) = few(all.iter().filter(|(place, amount)| !same(*place, *amount)));
+    let mut by_provider = BTreeMap::<Uuid, BTreeMap<&str, i64>>::new();
+    for ((provider, class), amount) in few {
+        by_provider.entry(*provider).or_default().insert(class, *amount);
+    }
+    shown.insert("allocations".to_owned(), json!(by_provider));
+    omitted(shown, more);
+}
+
+/// The first few, and how many more there are.
+fn few<T>(all: impl Iterator<Item = T>) -> (Vec<T>, usize) {
+    let mut all = all;
+    let few: Vec<T> = all.by_ref().take(SHOWN_MAX).collect();
+    (few, all.count())
+}
+
+fn omitted(shown: &mut Map<String, Value>, more: usize) {
+    if more > 0 {
+        shown.insert("omitted".to_owned(), json!(more));
+    }
+}

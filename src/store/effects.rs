@@ -1,0 +1,358 @@
+//! Effects of changes, for whoever records them: what a change found within its transaction, and what
+//! it left behind. They are recorded once the transaction has committed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Debug;
+use std::future::Future;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::change::Tx;
+use super::error::Result;
+use super::providers::ProviderLock;
+use crate::model::claim::{Consumer, LockedState};
+use crate::model::{ClassId, Generation, Inventory, ProviderId};
+
+/// What a change has done to one thing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effect {
+    /// What was changed.
+    pub kind: Kind,
+    /// Its identity: a UUID, or the name of a class or trait.
+    pub id: String,
+    /// The state that the change found; `None`: it did not exist.
+    pub before: Option<State>,
+    /// The state that it left; `None`: it does not exist any more.
+    pub after: Option<State>,
+}
+
+/// What can be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A resource provider: its name and its parent.
+    Provider,
+    /// The inventories of a provider.
+    Inventories,
+    /// The traits of a provider.
+    ProviderTraits,
+    /// The aggregates of a provider.
+    ProviderAggregates,
+    /// The allocations of a consumer.
+    Consumer,
+    /// A trait.
+    Trait,
+    /// A resource class.
+    Class,
+    /// A group of the planner.
+    Group,
+    /// The members of a group.
+    GroupMembers,
+    /// A plan.
+    Plan,
+    /// A placement of a plan: the instance that it is reserved for.
+    Placement,
+}
+
+/// A state of something.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    /// Its generation, if it has one.
+    pub generation: Option<Generation>,
+    /// What it has.
+    pub content: Content,
+}
+
+/// What something has.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// Nothing that is noted.
+    Nothing,
+    /// A name.
+    Named(String),
+    /// A name, and the provider it hangs below.
+    Provider {
+        /// The name.
+        name: String,
+        /// The parent.
+        parent: Option<Uuid>,
+    },
+    /// Inventories by the name of their class.
+    Inventories(BTreeMap<String, Inventory>),
+    /// Names of traits or aggregates, or ids of members.
+    Names(BTreeSet<String>),
+    /// Amounts by provider and class.
+    Allocations(BTreeMap<(Uuid, String), i64>),
+    /// A description, if there is one.
+    Described(Option<String>),
+    /// The instance of a placement, as clients name it; `None`: it has none.
+    Instance(Option<String>),
+}
+
+/// Whoever records effects.
+pub trait Record: Debug + Send + Sync {
+    /// Records an effect that has been committed.
+    fn record(&self, effect: Effect);
+}
+
+/// Where the effects of the present request are recorded, if anywhere.
+#[derive(Clone, Debug)]
+pub struct Recorder(Option<Arc<dyn Record>>);
+
+tokio::task_local! {
+    static RECORDER: Recorder;
+}
+
+impl Recorder {
+    /// Records by `record`.
+    pub fn new(record: Arc<dyn Record>) -> Self {
+        Self(Some(record))
+    }
+
+    /// Records nothing.
+    pub(super) const fn none() -> Self {
+        Self(None)
+    }
+
+    /// Runs `work` so that all changes which it begins are recorded here.
+    pub async fn during<F: Future>(self, work: F) -> F::Output {
+        RECORDER.scope(self, work).await
+    }
+
+    /// The recorder of the work that runs now.
+    pub(super) fn current() -> Self {
+        RECORDER.try_with(Clone::clone).unwrap_or_else(|_| Self::none())
+    }
+
+    /// Whether anything is recorded.
+    pub(super) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(super) fn record(&self, effect: Effect) {
+        if let Some(record) = &self.0 {
+            record.record(effect);
+        }
+    }
+}
+
+impl State {
+    /// A state of something that has only a name.
+    pub(super) fn named(name: &str) -> Self {
+        Self { generation: None, content: Content::Named(name.to_owned()) }
+    }
+
+    /// A state of members.
+    pub(super) fn members(members: &[String]) -> Self {
+        let names = members.iter().cloned().collect();
+        Self { generation: None, content: Content::Names(names) }
+    }
+}
+
+/// A list of a provider that is about to change, as it was when the provider was locked.
+pub(super) struct Before {
+    kind: Kind,
+    provider: ProviderLock,
+    content: Content,
+}
+
+impl Tx<'_> {
+    /// Notes an effect, to be recorded if the transaction commits. `effect` is called only if somebody
+    /// records.
+    pub(super) fn note(&mut self, effect: impl FnOnce() -> Effect) {
+        if self.recorder.is_on() {
+            let effect = (self.recorder.clone(), effect());
+            self.effects.push(effect);
+        }
+    }
+
+    /// Notes that something with a name was created, was deleted or changed.
+    pub(super) fn note_named(
+        &mut self,
+        kind: Kind,
+        id: &str,
+        before: Option<&str>,
+        after: Option<&str>,
+    ) {
+        self.note(|| Effect {
+            kind,
+            id: id.to_owned(),
+            before: before.map(State::named),
+            after: after.map(State::named),
+        });
+    }
+
+    /// Reads a list of a locked provider before it changes; `None` if nobody records.
+    pub(super) async fn before(
+        &mut self,
+        kind: Kind,
+        provider: ProviderLock,
+    ) -> Result<Option<Before>> {
+        if !self.recorder.is_on() {
+            return Ok(None);
+        }
+        let content = self.content(kind, provider.id).await?;
+        Ok(Some(Before { kind, provider, content }))
+    }
+
+    /// Notes what has become of the list. `generation` is that of the provider now.
+    pub(super) async fn note_since(
+        &mut self,
+        before: Option<Before>,
+        generation: Generation,
+    ) -> Result<()> {
+        let Some(Before { kind, provider, content }) = before else { return Ok(()) };
+        let now = self.content(kind, provider.id).await?;
+        let state = |generation, content| Some(State { generation: Some(generation), content });
+        self.note(|| Effect {
+            kind,
+            id: provider.uuid.to_string(),
+            before: state(provider.generation, content),
+            after: state(generation, now),
+        });
+        Ok(())
+    }
+
+    /// Notes what has become of a provider: its state `before`, if somebody records, and now.
+    pub(super) async fn note_provider(&mut self, uuid: Uuid, before: Option<State>) -> Result<()> {
+        let after = self.provider(uuid).await?;
+        self.note(|| Effect { kind: Kind::Provider, id: uuid.to_string(), before, after });
+        Ok(())
+    }
+
+    /// The state of a provider, if it exists and somebody records.
+    pub(super) async fn provider(&mut self, uuid: Uuid) -> Result<Option<State>> {
+        if !self.recorder.is_on() {
+            return Ok(None);
+        }
+        let row = sqlx::query!(
+            r#"select p.name, p.generation, parent.uuid as "parent?" from providers p
+               left join providers parent on parent.id = p.parent_id where p.uuid = $1"#,
+            uuid
+        )
+        .fetch_optional(&mut *self.conn)
+        .await?;
+        Ok(row.map(|row| State {
+            generation: Some(row.generation),
+            content: Content::Provider { name: row.name, parent: row.parent },
+        }))
+    }
+
+    async fn content(&mut self, kind: Kind, provider: ProviderId) -> Result<Content> {
+        Ok(match kind {
+            Kind::Inventories => Content::Inventories(self.inventories(provider).await?),
+            Kind::ProviderTraits => Content::Names(self.traits(provider).await?),
+            Kind::ProviderAggregates
+            | Kind::Provider
+            | Kind::Consumer
+            | Kind::Trait
+            | Kind::Class
+            | Kind::Group
+            | Kind::GroupMembers
+            | Kind::Plan
+            | Kind::Placement => Content::Names(self.aggregates(provider).await?),
+        })
+    }
+
+    async fn inventories(&mut self, provider: ProviderId) -> Result<BTreeMap<String, Inventory>> {
+        let rows = sqlx::query!(
+            "select name, total, reserved, min_unit, max_unit, step_size, allocation_ratio
+             from inventories join resource_classes on id = class_id where provider_id = $1",
+            provider.0
+        )
+        .fetch_all(&mut *self.conn)
+        .await?;
+        let terms = rows.into_iter().map(|row| {
+            let terms = Inventory {
+                total: row.total,
+                reserved: row.reserved,
+                min_unit: row.min_unit,
+                max_unit: row.max_unit,
+                step_size: row.step_size,
+                allocation_ratio: row.allocation_ratio,
+            };
+            (row.name, terms)
+        });
+        Ok(terms.collect())
+    }
+
+    async fn traits(&mut self, provider: ProviderId) -> Result<BTreeSet<String>> {
+        let names = sqlx::query_scalar!(
+            "select name from provider_traits join traits on id = trait_id where provider_id = $1",
+            provider.0
+        )
+        .fetch_all(&mut *self.conn)
+        .await?;
+        Ok(names.into_iter().collect())
+    }
+
+    async fn aggregates(&mut self, provider: ProviderId) -> Result<BTreeSet<String>> {
+        let aggregates = sqlx::query_scalar!(
+            "select aggregate from provider_aggregates where provider_id = $1",
+            provider.0
+        )
+        .fetch_all(&mut *self.conn)
+        .await?;
+        Ok(aggregates.iter().map(Uuid::to_string).collect())
+    }
+
+    /// Notes what has become of all consumers since they were locked.
+    pub(super) fn note_consumers(&mut self, state: &LockedState) {
+        if !self.recorder.is_on() {
+            return;
+        }
+        let names = Names::of(state);
+        for (uuid, consumer) in &state.consumers {
+            if consumer.before != consumer.now {
+                let (before, now) = (consumer.before.as_ref(), consumer.now.as_ref());
+                self.note(|| names.effect(*uuid, before, now));
+            }
+        }
+    }
+}
+
+/// The names of what consumers hold.
+pub(super) struct Names<'s> {
+    providers: HashMap<ProviderId, Uuid>,
+    classes: HashMap<ClassId, &'s str>,
+}
+
+impl<'s> Names<'s> {
+    /// The names of all that is locked.
+    pub(super) fn of(state: &'s LockedState) -> Self {
+        Self {
+            providers: state.providers.iter().map(|(uuid, it)| (it.id, *uuid)).collect(),
+            classes: state.classes.iter().map(|(name, id)| (*id, name.as_str())).collect(),
+        }
+    }
+
+    /// What has become of a consumer.
+    pub(super) fn effect(
+        &self,
+        uuid: Uuid,
+        before: Option<&Consumer>,
+        now: Option<&Consumer>,
+    ) -> Effect {
+        let state = |consumer: &Consumer| State {
+            generation: Some(consumer.generation),
+            content: Content::Allocations(
+                // All that consumers hold is locked, so it has names.
+                consumer
+                    .holds
+                    .iter()
+                    .filter_map(|((provider, class), amount)| {
+                        let provider = *self.providers.get(provider)?;
+                        let class = *self.classes.get(class)?;
+                        Some(((provider, class.to_owned()), *amount))
+                    })
+                    .collect(),
+            ),
+        };
+        Effect {
+            kind: Kind::Consumer,
+            id: uuid.to_string(),
+            before: before.map(state),
+            after: now.map(state),
+        }
+    }
+}
