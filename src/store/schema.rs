@@ -26,6 +26,8 @@ const OURS: &str = "change_log_horizon";
 const REFERENCE: &str = "resource_providers";
 /// What a role lacks that cannot read which migrations have been applied.
 const MIGRATIONS_UNREADABLE: &str = "select on _sqlx_migrations";
+/// The table that says which programs a schema serves.
+const COMPATIBILITY: &str = "table schema_compatibility";
 /// Where programs built on `SQLAlchemy` note their migrations.
 const ALEMBIC: &str = "alembic_version";
 
@@ -34,6 +36,8 @@ const ALEMBIC: &str = "alembic_version";
 pub enum Status {
     /// Its schema is the one this program knows.
     Current,
+    /// A newer program has applied these versions, and the schema serves this program as well.
+    Newer(Vec<i64>),
     /// These versions have not been applied; all of them: there is nothing of Berth's in it.
     Behind(Vec<i64>),
     /// The database has versions this program does not know: a newer one has migrated it.
@@ -62,7 +66,7 @@ impl Status {
     /// does.
     pub fn hindrance(&self) -> Option<String> {
         Some(match self {
-            Self::Current => return None,
+            Self::Current | Self::Newer(_) => return None,
             Self::Behind(versions) => format!(
                 "the schema is behind this program; missing: {versions:?}; run `berth db migrate` \
                  with the same --database-url"
@@ -136,11 +140,29 @@ pub async fn status(conn: &mut PgConnection) -> Result<Status> {
         }
     }
     // Read after the versions: what is being migrated has then what they say, or more.
-    let status = migrated(&applied, &objects(conn).await?);
-    if status == Status::Current && !missing.is_empty() {
+    let found = objects(conn).await?;
+    let mut status = migrated(&applied, &found);
+    if let Status::Ahead(unknown) = &status
+        && serves(conn, &found).await?
+    {
+        status = complete(Status::Newer(unknown.clone()), &found);
+    }
+    if matches!(status, Status::Current | Status::Newer(_)) && !missing.is_empty() {
         return forbidden(conn, missing).await;
     }
     Ok(status)
+}
+
+/// Whether a newer schema says that it serves this program.
+async fn serves(conn: &mut PgConnection, found: &BTreeSet<String>) -> Result<bool> {
+    if !found.contains(COMPATIBILITY) {
+        return Ok(false);
+    }
+    let oldest: Option<i64> = sqlx::query_scalar("select oldest_program from schema_compatibility")
+        .fetch_optional(conn)
+        .await?;
+    let newest_known = MIGRATOR.iter().map(|migration| migration.version).max();
+    Ok(oldest.is_some() && oldest <= newest_known)
 }
 
 async fn forbidden(conn: &mut PgConnection, missing: Vec<String>) -> Result<Status> {
@@ -215,10 +237,15 @@ fn migrated(applied: &[Applied], found: &BTreeSet<String>) -> Status {
     } else if !behind.is_empty() {
         Status::Behind(behind)
     } else {
-        match missing(found) {
-            missing if missing.is_empty() => Status::Current,
-            missing => Status::Incomplete(missing),
-        }
+        complete(Status::Current, found)
+    }
+}
+
+/// The status, unless something is missing that this program needs.
+fn complete(status: Status, found: &BTreeSet<String>) -> Status {
+    match missing(found) {
+        missing if missing.is_empty() => status,
+        missing => Status::Incomplete(missing),
     }
 }
 

@@ -8,12 +8,13 @@ use berth::store::standard;
 use serde_json::json;
 use sqlx::migrate::Migrator;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection, PgConnection};
+use sqlx::{ConnectOptions, Connection, PgConnection};
 use uuid::Uuid;
 
 use crate::support::app::Berth;
 use crate::support::cloud::{Host, claim_body};
 use crate::support::postgres::{database, empty_database};
+use crate::support::process::Server;
 
 #[tokio::test]
 async fn an_empty_database_is_behind_until_it_is_migrated() {
@@ -38,21 +39,6 @@ async fn servers_that_migrate_at_once_take_turns() {
     for migrated in futures_util::future::join_all(migrations).await {
         migrated.unwrap();
     }
-}
-
-#[tokio::test]
-async fn a_schema_of_the_future_is_refused() {
-    let mut conn = PgConnection::connect_with(&database().await).await.unwrap();
-    sqlx::raw_sql(
-        "insert into _sqlx_migrations (version, description, success, checksum, execution_time)
-         values (9999, 'of the future', true, '', 0)",
-    )
-    .execute(&mut conn)
-    .await
-    .unwrap();
-    assert_eq!(status(&mut conn).await.unwrap(), Status::Ahead(vec![9999]));
-    let refused = migrate(&mut conn).await.unwrap_err().to_string();
-    assert!(refused.contains("9999"), "{refused}");
 }
 
 /// Claims are written without foreign keys; what they would refuse to let go stays all the same.
@@ -359,4 +345,63 @@ async fn an_allocation_without_an_inventory_is_told_loudly() {
     taken.expect(204);
     assert!(berth::model::bug::found() > before);
     assert_eq!(berth.usages(good).await, json!({"VCPU": 3}));
+}
+
+/// A schema of the future that says which programs it serves.
+async fn of_the_future(oldest_program: i64) -> PgConnectOptions {
+    let options = database().await;
+    let mut conn = PgConnection::connect_with(&options).await.unwrap();
+    let expand = format!(
+        "alter table providers add column owner text; create table newer (id integer primary key);
+         update schema_compatibility set oldest_program = {oldest_program};
+         insert into _sqlx_migrations (version, description, success, checksum, execution_time)
+         values (9999, 'of the future', true, '', 0)"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(expand)).execute(&mut conn).await.unwrap();
+    options
+}
+
+/// A replica of the version before may be started after `berth db migrate` of the next one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_schema_that_serves_this_program_is_used() {
+    let options = of_the_future(12).await;
+    let mut conn = PgConnection::connect_with(&options).await.unwrap();
+    assert_eq!(status(&mut conn).await.unwrap(), Status::Newer(vec![9999]));
+    migrate(&mut conn).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let url = options.to_url_lossy();
+    let server = Server::start_with(folder.path(), &["--database-url", url.as_str()]).await;
+    let body = json!({"name": "host", "uuid": Uuid::new_v4()});
+    assert_eq!(server.ask("POST", "/resource_providers", Some(&body)).await.unwrap().0, 200);
+
+    sqlx::raw_sql("drop table flavors").execute(&mut conn).await.unwrap();
+    let incomplete = Status::Incomplete(vec!["table flavors".to_owned()]);
+    assert_eq!(status(&mut conn).await.unwrap(), incomplete, "what this program needs is gone");
+}
+
+#[tokio::test]
+async fn a_newer_schema_that_does_not_serve_this_program_is_refused() {
+    let options = of_the_future(9999).await;
+    let mut conn = PgConnection::connect_with(&options).await.unwrap();
+    assert_eq!(status(&mut conn).await.unwrap(), Status::Ahead(vec![9999]));
+    let refused = migrate(&mut conn).await.unwrap_err().to_string();
+    assert!(refused.contains("9999"), "{refused}");
+}
+
+/// The program of the last release, which `BERTH_LAST_RELEASE` names, starts on the schema of this one.
+#[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+async fn the_last_release_starts_on_this_schema() {
+    let Some(program) = std::env::var_os("BERTH_LAST_RELEASE") else {
+        eprintln!("SKIPPED: set BERTH_LAST_RELEASE to the program of the last release");
+        return;
+    };
+    let options = database().await;
+    let url = options.to_url_lossy();
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["--database-url", url.as_str()];
+    let server = Server::spawn_program(&program, folder.path(), &options);
+    server.ready().await;
+    let body = json!({"name": "host", "uuid": Uuid::new_v4()});
+    assert_eq!(server.ask("POST", "/resource_providers", Some(&body)).await.unwrap().0, 200);
 }

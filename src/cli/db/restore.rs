@@ -55,6 +55,7 @@ async fn check(conn: &mut PgConnection, replace: bool) -> Result<(), Failure> {
         }
         Status::Behind(missing) if schema::is_all(missing) => None,
         Status::Current
+        | Status::Newer(_)
         | Status::Behind(_)
         | Status::Ahead(_)
         | Status::Incomplete(_)

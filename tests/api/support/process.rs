@@ -1,5 +1,6 @@
 //! `berth serve` as a process of its own, asked over real sockets.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -33,6 +34,11 @@ impl Server {
 
     /// Starts one, which may not answer yet, or never.
     pub fn spawn(directory: &Path, options: &[&str]) -> Self {
+        Self::spawn_program(env!("CARGO_BIN_EXE_berth").as_ref(), directory, options)
+    }
+
+    /// The same with another program, such as that of an earlier release.
+    pub fn spawn_program(program: &OsStr, directory: &Path, options: &[&str]) -> Self {
         let address = format!("127.0.0.1:{}", free_port());
         let log = std::fs::File::options()
             .create(true)
@@ -41,7 +47,7 @@ impl Server {
             .unwrap();
         let plans = options.contains(&"--planner-listen");
         let without_planner: &[&str] = if plans { &[] } else { &["--planner-listen", "none"] };
-        let child = Command::new(env!("CARGO_BIN_EXE_berth"))
+        let child = Command::new(program)
             .args(["serve", "--listen", &address, "--data-dir"])
             .arg(directory.join("data"))
             .args(without_planner)
