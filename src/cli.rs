@@ -4,6 +4,7 @@ mod aggregate;
 mod arguments;
 mod columns;
 mod db;
+mod doctor;
 mod flavor;
 mod group;
 mod manual;
@@ -18,6 +19,7 @@ pub use self::arguments::{Invocation, Origin, Source, parse};
 pub use self::db::{
     DumpOptions, GrantsOptions, RestoreOptions, ShellOptions, dump, grants, restore, shell,
 };
+pub use self::doctor::{CheckOptions, DoctorOptions, FindingFormat, findings};
 pub use self::flavor::{FlavorCommand, run as flavor};
 pub use self::group::{GroupCommand, run as group};
 pub use self::manual::{completions, man_pages};
@@ -77,6 +79,19 @@ pub enum Command {
     /// Groups can be changed while servers are running, also through the API.
     #[command(subcommand)]
     Group(GroupCommand),
+    /// Look for what is wrong, and say what to do about it.
+    ///
+    /// Looks at the configuration, the database (version, role, privileges, primary, schema,
+    /// standbys, long transactions, size of the change log), Keystone, the ends of certificates, file
+    /// descriptors and the clock. Takes the options of `serve`, only reads, and may run beside
+    /// servers. Exits with 0 if nothing has failed, with 2 if something has; warnings do not count.
+    Doctor(Box<DoctorOptions>),
+    /// Check whether this version can take over from the one that runs.
+    ///
+    /// Looks at the configuration, the version of PostgreSQL, the schema, oversubscribed inventories
+    /// and the consistency of what is stored. Takes the options of `serve`, and only reads. Exits
+    /// with 0 if nothing has failed, with 2 if something has; warnings do not count.
+    UpgradeCheck(Box<DoctorOptions>),
     /// Ask a running server whether it answers, or is ready, for the health checks of containers.
     ///
     /// Exits with 0 if it does on all its addresses, with 1 if not.
@@ -167,7 +182,7 @@ pub struct DbOptions {
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Check the options of `serve`, and print each value and its source.
-    Check(Box<Config>),
+    Check(Box<CheckOptions>),
     /// Print a configuration file with every option, its description and its default.
     Sample,
     /// Convert an OpenStack Placement configuration file (placement.conf).

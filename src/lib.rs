@@ -11,6 +11,7 @@ pub mod audit;
 pub mod cli;
 pub mod config;
 pub mod descriptors;
+pub mod doctor;
 pub mod embedded_postgres;
 pub mod health;
 pub mod http;

@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use berth::cli::{
-    self, Command, ConfigCommand, DbCommand, HealthOptions, ImportOptions, Invocation, Origin,
-    PolicyCommand, Source,
+    self, CheckOptions, Command, ConfigCommand, DbCommand, FindingFormat, HealthOptions,
+    ImportOptions, Invocation, Origin, PolicyCommand, Source,
 };
-use berth::config::{self, Config, LogOptions};
+use berth::config::{self, LogOptions};
+use berth::doctor::{self, Finding};
 use berth::health::{self, Question};
 use berth::http::listener::Endpoint;
 use berth::import::{self, Overrides, Sources};
@@ -65,7 +66,15 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
             let _logs = telemetry::start(&command.options().logs).map_err(Failure)?;
             wait_for(db(&command))?
         }
-        Command::Config(ConfigCommand::Check(config)) => check(&config, &sources),
+        Command::Config(ConfigCommand::Check(options)) => check(&options, &sources),
+        Command::Doctor(options) => {
+            let config = &options.config;
+            examine(&config.logs, options.format, doctor::doctor(config))
+        }
+        Command::UpgradeCheck(options) => {
+            let config = &options.config;
+            examine(&config.logs, options.format, doctor::upgrade_check(config))
+        }
         Command::Config(ConfigCommand::Sample) => {
             say(std::io::stdout(), cli::sample().trim_end());
             Ok(ExitCode::SUCCESS)
@@ -86,6 +95,18 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Runs checks and prints what they find.
+fn examine(
+    logs: &LogOptions,
+    format: FindingFormat,
+    checks: impl Future<Output = Vec<Finding>>,
+) -> Result<ExitCode, Failure> {
+    let _logs = telemetry::start(logs).map_err(Failure)?;
+    let (text, passes) = cli::findings(&wait_for(checks)?, format);
+    say(std::io::stdout(), text.trim_end());
+    Ok(if passes { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) })
 }
 
 /// Runs a command, and prints its text if it has one.
@@ -155,7 +176,8 @@ async fn check_schema(command: &DbCommand, database: &Database) -> Result<ExitCo
     Ok(code)
 }
 
-fn check(config: &Config, sources: &[Source]) -> Result<ExitCode, Failure> {
+fn check(options: &CheckOptions, sources: &[Source]) -> Result<ExitCode, Failure> {
+    let config = &options.config;
     Parts::read(config).map_err(|why| with_origins(why, sources))?;
     if let Some(why) = serve::descriptor_shortage(config) {
         say(std::io::stderr(), &format!("berth: warning: {why}"));
@@ -163,7 +185,10 @@ fn check(config: &Config, sources: &[Source]) -> Result<ExitCode, Failure> {
     for Source { option, value, origin } in sources {
         say(std::io::stdout(), &format!("{option} = {value} ({origin})"));
     }
-    Ok(ExitCode::SUCCESS)
+    if !options.online {
+        return Ok(ExitCode::SUCCESS);
+    }
+    examine(&config.logs, FindingFormat::Text, doctor::doctor(config))
 }
 
 /// Adds to what is wrong where the options that it names were set.
@@ -191,6 +216,7 @@ fn database(invocation: &Invocation) -> Option<Result<String, String>> {
         Command::Aggregate(command) => &command.db().database,
         Command::Flavor(command) => &command.db().database,
         Command::Group(command) => &command.db().database,
+        Command::Doctor(options) | Command::UpgradeCheck(options) => &options.config.database,
         Command::Config(_)
         | Command::Policy(_)
         | Command::Health(_)

@@ -13,6 +13,7 @@ pub mod allocations;
 pub mod audit;
 pub mod change;
 mod claims;
+pub mod condition;
 pub mod effects;
 mod epoch;
 pub mod error;

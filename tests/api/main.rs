@@ -19,6 +19,7 @@ mod crash;
 mod database_commands;
 mod databases;
 mod differences;
+mod doctor;
 mod failover;
 mod framing;
 mod freshness;

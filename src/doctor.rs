@@ -1,0 +1,89 @@
+//! `berth doctor` and `berth upgrade-check`: look at the configuration, the database, Keystone, certificates,
+//! descriptors and the clock, and say what is wrong and what to do about it. They only read.
+
+mod certificates;
+mod database;
+mod finding;
+
+use std::sync::Arc;
+
+use crate::config::{Auth, Config};
+use crate::keystone::Keystone;
+use crate::policy::Policy;
+use crate::serve::{Parts, descriptor_shortage};
+
+pub use self::finding::{Finding, Verdict, worst};
+
+/// A token that no Keystone has issued.
+const NO_TOKEN: &str = "berth-doctor-asks-whether-keystone-answers";
+
+/// Runs all checks of `berth doctor`.
+pub async fn doctor(config: &Config) -> Vec<Finding> {
+    let mut findings = vec![configuration(config)];
+    findings.extend(policy(config));
+    findings.push(descriptors(config));
+    findings.extend(certificates::check(config));
+    findings.extend(database::condition(config).await);
+    findings.push(keystone(config).await);
+    findings
+}
+
+/// Runs all checks of `berth upgrade-check`: whether this program can take over from the one before.
+pub async fn upgrade_check(config: &Config) -> Vec<Finding> {
+    let mut findings = vec![configuration(config)];
+    findings.extend(policy(config));
+    findings.extend(database::upgrade(config).await);
+    findings
+}
+
+/// Whether `berth serve` would accept the options, and the files that they name.
+fn configuration(config: &Config) -> Finding {
+    match Parts::read(config) {
+        Ok(_) => Finding::fine("configuration", "the options and the files they name are valid"),
+        Err(why) => Finding::failure(
+            "configuration",
+            why.to_string(),
+            "correct the option; `berth config check` shows where each value comes from",
+        ),
+    }
+}
+
+/// What is strange about the policy. That it cannot be read is a fault of the configuration.
+fn policy(config: &Config) -> Vec<Finding> {
+    let Ok((_, warnings)) = Policy::load(config.policy.source()) else { return Vec::new() };
+    let advice = "correct the policy file; `berth policy list` shows the rules";
+    warnings.into_iter().map(|why| Finding::warning("policy", why, advice)).collect()
+}
+
+fn descriptors(config: &Config) -> Finding {
+    match descriptor_shortage(config) {
+        None => Finding::fine("descriptors", "there are enough for --max-connections"),
+        Some(why) => Finding::warning(
+            "descriptors",
+            format!("{why} (as seen by this command, not by the service)"),
+            "raise LimitNOFILE of the service, or lower --max-connections",
+        ),
+    }
+}
+
+/// Whether Keystone gives Berth a token, has an endpoint in its catalog, and lets Berth validate tokens: it is asked
+/// about a token that it does not know.
+async fn keystone(config: &Config) -> Finding {
+    const SUBJECT: &str = "keystone";
+    if config.auth == Auth::Noauth2 {
+        return Finding::skipped(SUBJECT, "--auth noauth2 asks no Keystone");
+    }
+    let advice = "look at the --keystone- options, and whether the user of Berth may validate \
+                  tokens; see docs/keystone.md";
+    let keystone = match config.keystone.read().and_then(Keystone::new) {
+        Ok(keystone) => Arc::new(keystone),
+        Err(why) => return Finding::failure(SUBJECT, why, advice),
+    };
+    match keystone.validate(NO_TOKEN, false, None).await {
+        Ok(None) => Finding::fine(SUBJECT, "it answers, and lets Berth validate tokens"),
+        Ok(Some(_)) => {
+            Finding::failure(SUBJECT, "it accepts a token that nobody has issued", advice)
+        }
+        Err(why) => Finding::failure(SUBJECT, why.to_string(), advice),
+    }
+}

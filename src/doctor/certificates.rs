@@ -1,0 +1,131 @@
+//! When certificates end.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, Error, RootCertStore};
+
+use super::Finding;
+use crate::config::Config;
+
+const SUBJECT: &str = "certificates";
+/// How many days before its end a certificate is named.
+const SOON: u64 = 30;
+const DAY: u64 = 86_400;
+/// The beginning of the year 10000, when all certificates have ended, in seconds since 1970.
+const LATE: u64 = 253_402_300_800;
+
+/// Checks each certificate in the files that options name.
+pub(super) fn check(config: &Config) -> Vec<Finding> {
+    let files: [(&str, Option<&PathBuf>); 4] = [
+        ("--tls-cert", config.front.tls_cert.as_ref()),
+        ("--tls-client-ca", config.front.tls_client_ca.as_ref()),
+        ("--keystone-ca-file", config.keystone.keystone_ca_file.as_ref()),
+        ("--keystone-cert-file", config.keystone.keystone_cert_file.as_ref()),
+    ];
+    let named = files.into_iter().filter_map(|(option, path)| Some((option, path?)));
+    named.flat_map(|(option, path)| of_file(option, path, UnixTime::now().as_secs())).collect()
+}
+
+/// One finding for each certificate of a file that has ended or ends soon, or one for the whole file.
+fn of_file(option: &str, path: &Path, now: u64) -> Vec<Finding> {
+    let place = format!("{option} {}", path.display());
+    let ends = match ends(path) {
+        Ok(ends) => ends,
+        Err(why) => {
+            let found = format!("{place}: {why}");
+            return vec![Finding::failure(SUBJECT, found, "put certificates in PEM there")];
+        }
+    };
+    let judged = ends.iter().enumerate().filter_map(|(nth, end)| {
+        judge(&format!("{place}: certificate {} of {}", nth + 1, ends.len()), *end, now)
+    });
+    let mut findings: Vec<Finding> = judged.collect();
+    if let (true, Some(first)) = (findings.is_empty(), ends.iter().min()) {
+        let days = first.saturating_sub(now) / DAY;
+        findings.push(Finding::fine(SUBJECT, format!("{place}: valid for {days} days")));
+    }
+    findings
+}
+
+/// When each certificate of a file ends, in seconds since 1970.
+fn ends(path: &Path) -> Result<Vec<u64>, String> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let certificates = read.map_err(|error| error.to_string())?;
+    if certificates.is_empty() {
+        return Err("there is no certificate in it".to_owned());
+    }
+    certificates.iter().map(|it| end(it).map_err(|error| error.to_string())).collect()
+}
+
+/// When a certificate ends, in seconds since 1970. Asks the library that judges certificates of connections whether
+/// it is valid at a time when it is not: the error has the end.
+fn end(certificate: &CertificateDer<'static>) -> Result<u64, Error> {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone())?;
+    let verifier =
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::new(default_provider()));
+    let verifier = verifier.build().map_err(|error| Error::General(error.to_string()))?;
+    let name = ServerName::try_from("localhost").map_err(|it| Error::General(it.to_string()))?;
+    let late = UnixTime::since_unix_epoch(Duration::from_secs(LATE));
+    match verifier.verify_server_cert(certificate, &[], &name, &[], late) {
+        Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
+            Ok(not_after.as_secs())
+        }
+        Err(error) => Err(error),
+        Ok(_) => Ok(LATE),
+    }
+}
+
+/// Says that a certificate has ended, or ends soon. Times are in seconds since 1970.
+fn judge(certificate: &str, end: u64, now: u64) -> Option<Finding> {
+    let advice =
+        "replace it; Berth reads the files of --tls-cert and --tls-client-ca again by itself";
+    if end <= now {
+        let found = format!("{certificate} ended {} days ago", (now - end) / DAY);
+        return Some(Finding::failure(SUBJECT, found, advice));
+    }
+    let days = (end - now) / DAY;
+    let found = format!("{certificate} ends in {days} days");
+    (days < SOON).then(|| Finding::warning(SUBJECT, found, advice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::{DAY, judge, of_file};
+
+    #[test]
+    fn certificates_are_named_before_they_end() {
+        let verdict = |end| judge("certificate 1 of 1", end, 1000 * DAY).map(|it| it.verdict);
+        assert_eq!(verdict(1030 * DAY), None);
+        assert_eq!(verdict(1029 * DAY), Some(Verdict::Warning));
+        assert_eq!(verdict(1000 * DAY), Some(Verdict::Failure));
+    }
+
+    #[test]
+    fn the_end_is_read_from_the_file() {
+        let mut parameters = rcgen::CertificateParams::new(["berth".to_owned()]).unwrap();
+        parameters.not_after = rcgen::date_time_ymd(2030, 1, 31);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), parameters.self_signed(&key).unwrap().pem()).unwrap();
+        let end = 1_896_048_000;
+        let verdict = |now| {
+            let found = of_file("--tls-cert", file.path(), now);
+            assert_eq!(found.len(), 1, "{found:?}");
+            found[0].verdict
+        };
+        assert_eq!(verdict(end - 31 * DAY), Verdict::Fine);
+        assert_eq!(verdict(end - DAY), Verdict::Warning);
+        assert_eq!(verdict(end + DAY), Verdict::Failure);
+        std::fs::write(file.path(), "no certificate").unwrap();
+        assert_eq!(verdict(0), Verdict::Failure);
+    }
+}

@@ -1,0 +1,161 @@
+//! The condition of the database and its server, for `berth doctor` and `berth upgrade-check`. Only reads.
+
+use sqlx::{FromRow, PgConnection};
+
+use super::error::Result;
+
+/// Inventories that are named one by one at the most.
+const NAMED_MAX: i64 = 5;
+
+/// The server, as the role of the connection sees it.
+#[derive(Clone, Debug, FromRow)]
+pub struct Server {
+    /// Its version as a number, such as 150018.
+    pub version: i32,
+    /// Its version as people write it.
+    pub version_name: String,
+    /// The role of the connection.
+    pub role: String,
+    /// Whether the role sees the sessions of others.
+    pub sees_all: bool,
+    /// Whether commits reach the disk: `fsync` and `full_page_writes`.
+    pub is_durable: bool,
+    /// `synchronous_commit`.
+    pub synchronous_commit: String,
+    /// `max_connections`.
+    pub max_connections: i32,
+    /// Connections that are open.
+    pub connections: i64,
+    /// Its clock, in seconds since 1970.
+    pub clock: f64,
+}
+
+/// A standby that is connected.
+#[derive(Clone, Debug, FromRow)]
+pub struct Standby {
+    /// Its `application_name`.
+    pub name: String,
+    /// How many bytes of WAL it has not replayed.
+    pub bytes: Option<i64>,
+    /// How many seconds ago the primary wrote what the standby replays now.
+    pub seconds: Option<f64>,
+}
+
+/// A transaction that is open for long.
+#[derive(Clone, Debug, FromRow)]
+pub struct LongTransaction {
+    /// Where: a session with its user and application, or a prepared transaction.
+    pub place: String,
+    /// For how many seconds it has been open.
+    pub seconds: i64,
+}
+
+/// The size of the change log.
+#[derive(Clone, Copy, Debug, FromRow)]
+pub struct ChangeLog {
+    /// Rows.
+    pub rows: i64,
+    /// Bytes of the table with its index.
+    pub bytes: i64,
+}
+
+/// Inventories of which more is used than their capacity.
+#[derive(Clone, Debug, Default)]
+pub struct Oversubscribed {
+    /// How many.
+    pub count: i64,
+    /// The first of them, in words.
+    pub named: Vec<String>,
+}
+
+/// Describes the server.
+///
+/// # Errors
+/// The database is unavailable.
+pub async fn server(conn: &mut PgConnection) -> Result<Server> {
+    let server = sqlx::query_as(
+        "select current_setting('server_version_num')::integer as version,
+                current_setting('server_version') as version_name,
+                current_user::text as role,
+                pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_all,
+                current_setting('fsync') = 'on' and current_setting('full_page_writes') = 'on'
+                    as is_durable,
+                current_setting('synchronous_commit') as synchronous_commit,
+                current_setting('max_connections')::integer as max_connections,
+                (select sum(numbackends)::bigint from pg_stat_database) as connections,
+                extract(epoch from clock_timestamp())::double precision as clock",
+    );
+    Ok(server.fetch_one(conn).await?)
+}
+
+/// Lists the standbys. Their lag is unknown to a role that does not see the sessions of others.
+///
+/// # Errors
+/// The database is unavailable.
+pub async fn standbys(conn: &mut PgConnection) -> Result<Vec<Standby>> {
+    let standbys = sqlx::query_as(
+        "select coalesce(application_name, '') as name,
+                pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn)::bigint as bytes,
+                extract(epoch from replay_lag)::double precision as seconds
+         from pg_stat_replication order by 1",
+    );
+    Ok(standbys.fetch_all(conn).await?)
+}
+
+/// Lists transactions that have been open for longer than so many seconds, the oldest first, and at most so many. They
+/// keep vacuum from reclaiming space.
+///
+/// # Errors
+/// The database is unavailable.
+pub async fn long_transactions(
+    conn: &mut PgConnection,
+    older_than: i32,
+    at_most: i64,
+) -> Result<Vec<LongTransaction>> {
+    let found = sqlx::query_as(
+        "select place, extract(epoch from now() - began)::bigint as seconds from (
+             select format('process %s of %s (%s)', pid, usename, application_name) as place,
+                    xact_start as began
+             from pg_stat_activity where pid <> pg_backend_pid()
+             union all
+             select format('prepared transaction %s of %s', gid, owner), prepared
+             from pg_prepared_xacts
+         ) as open
+         where began < now() - make_interval(secs => $1) order by began limit $2",
+    );
+    Ok(found.bind(f64::from(older_than)).bind(at_most).fetch_all(conn).await?)
+}
+
+/// Measures the change log.
+///
+/// # Errors
+/// The database is unavailable.
+pub async fn change_log(conn: &mut PgConnection) -> Result<ChangeLog> {
+    let size = sqlx::query_as(
+        "select (select count(*) from change_log) as rows,
+                pg_total_relation_size('change_log') as bytes",
+    );
+    Ok(size.fetch_one(conn).await?)
+}
+
+/// Finds inventories of which more is used than their capacity, as after a change of `reserved` or of the ratio.
+///
+/// # Errors
+/// The database is unavailable, or has no inventories.
+pub async fn oversubscribed(conn: &mut PgConnection) -> Result<Oversubscribed> {
+    let found: Vec<(i64, String)> = sqlx::query_as(
+        "select count(*) over (),
+                format('%s of provider %s: %s used, capacity %s', c.name, p.uuid, i.used,
+                       floor((i.total - i.reserved) * i.allocation_ratio)::bigint)
+         from inventories i
+         join providers p on p.id = i.provider_id
+         join resource_classes c on c.id = i.class_id
+         where i.used > floor((i.total - i.reserved) * i.allocation_ratio)
+         order by p.id, c.id limit $1",
+    )
+    .bind(NAMED_MAX)
+    .fetch_all(conn)
+    .await?;
+    let count = found.first().map_or(0, |(count, _)| *count);
+    Ok(Oversubscribed { count, named: found.into_iter().map(|(_, words)| words).collect() })
+}

@@ -1,0 +1,203 @@
+//! `berth doctor` and `berth upgrade-check`: what they find in databases that are well and in ones that are not.
+
+use std::process::Command;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use berth::store::condition;
+use serde_json::{Value, json};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
+use uuid::Uuid;
+
+use crate::support::app::Berth;
+use crate::support::cluster::{Cluster, until};
+use crate::support::postgres::{database, empty_database};
+
+async fn execute(options: &PgConnectOptions, statements: &str) {
+    let mut conn = PgConnection::connect_with(options).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&mut conn).await.unwrap();
+}
+
+/// The findings of a command, and its exit code.
+async fn findings(command: &str, arguments: &[&str]) -> (Vec<Value>, Option<i32>) {
+    let mut berth = Command::new(env!("CARGO_BIN_EXE_berth"));
+    berth.args([command, "--format", "json"]).args(arguments);
+    let output = tokio::task::spawn_blocking(move || berth.output().unwrap()).await.unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let found: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {told}"));
+    (found["findings"].as_array().unwrap().clone(), output.status.code())
+}
+
+async fn over(command: &str, options: &PgConnectOptions) -> (Vec<Value>, Option<i32>) {
+    findings(command, &["--database-url", options.to_url_lossy().as_str()]).await
+}
+
+/// The verdict about a subject, and what was found.
+#[track_caller]
+fn about<'a>(found: &'a [Value], subject: &str) -> (&'a str, &'a str) {
+    let about = found.iter().find(|finding| finding["subject"] == subject);
+    let about = about.unwrap_or_else(|| panic!("nothing about {subject}: {found:?}"));
+    (about["verdict"].as_str().unwrap(), about["found"].as_str().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_well_has_no_faults() {
+    let (found, _) = over("doctor", &database().await).await;
+    for subject in [
+        "configuration",
+        "database",
+        "clock",
+        "schema",
+        "replication",
+        "transactions",
+        "change log",
+    ] {
+        assert_eq!(about(&found, subject).0, "ok", "{found:?}");
+    }
+    assert_eq!(about(&found, "keystone").0, "skipped");
+    let (found, code) = over("upgrade-check", &database().await).await;
+    for subject in ["configuration", "database", "schema", "inventories", "consistency"] {
+        assert_eq!(about(&found, subject).0, "ok", "{found:?}");
+    }
+    assert_eq!(code, Some(0));
+}
+
+/// Tests run without fsync, which nobody else should.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_may_lose_data_is_a_fault() {
+    let cluster = Cluster::new(&["fsync=off"]).await;
+    let (found, code) = over("doctor", &cluster.options()).await;
+    assert_eq!(about(&found, "durability").0, "failure");
+    assert_eq!(code, Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_database_is_named_with_what_to_do() {
+    let (found, code) = over("doctor", &empty_database().await).await;
+    assert_eq!(about(&found, "schema").0, "warning");
+    let schema = found.iter().find(|finding| finding["subject"] == "schema").unwrap();
+    assert!(schema["advice"].as_str().unwrap().contains("berth db migrate"), "{schema}");
+    assert!(code == Some(0) || about(&found, "durability").0 == "failure");
+
+    let lacking = database().await;
+    execute(&lacking, "drop table allocations").await;
+    let (found, code) = over("doctor", &lacking).await;
+    let (verdict, words) = about(&found, "schema");
+    assert!(verdict == "failure" && words.contains("table allocations"), "{words}");
+    assert_eq!(code, Some(2));
+
+    let nowhere = ["--database-url", "postgres://127.0.0.1:1/none"];
+    let (found, code) = findings("doctor", &nowhere).await;
+    assert_eq!((about(&found, "database").0, code), ("failure", Some(2)));
+    assert_eq!(about(&found, "configuration").0, "ok", "the rest is looked at all the same");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_is_warned_of_what_is_oversubscribed_or_broken() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 6)]).await.expect(204);
+    execute(&berth.database, "update inventories set total = 4").await;
+    let (found, code) = over("upgrade-check", &berth.database).await;
+    let (verdict, words) = about(&found, "inventories");
+    assert_eq!(verdict, "warning");
+    assert!(words.contains(&format!("VCPU of provider {}: 6 used, capacity 4", host.0)), "{words}");
+    assert_eq!((about(&found, "consistency").0, code), ("ok", Some(0)));
+
+    execute(&berth.database, "update inventories set used = 1").await;
+    let (found, code) = over("upgrade-check", &berth.database).await;
+    assert_eq!((about(&found, "consistency").0, code), ("failure", Some(2)));
+}
+
+/// The one of a test's own that is open is found, also by a role that sees no other sessions.
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_that_are_open_for_long_are_found() {
+    let options = database().await;
+    let mut other = PgConnection::connect_with(&options).await.unwrap();
+    sqlx::raw_sql("begin; select 1").execute(&mut other).await.unwrap();
+    let pid: i32 =
+        sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut other).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut conn = PgConnection::connect_with(&options).await.unwrap();
+    let open = condition::long_transactions(&mut conn, 1, 1000).await.unwrap();
+    let place = format!("process {pid} of ");
+    let found = open.iter().find(|open| open.place.starts_with(&place));
+    assert!(found.is_some_and(|open| open.seconds >= 1), "{open:?}");
+    let open = condition::long_transactions(&mut conn, 600, 1000).await.unwrap();
+    assert!(!open.iter().any(|open| open.place.starts_with(&place)), "{open:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_and_its_lag_are_reported() {
+    let cluster = Cluster::new(&[]).await;
+    let _standby = cluster.standby();
+    let mut conn = cluster.session().await;
+    until("the standby streams", async || {
+        !condition::standbys(&mut conn).await.unwrap().is_empty()
+    })
+    .await;
+    let (found, _) = over("doctor", &cluster.options()).await;
+    let (verdict, words) = about(&found, "replication");
+    assert_eq!(verdict, "ok", "{words}");
+    assert!(words.contains("bytes"), "{words}");
+}
+
+/// Answers like a Keystone that gives tokens and knows none.
+async fn answer(method: Method) -> Response {
+    if method != Method::POST {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    let body = json!({"token": {"user": {"id": "u"}, "expires_at": "2999-01-01T00:00:00.000000Z"}});
+    (StatusCode::CREATED, [("x-subject-token", "own")], body.to_string()).into_response()
+}
+
+/// The URL of such a Keystone.
+async fn keystone() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v3", listener.local_addr().unwrap());
+    tokio::spawn(async { axum::serve(listener, Router::new().fallback(answer)).await.unwrap() });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keystone_is_asked() {
+    let options = database().await;
+    let url = options.to_url_lossy();
+    for (auth_url, verdict) in
+        [(keystone().await.as_str(), "ok"), ("http://127.0.0.1:1/v3", "failure")]
+    {
+        let arguments = [
+            &[
+                "--database-url",
+                url.as_str(),
+                "--auth",
+                "keystone",
+                "--keystone-auth-url",
+                auth_url,
+            ][..],
+            &["--keystone-username", "berth", "--keystone-user-domain-name", "Default"],
+            &["--keystone-project-name", "service", "--keystone-project-domain-name", "Default"],
+            &["--keystone-password", "s3cret", "--keystone-timeout", "5"],
+        ];
+        let (found, _) = findings("doctor", &arguments.concat()).await;
+        let (is, words) = about(&found, "keystone");
+        assert_eq!(is, verdict, "{words}");
+        assert!(!words.contains("s3cret"), "{words}");
+    }
+}
+
+/// The options come first, then what the database says.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_of_the_configuration_can_go_online() {
+    let mut berth = Command::new(env!("CARGO_BIN_EXE_berth"));
+    let url = empty_database().await.to_url_lossy().to_string();
+    berth.args(["config", "check", "--online", "--database-url", &url]);
+    let output = tokio::task::spawn_blocking(move || berth.output().unwrap()).await.unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.contains("max-requests = 1024"), "{told}");
+    assert!(told.contains("the schema is behind this program"), "{told}");
+}
