@@ -87,6 +87,7 @@ const LAYERS: [Layer; 12] = [
             "policy",
             "keystone",
             "log_filter",
+            "metrics",
             "audit",
             "http",
         ],

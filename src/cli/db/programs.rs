@@ -71,7 +71,9 @@ fn environment(options: &PgConnectOptions) -> Vec<(&'static str, String)> {
             "sslkey" => "PGSSLKEY",
             _ => continue,
         };
-        variables.push((variable, value.into_owned()));
+        // sqlx says of which sort a certificate is before the path.
+        let value = value.strip_prefix("file: ").unwrap_or(&value);
+        variables.push((variable, value.to_owned()));
     }
     variables
 }
