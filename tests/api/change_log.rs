@@ -268,6 +268,8 @@ async fn reads_do_not_wait_for_a_synchronous_standby() {
     session.execute("alter system set synchronous_standby_names = 'away'").await.unwrap();
     session.execute("select pg_reload_conf()").await.unwrap();
     let mut hanging = cluster.session().await;
+    // Each session reads the configuration again by itself, sooner or later.
+    until(&mut hanging, "select current_setting('synchronous_standby_names') = 'away'").await;
     let writing = tokio::spawn(async move {
         hanging.execute("insert into change_log (providers) values ('{1000000}')").await
     });
