@@ -3,7 +3,7 @@
 //! A thread of its own writes the lines ([`queue`]). If nobody reads standard error, lines are dropped and
 //! counted; no request waits for the log. Under systemd's journal, each line begins with its priority
 //! ([`journal`]). What clients wrote is escaped ([`escape`]). The filter can be replaced while the process
-//! runs ([`log_filter`](crate::log_filter)).
+//! runs ([`log_filter`]).
 
 mod escape;
 mod journal;
