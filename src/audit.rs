@@ -10,8 +10,8 @@ mod queue;
 mod text;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -38,6 +38,14 @@ pub enum Format {
 pub struct AuditLog {
     queue: Arc<Queue>,
     format: Format,
+    open: Arc<Open>,
+}
+
+/// How many entries are begun and not in the queue yet.
+#[derive(Debug, Default)]
+struct Open {
+    count: Mutex<usize>,
+    changed: Condvar,
 }
 
 impl AuditLog {
@@ -51,18 +59,32 @@ impl AuditLog {
             Format::Json => |dropped| line(&text::dropped(dropped, OffsetDateTime::now_utc())),
             Format::Cadf => |dropped| line(&cadf::dropped(dropped, OffsetDateTime::now_utc())),
         };
-        Ok(Self { queue: Queue::start(target, said)?, format })
+        Ok(Self { queue: Queue::start(target, said)?, format, open: Arc::default() })
     }
 
     /// Begins the entry of a request.
     pub fn begin(&self, request: Request) -> Arc<Entry> {
         let (log, began) = (self.clone(), OffsetDateTime::now_utc());
+        *self.open.count() += 1;
         Arc::new(Entry { log, request, began, found: Mutex::default() })
     }
 
-    /// Waits until all entries are written, for so long at the most. Whether they are.
+    /// Waits until all entries that were begun are written, for so long at the most. Whether they are.
+    ///
+    /// A request may be answered before everybody is done with its entry.
     pub fn drain(&self, most: Duration) -> bool {
-        self.queue.drain(most)
+        let until = Instant::now() + most;
+        let left = || until.saturating_duration_since(Instant::now());
+        let is_any = |count: &mut usize| *count > 0;
+        let waited = self.open.changed.wait_timeout_while(self.open.count(), left(), is_any);
+        let is_open = *waited.unwrap_or_else(PoisonError::into_inner).0 > 0;
+        self.queue.drain(left()) && !is_open
+    }
+}
+
+impl Open {
+    fn count(&self) -> MutexGuard<'_, usize> {
+        self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -159,6 +181,8 @@ impl Drop for Entry {
             Format::Cadf => cadf::event(&told),
         };
         self.log.queue.push(line(&value));
+        *self.log.open.count() -= 1;
+        self.log.open.changed.notify_all();
     }
 }
 
