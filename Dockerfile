@@ -22,11 +22,16 @@ ARG RUNTIME_IMAGE=docker.io/library/debian:bookworm-slim
 
 FROM ${BUILDER_IMAGE} AS build
 WORKDIR /src
-COPY Cargo.toml Cargo.lock ./
+COPY Cargo.toml Cargo.lock build.rs ./
 COPY .cargo .cargo
 COPY .sqlx .sqlx
 COPY migrations migrations
 COPY src src
+# What `berth --version` says; the image is built without the repository's .git:
+#   --build-arg BERTH_BUILD_COMMIT=$(git rev-parse HEAD)
+#   --build-arg SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+ARG BERTH_BUILD_COMMIT
+ARG SOURCE_DATE_EPOCH
 RUN cargo build --profile dist --locked --bin berth \
  && mv target/dist/berth /berth \
  && rm -rf target

@@ -27,6 +27,7 @@ pub use self::policy::{PolicyCommand, check as policy_check, list as policy_list
 use crate::config::{self, Config, DatabaseOptions, LogOptions, PlannerAddress};
 use crate::http::listener::Endpoint;
 use crate::model::Bug;
+use crate::version;
 
 /// A resource placement service: the OpenStack Placement API on PostgreSQL, answered from memory.
 ///
@@ -35,7 +36,7 @@ use crate::model::Bug;
 #[derive(Debug, Parser)]
 #[command(
     name = "berth",
-    version,
+    version = version::line(),
     after_long_help = "Try it:\n\n  berth serve &\n  curl -H 'X-Auth-Token: admin' \
                        http://127.0.0.1:8778/resource_providers\n\n\
                        Every option of a command: berth COMMAND --help"

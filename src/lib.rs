@@ -33,6 +33,7 @@ pub mod store;
 pub mod systemd;
 pub mod telemetry;
 pub mod turns;
+pub mod version;
 pub mod watch;
 mod wording;
 pub mod world;

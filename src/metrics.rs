@@ -14,6 +14,8 @@ use std::time::Duration;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
+use crate::version;
+
 /// How often observations are moved into the buckets of histograms. Until then each takes some bytes.
 const UPKEEP_PERIOD: Duration = Duration::from_secs(5);
 
@@ -58,7 +60,7 @@ const COUNTERS: [(&str, &str); 21] = [
 
 /// Gauges: name, description.
 const GAUGES: [(&str, &str); 12] = [
-    ("berth_build_info", "1, with the version as a label."),
+    ("berth_build_info", "1, with the version and the commit (revision) as labels."),
     ("berth_ready", "Whether the replica can serve: 1 or 0."),
     ("berth_connections_open", "Connections of the APIs that are open."),
     (
@@ -164,7 +166,7 @@ fn begin() {
     for api in ["placement", "planner"] {
         counter!("berth_requests_shed_total", "api" => api).increment(0);
     }
-    gauge!("berth_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1);
+    gauge!("berth_build_info", "version" => version::VERSION, "revision" => version::COMMIT).set(1);
 }
 
 /// Whether numbers are collected: whoever has to look for a number looks only then.

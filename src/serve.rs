@@ -25,7 +25,7 @@ use crate::store::planner::flavors::SetFlavors;
 use crate::store::{self, Store, primary};
 use crate::systemd::{self, Passed};
 use crate::telemetry::Logs;
-use crate::{descriptors, metrics, opening, reload};
+use crate::{descriptors, metrics, opening, reload, version};
 
 /// How long the last entries of the audit log may take to be written.
 const AUDIT_MAX: Duration = Duration::from_secs(2);
@@ -366,7 +366,7 @@ async fn serve_until(
         backend.open(app.ruled_by(policy).behind(trusted));
         systemd::status("serving");
         for (what, address) in addresses {
-            tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "serving {what}");
+            tracing::info!(%address, version = version::line(), "serving {what}");
         }
         Ok::<(), Failure>(())
     };

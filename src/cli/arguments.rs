@@ -17,10 +17,10 @@ use crate::model::Bug;
 /// What the variables of Berth begin with.
 const PREFIX: &str = "BERTH_";
 
-/// Variables that are no options: that of the private PostgreSQL's programs, and those of the tests
-/// and the samples of this repository, which pass their environment on.
-const OTHER_VARIABLES: [&str; 4] =
-    ["BERTH_POSTGRES_BIN", "BERTH_BIN", "BERTH_PLACEMENT", "BERTH_PLANNER"];
+/// Variables that are no options: that of the private PostgreSQL's programs, and those of the build,
+/// the tests and the samples of this repository, which pass their environment on.
+const OTHER_VARIABLES: [&str; 5] =
+    ["BERTH_POSTGRES_BIN", "BERTH_BIN", "BERTH_BUILD_COMMIT", "BERTH_PLACEMENT", "BERTH_PLANNER"];
 
 /// Options for a file with a secret, and the systemd credential that is used without the option.
 const CREDENTIALS: [(&str, &str); 3] = [

@@ -1,0 +1,81 @@
+//! Tells the program from which commit it is built, and when: `src/version.rs` reads the variables
+//! that this script sets for the compiler.
+//!
+//! - `BERTH_COMMIT`: the variable `BERTH_BUILD_COMMIT` of the environment if it is set, else the
+//!   commit that git has checked out here, with `+changes` if the sources differ from it. Empty where
+//!   there is no git, as in an archive of the sources.
+//! - `BERTH_TIME`: `SOURCE_DATE_EPOCH` if it is set, else the time of the commit, in seconds since
+//!   1970. Empty if neither is known.
+//! - `BERTH_PROFILE`: `debug` or `release`.
+//!
+//! Builds without optimisation do not ask git: the tests would be compiled again after each commit.
+
+use std::path::Path;
+use std::process::Command;
+
+/// What the program is made of. It is compiled again when one of them changes, and only then.
+const SOURCES: [&str; 7] =
+    ["src", "migrations", ".sqlx", ".cargo", "Cargo.toml", "Cargo.lock", "build.rs"];
+
+fn main() {
+    for name in ["BERTH_BUILD_COMMIT", "SOURCE_DATE_EPOCH"] {
+        println!("cargo::rerun-if-env-changed={name}");
+    }
+    println!("cargo::rerun-if-changed=build.rs");
+    let profile = variable("PROFILE");
+    let (mut commit, mut time) = (variable("BERTH_BUILD_COMMIT"), variable("SOURCE_DATE_EPOCH"));
+    if profile == "release" && (commit.is_empty() || time.is_empty()) && is_work_tree() {
+        watch();
+        let found = git(&["log", "-1", "--format=%H %ct"]);
+        if let Some((hash, seconds)) = found.as_deref().and_then(|line| line.split_once(' ')) {
+            if commit.is_empty() {
+                commit = format!("{hash}{}", if is_changed() { "+changes" } else { "" });
+            }
+            if time.is_empty() {
+                seconds.clone_into(&mut time);
+            }
+        }
+    }
+    println!("cargo::rustc-env=BERTH_COMMIT={commit}");
+    println!("cargo::rustc-env=BERTH_TIME={time}");
+    println!("cargo::rustc-env=BERTH_PROFILE={profile}");
+}
+
+/// A variable of the environment; empty if it is not set.
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_default()
+}
+
+/// What a command of git prints; `None` if there is no git or it fails.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").arg("--no-optional-locks").args(arguments).output().ok()?;
+    let text = output.status.success().then(|| String::from_utf8(output.stdout).ok())??;
+    Some(text.trim().to_owned())
+}
+
+/// Whether this folder is the top of a work tree of git, rather than an archive that was unpacked in
+/// the work tree of something else.
+fn is_work_tree() -> bool {
+    let here = std::env::current_dir().and_then(|folder| folder.canonicalize());
+    let top = git(&["rev-parse", "--show-toplevel"]).map(|top| Path::new(&top).canonicalize());
+    matches!((here, top), (Ok(here), Some(Ok(top))) if here == top)
+}
+
+/// Runs this script again when another commit is checked out or the sources change. A path that does
+/// not exist would run it each time.
+fn watch() {
+    let of_git = ["HEAD", "logs/HEAD"].map(|name| git(&["rev-parse", "--git-path", name]));
+    let sources = SOURCES.iter().map(|source| (*source).to_owned());
+    for path in of_git.into_iter().flatten().chain(sources) {
+        if Path::new(&path).exists() {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+}
+
+/// Whether the sources differ from the commit.
+fn is_changed() -> bool {
+    let mut arguments = vec!["status", "--porcelain", "--"];
+    arguments.extend(SOURCES);
+    git(&arguments).is_none_or(|changes| !changes.is_empty())
+}
