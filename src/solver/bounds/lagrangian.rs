@@ -15,6 +15,7 @@ mod prices;
 
 use std::cmp::Reverse;
 
+pub(in crate::solver) use self::ascent::Effort;
 use self::knapsack::{Item, Knapsack};
 pub(in crate::solver) use self::prices::{FitBoundScaled, Prices};
 use self::prices::{SCALE, Taken, signed};

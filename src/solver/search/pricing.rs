@@ -9,18 +9,18 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::incumbent::{Incumbent, Preferred};
-use crate::solver::bounds::{Bound, FitBoundScaled, Lagrangian, Limits, Prices, Rest};
+use crate::solver::bounds::{Bound, Effort, FitBoundScaled, Lagrangian, Limits, Prices, Rest};
 use crate::solver::budget::Budget;
 use crate::solver::model::Model;
 use crate::solver::problem::{Goal, Level};
 use crate::solver::solution::Cost;
 use crate::solver::state::State;
 
-/// The steps in which the prices of the empty placement are improved: at first, and in later runs.
-const STEPS_FIRST: usize = 2000;
-const STEPS_LATER: usize = 50;
+/// How the prices of the empty placement are improved: at first, and in later runs.
+const EFFORT_FIRST: Effort = Effort { steps: 2000, gap_divisor: Some(50) };
+const EFFORT_LATER: Effort = Effort { steps: 50, gap_divisor: None };
 /// The same for each state below it, which begins with the prices of the state before.
-const STEPS_BELOW: usize = 20;
+const EFFORT_BELOW: Effort = Effort { steps: 20, gap_divisor: None };
 
 /// What the Lagrangian bound says about a state.
 #[derive(Debug)]
@@ -121,22 +121,22 @@ impl<'p> Pricing<'p> {
         let new_hosts = usize::try_from(bound.least.new_hosts - state.new_hosts).ok()?;
         let open = before.map(|before| Arc::clone(&before.open));
         let is_root = state.is_empty();
-        let steps = match (before, &self.root) {
+        let effort = match (before, &self.root) {
             (Some(before), _) => {
                 self.lagrangian.set_prices(&before.prices);
-                STEPS_BELOW
+                EFFORT_BELOW
             }
             (None, Some(prices)) => {
                 self.lagrangian.set_prices(prices);
-                if is_root { STEPS_LATER } else { STEPS_BELOW }
+                if is_root { EFFORT_LATER } else { EFFORT_BELOW }
             }
             (None, None) => {
                 let fit = best.positions.iter().map(|(host, _)| self.model.fit_costs[*host]);
                 self.lagrangian.set_prices_from(fit);
-                STEPS_FIRST
+                EFFORT_FIRST
             }
         };
-        let fit = self.lagrangian.improve(state, (best.cost.fit, new_hosts), steps, budget);
+        let fit = self.lagrangian.improve(state, (best.cost.fit, new_hosts), effort, budget);
         if is_root {
             self.root = Some(self.lagrangian.prices().clone());
             let least = Cost { fit: fit.least().min(best.cost.fit), ..bound.least.clone() };

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::bounds::{Lagrangian, Limits, Rest, bound};
+use super::super::bounds::{Effort, Lagrangian, Limits, Rest, bound};
 use super::super::evaluation::cost;
 use super::super::model::Model;
 use super::super::state::State;
@@ -33,7 +33,7 @@ proptest! {
     /// Whatever the prices are, neither the bound nor what it rises by exceeds the least fit of the
     /// placements that it is about.
     #[test]
-    fn it_is_never_too_high(problem in problems().prop_map(packed), steps in 0_usize..60) {
+    fn it_is_never_too_high(problem in problems().prop_map(packed), steps in 0_usize..60, gap_divisor in proptest::option::of(1_i64..100)) {
         let mut never = never;
         let mut budget = Budget::new(&mut never);
         let Some(model) = Model::of(&problem, &mut budget) else { return Ok(()) };
@@ -56,10 +56,12 @@ proptest! {
         let mut lagrangian = Lagrangian::new(&model, &limits);
         lagrangian.set_prices_from((0..model.bundles.len()).map(|nth| 100 * nth as u64));
         let new_hosts = first.least.new_hosts as usize;
-        let fit = lagrangian.improve(&state, (best + 100, new_hosts), steps, &mut budget);
+        let effort = Effort { steps, gap_divisor };
+        let fit = lagrangian.improve(&state, (best + 100, new_hosts), effort, &mut budget);
         prop_assert!(fit.least() <= best, "{} > {best}", fit.least());
         // The bound and its rises go with the same prices.
-        let fit = lagrangian.improve(&state, (best + 100, new_hosts), 1, &mut budget);
+        let effort = Effort { steps: 1, gap_divisor: None };
+        let fit = lagrangian.improve(&state, (best + 100, new_hosts), effort, &mut budget);
         for (kind, it) in model.kinds.iter().enumerate() {
             for host in 0..problem.hosts.len() {
                 let is_here = |places: &[usize]| {

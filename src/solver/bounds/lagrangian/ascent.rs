@@ -17,6 +17,16 @@ const MOMENTUM: i64 = 7;
 /// A slope of one bundle, so that directions can be divided.
 const SLOPE: i64 = 1000;
 
+/// How long prices are improved, and how boldly.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::solver) struct Effort {
+    /// The number of steps, at most.
+    pub(in crate::solver) steps: usize,
+    /// The least gap that a step aims to close, as a divisor of the best fit. The best fit may be known to
+    /// be so good before prices are that steps which aim at it alone are too short to get anywhere.
+    pub(in crate::solver) gap_divisor: Option<i64>,
+}
+
 /// The direction in which prices change.
 struct Direction {
     kinds: Vec<i64>,
@@ -24,16 +34,17 @@ struct Direction {
 }
 
 impl Lagrangian<'_> {
-    /// Improves the prices in so many steps. Returns the highest bound on the fit of the completions of a
+    /// Improves the prices. Returns the highest bound on the fit of the completions of a
     /// state that take at most `new_hosts` more hosts into use; it ends early if no fit less than `best` is
     /// possible. The result must not be used once the budget is spent.
     pub(in crate::solver) fn improve(
         &mut self,
         state: &State<'_>,
         (best, new_hosts): (u64, usize),
-        steps: usize,
+        Effort { steps, gap_divisor }: Effort,
         budget: &mut Budget<'_>,
     ) -> FitBoundScaled {
+        let gap_min = gap_divisor.map_or(0, |divisor| signed(best) * SCALE / divisor).max(SCALE);
         // The result always belongs to prices that are kept: rises are relative to these.
         let mut highest: Option<FitBoundScaled> = None;
         let mut kept = self.prices.clone();
@@ -66,7 +77,7 @@ impl Lagrangian<'_> {
                 // What the hosts take is a placement in which every bundle is placed once.
                 break;
             }
-            self.step(&direction, bound.to_exclude(best).max(SCALE), length);
+            self.step(&direction, bound.to_exclude(best).max(gap_min), length);
         }
         self.prices = kept;
         highest.unwrap_or(FitBoundScaled(signed(state.fit) * SCALE))
