@@ -117,7 +117,7 @@ pub enum Command {
 pub enum DbCommand {
     /// Bring the schema up to date, and add new standard resource classes and traits.
     ///
-    /// Running servers may continue to serve; docs/operating.md names the exceptions.
+    /// Running servers may continue to serve; docs/operating/upgrade.md names the exceptions.
     Migrate(DbOptions),
     /// Report whether the schema is what this program needs.
     ///

@@ -31,7 +31,7 @@ const CLOCK_SECONDS: f64 = 2.0;
 
 /// Checks for `berth doctor`.
 pub(super) async fn condition(config: &Config) -> Vec<Finding> {
-    // As docs/operating.md says: the pool and ten more at the most.
+    // As docs/operating/database.md says: the pool and ten more at the most.
     let wanted = i64::from(config.database_connections) + 10;
     with(config, |conn, findings| {
         Box::pin(async move {

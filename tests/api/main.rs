@@ -7,6 +7,7 @@
     reason = "a test that finds something else than it expects panics, also in its helpers"
 )]
 
+mod audit_faults;
 mod audit_log;
 mod bad_input;
 mod candidates;

@@ -1,0 +1,140 @@
+//! What the documentation promises about itself: links lead somewhere, and each alert is explained.
+
+#![expect(clippy::unwrap_used, reason = "a test that stumbles has failed")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// All pages of the repository, by path from its root.
+fn pages() -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root().to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            // What is hidden, and what is built or installed.
+            if name.starts_with('.') || ["target", "node_modules"].contains(&name.as_str()) {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "md") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                found.insert(path.strip_prefix(root()).unwrap().to_owned(), text);
+            }
+        }
+    }
+    found
+}
+
+/// Lines that are not code. Code is indented by four characters, or stands between fences.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_fenced = false;
+    text.lines().enumerate().filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_fenced ^= is_fence;
+        !is_fenced && !is_fence && !line.starts_with("    ")
+    })
+}
+
+/// The anchors of a page, made of its headings as GitHub makes them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let link = Regex::new(r"\[([^\]]*)\]\([^)]*\)").unwrap();
+    let mut found = BTreeSet::new();
+    for (_, line) in prose(text) {
+        let Some(heading) = line.strip_prefix('#') else { continue };
+        let heading = heading.trim_start_matches('#').trim();
+        let words = link.replace_all(heading, "$1").to_lowercase();
+        let anchor: String = words
+            .chars()
+            .filter(|it| it.is_alphanumeric() || "-_ ".contains(*it))
+            .map(|it| if it == ' ' { '-' } else { it })
+            .collect();
+        let next = (1..).map(|nth| format!("{anchor}-{nth}"));
+        let free = std::iter::once(anchor.clone()).chain(next).find(|it| !found.contains(it));
+        found.extend(free);
+    }
+    found
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let pages = pages();
+    let link = Regex::new(r"\]\(([^)\s]+)\)").unwrap();
+    let code = Regex::new("`[^`]*`").unwrap();
+    let mut faults = Vec::new();
+    let mut count = 0;
+    for (path, text) in &pages {
+        for (nth, line) in prose(text) {
+            let words = code.replace_all(line, "");
+            for found in link.captures_iter(&words) {
+                let target = &found[1];
+                if target.contains(':') {
+                    continue;
+                }
+                count += 1;
+                let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+                let file = match file {
+                    "" => path.clone(),
+                    file => normal(&path.parent().unwrap().join(file)),
+                };
+                let is_there = root().join(&file).exists();
+                let is_anchored = anchor.is_empty()
+                    || pages.get(&file).is_some_and(|page| anchors(page).contains(anchor));
+                if !is_there || !is_anchored {
+                    faults.push(format!("{}:{}: {target}", path.display(), nth + 1));
+                }
+            }
+        }
+    }
+    assert!(count > 300, "{count} links");
+    assert!(faults.is_empty(), "links that lead nowhere:\n{}", faults.join("\n"));
+}
+
+/// A path without `..` in it.
+fn normal(path: &Path) -> PathBuf {
+    let mut found = PathBuf::new();
+    for part in path.components() {
+        match part.as_os_str().to_str().unwrap() {
+            "." => {}
+            ".." => drop(found.pop()),
+            name => found.push(name),
+        }
+    }
+    found
+}
+
+/// Each alert has a section of its own in the page about alerts, and a link to it; nothing else has one.
+#[test]
+fn every_alert_is_explained() {
+    const PAGE: &str = "docs/operating/alerts.md";
+    let page = read(PAGE);
+    let (_, explained) = page.split_once("\n# ").map_or(("", page.as_str()), |it| it);
+    let explained: Vec<&str> = explained
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "))
+        .filter(|it| it.starts_with("Berth") || it.starts_with("Cloud"))
+        .filter(|it| !it.contains(' '))
+        .collect();
+    let rules = read("deploy/prometheus/berth.rules.yml");
+    let mut alerts = Vec::new();
+    for rule in rules.split("- alert: ").skip(1) {
+        let alert = rule.lines().next().unwrap().trim();
+        let link = format!("runbook_url: \"{PAGE}#{}\"", alert.to_lowercase());
+        assert!(rule.contains(&link), "{alert} has no {link}");
+        alerts.push(alert);
+    }
+    assert!(alerts.len() > 10);
+    assert_eq!(explained, alerts, "{PAGE} and the rules, in this order");
+}
