@@ -18,6 +18,7 @@ use time::OffsetDateTime;
 
 use self::queue::Queue;
 pub use self::queue::Target;
+pub use self::text::summary;
 use crate::policy::Caller;
 use crate::store::effects::{Effect, Record};
 
@@ -54,7 +55,6 @@ impl AuditLog {
     /// # Errors
     /// It cannot be opened.
     pub fn start(target: Target, format: Format) -> std::io::Result<Self> {
-        metrics::describe_counter!(queue::DROPPED, "Entries of the audit log that were dropped.");
         let said: fn(u64) -> Vec<u8> = match format {
             Format::Json => |dropped| line(&text::dropped(dropped, OffsetDateTime::now_utc())),
             Format::Cadf => |dropped| line(&cadf::dropped(dropped, OffsetDateTime::now_utc())),

@@ -7,6 +7,7 @@ mod db;
 mod doctor;
 mod flavor;
 mod group;
+mod history;
 mod manual;
 mod policy;
 
@@ -22,6 +23,7 @@ pub use self::db::{
 pub use self::doctor::{CheckOptions, DoctorOptions, FindingFormat, findings};
 pub use self::flavor::{FlavorCommand, run as flavor};
 pub use self::group::{GroupCommand, run as group};
+pub use self::history::{HistoryQueryOptions, run as history};
 pub use self::manual::{completions, man_pages};
 pub use self::policy::{PolicyCommand, check as policy_check, list as policy_list};
 use crate::config::{self, Config, DatabaseOptions, LogOptions, PlannerAddress};
@@ -80,6 +82,11 @@ pub enum Command {
     /// Groups can be changed while servers are running, also through the API.
     #[command(subcommand)]
     Group(GroupCommand),
+    /// Show who has changed a provider or a consumer, the newest change first.
+    ///
+    /// Reads what servers with --history have recorded in the database: each change with its time,
+    /// the request, the user and project, and what was changed.
+    History(Box<HistoryQueryOptions>),
     /// Look for what is wrong, and say what to do about it.
     ///
     /// Looks at the configuration, the database (version, role, privileges, primary, schema,

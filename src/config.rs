@@ -8,6 +8,7 @@ pub mod database_url;
 pub mod file;
 pub mod flavors;
 mod front;
+mod history;
 mod keystone;
 pub mod nearest;
 mod planner;
@@ -21,6 +22,7 @@ use clap::{Args, ValueEnum};
 pub use self::audit::{AuditFormat, AuditOptions};
 pub use self::database::DatabaseOptions;
 pub use self::front::FrontOptions;
+pub use self::history::HistoryOptions;
 pub use self::keystone::KeystoneOptions;
 pub use self::planner::{
     Exclusivity, PlannerAddress, PlannerOptions, endpoints as planner_endpoints,
@@ -247,6 +249,10 @@ pub struct Config {
     /// The audit log.
     #[command(flatten)]
     pub audit: AuditOptions,
+
+    /// The history of changes.
+    #[command(flatten)]
+    pub history: HistoryOptions,
 }
 
 impl Config {

@@ -83,6 +83,7 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::Aggregate(command) => print(&command.db().logs, cli::aggregate(&command)),
         Command::Flavor(command) => print(&command.db().logs, cli::flavor(&command)),
         Command::Group(command) => print(&command.db().logs, cli::group(&command)),
+        Command::History(options) => print(&options.db.logs, cli::history(&options)),
         Command::Config(ConfigCommand::Import(options)) => import(&options),
         Command::Health(options) => health(&options),
         Command::Completions { shell } => {
@@ -216,6 +217,7 @@ fn database(invocation: &Invocation) -> Option<Result<String, String>> {
         Command::Aggregate(command) => &command.db().database,
         Command::Flavor(command) => &command.db().database,
         Command::Group(command) => &command.db().database,
+        Command::History(options) => &options.db.database,
         Command::Doctor(options) | Command::UpgradeCheck(options) => &options.config.database,
         Command::Config(_)
         | Command::Policy(_)

@@ -31,7 +31,7 @@ const COUNTS: [f64; 13] =
 static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
 /// Counters: name, description.
-const COUNTERS: [(&str, &str); 21] = [
+const COUNTERS: [(&str, &str); 24] = [
     ("berth_requests_total", "Requests answered by the APIs."),
     ("berth_requests_shed_total", "Requests refused because --max-requests were in progress."),
     ("berth_connections_closed_for_room_total", "Idle connections that were closed for new ones."),
@@ -42,6 +42,9 @@ const COUNTERS: [(&str, &str); 21] = [
         "berth_log_lines_dropped_total",
         "Log lines dropped because the log was not read or writable.",
     ),
+    ("berth_audit_entries_dropped_total", "Entries of the audit log that were dropped."),
+    ("berth_history_entries_total", "Entries that were added to the history of changes."),
+    ("berth_history_entries_removed_total", "Entries that were removed from the history by age."),
     ("berth_claims_total", "Replaced or deleted allocations of consumers, by outcome."),
     ("berth_claims_refused_total", "Refused claims, by reason."),
     ("berth_changes_total", "Changes of the database other than claims, by outcome."),
@@ -59,7 +62,7 @@ const COUNTERS: [(&str, &str); 21] = [
 ];
 
 /// Gauges: name, description.
-const GAUGES: [(&str, &str); 12] = [
+const GAUGES: [(&str, &str); 17] = [
     ("berth_build_info", "1, with the version and the commit (revision) as labels."),
     ("berth_ready", "Whether the replica can serve: 1 or 0."),
     ("berth_connections_open", "Connections of the APIs that are open."),
@@ -73,6 +76,14 @@ const GAUGES: [(&str, &str); 12] = [
     (
         "berth_refresh_timestamp_seconds",
         "When the replica last knew everything that the database has, in Unix time.",
+    ),
+    ("berth_change_log_rows", "Rows of the change log, counted once a minute up to a million."),
+    ("berth_change_log_bytes", "Size of the change log with its index."),
+    ("berth_history_entries_stored", "Entries of the history of changes, about."),
+    ("berth_history_bytes", "Size of the history of changes with its indexes."),
+    (
+        "berth_history_begin_timestamp_seconds",
+        "The time from which on the history has changes, in Unix time.",
     ),
     ("berth_database_pool_connections", "Connections of the pool to the database, by state."),
     ("berth_database_pool_connections_max", "Connections that the pool may have."),
@@ -153,6 +164,9 @@ fn begin() {
         "berth_panics_total",
         "berth_inconsistencies_total",
         "berth_log_lines_dropped_total",
+        "berth_audit_entries_dropped_total",
+        "berth_history_entries_total",
+        "berth_history_entries_removed_total",
         "berth_refresh_failures_total",
         "berth_world_loads_total",
         "berth_candidates_total",

@@ -95,7 +95,8 @@ async fn attempt(
     let hosts = database.hosts().to_vec();
     let lease = config.primary_lease;
     let pruning = Pruning::default();
-    let options = StoreOptions { hosts, connections, report_only, lease, pruning };
+    let history = config.history.kept();
+    let options = StoreOptions { hosts, connections, report_only, lease, pruning, history };
     let store = Store::open(options).await?;
     if !flavors.0.is_empty() {
         store.commit(flavors.clone()).await.map_err(|error| {

@@ -353,7 +353,8 @@ async fn serve_until(
     let opened = Arc::new(OnceLock::new());
     tokio::spawn(reload::follow(Arc::clone(&policy), Arc::clone(&opened)));
     let addresses = listening.addresses()?;
-    let options = Options { audit, ..options(config, cors) };
+    let history = config.history.history.is_some();
+    let options = Options { audit, history, ..options(config, cors) };
     let backend = Arc::new(Backend::waiting(options.clone(), trusted.clone()));
     let waiting = Notify::new();
     let opening = async {

@@ -18,6 +18,7 @@ pub mod effects;
 mod epoch;
 pub mod error;
 mod feed;
+pub mod history;
 pub mod inventories;
 mod locks;
 mod owners;
@@ -46,6 +47,7 @@ use sqlx::postgres::PgConnectOptions;
 
 pub use change::Change;
 pub use error::{Error, Result};
+pub use history::History;
 pub use prune::Pruning;
 
 use crate::world::World;
@@ -98,15 +100,17 @@ pub struct StoreOptions {
     pub report_only: bool,
     /// How long reads are answered after a heartbeat whose commit was acknowledged; `None`: always.
     pub lease: Option<Duration>,
-    /// How the change log is pruned.
+    /// How the change log and the history are pruned.
     pub pruning: Pruning,
+    /// How the history of changes is kept; `None`: changes are not added to it.
+    pub history: Option<History>,
 }
 
 impl StoreOptions {
     /// A store on one server, with the default rules.
     pub fn at(host: PgConnectOptions, connections: u32) -> Self {
         let (hosts, pruning) = (vec![host], Pruning::default());
-        Self { hosts, connections, report_only: false, lease: None, pruning }
+        Self { hosts, connections, report_only: false, lease: None, pruning, history: None }
     }
 }
 
@@ -117,7 +121,9 @@ impl Store {
     /// None of the hosts is a primary that can be asked.
     pub async fn open(options: StoreOptions) -> Result<Self> {
         let (pruning, connections) = (options.pruning, options.connections);
+        let history = options.history;
         let primary = Primary::start(options).await?;
+        history::begin(&primary, history).await?;
         let feed = Feed::start(primary.clone()).await?;
         let pruner = Pruner::start(primary.clone(), pruning);
         let writer = ClaimWriter::start(&primary, &feed.reloads());

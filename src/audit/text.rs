@@ -11,6 +11,7 @@ use super::{Outcome, Told};
 use crate::model::Inventory;
 use crate::policy::Caller;
 use crate::store::effects::{Content, Effect, Kind, State};
+use crate::store::history::Summary;
 
 /// How many inventories, allocations or names of one effect are shown. More are only counted.
 const SHOWN_MAX: usize = 100;
@@ -89,6 +90,15 @@ pub(super) fn kind(kind: Kind) -> &'static str {
         Kind::Plan => "plan",
         Kind::Placement => "placement",
     }
+}
+
+/// An effect in words, for the history of changes.
+pub fn summary(effect: &Effect) -> Summary {
+    let (before, after) = (effect.before.as_ref(), effect.after.as_ref());
+    let words = |state: Option<&State>, other| {
+        state.map(|state| shown(Some(state), other, effect.kind).to_string())
+    };
+    Summary { kind: kind(effect.kind), before: words(before, after), after: words(after, before) }
 }
 
 /// An effect: the state before and after, of lists only what differs.

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::DbOptions;
 use super::columns::{ListFormat, columns};
+use crate::audit::summary;
 use crate::opening::settle_schema;
 use crate::serve::{Database, Failure};
 use crate::store::planner::aggregates::{SetAggregate, UnsetAggregate, list};
@@ -115,11 +116,11 @@ async fn carry_out(command: &AggregateCommand, database: &Database) -> Result<St
         AggregateCommand::Set(options) => {
             let metadata = options.metadata.iter().cloned().collect();
             let wanted = SetAggregate { aggregate: options.aggregate, metadata };
-            change(&mut conn, &wanted).await.map_err(told)?;
+            change(&mut conn, &wanted, summary).await.map_err(told)?;
         }
         AggregateCommand::Unset(options) => {
             let (aggregate, keys) = (options.aggregate, options.keys.clone());
-            change(&mut conn, &UnsetAggregate { aggregate, keys }).await.map_err(told)?;
+            change(&mut conn, &UnsetAggregate { aggregate, keys }, summary).await.map_err(told)?;
         }
         AggregateCommand::List(options) => {
             let rows = list(&mut conn).await.map_err(told)?;

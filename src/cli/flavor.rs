@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::DbOptions;
 use super::columns::{ListFormat, columns};
+use crate::audit::summary;
 use crate::config::flavors;
 use crate::opening::settle_schema;
 use crate::planner::flavor::Flavor;
@@ -158,8 +159,8 @@ impl Task {
         let mut conn = database.connect().await?;
         let told = |error: crate::store::Error| Failure(error.to_string());
         match self {
-            Self::Set(wanted) => change(&mut conn, wanted).await.map_err(told)?,
-            Self::Unset(unset) => change(&mut conn, unset).await.map_err(told)?,
+            Self::Set(wanted) => change(&mut conn, wanted, summary).await.map_err(told)?,
+            Self::Unset(unset) => change(&mut conn, unset, summary).await.map_err(told)?,
             Self::List(format) => {
                 let flavors = list(&mut conn).await.map_err(told)?;
                 return Ok(match format {

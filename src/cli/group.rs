@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::DbOptions;
 use super::columns::{ListFormat, columns};
+use crate::audit::summary;
 use crate::model::{GroupKind, Level};
 use crate::opening::settle_schema;
 use crate::planner::group::{self, StoredGroup};
@@ -180,7 +181,7 @@ async fn carry_out(command: &GroupCommand, database: &Database) -> Result<String
     match command {
         GroupCommand::Create(options) => {
             let wanted = CreateGroup { group: options.group(), owner: None };
-            change(&mut conn, &wanted).await.map_err(told).map(|group| shown(&group))
+            change(&mut conn, &wanted, summary).await.map_err(told).map(|group| shown(&group))
         }
         GroupCommand::List(options) => {
             let groups = list(&mut conn).await.map_err(told)?;
@@ -195,20 +196,20 @@ async fn carry_out(command: &GroupCommand, database: &Database) -> Result<String
         GroupCommand::Describe(options) => {
             let (group, description) = (options.group.clone(), Some(options.description.clone()));
             let wanted = DescribeGroup { group, description };
-            change(&mut conn, &wanted).await.map_err(told).map(|group| shown(&group))
+            change(&mut conn, &wanted, summary).await.map_err(told).map(|group| shown(&group))
         }
         GroupCommand::Delete(options) => {
             let wanted = DeleteGroup { group: options.group.clone() };
-            change(&mut conn, &wanted).await.map_err(told).map(|()| String::new())
+            change(&mut conn, &wanted, summary).await.map_err(told).map(|()| String::new())
         }
         GroupCommand::AddMembers(options) => {
             let (group, members) = (options.group.clone(), options.projects.clone());
-            let added = change(&mut conn, &AddMembers { group, members }).await;
+            let added = change(&mut conn, &AddMembers { group, members }, summary).await;
             added.map_err(told).map(|group| shown(&group))
         }
         GroupCommand::RemoveMembers(options) => {
             let (group, members) = (options.group.clone(), Some(options.projects.clone()));
-            change(&mut conn, &RemoveMembers { group, members }).await.map_err(told)?;
+            change(&mut conn, &RemoveMembers { group, members }, summary).await.map_err(told)?;
             show(&mut conn, &options.group).await.map_err(told).map(|group| shown(&group))
         }
     }

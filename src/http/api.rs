@@ -37,6 +37,7 @@ use super::identity::Caller;
 use super::middleware::{HttpService, boxed, request_id};
 use super::panics;
 use crate::model::Refusal;
+use crate::store::effects::Origin;
 
 /// What differs between the APIs: versions, what is asked of every request, the choice of a row, and the
 /// form of errors.
@@ -240,6 +241,9 @@ async fn identify<D: Dialect>(app: &App, request: &Parts) -> Result<(), Problem<
     let path = if prefix.is_empty() { Cow::from(path) } else { format!("{prefix}{path}").into() };
     let caller = app.identity.caller(request, &path).await?;
     let caller = D::caller(app, caller, request);
+    if let Some(origin) = request.extensions.get::<Arc<Origin>>() {
+        origin.sent_by(caller.user.clone(), caller.project.clone());
+    }
     context::<D>(&request.extensions)?.caller.get_or_init(|| caller);
     Ok(())
 }

@@ -152,6 +152,8 @@ pub struct Options {
     pub path_prefix: String,
     /// Where it is written who has changed what.
     pub audit: Option<AuditLog>,
+    /// Whether the store keeps the history of changes, and is told who makes them.
+    pub history: bool,
     /// What pages of other origins may ask; `None`: nothing is said to them.
     pub cors: Option<Cors>,
     /// How the planner plans.
@@ -216,6 +218,7 @@ impl Default for Options {
             max_uri_bytes: 64 * 1024,
             path_prefix: String::new(),
             audit: None,
+            history: false,
             cors: None,
             planner: PlannerSettings::default(),
             headroom: Vec::new(),

@@ -1,5 +1,6 @@
-//! A layer that keeps the [audit log](crate::audit): it begins an entry for each request that may change
-//! something, has the store record there what it changes, and notes the answer.
+//! A layer for each request that may change something: it begins an entry of the [audit log](crate::audit), has the
+//! store record there what it changes, and notes the answer. It also tells the store who has asked, for the
+//! [history](crate::store::history) of changes.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,13 +12,13 @@ use axum::response::Response;
 use futures_util::future::{BoxFuture, Either};
 use tower::{Layer, Service};
 
-use super::Api;
-use super::connection;
+use super::app::Options;
 use super::middleware::{GlobalRequestId, request_id};
 use super::proxy::Remote;
+use super::{Api, connection};
 use crate::audit::{self, AuditLog, Entry};
 use crate::policy::Caller;
-use crate::store::effects::Recorder;
+use crate::store::effects::{Origin, Record, Recorder};
 
 /// The longest path that is written, in bytes.
 const PATH_MAX: usize = 2048;
@@ -28,20 +29,30 @@ pub(super) struct SentBy(pub(super) Arc<Caller>);
 
 /// The layer.
 #[derive(Clone, Debug)]
-pub(super) struct AuditLayer(pub(super) AuditLog);
+pub(super) struct AuditLayer {
+    log: Option<AuditLog>,
+}
+
+impl AuditLayer {
+    /// The layer, if changes are to be recorded anywhere.
+    pub(super) fn of(options: &Options) -> Option<Self> {
+        let log = options.audit.clone();
+        (log.is_some() || options.history).then_some(Self { log })
+    }
+}
 
 impl<S> Layer<S> for AuditLayer {
     type Service = Audited<S>;
 
     fn layer(&self, inner: S) -> Audited<S> {
-        Audited { log: self.0.clone(), inner }
+        Audited { log: self.log.clone(), inner }
     }
 }
 
 /// The service of the layer.
 #[derive(Clone, Debug)]
 pub(super) struct Audited<S> {
-    log: AuditLog,
+    log: Option<AuditLog>,
     inner: S,
 }
 
@@ -58,18 +69,25 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request) -> Self::Future {
+    fn call(&mut self, mut request: Request) -> Self::Future {
         if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
             return Either::Left(self.inner.call(request));
         }
-        let entry = self.log.begin(facts(&request));
-        let recorder = Recorder::new(Arc::<Entry>::clone(&entry));
+        let facts = facts(&request);
+        let origin = Origin::new(facts.request_id.clone(), facts.global_request_id.clone());
+        let origin = Arc::new(origin);
+        request.extensions_mut().insert(Arc::clone(&origin));
+        let entry = self.log.as_ref().map(|log| log.begin(facts));
+        let record = entry.clone().map(|entry: Arc<Entry>| entry as Arc<dyn Record>);
+        let recorder = Recorder::new(record, origin);
         let answered = self.inner.call(request);
         Either::Right(Box::pin(async move {
             let Ok(response) = recorder.during(answered).await;
             let caller = response.extensions().get::<SentBy>();
             let caller = caller.map(|SentBy(caller)| Arc::clone(caller));
-            entry.answer(audit::Answer { status: response.status().as_u16(), caller });
+            if let Some(entry) = entry {
+                entry.answer(audit::Answer { status: response.status().as_u16(), caller });
+            }
             Ok(response)
         }))
     }

@@ -9,6 +9,7 @@ use futures_util::future::Either;
 use tower::{ServiceExt, service_fn};
 
 use super::app::{App, Options};
+use super::audited::AuditLayer;
 use super::health::{self, Readiness};
 use super::middleware::{self, HttpService};
 use super::placement::{self, Placement};
@@ -61,7 +62,7 @@ impl Backend {
                 }
                 Either::Right(ask(api, Arc::clone(&opened), request))
             });
-            let (cors, audit) = (options.cors.clone(), options.audit.clone());
+            let (cors, audit) = (options.cors.clone(), AuditLayer::of(&options));
             middleware::stack(apis, Arc::clone(trusted), cors, audit)
         };
         let (placement, planner) = (stack(Api::Placement), stack(Api::Planner));

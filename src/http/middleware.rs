@@ -25,7 +25,6 @@ use super::audited::AuditLayer;
 use super::cors::{self, Cors};
 use super::proxy::Trusted;
 use super::{access_log, paced, well_formed};
-use crate::audit::AuditLog;
 use crate::model::Bug;
 
 /// The header that carries request ids, both ways.
@@ -50,7 +49,7 @@ pub(super) fn stack<S>(
     apis: S,
     trusted: Arc<Trusted>,
     cors: Option<Cors>,
-    audit: Option<AuditLog>,
+    audit: Option<AuditLayer>,
 ) -> HttpService
 where
     S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + Sync + 'static,
@@ -86,7 +85,7 @@ where
             cors.map(Arc::new)
                 .map(|cors| around(move |request: &mut Request| cors::share(&cors, request))),
         )
-        .option_layer(audit.map(AuditLayer))
+        .option_layer(audit)
         .service(apis);
     BoxCloneSyncService::new(service)
 }

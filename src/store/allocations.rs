@@ -103,6 +103,7 @@ impl Change for Reshape {
         }
         new_owners.settle(tx.conn, &mut locked.state).await?;
         let moved = before.since(&locked.state);
+        tx.note_consumers(&locked.state);
         claims::write(tx, &locked, &moved).await?;
         for (provider, classes) in stays {
             inventories::remove_others(tx, provider, &classes).await?;

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::effects::{Effect, Recorder};
 use super::error::{Error, Result};
+use super::history::History;
 use super::locks::HELD_MAX;
 use super::primary::ACQUIRE_MAX;
 use super::{Store, WRITE_MAX, feed, recording};
@@ -47,6 +48,8 @@ pub struct Tx<'c> {
     pub(super) report_only: bool,
     /// Where effects are recorded.
     pub(super) recorder: Recorder,
+    /// How the history of changes is kept, if it is.
+    pub(super) history: Option<History>,
     /// What is recorded once this has been committed, and where.
     pub(super) effects: Vec<(Recorder, Effect)>,
     touched: BTreeSet<i64>,
@@ -64,7 +67,8 @@ impl Tx<'_> {
     }
 }
 
-/// Runs one transaction on a connection: begin, apply, log what changed, commit, record the effects.
+/// Runs one transaction on a connection: begin, apply, log what changed, add to the history, commit, record the
+/// effects.
 ///
 /// After an error of the commit itself it is unknown whether the change was made, so that error is never
 /// [`Error::Again`].
@@ -73,12 +77,14 @@ pub(super) async fn transact<C: Change>(
     change: &C,
     report_only: bool,
     recorder: Recorder,
+    history: Option<History>,
 ) -> Result<C::Outcome> {
     let mut transaction = conn.begin().await?;
     let mut tx = Tx {
         conn: &mut transaction,
         report_only,
         recorder,
+        history,
         effects: Vec::new(),
         touched: BTreeSet::new(),
     };
@@ -96,6 +102,9 @@ pub(super) async fn transact<C: Change>(
         sqlx::query!("insert into change_log (providers) values ($1)", &touched)
             .execute(&mut *transaction)
             .await?;
+    }
+    if let Some(history) = history {
+        history.write(&mut transaction, &effects).await?;
     }
     transaction.commit().await.map_err(|error| Error::from(error).settled())?;
     for (recorder, effect) in effects {
@@ -181,11 +190,12 @@ impl Store {
         let mut conn = acquired.await.inspect_err(|_| self.primary().suspect())?;
         recording::pool_wait(began.elapsed());
         let (change, report_only) = (Arc::clone(change), self.report_only());
+        let history = self.primary().options().history;
         let recorder = recorder.clone();
         let mut work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {
             let _permits = permits;
-            let settled =
-                term.make(transact(&mut conn, change.as_ref(), report_only, recorder)).await;
+            let transaction = transact(&mut conn, change.as_ref(), report_only, recorder, history);
+            let settled = term.make(transaction).await;
             if !matches!(settled, Ok(_) | Err(Error::Refused(_) | Error::Locked(_))) {
                 // The session may be dead or in doubt: never lend it again.
                 drop(timeout(CLOSE_MAX, conn.close()).await);

@@ -6,6 +6,8 @@ use super::error::Result;
 
 /// Inventories that are named one by one at the most.
 const NAMED_MAX: i64 = 5;
+/// Rows of the change log that are counted at the most.
+const ROWS_MAX: i64 = 1_000_000;
 
 /// The server, as the role of the connection sees it.
 #[derive(Clone, Debug, FromRow)]
@@ -53,7 +55,7 @@ pub struct LongTransaction {
 /// The size of the change log.
 #[derive(Clone, Copy, Debug, FromRow)]
 pub struct ChangeLog {
-    /// Rows.
+    /// Rows, of which at most [`ROWS_MAX`] are counted.
     pub rows: i64,
     /// Bytes of the table with its index.
     pub bytes: i64,
@@ -132,10 +134,10 @@ pub async fn long_transactions(
 /// The database is unavailable.
 pub async fn change_log(conn: &mut PgConnection) -> Result<ChangeLog> {
     let size = sqlx::query_as(
-        "select (select count(*) from change_log) as rows,
+        "select (select count(*) from (select from change_log limit $1) as counted) as rows,
                 pg_total_relation_size('change_log') as bytes",
     );
-    Ok(size.fetch_one(conn).await?)
+    Ok(size.bind(ROWS_MAX).fetch_one(conn).await?)
 }
 
 /// Finds inventories of which more is used than their capacity, as after a change of `reserved` or of the ratio.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use uuid::Uuid;
 
@@ -95,23 +95,58 @@ pub trait Record: Debug + Send + Sync {
     fn record(&self, effect: Effect);
 }
 
-/// Where the effects of the present request are recorded, if anywhere.
+/// The request behind a change, as far as the history of changes tells of it.
+#[derive(Debug, Default)]
+pub struct Origin {
+    /// The id of the request.
+    pub request_id: String,
+    /// The id of the request on whose behalf the client asks, as the client says.
+    pub global_request_id: Option<String>,
+    caller: OnceLock<(Option<String>, Option<String>)>,
+}
+
+impl Origin {
+    /// A request whose caller is not known yet.
+    pub fn new(request_id: String, global_request_id: Option<String>) -> Self {
+        Self { request_id, global_request_id, caller: OnceLock::new() }
+    }
+
+    /// Says who the caller is: the ids of user and project. Only the first call counts.
+    pub fn sent_by(&self, user: Option<String>, project: Option<String>) {
+        self.caller.get_or_init(|| (user, project));
+    }
+
+    /// The id of the caller, if it is known.
+    pub(super) fn user(&self) -> Option<&str> {
+        self.caller.get()?.0.as_deref()
+    }
+
+    /// The id of the caller's project, if it is known.
+    pub(super) fn project(&self) -> Option<&str> {
+        self.caller.get()?.1.as_deref()
+    }
+}
+
+/// Where the effects of the present request are recorded, if anywhere, and what is known of the request.
 #[derive(Clone, Debug)]
-pub struct Recorder(Option<Arc<dyn Record>>);
+pub struct Recorder {
+    record: Option<Arc<dyn Record>>,
+    origin: Option<Arc<Origin>>,
+}
 
 tokio::task_local! {
     static RECORDER: Recorder;
 }
 
 impl Recorder {
-    /// Records by `record`.
-    pub fn new(record: Arc<dyn Record>) -> Self {
-        Self(Some(record))
+    /// Records by `record`, if there is one, what a request changes.
+    pub fn new(record: Option<Arc<dyn Record>>, origin: Arc<Origin>) -> Self {
+        Self { record, origin: Some(origin) }
     }
 
     /// Records nothing.
     pub(super) const fn none() -> Self {
-        Self(None)
+        Self { record: None, origin: None }
     }
 
     /// Runs `work` so that all changes which it begins are recorded here.
@@ -126,13 +161,18 @@ impl Recorder {
 
     /// Whether anything is recorded.
     pub(super) fn is_on(&self) -> bool {
-        self.0.is_some()
+        self.record.is_some()
     }
 
     pub(super) fn record(&self, effect: Effect) {
-        if let Some(record) = &self.0 {
+        if let Some(record) = &self.record {
             record.record(effect);
         }
+    }
+
+    /// The request; `None` if there is none, as for holds that expire.
+    pub(super) fn origin(&self) -> Option<&Origin> {
+        self.origin.as_deref()
     }
 }
 
@@ -157,10 +197,15 @@ pub(super) struct Before {
 }
 
 impl Tx<'_> {
+    /// Whether anybody wants to know what this transaction changes.
+    fn is_recorded(&self) -> bool {
+        self.history.is_some() || self.recorder.is_on()
+    }
+
     /// Notes an effect, to be recorded if the transaction commits. `effect` is called only if somebody
     /// records.
     pub(super) fn note(&mut self, effect: impl FnOnce() -> Effect) {
-        if self.recorder.is_on() {
+        if self.is_recorded() {
             let effect = (self.recorder.clone(), effect());
             self.effects.push(effect);
         }
@@ -188,7 +233,7 @@ impl Tx<'_> {
         kind: Kind,
         provider: ProviderLock,
     ) -> Result<Option<Before>> {
-        if !self.recorder.is_on() {
+        if !self.is_recorded() {
             return Ok(None);
         }
         let content = self.content(kind, provider.id).await?;
@@ -222,7 +267,7 @@ impl Tx<'_> {
 
     /// The state of a provider, if it exists and somebody records.
     pub(super) async fn provider(&mut self, uuid: Uuid) -> Result<Option<State>> {
-        if !self.recorder.is_on() {
+        if !self.is_recorded() {
             return Ok(None);
         }
         let row = sqlx::query!(
@@ -296,9 +341,9 @@ impl Tx<'_> {
         Ok(aggregates.iter().map(Uuid::to_string).collect())
     }
 
-    /// Notes what has become of all consumers since they were locked.
+    /// Notes what has become of all consumers since they were locked. A transaction calls this once.
     pub(super) fn note_consumers(&mut self, state: &LockedState) {
-        if !self.recorder.is_on() {
+        if !self.is_recorded() {
             return;
         }
         let names = Names::of(state);

@@ -20,13 +20,20 @@ use sqlx::PgConnection;
 pub(super) use self::handover::Handover;
 use super::Result;
 use super::change::{self, Change};
-use super::effects::Recorder;
+use super::effects::{Effect, Recorder};
+use super::history::{History, Summary};
 
-/// Changes flavors, groups or aggregates, without a store.
+/// Changes flavors, groups or aggregates, without a store. `summary` puts what has changed into words for the history
+/// of changes.
 ///
 /// # Errors
 /// Those of the change, or the database cannot be asked.
-pub async fn change<C: Change>(conn: &mut PgConnection, change: &C) -> Result<C::Outcome> {
+pub async fn change<C: Change>(
+    conn: &mut PgConnection,
+    change: &C,
+    summary: fn(&Effect) -> Summary,
+) -> Result<C::Outcome> {
+    let history = History::of_commands(conn, summary).await?;
     // None of these has to do with claims in exclusive units.
-    change::transact(conn, change, false, Recorder::none()).await
+    change::transact(conn, change, false, Recorder::none(), history).await
 }

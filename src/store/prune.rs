@@ -1,4 +1,4 @@
-//! Prunes the change log: a task with its own connection, so that no read waits for it.
+//! Prunes the change log and the [history](super::history): a task with its own connection, so that no read waits for it.
 //!
 //! The log is pruned up to a snapshot: once that snapshot is older than the last refresh of every live
 //! replica, it is committed as the horizon, and then the log rows that are visible in it are removed, in small
@@ -20,8 +20,10 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::error::{Error, Result};
+use super::history::{self, Retention};
 use super::primary::{Primary, Term};
-use super::{FEED_WAIT_MAX, statement_plans, waiting};
+use super::{FEED_WAIT_MAX, condition, recording, statement_plans, waiting};
+use crate::metrics;
 
 /// How long one statement may take, even if the server does not respond. It is longer than the server's own
 /// bound.
@@ -59,7 +61,8 @@ pub(super) struct Pruner {
 impl Pruner {
     /// Starts the task. It connects when it first has something to do.
     pub(super) fn start(primary: Primary, pruning: Pruning) -> Self {
-        let work = Work { primary, pruning, conn: None, cut: None };
+        let retention = Retention::default();
+        let work = Work { primary, pruning, conn: None, cut: None, retention };
         Self { _task: Arc::new(JoinSet::from_iter([work.run()])) }
     }
 }
@@ -84,6 +87,7 @@ struct Work {
     conn: Option<(PgConnection, Arc<Term>)>,
     /// A snapshot of the session at which the log is cut off when it is old enough.
     cut: Option<String>,
+    retention: Retention,
 }
 
 impl Work {
@@ -93,22 +97,59 @@ impl Work {
             if let Err(error) = self.prune().await {
                 tracing::warn!(%error, "pruning the change log failed");
             }
+            if let Err(error) = self.prune_history().await {
+                tracing::warn!(%error, "removing old entries of the history failed");
+            }
+            if metrics::are_collected()
+                && let Err(error) = self.measure().await
+            {
+                tracing::warn!(%error, "measuring the change log failed");
+            }
         }
     }
 
     async fn prune(&mut self) -> Result<()> {
-        let connected = self.conn.take().filter(|(_, term)| !term.is_over());
-        // A snapshot of another session may be of another server.
-        let cut = self.cut.take().filter(|_| connected.is_some());
-        let (mut conn, term) = if let Some(connected) = connected {
-            connected
-        } else {
-            self.primary.connect(settings).await?
-        };
+        let (mut conn, term) = self.connection().await?;
+        let cut = self.cut.take();
         let now = term.during(round(&mut conn, self.pruning, cut.as_deref())).await?;
         self.cut = Some(now);
         self.conn = Some((conn, term));
         Ok(())
+    }
+
+    async fn prune_history(&mut self) -> Result<()> {
+        let Some(history) = self.primary.options().history else { return Ok(()) };
+        let (mut conn, term) = self.connection().await?;
+        term.during(self.retention.remove_old(&mut conn, history, self.pruning)).await?;
+        self.conn = Some((conn, term));
+        Ok(())
+    }
+
+    /// Records the sizes of the log and of the history as metrics.
+    async fn measure(&mut self) -> Result<()> {
+        let has_history = self.primary.options().history.is_some();
+        let (mut conn, term) = self.connection().await?;
+        let measured = async {
+            recording::change_log(bounded(condition::change_log(&mut conn)).await?);
+            if has_history {
+                bounded(history::measure(&mut conn)).await?;
+            }
+            Ok(())
+        };
+        term.during(measured).await?;
+        self.conn = Some((conn, term));
+        Ok(())
+    }
+
+    /// The connection that is open, or a new one. It has to be given back if all is well.
+    async fn connection(&mut self) -> Result<(PgConnection, Arc<Term>)> {
+        if let Some(connected) = self.conn.take().filter(|(_, term)| !term.is_over()) {
+            return Ok(connected);
+        }
+        // Snapshots and ids of another session may be of another server.
+        self.cut = None;
+        self.retention = Retention::default();
+        self.primary.connect(settings).await
     }
 }
 
@@ -116,7 +157,7 @@ fn settings(options: PgConnectOptions) -> PgConnectOptions {
     waiting(statement_plans::settings(options), FEED_WAIT_MAX).options(SETTINGS)
 }
 
-async fn bounded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+pub(super) async fn bounded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let late = |_| Error::Unavailable(format!("no outcome within {STATEMENT_MAX:?}"));
     timeout(STATEMENT_MAX, work).await.map_err(late)?
 }

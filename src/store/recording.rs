@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use metrics::{counter, gauge, histogram};
 
+use super::condition::ChangeLog;
 use super::error::{Error, Result};
 use crate::metrics::variant;
 
@@ -68,6 +69,13 @@ pub(super) fn refresh(succeeded: bool, took: Duration) {
 /// All providers are read from the database.
 pub(super) fn load() {
     counter!("berth_world_loads_total").increment(1);
+}
+
+/// The change log was measured.
+#[expect(clippy::cast_precision_loss, reason = "there are less than 2 to the 52nd")]
+pub(super) fn change_log(size: ChangeLog) {
+    gauge!("berth_change_log_rows").set(size.rows as f64);
+    gauge!("berth_change_log_bytes").set(size.bytes as f64);
 }
 
 /// A connection of the pool was waited for.

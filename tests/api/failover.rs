@@ -26,10 +26,10 @@ async fn replica(ports: &[u16]) -> Berth {
 }
 
 async fn leased(ports: &[u16], lease: Option<Duration>) -> Berth {
-    let hosts = ports.iter().map(|port| at(*port)).collect();
+    let hosts: Vec<_> = ports.iter().map(|port| at(*port)).collect();
     let pruning = Pruning::default();
     let opening =
-        StoreOptions { hosts, connections: CONNECTIONS, report_only: false, lease, pruning };
+        StoreOptions { hosts, lease, pruning, ..StoreOptions::at(at(ports[0]), CONNECTIONS) };
     Berth::opened(opening, Options::default()).await
 }
 

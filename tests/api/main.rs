@@ -28,6 +28,7 @@ mod front;
 mod fuzz;
 mod health;
 mod held;
+mod history;
 mod limits;
 mod listeners;
 mod logs;

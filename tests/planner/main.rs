@@ -26,6 +26,7 @@ mod grouping;
 mod groups;
 mod handover;
 mod headroom;
+mod history;
 mod invariants;
 mod journal;
 mod killed;

@@ -22,7 +22,6 @@ pub(in crate::store) async fn write(
     moved: &GenerationSteps,
 ) -> Result<()> {
     locked.state.balance()?;
-    tx.note_consumers(&locked.state);
     let mut rows = Rows::default();
     for (uuid, consumer) in &locked.state.consumers {
         if let Some(row) = locked.rows.get(uuid) {

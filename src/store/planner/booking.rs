@@ -232,6 +232,7 @@ impl Booking {
         judge(&mut locked.state, &Request::Replace(claims))?;
         new_owners.settle(tx.conn, &mut locked.state).await?;
         let moved = before.since(&locked.state);
+        tx.note_consumers(&locked.state);
         claims::write(tx, &locked, &moved).await?;
         let deleted = (self.plan.write == PlanWrite::Delete).then_some(self.plan.plan.id);
         placements::lock(tx, &change, &self.plan.removed, deleted).await?;

@@ -84,6 +84,7 @@ impl Change for ExpireHold {
         let before = GenerationSteps::before(&locked.state);
         judge(&mut locked.state, &request)?;
         let moved = before.since(&locked.state);
+        tx.note_consumers(&locked.state);
         claims::write(tx, &locked, &moved).await?;
         sqlx::query!("update placements set expired_at = now() where id = $1", self.placement)
             .execute(&mut *tx.conn)

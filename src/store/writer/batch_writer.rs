@@ -97,7 +97,8 @@ impl Change for Batch {
                 Request::Replace(_) | Request::Release(_) => Cow::Borrowed(request),
             };
             // Only what one request does is its effect, so its consumers are compared around it.
-            let found = recorder.is_on().then(|| consumers(&locked.state, &judged));
+            let is_recorded = tx.history.is_some() || recorder.is_on();
+            let found = is_recorded.then(|| consumers(&locked.state, &judged));
             let verdict = judge(&mut locked.state, &judged);
             if let (Request::Replace(claims), Cow::Owned(_), Ok(())) = (request, &judged, &verdict)
             {
@@ -251,10 +252,11 @@ impl BatchWriter {
         let Some((mut conn, term)) = self.conn.take() else {
             return Err(Error::bug("the claim writer has no connection"));
         };
-        let report_only = self.primary.options().report_only;
+        let (report_only, history) =
+            (self.primary.options().report_only, self.primary.options().history);
         let mut attempt = Box::pin(async move {
-            let written = term.make(transact(&mut conn, &batch, report_only, Recorder::none()));
-            let settled = AssertUnwindSafe(written).catch_unwind().await;
+            let written = transact(&mut conn, &batch, report_only, Recorder::none(), history);
+            let settled = AssertUnwindSafe(term.make(written)).catch_unwind().await;
             ((conn, term), settled.unwrap_or_else(|_panic| Err(panicked())))
         });
         let Ok((connected, settled)) = timeout(ATTEMPT_MAX, &mut attempt).await else {

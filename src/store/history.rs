@@ -1,0 +1,210 @@
+//! The history of changes: who has changed what, with the state before and after. It is written in the
+//! transaction of the change, so it has exactly what was committed.
+//!
+//! [`reading`] finds the entries about an object, [`retention`] removes old ones. `history_periods` says from when to
+//! when changes were recorded: a replica with the option begins a period at its start unless one is open, and a
+//! replica without it ends the open one, because what it changes is not recorded.
+
+pub mod reading;
+mod retention;
+
+use std::collections::BTreeSet;
+
+use futures_util::FutureExt;
+use metrics::counter;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::Result;
+use super::effects::{Content, Effect, Kind, Recorder, State};
+use super::primary::Primary;
+pub(super) use retention::{Retention, measure};
+
+/// How the history is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct History {
+    /// After how many days an entry is removed.
+    pub days: u16,
+    /// Puts an effect into words.
+    pub summary: fn(&Effect) -> Summary,
+}
+
+/// An effect in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// What was changed.
+    pub kind: &'static str,
+    /// The state before, as JSON; `None`: there was nothing.
+    pub before: Option<String>,
+    /// The state after, as JSON; `None`: nothing is left.
+    pub after: Option<String>,
+}
+
+/// Notes in the database that this replica records changes from now on, or that it does not.
+///
+/// # Errors
+/// The database cannot be asked.
+pub(super) async fn begin(primary: &Primary, history: Option<History>) -> Result<()> {
+    let is_on = history.is_some();
+    primary
+        .read(|conn| {
+            async move {
+                if is_on {
+                    let begun = sqlx::query!(
+                        "insert into history_periods (began) select clock_timestamp()
+                         where not exists (select from history_periods where ended is null)
+                         on conflict do nothing"
+                    );
+                    begun.execute(conn).await
+                } else {
+                    let ended = sqlx::query!(
+                        "update history_periods set ended = clock_timestamp() where ended is null"
+                    );
+                    ended.execute(conn).await
+                }
+            }
+            .boxed()
+        })
+        .await?;
+    Ok(())
+}
+
+impl History {
+    /// What `berth` commands record in: the history, if changes are recorded at present.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub(super) async fn of_commands(
+        conn: &mut PgConnection,
+        summary: fn(&Effect) -> Summary,
+    ) -> Result<Option<Self>> {
+        let is_on = sqlx::query_scalar!(
+            r#"select exists (select from history_periods where ended is null) as "is_on!""#
+        );
+        // Commands remove nothing.
+        Ok(is_on.fetch_one(conn).await?.then_some(Self { days: u16::MAX, summary }))
+    }
+
+    /// Adds entries within the transaction that has these effects.
+    pub(super) async fn write(
+        self,
+        conn: &mut PgConnection,
+        effects: &[(Recorder, Effect)],
+    ) -> Result<()> {
+        if effects.is_empty() {
+            return Ok(());
+        }
+        let mut rows = Rows::default();
+        for (recorder, effect) in effects {
+            rows.add(recorder, effect, (self.summary)(effect));
+        }
+        // No joins: sessions of the claim writer would make them row by row.
+        sqlx::query!(
+            r#"with entry as materialized (
+                 select nextval('history_id') as id, request_id, global_request_id, user_id, project,
+                        kind, object, name, generation, before, after, subjects::uuid[] as subjects
+                 from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
+                             $7::text[], $8::bigint[], $9::text[], $10::text[], $11::text[])
+                     as e (request_id, global_request_id, user_id, project, kind, object, name,
+                           generation, before, after, subjects)
+             ), about as (
+                 insert into history_subjects (subject, entry) select unnest(subjects), id from entry
+             )
+             insert into history (id, at, request_id, global_request_id, user_id, project, kind,
+                                  object, name, generation, before, after, subjects)
+             select id, (select clock_timestamp()), request_id, global_request_id, user_id, project,
+                    kind, object, name, generation, before::jsonb, after::jsonb, subjects
+             from entry"#,
+            &rows.request_id as &[Option<&str>],
+            &rows.global_request_id as &[Option<&str>],
+            &rows.user as &[Option<&str>],
+            &rows.project as &[Option<&str>],
+            &rows.kind as &[&str],
+            &rows.object as &[&str],
+            &rows.name as &[Option<&str>],
+            &rows.generation as &[Option<i64>],
+            &rows.before as &[Option<String>],
+            &rows.after as &[Option<String>],
+            &rows.subjects
+        )
+        .execute(conn)
+        .await?;
+        counter!("berth_history_entries_total").increment(rows.kind.len() as u64);
+        Ok(())
+    }
+}
+
+/// Entries, column by column.
+#[derive(Default)]
+struct Rows<'e> {
+    request_id: Vec<Option<&'e str>>,
+    global_request_id: Vec<Option<&'e str>>,
+    user: Vec<Option<&'e str>>,
+    project: Vec<Option<&'e str>>,
+    kind: Vec<&'static str>,
+    object: Vec<&'e str>,
+    name: Vec<Option<&'e str>>,
+    generation: Vec<Option<i64>>,
+    before: Vec<Option<String>>,
+    after: Vec<Option<String>>,
+    /// Arrays as PostgreSQL writes them.
+    subjects: Vec<String>,
+}
+
+impl<'e> Rows<'e> {
+    fn add(&mut self, recorder: &'e Recorder, effect: &'e Effect, summary: Summary) {
+        let origin = recorder.origin();
+        self.request_id.push(origin.map(|origin| origin.request_id.as_str()));
+        self.global_request_id.push(origin.and_then(|it| it.global_request_id.as_deref()));
+        self.user.push(origin.and_then(|origin| origin.user()));
+        self.project.push(origin.and_then(|origin| origin.project()));
+        self.kind.push(summary.kind);
+        self.object.push(&effect.id);
+        let state = effect.after.as_ref().or(effect.before.as_ref());
+        self.name.push(state.and_then(provider_name));
+        self.generation.push(state.and_then(|state| state.generation));
+        self.before.push(summary.before);
+        self.after.push(summary.after);
+        let subjects: Vec<String> = subjects(effect).iter().map(Uuid::to_string).collect();
+        self.subjects.push(format!("{{{}}}", subjects.join(",")));
+    }
+}
+
+fn provider_name(state: &State) -> Option<&str> {
+    match &state.content {
+        Content::Provider { name, .. } => Some(name),
+        Content::Nothing
+        | Content::Named(_)
+        | Content::Inventories(_)
+        | Content::Names(_)
+        | Content::Allocations(_)
+        | Content::Described(_)
+        | Content::Instance(_) => None,
+    }
+}
+
+/// The objects that an effect is about: what was changed, and the providers and the instance that it names.
+/// Classes and traits have no UUID.
+fn subjects(effect: &Effect) -> BTreeSet<Uuid> {
+    let mut subjects = BTreeSet::new();
+    if !matches!(effect.kind, Kind::Class | Kind::Trait) {
+        subjects.extend(Uuid::parse_str(&effect.id).ok());
+    }
+    for state in [&effect.before, &effect.after].into_iter().flatten() {
+        match &state.content {
+            Content::Allocations(amounts) => {
+                subjects.extend(amounts.keys().map(|(provider, _)| *provider));
+            }
+            Content::Instance(instance) => {
+                subjects.extend(instance.as_deref().and_then(|it| Uuid::parse_str(it).ok()));
+            }
+            Content::Nothing
+            | Content::Named(_)
+            | Content::Provider { .. }
+            | Content::Inventories(_)
+            | Content::Names(_)
+            | Content::Described(_) => {}
+        }
+    }
+    subjects
+}

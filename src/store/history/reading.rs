@@ -1,0 +1,175 @@
+//! Reads the history of an object.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::super::Result;
+
+/// Objects that one name is looked up for at the most: the provider that has it, and providers that had it.
+const NAMESAKES_MAX: i64 = 100;
+/// Entries that are read at once at the most.
+const PAGE: i64 = 1000;
+
+/// Which entries to read.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// A UUID, or the name of a provider.
+    pub object: String,
+    /// Only entries from this time on, in seconds since 1970.
+    pub since: Option<f64>,
+    /// How many entries at the most, the newest.
+    pub limit: u32,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// When changes were recorded, in the order of time.
+    pub periods: Vec<Period>,
+    /// The objects that the question is about.
+    pub objects: Vec<Uuid>,
+    /// The entries, the newest first.
+    pub entries: Vec<Entry>,
+    /// Whether there are more, older ones.
+    pub has_more: bool,
+    /// The names of the providers that the entries are about, as far as these exist.
+    pub names: BTreeMap<Uuid, String>,
+}
+
+/// A time during which all changes were recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Period {
+    /// Its begin, as RFC 3339 writes it.
+    pub began: String,
+    /// The same in seconds since 1970.
+    pub began_at: f64,
+    /// Its end; `None`: it lasts.
+    pub ended: Option<String>,
+}
+
+/// A change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its number. Of the changes of one object, the later one has the higher number.
+    pub id: i64,
+    /// When it was made, as RFC 3339 writes it.
+    pub at: String,
+    /// The same in seconds since 1970.
+    pub at_seconds: f64,
+    /// The id of the request; `None` if there was none.
+    pub request_id: Option<String>,
+    /// The id that the client sent.
+    pub global_request_id: Option<String>,
+    /// The id of the caller.
+    pub user: Option<String>,
+    /// The id of the caller's project.
+    pub project: Option<String>,
+    /// What was changed.
+    pub kind: String,
+    /// Its identity.
+    pub object: String,
+    /// The generation afterwards, or the last one.
+    pub generation: Option<i64>,
+    /// The state before, as JSON.
+    pub before: Option<String>,
+    /// The state after, as JSON.
+    pub after: Option<String>,
+    /// The objects that this is about.
+    pub subjects: Vec<Uuid>,
+}
+
+/// Reads the entries about an object.
+///
+/// # Errors
+/// The database cannot be asked.
+pub async fn read(conn: &mut PgConnection, question: &Question) -> Result<Found> {
+    let mut found = Found {
+        periods: periods(conn).await?,
+        objects: objects(conn, &question.object).await?,
+        ..Found::default()
+    };
+    let (mut left, mut below) = (question.limit, i64::MAX);
+    loop {
+        let page = page(conn, &found.objects, below).await?;
+        let is_last = i64::try_from(page.len()) != Ok(PAGE);
+        for entry in page {
+            below = entry.id;
+            if question.since.is_some_and(|since| entry.at_seconds < since) {
+                return named(conn, found).await;
+            }
+            if left == 0 {
+                found.has_more = true;
+                return named(conn, found).await;
+            }
+            left -= 1;
+            found.entries.push(entry);
+        }
+        if is_last {
+            return named(conn, found).await;
+        }
+    }
+}
+
+async fn periods(conn: &mut PgConnection) -> Result<Vec<Period>> {
+    let periods = sqlx::query_as!(
+        Period,
+        r#"select to_char(began at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "began!",
+                  extract(epoch from began)::double precision as "began_at!",
+                  to_char(ended at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as ended
+           from history_periods order by began"#
+    );
+    Ok(periods.fetch_all(conn).await?)
+}
+
+/// The object with a UUID, or the providers that have a name or had it.
+async fn objects(conn: &mut PgConnection, object: &str) -> Result<Vec<Uuid>> {
+    if let Ok(uuid) = Uuid::parse_str(object) {
+        return Ok(vec![uuid]);
+    }
+    let uuids = sqlx::query_scalar!(
+        r#"select uuid as "uuid!" from (
+             select uuid from providers where name = $1
+             union
+             select object::uuid from history where name = $1
+           ) as named limit $2"#,
+        object,
+        NAMESAKES_MAX
+    );
+    Ok(uuids.fetch_all(conn).await?)
+}
+
+/// The next entries about any of the objects, the newest first.
+async fn page(conn: &mut PgConnection, objects: &[Uuid], below: i64) -> Result<Vec<Entry>> {
+    let entries = sqlx::query_as!(
+        Entry,
+        r#"select h.id, to_char(h.at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "at!",
+                  extract(epoch from h.at)::double precision as "at_seconds!", h.request_id,
+                  h.global_request_id, h.user_id as "user", h.project, h.kind, h.object, h.generation,
+                  h.before::text as before, h.after::text as after, h.subjects
+           from (
+               select distinct newest.entry from unnest($1::uuid[]) as object (uuid),
+               lateral (select entry from history_subjects
+                        where subject = object.uuid and entry < $2
+                        order by entry desc limit $3) as newest
+               order by newest.entry desc limit $3
+           ) as newest
+           join history h on h.id = newest.entry
+           order by h.id desc"#,
+        objects,
+        below,
+        PAGE
+    );
+    Ok(entries.fetch_all(conn).await?)
+}
+
+/// Adds the names of providers.
+async fn named(conn: &mut PgConnection, found: Found) -> Result<Found> {
+    let subjects: BTreeSet<Uuid> =
+        found.entries.iter().flat_map(|entry| &entry.subjects).copied().collect();
+    let subjects: Vec<Uuid> = subjects.into_iter().collect();
+    let names = sqlx::query!("select uuid, name from providers where uuid = any($1)", &subjects);
+    let names = names.fetch_all(conn).await?;
+    Ok(Found { names: names.into_iter().map(|row| (row.uuid, row.name)).collect(), ..found })
+}

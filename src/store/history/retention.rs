@@ -1,0 +1,134 @@
+//! Removes old entries of the history, some at a time with pauses between, and measures the history.
+//!
+//! Entries are removed in the order of their ids, which is that of their times but for transactions that
+//! overlap. A replica remembers how far it has got, so that it does not read the index entries of removed rows again
+//! while vacuum is delayed. One replica removes at a time.
+
+use metrics::{counter, gauge};
+use sqlx::PgConnection;
+use tokio::time::sleep;
+
+use super::History;
+use crate::store::error::Result;
+use crate::store::prune::{Pruning, bounded};
+
+/// The removal of old entries by one replica.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Retention {
+    /// The highest id that this replica has removed.
+    reached: i64,
+}
+
+impl Retention {
+    /// Removes what is older than the history is kept.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub(in crate::store) async fn remove_old(
+        &mut self,
+        conn: &mut PgConnection,
+        history: History,
+        pruning: Pruning,
+    ) -> Result<()> {
+        let due = bounded(due(conn, self.reached, history.days)).await?;
+        let Some(before) = due else { return Ok(()) };
+        // A reader that finds entries gone is told that they are.
+        bounded(shorten(conn, before)).await?;
+        let limit = i64::from(pruning.piece);
+        loop {
+            let removed = bounded(remove_piece(conn, self.reached, before, limit)).await?;
+            counter!("berth_history_entries_removed_total").increment(removed.count.unsigned_abs());
+            self.reached = self.reached.max(removed.last);
+            if removed.count < limit {
+                return Ok(());
+            }
+            sleep(pruning.pause).await;
+        }
+    }
+}
+
+/// The time, in seconds since 1970, before which entries are removed; `None` if there are no such entries.
+async fn due(conn: &mut PgConnection, reached: i64, days: u16) -> Result<Option<f64>> {
+    let due = sqlx::query_scalar!(
+        r#"select extract(epoch from now() - make_interval(days => $2))::double precision as "due!"
+           from (select at from history where id > $1 order by id limit 1) as oldest
+           where at < now() - make_interval(days => $2)"#,
+        reached,
+        i32::from(days)
+    );
+    Ok(due.fetch_optional(conn).await?)
+}
+
+/// Notes that entries before a time are removed.
+async fn shorten(conn: &mut PgConnection, before: f64) -> Result<()> {
+    sqlx::query!(
+        "with gone as (delete from history_periods where ended < to_timestamp($1))
+         update history_periods set began = to_timestamp($1)
+         where began < to_timestamp($1) and (ended is null or ended >= to_timestamp($1))",
+        before
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// What was removed at once.
+struct Removed {
+    count: i64,
+    /// The highest id.
+    last: i64,
+}
+
+/// Removes the next entries; none if another replica does so at the moment.
+async fn remove_piece(
+    conn: &mut PgConnection,
+    reached: i64,
+    before: f64,
+    limit: i64,
+) -> Result<Removed> {
+    let removed = sqlx::query_as!(
+        Removed,
+        r#"with turn as materialized (
+             select where pg_try_advisory_xact_lock(hashtext('berth.history'))
+         ), piece as materialized (
+             select id, at, subjects from history where id > $1 and exists (select from turn)
+             order by id limit $3
+         ), old as materialized (
+             select id, subjects from piece where at < to_timestamp($2)
+         ), about as (
+             delete from history_subjects s using old, unnest(old.subjects) as u (subject)
+             where s.subject = u.subject and s.entry = old.id
+         ), gone as (
+             delete from history where id in (select id from old)
+         )
+         select count(*) as "count!", coalesce(max(id), 0) as "last!" from old"#,
+        reached,
+        before,
+        limit
+    );
+    Ok(removed.fetch_one(conn).await?)
+}
+
+/// Records the size of the history as metrics.
+///
+/// # Errors
+/// The database cannot be asked.
+#[expect(clippy::cast_precision_loss, reason = "there are less than 2 to the 52nd")]
+pub(in crate::store) async fn measure(conn: &mut PgConnection) -> Result<()> {
+    // Ids are used up in order, so their range is about the number of entries, which counting would have to read.
+    let size = sqlx::query!(
+        r#"select coalesce((select max(id) from history) - (select min(id) from history) + 1, 0)
+                      as "entries!",
+                  pg_total_relation_size('history') + pg_total_relation_size('history_subjects')
+                      as "bytes!",
+                  (select extract(epoch from min(began))::double precision from history_periods)
+                      as began"#
+    );
+    let size = size.fetch_one(conn).await?;
+    gauge!("berth_history_entries_stored").set(size.entries as f64);
+    gauge!("berth_history_bytes").set(size.bytes as f64);
+    if let Some(began) = size.began {
+        gauge!("berth_history_begin_timestamp_seconds").set(began);
+    }
+    Ok(())
+}
