@@ -1,5 +1,5 @@
-"""The files in deploy/: the manifests against the schemas of Kubernetes, and HAProxy with real replicas; and what
-shells and `man` read.
+"""The files in deploy/: the manifests against the schemas of Kubernetes, the dashboard against that of Grafana, and HAProxy
+with real replicas; and what shells and `man` read.
 
 HAProxy runs with deploy/haproxy.cfg, except that the names of the replicas are addresses of this machine. Its clients
 must not notice when a replica is killed, stopped or away, and must see 503 when the database is.
@@ -7,6 +7,7 @@ must not notice when a replica is killed, stopped or away, and must see 503 when
 
 import argparse
 import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -23,7 +24,7 @@ import urllib.request
 
 import kubernetes_validate
 import yaml
-from harness.environment import REPOSITORY
+from harness.environment import REPOSITORY, TARGET
 from harness.postgres import Cluster
 from harness.servers import find_berth
 
@@ -158,6 +159,63 @@ class Manifests(unittest.TestCase):
             self.assertIn(name, services)
             self.assertIn(f"server {name} {name}:8778", balanced)
             self.assertIn(f"server {name} {name}:8090", balanced)
+
+
+class Dashboard(unittest.TestCase):
+    """The dashboard is checked by TypeScript against the types that Grafana generates from its schemas.
+
+    No package index that the tests use has a Grafana server.
+    """
+
+    PACKAGES = ("@grafana/schema@13.2.3", "typescript@5.9.3")
+
+    def setUp(self) -> None:
+        if shutil.which("npm") is None:
+            print("SKIPPED: the dashboard is not checked: install the package npm", file=sys.stderr)
+            self.skipTest("npm is missing")
+        self.folder = TARGET / "deploy" / "dashboard"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "package.json").write_text("{}")
+        install = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent", *self.PACKAGES]
+        subprocess.run(install, cwd=self.folder, check=True)
+
+    def faults(self, dashboard: dict) -> str:
+        """What is wrong with the dashboard; empty if nothing is."""
+        types = "./node_modules/@grafana/schema/dist/types/raw/dashboard/x/types.gen"
+        panels = dashboard["panels"]
+        # One by one, because TypeScript allows the fields of rows in the panels of a dashboard.
+        lines = [f"import type {{Dashboard, Panel}} from '{types}';"]
+        lines += [f"export const panel{nth}: Panel = {json.dumps(it)};" for nth, it in enumerate(panels)]
+        lines += [f"export const dashboard: Dashboard = {json.dumps({**dashboard, 'panels': []})};"]
+        (self.folder / "dashboard.ts").write_text("\n".join(lines))
+        check = ["node_modules/.bin/tsc", "--noEmit", "--strict", "--skipLibCheck"]
+        check += ["--module", "commonjs", "--moduleResolution", "node10", "--target", "es2022"]
+        done = subprocess.run([*check, "dashboard.ts"], cwd=self.folder, capture_output=True, text=True)
+        return done.stdout + done.stderr
+
+    def test_the_dashboard_is_what_grafana_expects(self) -> None:
+        text = (DEPLOY / "grafana" / "berth.json").read_text()
+        self.assertEqual(self.faults(json.loads(text)), "")
+        for right, wrong in (
+            ('"gridPos"', '"gridpos"'),
+            ('"unit": "bytes"', '"unit": 5'),
+            ('"type": "query"', '"type": "question"'),
+            ('"schemaVersion": 39', '"schemaVersion": "39"'),
+        ):
+            self.assertIn(right, text)
+            self.assertIn("error TS", self.faults(json.loads(text.replace(right, wrong))), wrong)
+
+    def test_panels_do_not_overlap(self) -> None:
+        panels = json.loads((DEPLOY / "grafana" / "berth.json").read_text())["panels"]
+        self.assertEqual(len({panel["id"] for panel in panels}), len(panels))
+        taken: set[tuple[int, int]] = set()
+        for panel in panels:
+            place = panel["gridPos"]
+            self.assertLessEqual(place["x"] + place["w"], 24, panel["title"])
+            columns, rows = range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])
+            cells = {(x, y) for x in columns for y in rows}
+            self.assertEqual(cells & taken, set(), panel["title"])
+            taken |= cells
 
 
 class Balanced(unittest.TestCase):
