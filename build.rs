@@ -1,12 +1,14 @@
 //! Tells the program from which commit it is built, and when: `src/version.rs` reads the variables
 //! that this script sets for the compiler.
 //!
-//! - `BERTH_COMMIT`: the variable `BERTH_BUILD_COMMIT` of the environment if it is set, else the
+//! - `BUILD_COMMIT`: the variable `BERTH_BUILD_COMMIT` of the environment if it is set, else the
 //!   commit that git has checked out here, with `+changes` if the sources differ from it. Empty where
 //!   there is no git, as in an archive of the sources.
-//! - `BERTH_TIME`: `SOURCE_DATE_EPOCH` if it is set, else the time of the commit, in seconds since
+//! - `BUILD_TIME`: `SOURCE_DATE_EPOCH` if it is set, else the time of the commit, in seconds since
 //!   1970. Empty if neither is known.
-//! - `BERTH_PROFILE`: `debug` or `release`.
+//! - `BUILD_PROFILE`: `debug` or `release`.
+//!
+//! cargo also sets them for the programs that it runs, to which a name with `BERTH_` would be an option.
 //!
 //! Builds without optimisation do not ask git: the tests would be compiled again after each commit.
 
@@ -36,9 +38,9 @@ fn main() {
             }
         }
     }
-    println!("cargo::rustc-env=BERTH_COMMIT={commit}");
-    println!("cargo::rustc-env=BERTH_TIME={time}");
-    println!("cargo::rustc-env=BERTH_PROFILE={profile}");
+    println!("cargo::rustc-env=BUILD_COMMIT={commit}");
+    println!("cargo::rustc-env=BUILD_TIME={time}");
+    println!("cargo::rustc-env=BUILD_PROFILE={profile}");
 }
 
 /// A variable of the environment; empty if it is not set.

@@ -7,7 +7,7 @@ use time::macros::format_description;
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The commit that this program was built from, as `build.rs` found it; empty if it is not known.
-pub const COMMIT: &str = env!("BERTH_COMMIT");
+pub const COMMIT: &str = env!("BUILD_COMMIT");
 
 /// The digits of a commit that are shown.
 const DIGITS: usize = 12;
@@ -15,7 +15,7 @@ const DIGITS: usize = 12;
 /// The version with commit and date in one line, as `berth --version` prints it behind the name:
 /// `0.1.0 (0123456789ab, 2026-11-22)`.
 pub fn line() -> String {
-    format!("{VERSION} ({})", origin(COMMIT, env!("BERTH_TIME"), env!("BERTH_PROFILE")))
+    format!("{VERSION} ({})", origin(COMMIT, env!("BUILD_TIME"), env!("BUILD_PROFILE")))
 }
 
 /// Where a program is from: a commit, the seconds since 1970 of its date, and the profile that it was

@@ -73,7 +73,7 @@ impl Build {
             let start = format!("cargo::rustc-env={name}=");
             lines.iter().find_map(|line| line.strip_prefix(&start)).unwrap().to_owned()
         };
-        (value("BERTH_COMMIT"), value("BERTH_TIME"))
+        (value("BUILD_COMMIT"), value("BUILD_TIME"))
     }
 }
 
@@ -139,8 +139,11 @@ fn the_environment_of_a_release_has_precedence() {
 
 #[test]
 fn the_program_says_its_version_and_where_it_is_from() {
-    let said = Command::new(env!("CARGO_BIN_EXE_berth")).arg("--version").output().unwrap();
-    let line = String::from_utf8(said.stdout).unwrap();
+    let berth =
+        |argument| Command::new(env!("CARGO_BIN_EXE_berth")).args(argument).output().unwrap();
+    // cargo hands the variables of the build on to this process.
+    assert!(berth(&["config", "check"][..]).status.success());
+    let line = String::from_utf8(berth(&["--version"][..]).stdout).unwrap();
     let start = format!("berth {} (", env!("CARGO_PKG_VERSION"));
     assert!(line.starts_with(&start) && line.ends_with(")\n"), "{line:?}");
 }
