@@ -47,7 +47,15 @@ impl Server {
             .unwrap();
         let plans = options.contains(&"--planner-listen");
         let without_planner: &[&str] = if plans { &[] } else { &["--planner-listen", "none"] };
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        // Variables of the tests and of the build, which an option might be named like.
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            if name.starts_with("BERTH_") && name != "BERTH_POSTGRES_BIN" {
+                command.env_remove(name.as_ref());
+            }
+        }
+        let child = command
             .args(["serve", "--listen", &address, "--data-dir"])
             .arg(directory.join("data"))
             .args(without_planner)
@@ -70,7 +78,8 @@ impl Server {
             if let Ok((200, _)) = self.ask("GET", "/resource_providers", None).await {
                 return;
             }
-            assert!(began.elapsed() < READY_MAX, "no answer from {}", self.address);
+            let is_late = began.elapsed() > READY_MAX;
+            assert!(!is_late, "no answer from {}: {}", self.address, self.log());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
