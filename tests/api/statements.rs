@@ -9,6 +9,8 @@ use std::cell::RefCell;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
+use berth::http::app::Options;
+use berth::store::{History, StoreOptions};
 use berth::watch::Watch;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -19,15 +21,23 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use uuid::Uuid;
 
 use crate::support::app::Berth;
+use crate::support::postgres;
 
 /// What only the statement of a refresh says.
 const REFRESH: &str = "with dirty as materialized";
-/// What only cutting the log off says, settling the epoch, forgetting plans, and asking a server who
-/// it is: a replica does so once in a while.
-const HOUSEKEEPING: [&str; 4] =
-    ["change_log_pruning", "from epoch", "discard plans", "pg_walfile_name"];
+/// What only cutting the log off says, measuring it, settling the epoch, forgetting plans, and asking a
+/// server who it is: a replica does so once in a while.
+const HOUSEKEEPING: [&str; 5] = [
+    "change_log_pruning",
+    "pg_total_relation_size",
+    "from epoch",
+    "discard plans",
+    "pg_walfile_name",
+];
 /// What only the note for other replicas says.
 const NOTE: &str = "insert into change_log";
+/// What only an addition to the history of changes says.
+const HISTORY: &str = "insert into history ";
 const COMMIT: &str = "COMMIT";
 
 thread_local! {
@@ -49,6 +59,19 @@ impl<S: tracing::Subscriber> Layer<S> for Listener {
 
 /// A replica with a database of its own, and its statements are noted from now on.
 async fn observed() -> Berth {
+    listen();
+    Berth::new().await
+}
+
+/// The same with a history of changes.
+async fn observed_with_history() -> Berth {
+    listen();
+    let history = Some(History { days: 1, summary: berth::audit::summary });
+    let opening = StoreOptions { history, ..StoreOptions::at(postgres::database().await, 5) };
+    Berth::opened(opening, Options { history: true, ..Options::default() }).await
+}
+
+fn listen() {
     static LISTENING: Once = Once::new();
     // One listener for all threads: with one of a thread's own, a thread that has none may be asked
     // whether anybody listens, and its answer is kept for all.
@@ -59,7 +82,6 @@ async fn observed() -> Berth {
         // Somebody may have been asked in between.
         tracing::callsite::rebuild_interest_cache();
     });
-    Berth::new().await
 }
 
 /// The statements since the last call.
@@ -226,7 +248,18 @@ async fn reads_that_wait_share_a_refresh() {
 
 #[tokio::test]
 async fn a_batch_of_claims_takes_as_many_statements_as_one_and_one_commit() {
-    let berth = observed().await;
+    let one = statements_of_batches(&observed().await).await;
+    assert_eq!((one.len(), count(&one, HISTORY)), (6, 0), "{one:#?}");
+}
+
+#[tokio::test]
+async fn the_history_takes_one_statement_for_a_batch_of_claims() {
+    let one = statements_of_batches(&observed_with_history().await).await;
+    assert_eq!((one.len(), count(&one, HISTORY)), (7, 1), "{one:#?}");
+}
+
+/// The statements of a batch of claims, which are the same for each size.
+async fn statements_of_batches(berth: &Berth) -> Vec<String> {
     let mut hosts = Vec::new();
     for nth in 0..8 {
         hosts.push(berth.host(&format!("host-{nth}"), &[("VCPU", 1000)]).await);
@@ -240,9 +273,9 @@ async fn a_batch_of_claims_takes_as_many_statements_as_one_and_one_commit() {
     statements();
     claim(0).await.unwrap().expect(204);
     let (_, one) = apart(statements());
-    assert_eq!((count(&one, COMMIT), count(&one, NOTE), one.len()), (1, 1, 6), "{one:#?}");
+    assert_eq!((count(&one, COMMIT), count(&one, NOTE)), (1, 1), "{one:#?}");
 
-    let [mut keeper, mut observer] = [session(&berth).await, session(&berth).await];
+    let [mut keeper, mut observer] = [session(berth).await, session(berth).await];
     build_gate(&mut keeper).await;
     for size in [1, 8, 64] {
         // A claim is under way and does not get on while the others arrive.
@@ -260,6 +293,7 @@ async fn a_batch_of_claims_takes_as_many_statements_as_one_and_one_commit() {
         let (_, both) = apart(statements());
         assert_eq!(both, [one.clone(), one.clone()].concat(), "{size} claims");
     }
+    one
 }
 
 #[tokio::test]
