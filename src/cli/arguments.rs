@@ -18,18 +18,9 @@ use crate::model::Bug;
 const PREFIX: &str = "BERTH_";
 
 /// Variables that are no options: that of the private PostgreSQL's programs, and those of the build,
-/// the tests and the samples of this repository, which pass their environment on. `cargo run` passes on
-/// what build.rs sets.
-const OTHER_VARIABLES: [&str; 8] = [
-    "BERTH_POSTGRES_BIN",
-    "BERTH_BIN",
-    "BERTH_BUILD_COMMIT",
-    "BERTH_COMMIT",
-    "BERTH_TIME",
-    "BERTH_PROFILE",
-    "BERTH_PLACEMENT",
-    "BERTH_PLANNER",
-];
+/// the tests and the samples of this repository, which pass their environment on.
+const OTHER_VARIABLES: [&str; 5] =
+    ["BERTH_POSTGRES_BIN", "BERTH_BIN", "BERTH_BUILD_COMMIT", "BERTH_PLACEMENT", "BERTH_PLANNER"];
 
 /// Options for a file with a secret, and the systemd credential that is used without the option.
 const CREDENTIALS: [(&str, &str); 3] = [
