@@ -24,17 +24,33 @@ const PIECE: usize = 128 * 1024;
 type Figure = (&'static str, &'static str, fn(&mut String, &Provider<'_>, &InventoryRow));
 
 const FIGURES: [Figure; 5] = [
-    ("total", "Units that the provider has.", |text, _, row| number(text, row.terms.total.into())),
-    ("reserved", "Units that are kept back from allocation.", |text, _, row| {
-        number(text, row.terms.reserved.into());
+    ("openstack_placement_resource_total", "Units that the provider has.", |text, _, row| {
+        number(text, row.terms.total.into());
     }),
-    ("allocation_ratio", "Factor by which units may be overcommitted.", |text, _, row| {
-        ratio(text, row.terms.allocation_ratio);
+    (
+        "openstack_placement_resource_reserved",
+        "Units that are kept back from allocation.",
+        |text, _, row| {
+            number(text, row.terms.reserved.into());
+        },
+    ),
+    (
+        "openstack_placement_resource_allocation_ratio",
+        "Factor by which units may be overcommitted.",
+        |text, _, row| {
+            ratio(text, row.terms.allocation_ratio);
+        },
+    ),
+    (
+        "openstack_placement_resource_generation",
+        "Generation of the provider.",
+        |text, provider, _| {
+            number(text, provider.generation());
+        },
+    ),
+    ("openstack_placement_resource_usage", "Units that are allocated.", |text, _, row| {
+        number(text, row.used);
     }),
-    ("generation", "Generation of the provider.", |text, provider, _| {
-        number(text, provider.generation());
-    }),
-    ("usage", "Units that are allocated.", |text, _, row| number(text, row.used)),
 ];
 
 /// The figures of a world, in the text format of Prometheus.
@@ -61,16 +77,22 @@ impl Writing {
     /// The next piece; empty at the end.
     fn piece(&mut self) -> String {
         let mut text = String::with_capacity(PIECE + PIECE / 8);
+        let (end, mut labels) = (self.world.end(), String::new());
         while text.len() < PIECE {
             let Some((name, what, value)) = FIGURES.get(self.figure) else { break };
             let mut slot = self.next.unwrap_or_else(|| {
                 head(&mut text, name, what);
                 0
             });
-            while slot < self.world.end() && text.len() < PIECE {
+            while slot < end && text.len() < PIECE {
                 if let Some(provider) = self.world.at(slot) {
+                    label(&mut labels, provider.name());
                     for row in provider.inventories() {
-                        series(&mut text, name, &provider, self.world.name_of_class(row.class));
+                        text.push_str(name);
+                        text.push_str(&labels);
+                        // Names of classes have only letters, digits and underscores.
+                        text.push_str(self.world.name_of_class(row.class));
+                        text.push_str("\"} ");
                         value(&mut text, &provider, &row);
                         text.push('\n');
                     }
@@ -78,7 +100,7 @@ impl Writing {
                 slot += 1;
             }
             self.next = Some(slot);
-            if slot >= self.world.end() {
+            if slot >= end {
                 (self.figure, self.next) = (self.figure + 1, None);
             }
         }
@@ -93,27 +115,22 @@ impl Writing {
 }
 
 fn head(text: &mut String, name: &str, what: &str) {
-    let kind = if name == "total" { "untyped" } else { "gauge" };
-    let name = format_args!("openstack_placement_resource_{name}");
+    let kind = if name.ends_with("_total") { "untyped" } else { "gauge" };
     // Writing to a string does not fail.
     let _infallible = write!(text, "# HELP {name} {what}\n# TYPE {name} {kind}\n");
 }
 
-/// The name and labels of a series, and a blank.
-fn series(text: &mut String, name: &str, provider: &Provider<'_>, class: &str) {
-    text.push_str("openstack_placement_resource_");
-    text.push_str(name);
-    text.push_str("{hostname=\"");
-    escape(text, provider.name());
-    text.push_str("\",resourcetype=\"");
-    // Names of classes have only letters, digits and underscores.
-    text.push_str(class);
-    text.push_str("\"} ");
+/// Writes the labels of a provider's series up to the name of the class.
+fn label(labels: &mut String, provider: &str) {
+    labels.clear();
+    labels.push_str("{hostname=\"");
+    escape(labels, provider);
+    labels.push_str("\",resourcetype=\"");
 }
 
 /// Appends the value of a label.
 fn escape(text: &mut String, value: &str) {
-    if !value.contains(['\\', '"', '\n']) {
+    if !value.bytes().any(|byte| matches!(byte, b'\\' | b'"' | b'\n')) {
         text.push_str(value);
         return;
     }
