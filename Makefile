@@ -29,7 +29,7 @@ check:
 	@tools/rust
 	cargo fmt --check
 	cargo clippy --locked -- -D warnings
-	cargo test --locked --lib --test tidy
+	cargo test --locked --lib --test tidy --test docs
 
 test: install-test deny
 	cargo build --locked
