@@ -3,11 +3,11 @@
 //!
 //! An [`Entry`] is begun with the request and written when everybody is done with it: the request, and
 //! the changes that it has begun, which go on even if the client goes away. Lines are of
-//! Berth's own form ([`text`]) or events of CADF ([`cadf`]), and wait in a bounded [`queue`].
+//! Berth's own form ([`text`]) or events of CADF ([`cadf`]), and wait in a bounded queue ([`writer`]).
 
 mod cadf;
-mod queue;
 mod text;
+mod writer;
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use time::OffsetDateTime;
 
-use self::queue::Queue;
-pub use self::queue::Target;
 pub use self::text::summary;
+use self::writer::Entries;
+pub use self::writer::Target;
 use crate::policy::Caller;
 use crate::store::effects::{Effect, Record};
 
@@ -37,7 +37,7 @@ pub enum Format {
 /// An audit log. Clones share it.
 #[derive(Clone)]
 pub struct AuditLog {
-    queue: Arc<Queue>,
+    entries: Entries,
     format: Format,
     open: Arc<Open>,
 }
@@ -59,7 +59,7 @@ impl AuditLog {
             Format::Json => |dropped| line(&text::dropped(dropped, OffsetDateTime::now_utc())),
             Format::Cadf => |dropped| line(&cadf::dropped(dropped, OffsetDateTime::now_utc())),
         };
-        Ok(Self { queue: Queue::start(target, said)?, format, open: Arc::default() })
+        Ok(Self { entries: Entries::start(target, said)?, format, open: Arc::default() })
     }
 
     /// Begins the entry of a request.
@@ -78,7 +78,7 @@ impl AuditLog {
         let is_any = |count: &mut usize| *count > 0;
         let waited = self.open.changed.wait_timeout_while(self.open.count(), left(), is_any);
         let is_open = *waited.unwrap_or_else(PoisonError::into_inner).0 > 0;
-        self.queue.drain(left()) && !is_open
+        self.entries.drain(left()) && !is_open
     }
 }
 
@@ -96,7 +96,7 @@ impl fmt::Debug for AuditLog {
 
 impl PartialEq for AuditLog {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.queue, &other.queue)
+        self.entries.is(&other.entries)
     }
 }
 
@@ -180,7 +180,7 @@ impl Drop for Entry {
             Format::Json => text::entry(&told),
             Format::Cadf => cadf::event(&told),
         };
-        self.log.queue.push(line(&value));
+        self.log.entries.push(&line(&value));
         *self.log.open.count() -= 1;
         self.log.open.changed.notify_all();
     }

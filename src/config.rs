@@ -13,6 +13,7 @@ mod keystone;
 pub mod nearest;
 mod planner;
 mod policy;
+mod traces;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,7 +29,10 @@ pub use self::planner::{
     Exclusivity, PlannerAddress, PlannerOptions, endpoints as planner_endpoints,
 };
 pub use self::policy::PolicyOptions;
+pub use self::traces::TraceOptions;
 use crate::http::listener::Endpoint;
+pub use crate::log_settings::LogFormat;
+use crate::log_settings::LogSettings;
 
 /// The largest pool of connections to a private PostgreSQL, which accepts 200 connections.
 const PRIVATE_MAX: u32 = 150;
@@ -50,13 +54,11 @@ pub struct LogOptions {
     pub log_format: LogFormat,
 }
 
-/// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// Text for people.
-    Human,
-    /// One JSON object per line.
-    Json,
+impl LogOptions {
+    /// The same as settings that can be replaced later.
+    pub fn settings(&self) -> LogSettings {
+        LogSettings { filter: self.log.clone(), format: self.log_format }
+    }
 }
 
 /// Who callers are.
@@ -253,6 +255,10 @@ pub struct Config {
     /// The history of changes.
     #[command(flatten)]
     pub history: HistoryOptions,
+
+    /// The traces.
+    #[command(flatten)]
+    pub traces: TraceOptions,
 }
 
 impl Config {
@@ -278,6 +284,7 @@ impl Config {
         wrong.extend(self.database.hosts().err());
         wrong.extend(self.front.tls().err());
         wrong.extend(self.planner.check().err());
+        wrong.extend(self.traces.endpoint().err());
         match self.planner.endpoints() {
             Ok(planner) => {
                 wrong.extend(self.check_reach(self.listen.iter().chain(planner)).err());

@@ -42,6 +42,7 @@ pub mod server;
 mod serving;
 mod status;
 pub mod tls;
+mod traced;
 mod unread_body;
 mod well_formed;
 

@@ -29,6 +29,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use tokio::time::{Instant, timeout, timeout_at};
+use tracing::Instrument as _;
 
 pub use self::access::Rule as AccessRule;
 use self::cache::{Cache, Entry, Key};
@@ -38,6 +39,7 @@ pub use self::options::{AuthOptions, Connection, Options};
 use self::questions::{Question, Questions};
 use self::session::Session;
 pub use self::token::Token;
+use crate::spans::span;
 use crate::turns::{Turns, Waiting};
 
 /// The maximum number of concurrent queries for known callers: those whose token was valid at its
@@ -242,7 +244,7 @@ impl Keystone {
     ) -> Option<Answer<T>> {
         let client = client::client(from);
         let turn = tokio::select! {
-            turn = lanes.prompt.turn(client) => turn,
+            turn = lanes.prompt.turn(client).instrument(span!("queue")) => turn,
             () = question.abandoned() => return None,
         };
         let Ok(turn) = turn else {

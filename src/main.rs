@@ -50,20 +50,21 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
     }
     match invocation.command {
         Command::Serve(config) => {
-            let logs = Arc::new(telemetry::start(&config.logs).map_err(Failure)?);
+            let telemetry = telemetry::start(&config.logs, Some(&config.traces));
+            let telemetry = Arc::new(telemetry.map_err(Failure)?);
             // A URL that is wrong is reported with all else that is.
             if let Some(Ok(words)) = database {
                 tracing::info!("{words}");
             }
-            let served = wait_for(serve::serve(&config, &logs))?;
+            let served = wait_for(serve::serve(&config, &telemetry))?;
             // Nobody reads standard error if the log could not be written: to say more would wait.
-            if !logs.end() && served.is_err() {
+            if !telemetry.end() && served.is_err() {
                 return Ok(ExitCode::FAILURE);
             }
             served.map(|()| ExitCode::SUCCESS).map_err(|why| with_origins(why, &sources))
         }
         Command::Db(command) => {
-            let _logs = telemetry::start(&command.options().logs).map_err(Failure)?;
+            let _logs = telemetry::start(&command.options().logs, None).map_err(Failure)?;
             wait_for(db(&command))?
         }
         Command::Config(ConfigCommand::Check(options)) => check(&options, &sources),
@@ -104,7 +105,7 @@ fn examine(
     format: FindingFormat,
     checks: impl Future<Output = Vec<Finding>>,
 ) -> Result<ExitCode, Failure> {
-    let _logs = telemetry::start(logs).map_err(Failure)?;
+    let _logs = telemetry::start(logs, None).map_err(Failure)?;
     let (text, passes) = cli::findings(&wait_for(checks)?, format);
     say(std::io::stdout(), text.trim_end());
     Ok(if passes { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) })
@@ -115,7 +116,7 @@ fn print(
     logs: &LogOptions,
     work: impl Future<Output = Result<String, Failure>>,
 ) -> Result<ExitCode, Failure> {
-    let _logs = telemetry::start(logs).map_err(Failure)?;
+    let _logs = telemetry::start(logs, None).map_err(Failure)?;
     let text = wait_for(work)??;
     if !text.is_empty() {
         say(std::io::stdout(), text.trim_end());

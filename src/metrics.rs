@@ -31,7 +31,7 @@ const COUNTS: [f64; 13] =
 static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
 /// Counters: name, description.
-const COUNTERS: [(&str, &str); 24] = [
+const COUNTERS: [(&str, &str); 25] = [
     ("berth_requests_total", "Requests answered by the APIs."),
     ("berth_requests_shed_total", "Requests refused because --max-requests were in progress."),
     ("berth_connections_closed_for_room_total", "Idle connections that were closed for new ones."),
@@ -45,6 +45,7 @@ const COUNTERS: [(&str, &str); 24] = [
     ("berth_audit_entries_dropped_total", "Entries of the audit log that were dropped."),
     ("berth_history_entries_total", "Entries that were added to the history of changes."),
     ("berth_history_entries_removed_total", "Entries that were removed from the history by age."),
+    ("berth_trace_spans_total", "Spans for the collector of traces, by outcome."),
     ("berth_claims_total", "Replaced or deleted allocations of consumers, by outcome."),
     ("berth_claims_refused_total", "Refused claims, by reason."),
     ("berth_changes_total", "Changes of the database other than claims, by outcome."),
@@ -176,6 +177,9 @@ fn begin() {
     }
     for reason in ["gone", "scarce", "other"] {
         counter!("berth_accept_errors_total", "reason" => reason).increment(0);
+    }
+    for outcome in ["sent", "failed", "dropped"] {
+        counter!("berth_trace_spans_total", "outcome" => outcome).increment(0);
     }
     for api in ["placement", "planner"] {
         counter!("berth_requests_shed_total", "api" => api).increment(0);

@@ -11,12 +11,12 @@ use crate::cli::{self, Command, Invocation};
 use crate::config::Config;
 use crate::policy::{Policy, Reload};
 use crate::store::Store;
-use crate::{log_filter, serve};
+use crate::{log_settings, serve};
 
 /// How often policy files are looked at.
 const POLICY_PERIOD: Duration = Duration::from_secs(2);
 /// Options whose new values are applied. Of TLS, the files are read again, not their names.
-const APPLIED: [&str; 2] = ["log", "planner-flavors"];
+const APPLIED: [&str; 3] = ["log", "log-format", "planner-flavors"];
 
 /// Reads policy files again when they have changed, and the configuration on SIGHUP. It listens for SIGHUP
 /// even if there is nothing to read again: the signal must not end the process. `store` is set once the
@@ -61,10 +61,19 @@ fn read() -> Result<(Box<Config>, Options), String> {
 }
 
 async fn apply(config: &Config, store: Option<&Store>) {
-    match log_filter::configure(&config.logs.log) {
-        Ok(true) => tracing::info!(filter = config.logs.log, "SIGHUP: the log filter has changed"),
-        Ok(false) => tracing::info!("SIGHUP: the log filter is unchanged"),
-        Err(why) => tracing::error!("SIGHUP: the log filter stays as it is: --log: {why}"),
+    match log_settings::configure(config.logs.settings()) {
+        Ok(changed) => {
+            let (filter, format) = (&config.logs.log, config.logs.log_format.name());
+            if changed.filter {
+                tracing::info!(filter, "SIGHUP: the log filter has changed");
+            } else {
+                tracing::info!("SIGHUP: the log filter is unchanged");
+            }
+            if changed.format {
+                tracing::info!(format, "SIGHUP: the log format has changed");
+            }
+        }
+        Err(why) => tracing::error!("SIGHUP: the log stays as it is: --log: {why}"),
     }
     let Some(file) = &config.planner.planner_flavors else { return };
     let file = file.display();

@@ -1,11 +1,12 @@
 //! Putting the parts together: a database, a store over it, and the API in front.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 use crate::audit::AuditLog;
 use crate::config::{Auth, Config, DatabaseOptions, GenerationStrategy};
@@ -24,7 +25,7 @@ use crate::stop::{self, Stop};
 use crate::store::planner::flavors::SetFlavors;
 use crate::store::{self, Store, primary};
 use crate::systemd::{self, Passed};
-use crate::telemetry::Logs;
+use crate::telemetry::Telemetry;
 use crate::{descriptors, metrics, opening, reload, version};
 
 /// How long the last entries of the audit log may take to be written.
@@ -205,7 +206,7 @@ pub(crate) fn flavors(config: &Config) -> Result<SetFlavors, String> {
 ///
 /// # Errors
 /// Something that is needed could not be had.
-pub async fn serve(config: &Config, logs: &Arc<Logs>) -> Result<(), Failure> {
+pub async fn serve(config: &Config, telemetry: &Arc<Telemetry>) -> Result<(), Failure> {
     if !config.front.admin_listen.is_empty() {
         metrics::collect();
     }
@@ -214,8 +215,14 @@ pub async fn serve(config: &Config, logs: &Arc<Logs>) -> Result<(), Failure> {
     let audit = parts.audit.clone();
     let listening = Listening::begin(config).await?;
     let database = Database::open_or_create(&config.database).await?;
-    let served = serve_on(listening, parts, config, &database, logs).await;
+    let served = serve_on(listening, parts, config, &database, telemetry).await;
+    let ended = {
+        let telemetry = Arc::clone(telemetry);
+        tokio::task::spawn_blocking(move || telemetry.end_traces())
+    };
     database.close().await;
+    // It bounds itself.
+    drop(ended.await);
     if let Some(audit) = audit {
         let drained = tokio::task::spawn_blocking(move || audit.drain(AUDIT_MAX)).await;
         if !matches!(drained, Ok(true)) {
@@ -327,10 +334,10 @@ async fn serve_on(
     parts: Parts,
     config: &Config,
     database: &Database,
-    logs: &Arc<Logs>,
+    telemetry: &Arc<Telemetry>,
 ) -> Result<(), Failure> {
     let grace = config.shutdown_delay + config.shutdown_grace;
-    let stop = stop::listen(grace, Arc::clone(logs)).map_err(Failure)?;
+    let stop = stop::listen(grace, Arc::clone(telemetry)).map_err(Failure)?;
     let served = serve_until(&stop, listening, parts, config, database).await;
     stop.served();
     served
@@ -351,7 +358,8 @@ async fn serve_until(
         tracing::warn!("policy: {warning}");
     }
     let opened = Arc::new(OnceLock::new());
-    tokio::spawn(reload::follow(Arc::clone(&policy), Arc::clone(&opened)));
+    let tasks = Tasks::default();
+    tasks.spawn(reload::follow(Arc::clone(&policy), Arc::clone(&opened)));
     let addresses = listening.addresses()?;
     let history = config.history.history.is_some();
     let options = Options { audit, history, ..options(config, cors) };
@@ -360,7 +368,7 @@ async fn serve_until(
     let opening = async {
         let store = opening::open(database, config, &flavors, &waiting).await?;
         if config.planner.planner_hold_ttl > 0 {
-            tokio::spawn(expire(store.clone(), config.planner.planner_hold_ttl));
+            tasks.spawn(expire(store.clone(), config.planner.planner_hold_ttl));
         }
         drop(opened.set(store.clone()));
         let app = App::new(store, options).known_by(identity);
@@ -403,9 +411,30 @@ async fn serve_until(
                 opened?;
                 is_open = true;
             }
-            () = &mut serving => return Ok(()),
+            () = &mut serving => break,
             () = &mut watchdog => {}
         }
+    }
+    tasks.end().await;
+    Ok(())
+}
+
+/// Tasks that end before the database is closed, because they use it.
+#[derive(Default)]
+struct Tasks(Mutex<JoinSet<()>>);
+
+impl Tasks {
+    fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks().spawn(task);
+    }
+
+    async fn end(&self) {
+        let mut tasks = std::mem::take(&mut *self.tasks());
+        tasks.shutdown().await;
     }
 }
 

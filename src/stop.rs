@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::telemetry::Logs;
+use crate::telemetry::Telemetry;
 
 /// How long after the grace the process may take to see to its end.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -62,7 +62,7 @@ impl Stop {
 ///
 /// # Errors
 /// Signals cannot be received.
-pub fn listen(grace: Duration, logs: Arc<Logs>) -> Result<Stop, String> {
+pub fn listen(grace: Duration, telemetry: Arc<Telemetry>) -> Result<Stop, String> {
     let told = watch::Sender::new(false);
     let stop = Stop { told: told.subscribe(), served: Arc::default() };
     let served = Arc::clone(&stop.served);
@@ -74,7 +74,7 @@ pub fn listen(grace: Duration, logs: Arc<Logs>) -> Result<Stop, String> {
                 match Signals::new() {
                     Ok(mut signals) => {
                         drop(ready.send(Ok(())));
-                        signals.obey(&told, grace, &served, &logs).await;
+                        signals.obey(&told, grace, &served, &telemetry).await;
                     }
                     Err(error) => drop(ready.send(Err(error))),
                 }
@@ -117,7 +117,7 @@ impl Signals {
         told: &watch::Sender<bool>,
         grace: Duration,
         served: &AtomicBool,
-        logs: &Logs,
+        telemetry: &Telemetry,
     ) {
         let signal = self.next().await;
         // First, because a log that nobody takes in may hold this thread.
@@ -135,7 +135,7 @@ impl Signals {
             tracing::warn!("stopping at once");
             TOLD_TWICE
         };
-        logs.end();
+        telemetry.end();
         std::process::exit(code);
     }
 }

@@ -8,11 +8,13 @@ use axum::body::HttpBody;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
+use tracing::field;
 
 use super::around::Then;
 use super::health::{HEALTHZ, READYZ};
 use super::middleware::{GlobalRequestId, request_id};
 use super::proxy::{ForwardedFrom, Remote, Trusted};
+use super::traced::{TraceOf, method_name};
 use super::{Api, connection};
 use crate::metrics;
 
@@ -82,6 +84,7 @@ impl Line {
         let findings = findings.unwrap_or_default();
         let Self { api: _, remote, request_id, global_request_id, method, target } = self;
         let status = response.status().as_u16();
+        let trace_id = response.extensions().get::<TraceOf>().map(|it| field::display(it.0));
         // The length of a streamed answer is not known yet.
         let bytes = response.body().size_hint().exact();
         let took_ms = milliseconds(started.elapsed());
@@ -90,7 +93,13 @@ impl Line {
         let (user, project) = (user.as_deref(), project.as_deref());
         let global_request_id = global_request_id.as_ref().map(|id| id.0.as_str());
         if let Some(cause) = cause {
-            tracing::error!(request_id, global_request_id, status, "{method} {target}: {cause}");
+            tracing::error!(
+                request_id,
+                trace_id,
+                global_request_id,
+                status,
+                "{method} {target}: {cause}"
+            );
         }
         if self.is_health_check() && response.status().is_success() {
             tracing::debug!(request_id, %remote, status, took_ms, "{method} {target} {status}");
@@ -98,6 +107,7 @@ impl Line {
         }
         tracing::info!(
             request_id,
+            trace_id,
             global_request_id,
             %remote,
             %method,
@@ -114,15 +124,7 @@ impl Line {
 
     /// Counts the request. Each label has a bounded number of values, whatever clients send.
     fn record(&self, findings: &Findings, status: StatusCode, took: Duration) {
-        let method = match self.method {
-            Method::GET => "GET",
-            Method::HEAD => "HEAD",
-            Method::POST => "POST",
-            Method::PUT => "PUT",
-            Method::DELETE => "DELETE",
-            Method::OPTIONS => "OPTIONS",
-            _ => "_OTHER",
-        };
+        let method = method_name(&self.method);
         let route = findings.route.unwrap_or("unmatched");
         let api = match self.api {
             Api::Placement => "placement",

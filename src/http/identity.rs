@@ -6,10 +6,12 @@ mod token;
 use std::sync::Arc;
 
 use axum::http::request::Parts;
+use tracing::Instrument as _;
 
 pub use self::token::ByToken;
 use crate::keystone::Unavailable;
 pub use crate::policy::Caller;
+use crate::spans::span;
 
 /// The header in which callers who are believed say their roles.
 const ROLES: &str = "x-roles";
@@ -49,7 +51,10 @@ impl Identity {
                 noauth::believed(&request.headers).map(Arc::new).ok_or(IdentityError::NoValidToken)
             }
             // Boxed, so that requests which ask nobody do not carry the room for it.
-            Self::Keystone(known) => Box::pin(known.caller(request, path)).await,
+            Self::Keystone(known) => {
+                let caller = known.caller(request, path);
+                Box::pin(caller.instrument(span!("authenticate"))).await
+            }
         }
     }
 

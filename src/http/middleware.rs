@@ -16,14 +16,13 @@ use tower_http::request_id::{
 };
 use tower_http::sensitive_headers::SetSensitiveRequestHeadersLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
-use tower_http::trace::TraceLayer;
-use tracing::Span;
 use uuid::Uuid;
 
 use super::around::around;
 use super::audited::AuditLayer;
 use super::cors::{self, Cors};
 use super::proxy::Trusted;
+use super::traced::TracedLayer;
 use super::{access_log, paced, well_formed};
 use crate::model::Bug;
 
@@ -55,13 +54,6 @@ where
     S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
 {
-    let trace = TraceLayer::new_for_http()
-        .make_span_with(request_span)
-        .on_request(())
-        .on_response(())
-        .on_body_chunk(())
-        .on_eos(())
-        .on_failure(());
     let compression = CompressionLayer::new()
         .quality(CompressionLevel::Fastest)
         .compress_when(SizeAbove::new(COMPRESS_FROM).and(is_json));
@@ -75,8 +67,7 @@ where
             HeaderValue::from_static("nosniff"),
         ))
         .layer(around(move |request: &mut Request| Ok(access_log::log(&trusted, request))))
-        .map_response(boxed)
-        .layer(trace)
+        .layer(TracedLayer)
         .layer(SetSensitiveRequestHeadersLayer::new(SECRETS))
         .map_response(paced::pace)
         .layer(compression)
@@ -122,11 +113,6 @@ fn take_global_id(mut request: Request) -> Request {
 pub(super) fn request_id(extensions: &axum::http::Extensions) -> &str {
     let id = extensions.get::<RequestId>().and_then(|id| id.header_value().to_str().ok());
     id.unwrap_or_else(|| Bug::raise("a request has no id".to_owned()))
-}
-
-/// Every line that is logged while a request is answered carries its id.
-fn request_span<B>(request: &axum::http::Request<B>) -> Span {
-    tracing::info_span!("request", request_id = request_id(request.extensions()))
 }
 
 fn is_json(

@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tracing::Instrument as _;
 
+use crate::request_context;
+
 /// The questions under way, by what they are about. How many there are is bounded by the turns that
 /// each of them takes.
 pub(super) struct Questions<K, A>(Mutex<HashMap<K, Arc<Sender<A>>>>);
@@ -59,6 +61,7 @@ where
                         question.sender.send_replace(Some(answer));
                     }
                 };
+                let task = request_context::carried(request_context::current(), task);
                 tokio::spawn(task.in_current_span());
                 answer
             }

@@ -10,10 +10,14 @@ use reqwest::{Certificate, Client, Identity, Method, Response, StatusCode, Url, 
 use serde_json::Value;
 use time::OffsetDateTime;
 use tokio::sync::Mutex;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
 
 use super::error::Unavailable;
 use super::options::{Connection, Options};
 use super::token::{Issued, Token};
+use crate::spans::span;
+use crate::trace_context;
 
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
@@ -226,9 +230,21 @@ impl Session {
     ) -> Result<Response, Unavailable> {
         let mut failures = 0;
         loop {
-            let request = self.client.request(method.clone(), url.clone()).headers(headers.clone());
+            let span = span!(
+                "keystone",
+                otel.kind = "client",
+                http.request.method = method.as_str(),
+                server.address = url.host_str(),
+                url.path = url.path(),
+                http.response.status_code = Empty,
+                error.type = Empty
+            );
+            // Each attempt is a span of its own, which Keystone is told.
+            let mut headers = headers.clone();
+            span.in_scope(|| trace_context::pass_on(&mut headers));
+            let request = self.client.request(method.clone(), url.clone()).headers(headers);
             let request = if let Some(body) = body { request.json(body) } else { request };
-            match recorded(request.send()).await {
+            match recorded(request.send(), &span).instrument(span.clone()).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) if failures < self.options.retries && !error.is_timeout() => {
                     tracing::debug!(error = words(error), "asking Keystone once more");
@@ -244,15 +260,22 @@ impl Session {
 /// Records the outcome of a request, and how long it took.
 async fn recorded(
     request: impl Future<Output = reqwest::Result<Response>>,
+    span: &Span,
 ) -> reqwest::Result<Response> {
     let began = Instant::now();
     let answer = request.await;
     let result = match &answer {
-        Ok(answer) => answer.status().as_str().to_owned(),
+        Ok(answer) => {
+            span.record("http.response.status_code", i64::from(answer.status().as_u16()));
+            answer.status().as_str().to_owned()
+        }
         Err(error) if error.is_timeout() => "timeout".to_owned(),
         Err(error) if error.is_connect() => "not_connected".to_owned(),
         Err(_) => "failed".to_owned(),
     };
+    if answer.is_err() {
+        span.record("error.type", result.as_str());
+    }
     counter!("berth_keystone_requests_total", "result" => result).increment(1);
     histogram!("berth_keystone_request_duration_seconds").record(began.elapsed());
     answer

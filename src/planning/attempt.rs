@@ -19,6 +19,7 @@ use crate::planner::json::Object;
 use crate::planner::plan::Plan;
 use crate::planner::stack::Surroundings;
 use crate::planner::template::Template;
+use crate::spans::{self, span};
 use crate::store;
 use crate::store::planner::booking::Booking;
 use crate::store::planner::plans::Scope;
@@ -284,7 +285,9 @@ impl Planning {
         let Some(turn) = turn else { return Ok((draft, None, None)) };
         let (world, headroom) = (Arc::clone(world), self.headroom.clone());
         let _guard = turn.guard();
-        let work = tokio::task::spawn_blocking(move || {
+        let work = spans::spawn_blocking(move || {
+            let servers = spans::count(draft.open_servers() as u64);
+            let _solving = span!("solve", berth.plan.servers = servers).entered();
             let world = headroom.left_free(&world);
             let answer = draft.solve(&world, &around, &turn);
             if let Ok(Some(answer)) = &answer {

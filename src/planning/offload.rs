@@ -3,8 +3,11 @@
 
 use std::time::Duration;
 
+use tracing::Instrument as _;
+
 use super::failure::Work;
 use super::{Failure, Planning};
+use crate::spans::{self, span};
 use crate::turns::{Asker, Turn, Turns};
 
 impl Planning {
@@ -28,7 +31,8 @@ pub(super) async fn wait_for(
     most: Duration,
     work: Work,
 ) -> Result<Turn, Failure> {
-    let why = match tokio::time::timeout(most, turns.turn_for(asker, size)).await {
+    let turn = turns.turn_for(asker, size).instrument(span!("queue"));
+    let why = match tokio::time::timeout(most, turn).await {
         Ok(Ok(turn)) => return Ok(turn),
         Ok(Err(error)) => error.to_string(),
         Err(_) => match work {
@@ -48,7 +52,7 @@ pub(crate) async fn run<T: Send + 'static>(
     turn: Turn,
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    let done = tokio::task::spawn_blocking(move || {
+    let done = spans::spawn_blocking(move || {
         let done = work();
         drop(turn);
         done

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::Store;
 use super::change::{Change, Tx};
 use super::claims::{self, GenerationSteps, Needs};
-use super::effects::{Kind, Recorder};
+use super::effects::Kind;
 use super::error::Result;
 use super::inventories;
 use super::owners::{NewOwners, Owners};
@@ -41,7 +41,7 @@ impl Store {
     /// `ConsumerGeneration`, `AllocationProviderNotFound`, `ClassNotFound`, `InvalidInventory`,
     /// `CapacityExceeded`, `ConstraintsViolated`; or the database cannot be asked.
     pub async fn replace_allocations(&self, claims: Vec<ConsumerClaim>) -> Result<()> {
-        self.writer().submit(Job::Replace(claims, Recorder::current())).await
+        self.writer().submit(|origin| Job::Replace(claims, origin)).await
     }
 
     /// `DELETE /allocations/{consumer}`: no generation is asked for, and none moves.
@@ -49,7 +49,7 @@ impl Store {
     /// # Errors
     /// `NoAllocations`, or the database cannot be asked.
     pub async fn delete_allocations(&self, consumer: Uuid) -> Result<()> {
-        self.writer().submit(Job::Release(consumer, Recorder::current())).await
+        self.writer().submit(|origin| Job::Release(consumer, origin)).await
     }
 }
 

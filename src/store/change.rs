@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use sqlx::{Acquire, PgConnection, Postgres, Transaction};
 use tokio::time::{Instant, timeout, timeout_at};
+use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::effects::{Effect, Recorder};
@@ -18,6 +19,7 @@ use super::locks::HELD_MAX;
 use super::primary::ACQUIRE_MAX;
 use super::{Store, WRITE_MAX, feed, recording};
 use crate::model::ProviderId;
+use crate::spans::{Phase, Spans, span};
 
 /// How often a transaction is tried before the request is answered 503.
 pub(super) const ATTEMPTS_MAX: u32 = 10;
@@ -52,7 +54,20 @@ pub struct Tx<'c> {
     pub(super) history: Option<History>,
     /// What is recorded once this has been committed, and where.
     pub(super) effects: Vec<(Recorder, Effect)>,
+    /// The spans of the requests that it is made for.
+    pub(super) spans: Spans,
     touched: BTreeSet<i64>,
+}
+
+/// Who learns of a transaction.
+#[derive(Debug)]
+pub(super) struct Observers {
+    /// Where effects are recorded.
+    pub(super) recorder: Recorder,
+    /// How the history of changes is kept, if it is.
+    pub(super) history: Option<History>,
+    /// The spans of the requests that it is made for.
+    pub(super) spans: Spans,
 }
 
 impl Tx<'_> {
@@ -76,8 +91,7 @@ pub(super) async fn transact<C: Change>(
     conn: &mut PgConnection,
     change: &C,
     report_only: bool,
-    recorder: Recorder,
-    history: Option<History>,
+    Observers { recorder, history, spans }: Observers,
 ) -> Result<C::Outcome> {
     let mut transaction = conn.begin().await?;
     let mut tx = Tx {
@@ -86,6 +100,7 @@ pub(super) async fn transact<C: Change>(
         recorder,
         history,
         effects: Vec::new(),
+        spans,
         touched: BTreeSet::new(),
     };
     let outcome = match change.apply(&mut tx).await {
@@ -96,7 +111,7 @@ pub(super) async fn transact<C: Change>(
             return Err(error);
         }
     };
-    let effects = tx.effects;
+    let (effects, spans) = (tx.effects, tx.spans);
     let touched: Vec<i64> = tx.touched.into_iter().collect();
     if !touched.is_empty() {
         sqlx::query!("insert into change_log (providers) values ($1)", &touched)
@@ -106,7 +121,9 @@ pub(super) async fn transact<C: Change>(
     if let Some(history) = history {
         history.write(&mut transaction, &effects).await?;
     }
+    let committing = spans.begin(Phase::Commit);
     transaction.commit().await.map_err(|error| Error::from(error).settled())?;
+    drop(committing);
     for (recorder, effect) in effects {
         recorder.record(effect);
     }
@@ -142,7 +159,8 @@ impl Store {
             let deadline = Instant::now() + WRITE_MAX;
             let _turn = match change.row() {
                 Some(row) => {
-                    Some(store.write_limits.row(row, deadline).await.map_err(Error::settled)?)
+                    let turn = store.write_limits.row(row, deadline).instrument(span!("queue"));
+                    Some(turn.await.map_err(Error::settled)?)
                 }
                 None => None,
             };
@@ -167,6 +185,7 @@ impl Store {
             }
         });
         let (name, began) = (recording::change_name::<C>(), Instant::now());
+        let work = work.instrument(span!("change", berth.change = name)).in_current_span();
         let ended = tokio::spawn(work).await;
         let result =
             ended.unwrap_or_else(|panic| Err(Error::bug(format!("{name} did not end: {panic}"))));
@@ -183,18 +202,23 @@ impl Store {
         (again, deadline): (bool, Instant),
     ) -> Result<C::Outcome> {
         let patience = if again { HELD_MAX } else { ACQUIRE_MAX };
-        let permits = self.write_limits.connection(again, patience).await?;
+        let permits = self.write_limits.connection(again, patience);
+        let permits = permits.instrument(span!("queue")).await?;
         let term = self.primary().term()?;
         let began = Instant::now();
         let acquired = term.during(async { Ok(term.pool().acquire().await?) });
+        let acquired = acquired.instrument(span!("connection", db.system.name = "postgresql"));
         let mut conn = acquired.await.inspect_err(|_| self.primary().suspect())?;
         recording::pool_wait(began.elapsed());
         let (change, report_only) = (Arc::clone(change), self.report_only());
-        let history = self.primary().options().history;
-        let recorder = recorder.clone();
+        let observers = Observers {
+            recorder: recorder.clone(),
+            history: self.primary().options().history,
+            spans: Spans::current(),
+        };
         let mut work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {
             let _permits = permits;
-            let transaction = transact(&mut conn, change.as_ref(), report_only, recorder, history);
+            let transaction = transact(&mut conn, change.as_ref(), report_only, observers);
             let settled = term.make(transaction).await;
             if !matches!(settled, Ok(_) | Err(Error::Refused(_) | Error::Locked(_))) {
                 // The session may be dead or in doubt: never lend it again.
@@ -206,7 +230,7 @@ impl Store {
             return settled;
         }
         let rest: BoxFuture<'static, ()> = Box::pin(async move { drop(work.await) });
-        tokio::spawn(rest);
+        tokio::spawn(rest.in_current_span());
         self.primary().suspect();
         // It may have been committed all the same.
         Err(Error::Unavailable(format!("no outcome within {WRITE_MAX:?}")))

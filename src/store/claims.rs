@@ -20,6 +20,7 @@ use crate::model::claim::{
     Claim, Consumer, ConsumerState, InventoryUsage, LockedProvider, LockedState, Owner, Request,
 };
 use crate::model::{ClassId, ConsumerId, Expected, Generation, Inventory, ProviderId};
+use crate::spans::Phase;
 
 /// The locked state, with the keys that writing needs.
 pub(super) struct LockedClaims {
@@ -100,6 +101,7 @@ impl<'r> Needs<'r> {
 
 /// Locks and reads the rows that are needed.
 pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<LockedClaims> {
+    let _locking = tx.spans.begin(Phase::Lock);
     let (mut rows, expected) = insert_consumers(tx.conn, &needs.claiming).await?;
     let mut consumers = lock_consumers(tx.conn, needs, expected, &mut rows).await?;
     if needs.claiming.keys().any(|uuid| !rows.contains_key(uuid)) {

@@ -24,6 +24,7 @@ use sqlx::PgConnection;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
+use tracing::Instrument as _;
 
 use super::epoch;
 use super::error::{Error, Result};
@@ -31,6 +32,7 @@ use super::primary::{Primary, READ_MAX, Term};
 use super::statement_plans::{self, StatementPlans};
 use super::world_rows::{self, Delta};
 use super::{FEED_WAIT_MAX, recording, waiting};
+use crate::spans::span;
 use crate::world::{Changes, World};
 
 /// The entry of `change_log.providers` that says names of classes or traits have changed.
@@ -106,6 +108,10 @@ impl Feed {
 
     /// The world as of a moment after this call began.
     pub(super) async fn current(&self) -> Result<Arc<World>> {
+        self.refreshed().instrument(span!("refresh", db.system.name = "postgresql")).await
+    }
+
+    async fn refreshed(&self) -> Result<Arc<World>> {
         let (answer, done) = oneshot::channel();
         self.waiters.try_send(answer).map_err(|error| match error {
             TrySendError::Full(_) => {
@@ -161,6 +167,10 @@ impl Reader {
                     Err(Error::Unavailable(format!("no refresh within {bound:?}")))
                 }
             };
+            if refreshed.is_err() && queue.is_closed() {
+                // The store is gone, and perhaps the database.
+                return;
+            }
             recording::refresh(refreshed.is_ok(), began.elapsed());
             if refreshed.is_ok() {
                 patience = REFRESH_MAX;

@@ -19,9 +19,10 @@ use sqlx::PgConnection;
 
 pub(super) use self::handover::Handover;
 use super::Result;
-use super::change::{self, Change};
+use super::change::{self, Change, Observers};
 use super::effects::{Effect, Recorder};
 use super::history::{History, Summary};
+use crate::spans::Spans;
 
 /// Changes flavors, groups or aggregates, without a store. `summary` puts what has changed into words for the history
 /// of changes.
@@ -35,5 +36,6 @@ pub async fn change<C: Change>(
 ) -> Result<C::Outcome> {
     let history = History::of_commands(conn, summary).await?;
     // None of these has to do with claims in exclusive units.
-    change::transact(conn, change, false, Recorder::none(), history).await
+    let observers = Observers { recorder: Recorder::none(), history, spans: Spans::default() };
+    change::transact(conn, change, false, observers).await
 }

@@ -23,9 +23,11 @@ use sqlx::PgConnection;
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout, timeout_at};
+use tracing::Instrument as _;
 
 use super::error::{Error, Result};
 use super::{StoreOptions, recording};
+use crate::spans::span;
 use identity::Identity;
 pub use probe::find;
 pub(super) use term::{ACQUIRE_MAX, Term};
@@ -140,7 +142,16 @@ impl Primary {
         &self,
         ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
     ) -> Result<T> {
-        let deadline = Instant::now() + READ_MAX;
+        self.read_until(Instant::now() + READ_MAX, ask)
+            .instrument(span!("read", db.system.name = "postgresql"))
+            .await
+    }
+
+    async fn read_until<T>(
+        &self,
+        deadline: Instant,
+        ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
+    ) -> Result<T> {
         let mut asked = 1;
         loop {
             match timeout_at(deadline, self.try_read(&ask)).await {
@@ -164,7 +175,8 @@ impl Primary {
         let term = self.term()?;
         let answer = term.during(async {
             let began = Instant::now();
-            let mut conn = term.pool().acquire().await?;
+            let acquired = term.pool().acquire().instrument(span!("connection"));
+            let mut conn = acquired.await?;
             recording::pool_wait(began.elapsed());
             Ok(ask(&mut conn).await?)
         });

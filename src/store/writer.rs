@@ -19,11 +19,13 @@ mod batch_writer;
 mod deferred;
 mod locked_rows;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
+use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
 use super::allocations::ConsumerClaim;
@@ -33,6 +35,8 @@ use super::feed::Reloads;
 use super::locks::HELD_MAX;
 use super::primary::Primary;
 use super::{WRITE_MAX, recording};
+use crate::request_context::{self, RequestContext};
+use crate::spans::{self, span};
 use batch_writer::{BatchWriter, Outcome};
 use deferred::{DeferredQueue, DeferredTask};
 
@@ -48,9 +52,33 @@ const WAIT_MAX: Duration = WRITE_MAX;
 #[derive(Clone, Debug)]
 pub(super) enum Job {
     /// See [`Request::Replace`](crate::model::claim::Request::Replace).
-    Replace(Vec<ConsumerClaim>, Recorder),
+    Replace(Vec<ConsumerClaim>, Origin),
     /// See [`Request::Release`](crate::model::claim::Request::Release).
-    Release(Uuid, Recorder),
+    Release(Uuid, Origin),
+}
+
+/// The request that a job comes from.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    /// Where the effects of the job are recorded.
+    recorder: Recorder,
+    /// The span in which the job is waited for.
+    span: Span,
+    request: Option<Arc<RequestContext>>,
+}
+
+impl Origin {
+    /// The present request.
+    pub(super) fn current() -> Self {
+        let (recorder, request) = (Recorder::current(), request_context::current());
+        Self { recorder, span: Span::current(), request }
+    }
+
+    /// No request.
+    #[cfg(test)]
+    fn none() -> Self {
+        Self { recorder: Recorder::none(), span: Span::none(), request: None }
+    }
 }
 
 impl Job {
@@ -70,10 +98,10 @@ impl Job {
         self.claims().iter().map(|claim| claim.consumer).chain(released)
     }
 
-    /// Where its effects are recorded.
-    fn recorder(&self) -> &Recorder {
+    /// The request that it comes from.
+    fn origin(&self) -> &Origin {
         match self {
-            Self::Replace(_, recorder) | Self::Release(_, recorder) => recorder,
+            Self::Replace(_, origin) | Self::Release(_, origin) => origin,
         }
     }
 
@@ -83,15 +111,33 @@ impl Job {
     }
 }
 
+/// The span in which jobs are written together: lines that are logged there carry the ids of all their
+/// requests.
+fn span_of(jobs: &[&Job]) -> Span {
+    if let [job] = jobs {
+        return job.origin().span.clone();
+    }
+    let requests = jobs.iter().filter_map(|job| job.origin().request.as_ref());
+    let ids: Vec<&str> = requests.map(|request| request.id.as_str()).collect();
+    tracing::error_span!(target: spans::REQUESTS, parent: None, "claims", request_ids = ids.join(" "))
+}
+
 /// A job, and where its outcome is awaited.
 #[derive(Debug)]
 struct Waiting {
     job: Job,
     answer: oneshot::Sender<Result<()>>,
     arrived: Instant,
+    /// The span of the wait for the writer.
+    queued: Span,
 }
 
 impl Waiting {
+    /// Ends the wait for the writer.
+    fn begin(&mut self) {
+        self.queued = Span::none();
+    }
+
     fn end(self, outcome: Result<()>) {
         // The caller may have gone away.
         drop(self.answer.send(outcome));
@@ -116,9 +162,14 @@ impl ClaimWriter {
     }
 
     /// Queues a job and waits for its outcome.
-    pub(super) async fn submit(&self, job: Job) -> Result<()> {
+    pub(super) async fn submit(&self, job: impl FnOnce(Origin) -> Job) -> Result<()> {
+        let submitted = async { self.submit_within(job(Origin::current())).await };
+        submitted.instrument(span!("claim")).await
+    }
+
+    async fn submit_within(&self, job: Job) -> Result<()> {
         let (answer, done) = oneshot::channel();
-        let waiting = Waiting { job, answer, arrived: Instant::now() };
+        let waiting = Waiting { job, answer, arrived: Instant::now(), queued: span!("queue") };
         self.jobs.try_send(waiting).map_err(|error| match error {
             TrySendError::Full(_) => {
                 Error::Unavailable("too many claims wait to be written".to_owned())
@@ -151,6 +202,7 @@ async fn run(mut writer: BatchWriter, mut queue: mpsc::Receiver<Waiting>, deferr
         let mut batch = deferred.defer_blocked(&mut writer, std::mem::take(&mut waiting)).await;
         // To ask what is held may have taken long.
         end_late(&mut batch);
+        batch.iter_mut().for_each(Waiting::begin);
         let jobs: Vec<&Job> = batch.iter().map(|it| &it.job).collect();
         let began = Instant::now();
         let written = writer.write(&jobs).await;

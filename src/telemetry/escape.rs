@@ -8,7 +8,7 @@ use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::{DefaultFields, Writer};
 use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 
-use super::queue::LineWriter;
+use super::writer::LineWriter;
 
 /// Room for the fields of a line, in bytes; longer ones take more.
 const LINE: usize = 512;

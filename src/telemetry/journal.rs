@@ -10,6 +10,8 @@ use tracing_subscriber::fmt::format::{Format, Full, Json, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::log_settings::{self, LogFormat};
+
 /// The variable in which systemd names the device and the inode of the journal's socket.
 const STREAM: &str = "JOURNAL_STREAM";
 
@@ -36,7 +38,7 @@ fn priority(level: Level) -> &'static str {
     }
 }
 
-/// How an event becomes a line.
+/// How an event becomes a line, while the format is in force; otherwise it becomes nothing.
 pub(super) struct EventFormat {
     layout: Layout,
     has_priority: bool,
@@ -49,6 +51,14 @@ enum Layout {
 }
 
 impl EventFormat {
+    fn is_in_force(&self) -> bool {
+        let format = match self.layout {
+            Layout::Human(_) | Layout::HumanWithoutTime(_) => LogFormat::Human,
+            Layout::Json(_) => LogFormat::Json,
+        };
+        format == log_settings::format()
+    }
+
     /// For people.
     pub(super) fn human(for_journal: bool) -> Self {
         let format = Format::default();
@@ -78,6 +88,9 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
+        if !self.is_in_force() {
+            return Ok(());
+        }
         if self.has_priority {
             writer.write_str(priority(*event.metadata().level()))?;
         }

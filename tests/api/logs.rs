@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::process::{free_port, signal};
+use crate::support::process::{Server, free_port, signal};
 use crate::support::served::PATIENCE;
 
 /// A server whose database is away: it answers every request with 503, and logs each.
@@ -138,5 +138,24 @@ async fn lines_for_the_journal_have_a_priority_and_no_time() {
             .collect();
         assert_eq!(took.split('.').nth(1).unwrap().len(), 1, "{request}");
         assert!(!request.contains("healthz"));
+    }
+}
+
+/// What uses the private PostgreSQL ends before it does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_normal_stop_warns_of_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    for pause in [0, 300, 700, 1000] {
+        let options = ["--log-format", "json", "--planner-hold-ttl", "4"];
+        let mut server = Server::start_with(directory.path(), &options).await;
+        // The server looks for changes every second.
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        signal("TERM", &server.pid());
+        let (code, log) = server.ended().await;
+        assert_eq!(code, Some(0), "{log}");
+        assert!(log.ends_with('\n') && log.contains("\"message\":\"stopped\""), "{log}");
+        for level in ["WARN", "ERROR"] {
+            assert!(!log.contains(&format!("\"level\":\"{level}\"")), "{log}");
+        }
     }
 }

@@ -45,5 +45,6 @@ mod spellings;
 mod statements;
 mod support;
 mod tls;
+mod traces;
 mod unread_body;
 mod vanish;

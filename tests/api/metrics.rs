@@ -221,39 +221,50 @@ async fn the_log_is_changed_while_the_server_runs() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    assert_eq!(ask("GET", "").await, (200, "info\n".to_owned()));
+    assert_eq!(ask("GET", "").await, (200, "info\nformat=human\n".to_owned()));
     assert_eq!(server.ask("GET", "/", None).await.unwrap().0, 200);
     assert!(!server.log().contains("GET / 200"));
     let (status, words) = ask("PUT", "?filter=info,berth%3A%3Ahttp=debug&for=600").await;
     assert!(status == 200 && words.starts_with("info,berth::http=debug (for "), "{words}");
     assert_eq!(server.ask("GET", "/", None).await.unwrap().0, 200);
     logged("GET / 200").await;
-    assert_eq!(ask("DELETE", "").await, (200, "info\n".to_owned()));
+    assert_eq!(ask("DELETE", "").await, (200, "info\nformat=human\n".to_owned()));
+    let json = |line: &str| serde_json::from_str::<Value>(line).ok();
+    let (status, words) = ask("PUT", "?format=json&for=600").await;
+    assert!(status == 200 && words.starts_with("info (for "), "{words}");
+    assert_eq!(server.ask("GET", "/traits?name=in:X", None).await.unwrap().0, 200);
+    logged("/traits?name=in:X").await;
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("/traits?name=in:X")).and_then(json).unwrap();
+    assert_eq!(line["status"], 200, "{line}");
+    assert_eq!(ask("DELETE", "").await, (200, "info\nformat=human\n".to_owned()));
+    assert_eq!(server.ask("GET", "/traits?name=in:Y", None).await.unwrap().0, 200);
+    logged(" INFO berth::http::access_log: GET /traits?name=in:Y 200").await;
     assert_eq!(ask("PUT", "?filter=warn&for=1").await.0, 200);
     let began = Instant::now();
-    while ask("GET", "").await.1 != "info\n" {
+    while ask("GET", "").await.1 != "info\nformat=human\n" {
         assert!(began.elapsed() < PATIENCE, "the filter stays");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    for (method, query) in [("PUT", ""), ("PUT", "?filter=a=b=c"), ("PUT", "?filter=info&for=0")] {
-        assert_eq!(ask(method, query).await.0, 400, "{query}");
+    for query in ["", "?filter=a=b=c", "?filter=info&for=0", "?format=xml"] {
+        assert_eq!(ask("PUT", query).await.0, 400, "{query}");
     }
     assert_eq!(ask("POST", "").await.0, 405);
 
     signal("HUP", &server.pid());
     logged("SIGHUP: the log filter is unchanged").await;
-    configure("log = \"info,berth::store=debug\"\nmax-requests = 7\n");
+    configure("log = \"info,berth::store=debug\"\nlog-format = \"json\"\nmax-requests = 7\n");
     signal("HUP", &server.pid());
     logged("SIGHUP: the log filter has changed").await;
-    logged("SIGHUP: these options have changed, which needs a restart options=\"max-requests\"")
-        .await;
+    logged("SIGHUP: the log format has changed").await;
+    logged("\"options\":\"max-requests\"").await;
     logged("SIGHUP: the policy is unchanged").await;
-    assert_eq!(ask("GET", "").await.1, "info,berth::store=debug\n");
+    assert_eq!(ask("GET", "").await.1, "info,berth::store=debug\nformat=json\n");
     configure("log = \"nothing=like=this\"\n");
     signal("HUP", &server.pid());
-    logged("SIGHUP: the log filter stays as it is").await;
+    logged("SIGHUP: the log stays as it is").await;
     configure("no-option = 1\n");
     signal("HUP", &server.pid());
     logged("SIGHUP: the configuration stays as it is").await;
-    assert_eq!(ask("GET", "").await.1, "info,berth::store=debug\n");
+    assert_eq!(ask("GET", "").await.1, "info,berth::store=debug\nformat=json\n");
 }

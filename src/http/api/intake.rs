@@ -4,8 +4,10 @@
 use axum::body::{Body, Bytes};
 use axum::http::Uri;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tracing::Instrument as _;
 
 use crate::http::app::Options;
+use crate::spans::span;
 
 /// Why a request is not taken in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +43,8 @@ pub(in crate::http) fn busy(options: &Options) -> IntakeError {
 pub(in crate::http) async fn read(body: Body, options: &Options) -> Result<Bytes, IntakeError> {
     let most = options.max_body_bytes;
     let arriving = Limited::new(body, most).collect();
-    match tokio::time::timeout(options.body_timeout, arriving).await {
+    let arriving = tokio::time::timeout(options.body_timeout, arriving);
+    match arriving.instrument(span!("receive")).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(IntakeError::BodyTooLong(most)),
         Ok(Err(error)) => Err(IntakeError::BodyBroken(format!("The body did not arrive: {error}"))),

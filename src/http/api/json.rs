@@ -4,9 +4,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::model::Bug;
+use crate::spans::span;
 
 /// A view as JSON. Views are plain data with text keys, which can always be written.
 pub(in crate::http) fn written(view: &impl Serialize) -> Vec<u8> {
+    let _rendering = span!("render").entered();
     serde_json::to_vec(view)
         .unwrap_or_else(|error| Bug::raise(format!("a view cannot be written: {error}")))
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
+use tracing::Instrument as _;
 
 use self::response::{Shape, Stopped, Writing};
 use self::stream::{Failure, PART, Pace, parts};
@@ -24,6 +25,7 @@ use crate::http::app::App;
 use crate::model::Refusal;
 use crate::model::traits;
 use crate::search::{self, Request, Unknown};
+use crate::spans::span;
 use crate::turns::{Asker, Turn};
 use crate::world::World;
 
@@ -65,7 +67,7 @@ pub(super) async fn list(
 
 /// A seat for an answer that is sent while it is found.
 async fn seat_of(app: &App, turns_of: Asker) -> Result<Turn, Problem> {
-    let seat = app.streams.turn(turns_of);
+    let seat = app.streams.turn(turns_of).instrument(span!("queue"));
     match tokio::time::timeout(app.options.stream_wait, seat).await {
         Ok(seat) => seat.map_err(|error| failed(error.into())),
         Err(_) => Err(Problem::not_now(
@@ -125,6 +127,7 @@ fn keep_out(request: &mut Request, world: &World) {
 
 /// An answer of which nothing is written yet.
 fn begin(asked: Microversion, request: &Request, world: &Arc<World>) -> Result<Writing, Unknown> {
+    let _preparing = span!("prepare").entered();
     let search = search::find(Arc::clone(world), request)?;
     let room = request.limit.unwrap_or(usize::MAX).saturating_mul(CANDIDATE).min(AT_ONCE);
     Ok(Writing::new(search, Shape::of(asked, request, world), room))

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use axum::extract::State;
 use serde::Deserialize;
 use serde::Serialize;
+use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::body::Body;
@@ -23,6 +24,7 @@ use crate::http::external_url::ExternalUrl;
 use crate::model::{Generation, Refusal};
 use crate::search::Unknown;
 use crate::search::listing::{self, Filter};
+use crate::spans::{self, span};
 use crate::store::Error;
 use crate::store::providers::{CreateProvider, DeleteProvider, ProviderRecord, UpdateProvider};
 use crate::turns::Asker;
@@ -103,9 +105,9 @@ pub(super) async fn list(
     if filter.uuid.is_some() || filter.in_tree.is_some() || world.end() <= SLOTS_AT_ONCE {
         return listed(&app, asked, &external_url, &world, &filter);
     }
-    let turn = app.search_turns.turn(Asker::of(&caller)).await;
+    let turn = app.search_turns.turn(Asker::of(&caller)).instrument(span!("queue")).await;
     let turn = turn.map_err(|error| Problem::not_now(error.to_string()))?;
-    let list = tokio::task::spawn_blocking(move || {
+    let list = spans::spawn_blocking(move || {
         let list = listed(&app, asked, &external_url, &world, &filter);
         drop(turn);
         list
@@ -123,7 +125,7 @@ fn listed(
     world: &World,
     filter: &Filter,
 ) -> Result<Reply, Problem> {
-    let providers = listing::list(world, filter).map_err(unknown)?;
+    let providers = span!("search").in_scope(|| listing::list(world, filter)).map_err(unknown)?;
     let views: Vec<_> = providers.iter().map(|it| View::of(it, external_url, asked)).collect();
     let modified = providers.iter().map(Provider::updated_at).max();
     Ok(Reply::json(&List { resource_providers: views }).modified(modified.unwrap_or(app.now())))

@@ -18,6 +18,7 @@ use crate::model::traits;
 use crate::model::{Expected, ProviderId, Refusal};
 use crate::planner::booking::{Amounts, BookingPlan, PlacementWrite, PlanWrite};
 use crate::planner::plan::Placement;
+use crate::spans::Phase;
 use crate::store::allocations::ConsumerClaim;
 use crate::store::change::{Change, Tx};
 use crate::store::claims::{self, GenerationSteps, LockedClaims, Needs};
@@ -168,6 +169,7 @@ impl Booking {
         if named.is_empty() {
             return Ok(());
         }
+        let _locking = tx.spans.begin(Phase::Lock);
         sqlx::query!(
             "select id from planner_groups where id = any($1) order by id for update",
             &named

@@ -10,14 +10,16 @@ use sqlx::PgConnection;
 use sqlx::postgres::PgConnectOptions;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tracing::Instrument as _;
 use uuid::Uuid;
 
-use super::Job;
 use super::batch_parts::BatchParts;
 use super::locked_rows::LockedRows;
+use super::{Job, span_of};
 use crate::model::Refusal;
 use crate::model::claim::{Consumer, LockedState, Request, judge};
-use crate::store::change::{ATTEMPTS_MAX, Change, Tx, pause, transact};
+use crate::spans::{Phase, Spans};
+use crate::store::change::{ATTEMPTS_MAX, Change, Observers, Tx, pause, transact};
 use crate::store::claims::{self, GenerationSteps, Needs};
 use crate::store::effects::{Names, Recorder};
 use crate::store::error::{Error, Result};
@@ -87,6 +89,7 @@ impl Change for Batch {
             Request::Release(_) => &[],
         });
         let mut handover = Handover::find(tx, &mut locked, claims, &self.new_owners).await?;
+        let writing = tx.spans.begin(Phase::Write);
         let before = GenerationSteps::before(&locked.state);
         let mut verdicts = Vec::with_capacity(self.requests.len());
         for (request, recorder) in self.requests.iter().zip(&self.recorders) {
@@ -118,6 +121,7 @@ impl Change for Batch {
         let moved = before.since(&locked.state);
         claims::write(tx, &locked, &moved).await?;
         handover.settle(tx, &locked).await?;
+        drop(writing);
         Ok((verdicts, added))
     }
 }
@@ -173,22 +177,27 @@ impl BatchWriter {
         while let Some(part) = parts.next() {
             let together: Vec<&Job> =
                 part.iter().filter_map(|nth| jobs.get(*nth)).copied().collect();
-            match self.settle(&together).await {
-                Ok(verdicts) => parts.note(&part, verdicts),
-                Err(Error::Locked(why)) => match self.locked(&together).await {
-                    Ok(locked) => parts.defer_blocked(part, locked, &why),
-                    // Somebody has locked a table, so nothing can be written.
-                    Err(Error::Locked(_)) => parts.defer_all(part, true),
-                    Err(error) => parts.fail(&part, &error.settled()),
-                },
-                Err(error) if error.is_ours() && part.len() > 1 => {
-                    tracing::warn!(%error, jobs = part.len(), "writing claims one by one");
-                    parts.separate(part);
-                }
-                Err(error) => parts.fail(&part, &error),
-            }
+            let span = span_of(&together);
+            self.write_part(&mut parts, part, &together).instrument(span).await;
         }
         parts.written()
+    }
+
+    async fn write_part(&mut self, parts: &mut BatchParts<'_>, part: Vec<usize>, jobs: &[&Job]) {
+        match self.settle(jobs).await {
+            Ok(verdicts) => parts.note(&part, verdicts),
+            Err(Error::Locked(why)) => match self.locked(jobs).await {
+                Ok(locked) => parts.defer_blocked(part, locked, &why),
+                // Somebody has locked a table, so nothing can be written.
+                Err(Error::Locked(_)) => parts.defer_all(part, true),
+                Err(error) => parts.fail(&part, &error.settled()),
+            },
+            Err(error) if error.is_ours() && part.len() > 1 => {
+                tracing::warn!(%error, jobs = part.len(), "writing claims one by one");
+                parts.separate(part);
+            }
+            Err(error) => parts.fail(&part, &error),
+        }
     }
 
     /// Which rows that the jobs need are locked by others.
@@ -252,17 +261,21 @@ impl BatchWriter {
         let Some((mut conn, term)) = self.conn.take() else {
             return Err(Error::bug("the claim writer has no connection"));
         };
-        let (report_only, history) =
-            (self.primary.options().report_only, self.primary.options().history);
+        let report_only = self.primary.options().report_only;
+        let observers = Observers {
+            recorder: Recorder::none(),
+            history: self.primary.options().history,
+            spans: Spans::of(jobs.iter().map(|job| job.origin().span.clone())),
+        };
         let mut attempt = Box::pin(async move {
-            let written = transact(&mut conn, &batch, report_only, Recorder::none(), history);
+            let written = transact(&mut conn, &batch, report_only, observers);
             let settled = AssertUnwindSafe(term.make(written)).catch_unwind().await;
             ((conn, term), settled.unwrap_or_else(|_panic| Err(panicked())))
         });
         let Ok((connected, settled)) = timeout(ATTEMPT_MAX, &mut attempt).await else {
             // It may have been committed all the same. The server would keep the session of a
             // commit that hangs, so the connection is kept as well, and counts.
-            self.unsettled.spawn(async move { drop(attempt.await) });
+            self.unsettled.spawn(async move { drop(attempt.await) }.in_current_span());
             self.primary.suspect();
             return Err(late());
         };
@@ -302,7 +315,7 @@ impl BatchWriter {
                 Job::Release(consumer, _) => Request::Release(*consumer),
             });
         }
-        let recorders = jobs.iter().map(|job| job.recorder().clone()).collect();
+        let recorders = jobs.iter().map(|job| job.origin().recorder.clone()).collect();
         Ok(Batch { requests, recorders, new_owners })
     }
 

@@ -22,11 +22,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::batch_writer::{BatchWriter, Outcome};
 use super::locked_rows::LockedRows;
-use super::{BATCH_MAX, HELD_MAX, Job, WAIT_MAX, Waiting};
+use super::{BATCH_MAX, HELD_MAX, Job, WAIT_MAX, Waiting, span_of};
+use crate::spans::span;
 use crate::store::error::{Error, Result};
 
 /// Jobs that may be deferred at once; more are told to come back.
@@ -100,8 +102,12 @@ impl DeferredQueue {
             shared.locked.clone()
         };
         let jobs: Vec<&Job> = batch.iter().map(|it| &it.job).collect();
-        if let Err(error) = writer.add_consumers_of_locked(&mut locked, &jobs).await {
-            tracing::debug!(%error, "who draws upon locked providers is not known");
+        let span = span_of(&jobs);
+        let known = writer.add_consumers_of_locked(&mut locked, &jobs).instrument(span.clone());
+        if let Err(error) = known.await {
+            span.in_scope(|| {
+                tracing::debug!(%error, "who draws upon locked providers is not known");
+            });
         }
         let mut others = Vec::with_capacity(batch.len());
         for waiting in batch {
@@ -120,7 +126,8 @@ impl DeferredQueue {
     }
 
     /// Defers a job; if too many are deferred already, answers 503.
-    pub(super) fn defer(&self, waiting: Waiting) {
+    pub(super) fn defer(&self, mut waiting: Waiting) {
+        waiting.queued = span!(parent: &waiting.job.origin().span, "deferred");
         {
             let mut shared = lock(&self.shared);
             if shared.jobs >= DEFERRED_MAX {
@@ -344,12 +351,13 @@ fn end(shared: &Mutex<Shared>, waiting: Waiting, outcome: Result<()>) {
 mod tests {
     use tokio::sync::oneshot;
     use tokio::time::Instant;
+    use tracing::Span;
     use uuid::Uuid;
 
     use super::{DeferredTask, Job, LockedRows, Waiting};
-    use crate::store::effects::Recorder;
     use crate::store::feed::Reloads;
     use crate::store::primary::Primary;
+    use crate::store::writer::Origin;
     use crate::store::writer::batch_writer::BatchWriter;
 
     #[test]
@@ -359,8 +367,9 @@ mod tests {
         let consumer = Uuid::new_v4();
         for _ in 0..2 {
             let (answer, _) = oneshot::channel();
-            let job = Job::Release(consumer, Recorder::none());
-            task.push(Waiting { job, answer, arrived: Instant::now() });
+            let job = Job::Release(consumer, Origin::none());
+            let (arrived, queued) = (Instant::now(), Span::none());
+            task.push(Waiting { job, answer, arrived, queued });
         }
         task.jobs.get_mut(&1).unwrap().row_unknown = true;
         assert_eq!(task.parts(&LockedRows::default()), vec![vec![0]]);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use metrics::counter;
+use tracing::field::Empty;
 
 use super::text::Text;
 use crate::http::placement::microversion::{
@@ -15,6 +16,7 @@ use crate::http::placement::microversion::{
 };
 use crate::model::ClassId;
 use crate::search::{Candidate, Next, Request, Search};
+use crate::spans::{self, span};
 use crate::world::{Provider, World};
 
 /// So much is looked at without a pause, in steps of the search and inventories for summaries: a few
@@ -133,36 +135,18 @@ impl Writing {
     /// Writes on until there are that many bytes to take, or another reason to stop.
     pub(super) fn write(&mut self, enough: usize) -> Stopped {
         let most = self.work() + WORK_AT_ONCE;
-        let mut last = loop {
-            if let Stage::Summaries(last) = self.stage {
-                break last;
-            }
-            if self.text.len() >= enough {
-                return Stopped::Full;
-            }
-            if self.work() >= most {
-                return Stopped::Paused;
-            }
-            if self.stage == Stage::Survey {
-                if !self.search.survey() {
-                    return Stopped::Paused;
-                }
-                self.text.push("],\"provider_summaries\":{");
-                self.stage = Stage::Summaries(None);
-                continue;
-            }
-            match self.search.next_candidate() {
-                Next::Found(candidate) => {
-                    if self.candidates > 0 {
-                        self.text.push(",");
-                    }
-                    self.candidates += 1;
-                    self.text.candidate(candidate, &self.shape, &self.world);
-                }
-                Next::Paused => return Stopped::Paused,
-                Next::Exhausted => self.stage = Stage::Survey,
-            }
+        let searching = span!("search", berth.candidates = Empty, berth.search.steps = Empty);
+        let before = (self.candidates, self.search.steps());
+        let stopped = searching.in_scope(|| self.search_on(enough, most));
+        searching.record("berth.candidates", spans::count((self.candidates - before.0) as u64));
+        let steps = self.search.steps() - before.1;
+        searching.record("berth.search.steps", spans::count(steps));
+        drop(searching);
+        let mut last = match stopped {
+            Err(stopped) => return stopped,
+            Ok(last) => last,
         };
+        let _rendering = span!("render").entered();
         // As `work` has it, while the search is lent out.
         let steps = self.search.steps();
         for provider in self.search.summarised_after(last) {
@@ -179,6 +163,41 @@ impl Writing {
         }
         self.text.push("}}");
         Stopped::Done
+    }
+
+    /// Writes candidates, and finds out what summaries tell of. Returns the provider after which summaries
+    /// go on, or why it has stopped before they are written.
+    fn search_on(&mut self, enough: usize, most: u64) -> Result<Option<u32>, Stopped> {
+        loop {
+            if let Stage::Summaries(last) = self.stage {
+                return Ok(last);
+            }
+            if self.text.len() >= enough {
+                return Err(Stopped::Full);
+            }
+            if self.work() >= most {
+                return Err(Stopped::Paused);
+            }
+            if self.stage == Stage::Survey {
+                if !self.search.survey() {
+                    return Err(Stopped::Paused);
+                }
+                self.text.push("],\"provider_summaries\":{");
+                self.stage = Stage::Summaries(None);
+                continue;
+            }
+            match self.search.next_candidate() {
+                Next::Found(candidate) => {
+                    if self.candidates > 0 {
+                        self.text.push(",");
+                    }
+                    self.candidates += 1;
+                    self.text.candidate(candidate, &self.shape, &self.world);
+                }
+                Next::Paused => return Err(Stopped::Paused),
+                Next::Exhausted => self.stage = Stage::Survey,
+            }
+        }
     }
 }
 

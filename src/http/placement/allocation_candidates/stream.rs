@@ -13,10 +13,12 @@ use futures_util::{Stream, stream};
 use metrics::{SharedString, counter};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
+use tracing::Instrument as _;
 
 use super::response::{Stopped, Writing};
 use crate::http::app::App;
 use crate::metrics::variant;
+use crate::spans::{self, span};
 use crate::turns::{Asker, QueueFull, Turn, Turns};
 use crate::watch::Watch;
 
@@ -66,8 +68,8 @@ impl Pace {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let turn = self.turns.turn(self.asker).await?;
-        let work = tokio::task::spawn_blocking(move || {
+        let turn = self.turns.turn(self.asker).instrument(span!("queue")).await?;
+        let work = spans::spawn_blocking(move || {
             let done = work();
             drop(turn);
             done
@@ -118,14 +120,15 @@ pub(super) fn parts(
     let first = Some(writing.take(PART));
     let (ready, parts) = mpsc::channel(1);
     let mut work = JoinSet::new();
-    work.spawn(async move {
+    let making = async move {
         let whole = pace.whole;
         if tokio::time::timeout(whole, make(writing, pace, ready)).await.is_err() {
             count_cut_short("slow_client");
             tracing::warn!("a client had not taken in its candidates after {whole:?}: cut short");
         }
         drop(seat);
-    });
+    };
+    work.spawn(making.in_current_span());
     stream::unfold(Sending { first, parts, ended: false, _work: work }, Sending::next)
 }
 

@@ -1,18 +1,17 @@
-//! The lines that wait to be written, and the thread that writes them.
-//!
-//! Whoever logs appends a line to a buffer and goes on. If nobody reads what the thread writes, the buffer
-//! fills, and further lines are dropped and counted. When the lines before the gap have been written, a line
-//! says how many are missing.
+//! Where lines of the log go: into a bounded [queue](LineQueue), from which a thread writes them. When
+//! lines before a gap have been written, a line says how many are missing.
 
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::counter;
 use tracing_subscriber::fmt::MakeWriter;
+
+use crate::line_queue::{LineQueue, Pushed};
 
 /// Bytes that may wait to be written.
 const WAITING_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -34,80 +33,16 @@ thread_local! {
 /// The descriptor cannot be copied, or the thread not started.
 pub(super) fn start(to: impl AsFd) -> io::Result<(LineWriter, LogThread)> {
     let file = File::from(to.as_fd().try_clone_to_owned()?);
-    let queue = Arc::new(Queue::default());
+    let queue = LineQueue::new(WAITING_BYTES_MAX);
     let written = Arc::clone(&queue);
-    std::thread::Builder::new().name("log".to_owned()).spawn(move || write_all(&written, file))?;
-    Ok((LineWriter(Arc::clone(&queue)), LogThread(queue)))
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// Whole lines.
-    waiting: Vec<u8>,
-    /// Lines that were dropped, and not reported yet.
-    dropped: u64,
-    /// No line is taken any more.
-    ends: bool,
-    /// The thread has ended.
-    is_done: bool,
-}
-
-impl Queue {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, line: &[u8]) {
-        let mut state = self.state();
-        if state.ends {
-            return;
-        }
-        if state.waiting.len() + line.len() > WAITING_BYTES_MAX {
-            state.dropped += 1;
-            drop(state);
-            counter!(DROPPED).increment(1);
-            return;
-        }
-        state.waiting.extend_from_slice(line);
-        drop(state);
-        self.changed.notify_all();
-    }
-
-    /// Waits for lines. They are in `lines` then, with the number of those that were dropped after them;
-    /// `None` at the end.
-    fn take(&self, lines: &mut Vec<u8>) -> Option<u64> {
-        let mut state = self.state();
-        while state.waiting.is_empty() && !state.ends {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        if state.waiting.is_empty() && state.dropped == 0 {
-            return None;
-        }
-        std::mem::swap(&mut state.waiting, lines);
-        Some(std::mem::take(&mut state.dropped))
-    }
-}
-
-/// The thread's work.
-fn write_all(queue: &Queue, mut file: File) {
-    let mut lines = Vec::new();
-    while let Some(dropped) = queue.take(&mut lines) {
-        write_lines(&mut file, &lines);
-        lines.clear();
-        // A flood of lines does not keep its memory.
-        lines.shrink_to(64 * 1024);
+    let write = move |lines: &[u8], dropped| {
+        write_lines(&file, lines);
         if dropped > 0 {
-            write_lines(&mut file, &notice(dropped));
+            write_lines(&file, &notice(dropped));
         }
-    }
-    queue.state().is_done = true;
-    queue.changed.notify_all();
+    };
+    std::thread::Builder::new().name("log".to_owned()).spawn(move || written.run(write))?;
+    Ok((LineWriter(Arc::clone(&queue)), LogThread(queue)))
 }
 
 /// The line that says how many lines are missing, in the format of all others; empty if the filter has no
@@ -139,12 +74,12 @@ fn count_unwritten(lines: &[u8]) {
 
 /// Appends lines to the queue. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct LineWriter(Arc<Queue>);
+pub(super) struct LineWriter(Arc<LineQueue>);
 
 impl LineWriter {
     /// Whether no line is taken any more.
     pub(super) fn has_ended(&self) -> bool {
-        self.0.state().ends
+        self.0.has_ended()
     }
 }
 
@@ -154,8 +89,8 @@ impl Write for LineWriter {
         let is_notice = NOTICE.with_borrow_mut(|notice| {
             notice.as_mut().map(|notice| notice.extend_from_slice(line)).is_some()
         });
-        if !is_notice {
-            self.0.push(line);
+        if !is_notice && let Pushed::Dropped { .. } = self.0.push(line) {
+            counter!(DROPPED).increment(1);
         }
         Ok(line.len())
     }
@@ -175,19 +110,13 @@ impl MakeWriter<'_> for LineWriter {
 
 /// The thread that writes.
 #[derive(Debug)]
-pub(super) struct LogThread(Arc<Queue>);
+pub(super) struct LogThread(Arc<LineQueue>);
 
 impl LogThread {
     /// Takes no more lines, and waits until those that wait have been written, a second at most. Returns
     /// whether they were.
     pub(super) fn end(&self) -> bool {
-        let Queue { changed, .. } = &*self.0;
-        let mut state = self.0.state();
-        state.ends = true;
-        changed.notify_all();
-        let goes_on = |state: &mut State| !state.is_done;
-        let waited = changed.wait_timeout_while(state, END_MAX, goes_on);
-        waited.unwrap_or_else(PoisonError::into_inner).0.is_done
+        self.0.end(END_MAX)
     }
 }
 
@@ -208,7 +137,7 @@ mod tests {
         for _ in 0..count {
             lines.write_all(line.as_bytes()).unwrap();
         }
-        let dropped = lines.0.state().dropped;
+        let dropped = lines.0.progress().1;
         assert!(dropped > 0);
         assert!(!thread.end(), "nobody reads");
         drop(lines);

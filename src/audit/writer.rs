@@ -1,15 +1,15 @@
-//! Entries on their way to a file. A thread of their own writes them, so a disk that is full or a pipe
-//! that nobody reads stops nothing but the entries: when too many wait, further ones are dropped and
-//! counted.
+//! Where entries go: into a bounded [queue](LineQueue), from which a thread writes them to a file. A disk
+//! that is full or a pipe that nobody reads stops nothing but the entries.
 
-use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::line_queue::{LineQueue, Pushed};
 
 /// The name of the counter of entries that were dropped.
 pub(super) const DROPPED: &str = "berth_audit_entries_dropped_total";
@@ -29,97 +29,53 @@ pub enum Target {
     Stdout,
 }
 
-/// Entries that wait to be written.
-#[derive(Debug)]
-pub(super) struct Queue {
-    bytes_max: usize,
-    waiting: Mutex<Waiting>,
-    changed: Condvar,
-}
+/// Entries on their way to a target.
+#[derive(Clone, Debug)]
+pub(super) struct Entries(Arc<LineQueue>);
 
-#[derive(Debug, Default)]
-struct Waiting {
-    lines: VecDeque<Vec<u8>>,
-    bytes: usize,
-    /// Entries dropped since the last line that said so.
-    dropped: u64,
-    /// Whether the thread is writing what it took.
-    is_writing: bool,
-}
-
-impl Queue {
+impl Entries {
     /// Starts the thread that writes to a target. `said` makes a line of a number of dropped entries.
     ///
     /// # Errors
     /// The target cannot be opened.
-    pub(super) fn start(target: Target, said: fn(u64) -> Vec<u8>) -> io::Result<Arc<Self>> {
+    pub(super) fn start(target: Target, said: fn(u64) -> Vec<u8>) -> io::Result<Self> {
         Self::bounded(BYTES_MAX, target, said)
     }
 
-    fn bounded(
-        bytes_max: usize,
-        target: Target,
-        said: fn(u64) -> Vec<u8>,
-    ) -> io::Result<Arc<Self>> {
+    fn bounded(bytes_max: usize, target: Target, said: fn(u64) -> Vec<u8>) -> io::Result<Self> {
         let file = if target.opens_at_once() { Some(target.open()?) } else { None };
-        let queue = Self { bytes_max, waiting: Mutex::default(), changed: Condvar::new() };
-        let queue = Arc::new(queue);
-        let writer = Writer { target, file, said };
+        let queue = LineQueue::new(bytes_max);
+        let mut writer = Writer { target, file };
         let taken = Arc::clone(&queue);
-        std::thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(&taken))?;
-        Ok(queue)
+        let write = move |entries: &[u8], dropped| {
+            if dropped == 0 {
+                return writer.write(entries);
+            }
+            writer.write(&[entries, &said(dropped)].concat());
+            tracing::warn!(dropped, "the audit log is being written again");
+        };
+        std::thread::Builder::new().name("audit".to_owned()).spawn(move || taken.run(write))?;
+        Ok(Self(queue))
     }
 
     /// Adds an entry with the end of its line, or drops it. Never waits for the target.
-    pub(super) fn push(&self, line: Vec<u8>) {
-        let mut waiting = self.waiting();
-        if waiting.bytes + line.len() > self.bytes_max {
-            waiting.dropped += 1;
-            let is_first = waiting.dropped == 1;
-            drop(waiting);
+    pub(super) fn push(&self, line: &[u8]) {
+        if let Pushed::Dropped { is_first } = self.0.push(line) {
             metrics::counter!(DROPPED).increment(1);
             if is_first {
                 tracing::error!("the audit log is not being written; its entries are dropped");
             }
-            return;
         }
-        waiting.bytes += line.len();
-        waiting.lines.push_back(line);
-        drop(waiting);
-        self.changed.notify_all();
     }
 
     /// Waits until all entries are written, for so long at the most. Whether they are.
     pub(super) fn drain(&self, most: Duration) -> bool {
-        let until = Instant::now() + most;
-        let mut waiting = self.waiting();
-        while waiting.is_writing || !waiting.lines.is_empty() {
-            let Some(left) = until.checked_duration_since(Instant::now()) else { return false };
-            let woken = self.changed.wait_timeout(waiting, left);
-            waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
+        self.0.drain(most)
     }
 
-    /// Takes all that waits, with the number of dropped entries. Waits until there is something.
-    fn take(&self) -> (Vec<u8>, u64) {
-        let mut waiting = self.waiting();
-        waiting.is_writing = false;
-        self.changed.notify_all();
-        while waiting.lines.is_empty() {
-            let woken = self.changed.wait(waiting);
-            waiting = woken.unwrap_or_else(PoisonError::into_inner);
-        }
-        waiting.is_writing = true;
-        waiting.bytes = 0;
-        let lines = std::mem::take(&mut waiting.lines);
-        let dropped = std::mem::take(&mut waiting.dropped);
-        drop(waiting);
-        (lines.into_iter().flatten().collect(), dropped)
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether these are the same entries.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -127,23 +83,9 @@ impl Queue {
 struct Writer {
     target: Target,
     file: Option<File>,
-    said: fn(u64) -> Vec<u8>,
 }
 
 impl Writer {
-    fn run(mut self, queue: &Queue) {
-        loop {
-            let (mut bytes, dropped) = queue.take();
-            if dropped > 0 {
-                bytes.extend((self.said)(dropped));
-            }
-            self.write(&bytes);
-            if dropped > 0 {
-                tracing::warn!(dropped, "the audit log is being written again");
-            }
-        }
-    }
-
     /// Writes all, however long that takes.
     fn write(&mut self, mut bytes: &[u8]) {
         let mut has_failed = false;
@@ -218,7 +160,7 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use super::{Queue, Target};
+    use super::{Entries, Target};
 
     const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -239,11 +181,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (path, old) = (directory.path().join("audit"), directory.path().join("audit.1"));
         std::fs::write(&path, "before\n").unwrap();
-        let queue = Queue::start(Target::File(path.clone()), said).unwrap();
-        (0..3).for_each(|number| queue.push(line(number)));
+        let queue = Entries::start(Target::File(path.clone()), said).unwrap();
+        (0..3).for_each(|number| queue.push(&line(number)));
         assert!(queue.drain(PATIENCE));
         std::fs::rename(&path, &old).unwrap();
-        queue.push(line(3));
+        queue.push(&line(3));
         assert!(queue.drain(PATIENCE));
         assert_eq!(read(&old), "before\nentry 0\nentry 1\nentry 2\n");
         assert_eq!(read(&path), "entry 3\n");
@@ -251,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_directory_that_is_missing_is_found_at_the_start() {
-        assert!(Queue::start(Target::File("/no/such/audit.log".into()), said).is_err());
+        assert!(Entries::start(Target::File("/no/such/audit.log".into()), said).is_err());
     }
 
     #[test]
@@ -260,15 +202,15 @@ mod tests {
         let path = directory.path().join("pipe");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        let queue = Queue::bounded(100, Target::File(path.clone()), said).unwrap();
+        let queue = Entries::bounded(100, Target::File(path.clone()), said).unwrap();
         // One is taken by the thread, which waits to open the pipe; as many wait as there is room for.
-        queue.push(line(0));
-        while !queue.waiting().is_writing {
+        queue.push(&line(0));
+        while !queue.0.progress().0 {
             std::thread::yield_now();
         }
-        (1..1000).for_each(|number| queue.push(line(number)));
+        (1..1000).for_each(|number| queue.push(&line(number)));
         assert!(!queue.drain(Duration::from_millis(20)));
-        let dropped = queue.waiting().dropped;
+        let dropped = queue.0.progress().1;
         assert!(dropped > 900, "{dropped}");
         let mut pipe = std::fs::File::open(&path).unwrap();
         let expected: Vec<u8> =
@@ -277,7 +219,7 @@ mod tests {
         let mut found = vec![0; expected.len()];
         pipe.read_exact(&mut found).unwrap();
         assert_eq!(String::from_utf8(found).unwrap(), String::from_utf8(expected).unwrap());
-        queue.push(line(1000));
+        queue.push(&line(1000));
         assert!(queue.drain(PATIENCE));
     }
 }

@@ -1,0 +1,98 @@
+//! Where traces are sent, and which.
+
+use clap::Args;
+use reqwest::Url;
+
+/// The path below the URL of a collector at which it takes spans.
+const SPANS: [&str; 2] = ["v1", "traces"];
+
+/// Options of traces.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Traces")]
+pub struct TraceOptions {
+    /// Send traces of requests to the OpenTelemetry collector at this URL, such as
+    /// `http://127.0.0.1:4318`. Default: no traces.
+    ///
+    /// Spans are sent as OTLP over HTTP (protobuf) to `/v1/traces` below the URL. A collector that is
+    /// slow or away delays no request: spans that find no room among those that wait are dropped.
+    #[arg(long, env = "BERTH_OTLP_ENDPOINT", value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
+
+    /// The name of the service in traces (`service.name`).
+    #[arg(long, env = "BERTH_OTLP_SERVICE_NAME", default_value = "berth", value_name = "NAME")]
+    pub otlp_service_name: String,
+
+    /// The share of requests whose traces are recorded, from 0 to 1.
+    ///
+    /// A request with `traceparent` is recorded if its client records it (the flag `sampled`), whatever
+    /// the share.
+    #[arg(long, env = "BERTH_OTLP_SAMPLE_RATIO", default_value = "1", value_name = "RATIO",
+          value_parser = ratio)]
+    pub otlp_sample_ratio: f64,
+}
+
+impl TraceOptions {
+    /// The URL that spans are sent to; `None` without --otlp-endpoint.
+    ///
+    /// # Errors
+    /// The option is no URL of HTTP.
+    pub fn endpoint(&self) -> Result<Option<Url>, String> {
+        let Some(text) = &self.otlp_endpoint else { return Ok(None) };
+        let wrong = |why: &str| format!("--otlp-endpoint {text}: {why}");
+        let mut url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(wrong("http or https is wanted"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("--otlp-endpoint must not have credentials in it".to_owned());
+        }
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(SPANS);
+        }
+        Ok(Some(url))
+    }
+}
+
+fn ratio(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(ratio) if (0.0..=1.0).contains(&ratio) => Ok(ratio),
+        _ => Err("must be a number from 0 to 1".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TraceOptions, ratio};
+
+    fn endpoint(text: &str) -> Result<String, String> {
+        let options = TraceOptions {
+            otlp_endpoint: Some(text.to_owned()),
+            otlp_service_name: "berth".to_owned(),
+            otlp_sample_ratio: 1.0,
+        };
+        options.endpoint().map(|url| url.unwrap().to_string())
+    }
+
+    #[test]
+    fn spans_are_taken_below_the_url_of_the_collector() {
+        for (text, url) in [
+            ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
+            ("http://127.0.0.1:4318/", "http://127.0.0.1:4318/v1/traces"),
+            ("https://collector/otlp", "https://collector/otlp/v1/traces"),
+        ] {
+            assert_eq!(endpoint(text).unwrap(), url);
+        }
+        for text in ["", "127.0.0.1:4318", "grpc://collector:4317", "http://"] {
+            assert!(endpoint(text).unwrap_err().starts_with("--otlp-endpoint"), "{text}");
+        }
+        assert!(!endpoint("http://u:s3cret@collector").unwrap_err().contains("s3cret"));
+    }
+
+    #[test]
+    fn a_ratio_is_from_0_to_1() {
+        assert_eq!(ratio("0.25"), Ok(0.25));
+        for text in ["", "-0.1", "1.1", "NaN", "all"] {
+            ratio(text).unwrap_err();
+        }
+    }
+}
