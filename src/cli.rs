@@ -56,7 +56,7 @@ pub enum Command {
     ///
     /// SIGTERM or Ctrl-C lets requests in progress finish; a second signal stops Berth at once. A
     /// private PostgreSQL is migrated at the start. With --database-url, the schema must already be
-    /// current (see `berth db migrate`).
+    /// current (see `berth db migrate`), or --database-migrate set.
     Serve(Box<Config>),
     /// Migrate and check the database.
     #[command(subcommand)]

@@ -130,6 +130,14 @@ pub struct Config {
           value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(-1..))]
     pub database_wait: i64,
 
+    /// Migrate the database of --database-url at the start, as `berth db migrate` does.
+    ///
+    /// For containers, whose replicas may all start at once: they take turns. The role needs the
+    /// right to change the schema.
+    #[arg(long, env = "BERTH_DATABASE_MIGRATE", default_value = "false", num_args = 0..=1,
+          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub database_migrate: bool,
+
     /// Answer reads only while the primary acknowledges heartbeats within this many seconds.
     ///
     /// A replica answers a read only if the primary has committed a heartbeat that began within the

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use sqlx::PgConnection;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -85,10 +86,14 @@ async fn attempt(
     flavors: &SetFlavors,
 ) -> Result<Store, Trouble> {
     if database.is_private() {
-        settle(database).await?;
+        settle(database, true).await?;
     } else {
         let late = |_| Trouble::Away(format!("the database does not answer in {ATTEMPT_MAX:?}"));
-        timeout(ATTEMPT_MAX, settle(database)).await.map_err(late)??;
+        let looked = look(database, config.database_migrate);
+        // Migrations take as long as they take.
+        if let Some(mut conn) = timeout(ATTEMPT_MAX, looked).await.map_err(late)?? {
+            schema::migrate(&mut conn).await?;
+        }
     }
     let report_only = config.planner.report_only();
     let connections = config.database_connections;
@@ -115,17 +120,25 @@ async fn attempt(
 /// # Errors
 /// It is not, and this is a database that somebody else looks after; the message says what to do.
 pub async fn settle_schema(database: &Database) -> Result<(), Failure> {
-    settle(database).await.map_err(Failure::from)
+    settle(database, database.is_private()).await.map_err(Failure::from)
 }
 
-async fn settle(database: &Database) -> Result<(), Trouble> {
+async fn settle(database: &Database, migrates: bool) -> Result<(), Trouble> {
+    if let Some(mut conn) = look(database, migrates).await? {
+        schema::migrate(&mut conn).await?;
+    }
+    Ok(())
+}
+
+/// Looks at the schema. A connection, if it is to be migrated.
+async fn look(database: &Database, migrates: bool) -> Result<Option<PgConnection>, Trouble> {
     let mut conn = database.try_connect().await?;
     let status = schema::status(&mut conn).await?;
     // A newer list of standard names is added even when the schema is current.
-    if database.is_private() && matches!(status, Status::Current | Status::Behind(_)) {
-        return Ok(schema::migrate(&mut conn).await?);
+    if migrates && matches!(status, Status::Current | Status::Behind(_)) {
+        return Ok(Some(conn));
     }
-    status.hindrance().map_or(Ok(()), |why| Err(Trouble::Lasting(Failure(why))))
+    status.hindrance().map_or(Ok(None), |why| Err(Trouble::Lasting(Failure(why))))
 }
 
 /// Waiting for the database.

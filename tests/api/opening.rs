@@ -174,6 +174,21 @@ async fn a_database_that_comes_and_is_not_migrated_ends_the_waiting() {
     assert!(log.contains("berth db migrate"), "{log}");
 }
 
+/// Containers start all at once, and nobody has migrated before.
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_migrate_at_the_start_if_they_are_told_to() {
+    let database = empty_database().await;
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let url = database.to_url_lossy().to_string();
+    let options = ["--database-url", &url, "--database-migrate"];
+    let servers = folders.each_ref().map(|folder| Server::spawn(folder.path(), &options));
+    for server in &servers {
+        server.ready().await;
+    }
+    let applied = |server: &Server| server.log().matches("applied: ").count();
+    assert!(servers.iter().map(applied).sum::<usize>() > 0);
+}
+
 /// An operator can put right what is missing or wrong in the cluster, so it is waited for; the log
 /// says what it is, because it may be a mistake in the URL.
 #[tokio::test(flavor = "multi_thread")]
