@@ -105,6 +105,41 @@ fn cargo_watches_only_what_exists() {
     assert_eq!(watched, ["build.rs", ".git/HEAD", ".git/logs/HEAD", "src"]);
 }
 
+/// A program that consists of the build script and one line, built by cargo.
+#[test]
+fn cargo_compiles_again_after_a_commit_and_not_otherwise() {
+    let build = Build::new();
+    build.write("outer/berth/Cargo.toml", "[package]\nname = \"small\"\nedition = \"2024\"\n");
+    build.write("outer/berth/src/main.rs", "fn main() { println!(env!(\"BUILD_COMMIT\")) }\n");
+    build.write("outer/berth/build.rs", include_str!("../build.rs"));
+    let target = build.folder.path().join("target");
+    let cargo = |arguments: &[&str]| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(build.folder.path().join("outer/berth")).args(arguments);
+        cargo.env("CARGO_TARGET_DIR", &target).env_remove("BERTH_BUILD_COMMIT");
+        let output = cargo.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        said.contains("Compiling small")
+    };
+    cargo(&["generate-lockfile", "--offline"]);
+    let is_built = || cargo(&["build", "--release", "--offline", "--locked"]);
+    let says = || {
+        let output = Command::new(target.join("release/small")).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+
+    let first = build.commit("outer/berth");
+    assert!(is_built() && says() == first);
+    assert!(!is_built(), "nothing has changed");
+    build.write("outer/berth/notes", "not a source");
+    build.git("outer/berth", &["status"]);
+    assert!(!is_built(), "no source has changed");
+    let second = build.commit("outer/berth");
+    assert!(second != first && is_built() && says() == second);
+    assert!(!is_built(), "nothing has changed");
+}
+
 #[test]
 fn tests_are_not_compiled_again_after_each_commit() {
     let build = Build::new();
