@@ -305,11 +305,15 @@ async fn a_trace_is_recorded_if_the_client_records_it() {
 
 /// A Keystone that takes every token for an administrator's. It notes the headers of questions.
 #[derive(Clone, Default)]
-struct Keystone(Arc<Mutex<Vec<HeaderMap>>>);
+struct Keystone {
+    asked: Arc<Mutex<Vec<HeaderMap>>>,
+    /// How long it takes to find out whose a token is.
+    slowness: Duration,
+}
 
 impl Keystone {
-    async fn start() -> (Self, String) {
-        let keystone = Self::default();
+    async fn start(slowness: Duration) -> (Self, String) {
+        let keystone = Self { asked: Arc::default(), slowness };
         let router = axum::Router::new().fallback(Self::answer).with_state(keystone.clone());
         let address = listen(router).await;
         (keystone, format!("http://{address}"))
@@ -318,12 +322,15 @@ impl Keystone {
     async fn answer(State(keystone): State<Self>, request: Request) -> Response {
         let (head, body) = request.into_parts();
         to_bytes(body, usize::MAX).await.unwrap();
-        keystone.0.lock().unwrap().push(head.headers);
+        keystone.asked.lock().unwrap().push(head.headers);
         let token = json!({"token": {
             "user": {"id": "u"}, "project": {"id": "p"}, "roles": [{"name": "admin"}],
             "expires_at": "2999-01-01T00:00:00Z",
         }});
         let issues = head.method == Method::POST;
+        if !issues {
+            tokio::time::sleep(keystone.slowness).await;
+        }
         let status = if issues { StatusCode::CREATED } else { StatusCode::OK };
         (status, [("x-subject-token", "own")], token.to_string()).into_response()
     }
@@ -347,7 +354,7 @@ impl Keystone {
 
     /// The trace contexts of all questions since the last time.
     fn contexts(&self) -> Vec<(String, String)> {
-        let headers = std::mem::take(&mut *self.0.lock().unwrap());
+        let headers = std::mem::take(&mut *self.asked.lock().unwrap());
         let text = |headers: &HeaderMap, name: &str| {
             headers.get(name).map_or_else(String::new, |it| it.to_str().unwrap().to_owned())
         };
@@ -358,7 +365,7 @@ impl Keystone {
 /// Without traces, Keystone is told what the client said; with them, which span of Berth asks.
 #[tokio::test(flavor = "multi_thread")]
 async fn keystone_is_told_the_trace() {
-    let (keystone, auth_url) = Keystone::start().await;
+    let (keystone, auth_url) = Keystone::start(Duration::ZERO).await;
     let (collector, url) = Collector::start().await;
     for traces in [&[][..], &["--otlp-endpoint", &url]] {
         let directory = tempfile::tempdir().unwrap();
@@ -390,6 +397,38 @@ async fn keystone_is_told_the_trace() {
         let found = attributes(&asked.attributes);
         assert_eq!(found["http.response.status_code"], 200);
         assert_eq!(found["url.path"], "/v3/auth/tokens");
+    }
+}
+
+/// A question to Keystone goes on in a task of its own when its request has been answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_about_a_slow_keystone_name_the_request_that_asked() {
+    let (_keystone, auth_url) = Keystone::start(Duration::from_secs(3)).await;
+    let directory = tempfile::tempdir().unwrap();
+    let log = ["--log", "info,berth=debug", "--log-format", "json", "--keystone-timeout", "1"];
+    let options = [&Keystone::options(&auth_url)[..], &log].concat();
+    let server = Server::start_with(directory.path(), &options).await;
+    let client = Client::new();
+    let target = format!("http://{}/traits", server.address);
+    let request = reqwest::Client::new().get(target).header("x-auth-token", "another");
+    let answer = request.header("traceparent", client.parent(true)).send().await.unwrap();
+    assert_eq!(answer.status(), 503);
+    let id = answer.headers()["x-openstack-request-id"].to_str().unwrap().to_owned();
+    let began = Instant::now();
+    for words in ["waiting longer for Keystone", "Keystone answered after the time"] {
+        loop {
+            let log = server.log();
+            let mut lines = log.lines().filter(|line| line.contains(words));
+            let mut lines = lines.by_ref().filter_map(|it| serde_json::from_str::<Value>(it).ok());
+            if lines.any(|line| {
+                let span = &line["span"];
+                span["request_id"] == json!(id) && span["trace_id"] == json!(client.trace)
+            }) {
+                break;
+            }
+            assert!(began.elapsed() < PATIENCE, "{words}: {log}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 }
 
@@ -452,8 +491,19 @@ async fn lines_of_other_tasks_name_their_request() {
         let body = claim(provider);
         tokio::spawn(async move { ask(target, &Client::new(), Method::PUT, Some(body)).await })
     });
+    let claims = claims.collect::<Vec<_>>();
+    let target = format!("http://{}/resource_providers/{provider}", server.address);
+    let (_, _, shown) = ask(target.clone(), &client, Method::GET, None).await;
+    let body = json!({"resource_provider_generation": shown["generation"], "traits": []});
+    let target = format!("{target}/traits");
+    let (status, change, _) = ask(target, &client, Method::PUT, Some(body)).await;
+    // The claims may have come first, and moved the generation.
+    assert!([200, 409].contains(&status), "{status}");
+    let line: Value =
+        serde_json::from_str(&logged(&server, "a change waits for a lock").await).unwrap();
+    assert_eq!(line["span"]["request_id"], json!(change));
     let mut ids = Vec::new();
-    for claim in claims.collect::<Vec<_>>() {
+    for claim in claims {
         let (status, id, _) = claim.await.unwrap();
         assert_eq!(status, 204);
         ids.push(id);
