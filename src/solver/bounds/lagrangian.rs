@@ -15,7 +15,6 @@ mod prices;
 
 use std::cmp::Reverse;
 
-pub(in crate::solver) use self::ascent::Effort;
 use self::knapsack::{Item, Knapsack};
 pub(in crate::solver) use self::prices::{FitBoundScaled, Prices};
 use self::prices::{SCALE, Taken, signed};
@@ -51,6 +50,16 @@ pub(in crate::solver) struct Lagrangian<'p> {
     needs: Vec<u64>,
     /// The most profitable set of the last host.
     chosen: Chosen,
+}
+
+/// How long prices are improved, and how boldly.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::solver) struct Effort {
+    /// The number of steps, at most.
+    pub(in crate::solver) steps: usize,
+    /// The least gap that a step aims to close, as a divisor of the best fit. The best fit may be known to
+    /// be so good before prices are that steps which aim at it alone are too short to get anywhere.
+    pub(in crate::solver) gap_divisor: Option<i64>,
 }
 
 /// A set of bundles: kinds, and how many of each.

@@ -2,8 +2,8 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, rules and racks are numbered densely")]
 
-use super::Lagrangian;
 use super::prices::{FitBoundScaled, Prices, SCALE, signed};
+use super::{Effort, Lagrangian};
 use crate::solver::budget::Budget;
 use crate::solver::state::State;
 
@@ -16,16 +16,6 @@ const SHORTER: i64 = 6;
 const MOMENTUM: i64 = 7;
 /// A slope of one bundle, so that directions can be divided.
 const SLOPE: i64 = 1000;
-
-/// How long prices are improved, and how boldly.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::solver) struct Effort {
-    /// The number of steps, at most.
-    pub(in crate::solver) steps: usize,
-    /// The least gap that a step aims to close, as a divisor of the best fit. The best fit may be known to
-    /// be so good before prices are that steps which aim at it alone are too short to get anywhere.
-    pub(in crate::solver) gap_divisor: Option<i64>,
-}
 
 /// The direction in which prices change.
 struct Direction {
