@@ -110,7 +110,11 @@ def send(url: str, request: Request) -> Answer:
             connection.putheader(name, value.encode("latin-1"))
         connection.endheaders(request.content)
         answer = connection.getresponse()
-        headers = {name.lower(): value for name, value in answer.getheaders()}
+        # What stands in several headers of one name is one list.
+        headers: dict[str, str] = {}
+        for name, value in answer.getheaders():
+            name = name.lower()
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
         return Answer(answer.status, headers, answer.read())
     finally:
         connection.close()
