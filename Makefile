@@ -39,6 +39,7 @@ test: install-test deny
 	tests/policy/run
 	tests/keystone/run
 	tests/import/run
+	tests/moving/run
 	tests/deploy/run
 	tests/chaos/run --small
 
@@ -101,4 +102,4 @@ install-run:
 
 install-test:
 	@tools/rust
-	@tools/install postgresql cc python haproxy
+	@tools/install postgresql cc python haproxy mariadb

@@ -8,6 +8,7 @@ mod doctor;
 mod flavor;
 mod group;
 mod history;
+mod import;
 mod manual;
 mod policy;
 
@@ -24,6 +25,7 @@ pub use self::doctor::{CheckOptions, DoctorOptions, FindingFormat, findings};
 pub use self::flavor::{FlavorCommand, run as flavor};
 pub use self::group::{GroupCommand, run as group};
 pub use self::history::{HistoryQueryOptions, run as history};
+pub use self::import::{DataImportOptions, run as import};
 pub use self::manual::{completions, man_pages};
 pub use self::policy::{PolicyCommand, check as policy_check, list as policy_list};
 use crate::config::{self, Config, DatabaseOptions, LogOptions, PlannerAddress};
@@ -87,6 +89,12 @@ pub enum Command {
     /// Reads what servers with --history have recorded in the database: each change with its time,
     /// the request, the user and project, and what was changed.
     History(Box<HistoryQueryOptions>),
+    /// Bring over what a database of OpenStack Placement stores.
+    ///
+    /// Reads the database in one consistent snapshot, and writes everything or nothing into a
+    /// database of Berth's that is empty but current (`berth db migrate`). Rows that Berth stores
+    /// differently, or not at all, are reported one by one.
+    Import(Box<DataImportOptions>),
     /// Look for what is wrong, and say what to do about it.
     ///
     /// Looks at the configuration, the database (version, role, privileges, primary, schema,

@@ -36,6 +36,7 @@ pub mod store;
 pub mod systemd;
 pub mod telemetry;
 mod trace_context;
+pub mod transfer;
 pub mod turns;
 pub mod version;
 pub mod watch;

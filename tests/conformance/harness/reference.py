@@ -1,4 +1,4 @@
-"""Serve the reference over real HTTP: one process, one thread, SQLite.
+"""Serve the reference over real HTTP: one process, one thread, by default on SQLite.
 
 Only there to prove a suite: what does not pass against the reference is a
 fault of the suite. Started by servers.py; not for any other use.
@@ -15,7 +15,7 @@ use_stderr = true
 [api]
 auth_strategy = noauth2
 [placement_database]
-connection = sqlite:///{folder}/placement.sqlite
+connection = {connection}
 sync_on_startup = true
 [oslo_policy]
 enforce_new_defaults = {new_defaults}
@@ -48,8 +48,9 @@ def main() -> None:
     options.add_argument("--port", type=int, required=True)
     options.add_argument("--directory", type=pathlib.Path, required=True)
     options.add_argument("--needs", default="")
+    options.add_argument("--connection", help="another database than SQLite's in the directory")
     chosen = options.parse_args()
-    configure(chosen.directory, set(chosen.needs.split(",")))
+    configure(chosen.directory, set(chosen.needs.split(",")), chosen.connection)
 
     from placement import wsgi
 
@@ -60,9 +61,11 @@ def main() -> None:
     server.serve_forever()
 
 
-def configure(folder: pathlib.Path, needs: set[str]) -> None:
+def configure(folder: pathlib.Path, needs: set[str], connection: str | None = None) -> None:
     """Write placement.conf and policy.yaml for the configurations in `needs`."""
-    text = CONFIGURATION.format(folder=folder, new_defaults="secure-rbac" in needs)
+    connection = connection or f"sqlite:///{folder}/placement.sqlite"
+    new_defaults = "secure-rbac" in needs
+    text = CONFIGURATION.format(folder=folder, connection=connection, new_defaults=new_defaults)
     if "cors" in needs:
         text += CORS
     (folder / "placement.conf").write_text(text)

@@ -129,7 +129,10 @@ class Berth:
 
 
 class Reference:
-    """The reference itself on SQLite, to prove that the suites are right."""
+    """The reference itself, to prove that the suites are right: on SQLite, or another database."""
+
+    def __init__(self, connection: str | None = None) -> None:
+        self._connection = connection
 
     def __enter__(self) -> "Reference":
         return self
@@ -144,6 +147,8 @@ class Reference:
         try:
             command = [sys.executable, CONFORMANCE / "harness" / "reference.py"]
             command += ["--directory", folder, "--needs", ",".join(sorted(needs))]
+            if self._connection:
+                command += ["--connection", self._connection]
             with running(name, command, lambda port: ["--port", port]) as server:
                 yield server
         finally:

@@ -1,0 +1,185 @@
+//! Reads a database of OpenStack Placement in one snapshot.
+
+use std::sync::Once;
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use sqlx::any::{AnyConnectOptions, AnyRow};
+use sqlx::{AnyConnection, AssertSqlSafe, ConnectOptions, Connection, Row};
+use sqlx_core::any::driver::AnyDriver;
+
+use super::Error;
+use super::source_url::{Dialect, SourceUrl};
+use super::tables::{CONSUMER_TYPES, TABLES, Table};
+
+/// The versions of the schema, by the name of its migration: from the first release of its own (Stein) on.
+const SCHEMAS: [&str; 5] =
+    ["b4ed3a175331", "b5c396305c25", "611cd6dffd7b", CONSUMER_TYPES, "a082b8bb98d0"];
+
+/// The versions that have types of consumers.
+const WITH_TYPES: [&str; 2] = [CONSUMER_TYPES, "a082b8bb98d0"];
+
+/// A database of OpenStack Placement, within a transaction.
+pub(super) struct Source {
+    conn: AnyConnection,
+    dialect: Dialect,
+    schema: String,
+}
+
+impl Source {
+    /// Connects, begins a snapshot, and checks that it is a database of OpenStack Placement.
+    pub(super) async fn open(url: &SourceUrl) -> Result<Self, Error> {
+        install_drivers();
+        let options = AnyConnectOptions::from_url(&url.url).map_err(Error::Source)?;
+        let mut conn = AnyConnection::connect_with(&options.disable_statement_logging())
+            .await
+            .map_err(Error::Source)?;
+        let begin: &[&str] = match url.dialect {
+            Dialect::MySql => &[
+                "set time_zone = '+00:00'",
+                "set session transaction isolation level repeatable read",
+                "start transaction with consistent snapshot, read only",
+            ],
+            Dialect::Postgres => &[
+                "begin isolation level repeatable read, read only",
+                "set local statement_timeout = 0",
+            ],
+            Dialect::Sqlite => &["begin"],
+        };
+        for statement in begin {
+            sqlx::raw_sql(AssertSqlSafe(*statement))
+                .execute(&mut conn)
+                .await
+                .map_err(Error::Source)?;
+        }
+        let mut source = Self { conn, dialect: url.dialect, schema: String::new() };
+        source.schema = source.check().await?;
+        Ok(source)
+    }
+
+    /// The version of the schema. Refuses what is no database of OpenStack Placement.
+    async fn check(&mut self) -> Result<String, Error> {
+        let tables = match self.dialect {
+            Dialect::MySql => {
+                "select cast(table_name as char) from information_schema.tables \
+                 where table_schema = database()"
+            }
+            Dialect::Postgres => {
+                "select table_name::text from information_schema.tables \
+                 where table_schema = any (current_schemas(false)::text[])"
+            }
+            Dialect::Sqlite => "select name from sqlite_master where type = 'table'",
+        };
+        let tables = self.texts(tables).await?;
+        let has = |name: &str| tables.iter().any(|table| table == name);
+        if has("cell_mappings") || has("instances") {
+            return Err(Error::Refused(
+                "this is a database of nova's, and not of Placement. Before Stein, nova's API database \
+                 held Placement's tables; what is left of them there is out of date"
+                    .to_owned(),
+            ));
+        }
+        if has("change_log") && has("providers") {
+            return Err(Error::Refused("this is a database of Berth's already".to_owned()));
+        }
+        let versions = if has("alembic_version") {
+            self.texts("select version_num from alembic_version").await?
+        } else {
+            Vec::new()
+        };
+        let version = match versions.as_slice() {
+            [version] => version.clone(),
+            [] if !has("resource_providers") => {
+                return Err(Error::Refused(
+                    "this is no database of OpenStack Placement: it has no table resource_providers"
+                        .to_owned(),
+                ));
+            }
+            _ => {
+                return Err(Error::Refused(
+                    "the schema has no version (table alembic_version), so it is not known to be \
+                     complete. Run `placement-manage db sync` of the release that uses the database"
+                        .to_owned(),
+                ));
+            }
+        };
+        if !SCHEMAS.contains(&version.as_str()) {
+            let known = SCHEMAS.join(", ");
+            return Err(Error::Refused(format!(
+                "the schema has version {version}, which is not known here (known are {known})"
+            )));
+        }
+        let has_types = WITH_TYPES.contains(&version.as_str());
+        let needed = TABLES.iter().filter(|table| has_types || table.name != "consumer_types");
+        let missing: Vec<&str> = needed.map(|table| table.name).filter(|name| !has(name)).collect();
+        if missing.is_empty() {
+            return Ok(version);
+        }
+        let missing = missing.join(", ");
+        Err(Error::Refused(format!("the schema is not complete: it has no table {missing}")))
+    }
+
+    /// The version of the schema.
+    pub(super) fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    fn has_types(&self) -> bool {
+        WITH_TYPES.contains(&self.schema.as_str())
+    }
+
+    /// Whether the version of the schema has the table.
+    pub(super) fn has(&self, table: &Table) -> bool {
+        self.has_types() || table.name != "consumer_types"
+    }
+
+    /// The number of rows of a table.
+    pub(super) async fn count(&mut self, table: &Table) -> Result<u64, Error> {
+        let count = format!("select count(*) from {}", table.name);
+        let count: i64 = sqlx::query_scalar(AssertSqlSafe(count))
+            .fetch_one(&mut self.conn)
+            .await
+            .map_err(Error::Source)?;
+        u64::try_from(count).map_err(|_| Error::Refused(format!("{} has {count} rows", table.name)))
+    }
+
+    /// The rows of a table: its columns as text.
+    pub(super) fn rows(
+        &mut self,
+        table: &'static Table,
+    ) -> BoxStream<'_, Result<Vec<Option<String>>, Error>> {
+        let select = table.select(self.dialect, self.has_types());
+        let rows = sqlx::query(AssertSqlSafe(select)).fetch(&mut self.conn);
+        rows.map(|row| values(&row.map_err(Error::Source)?, table)).boxed()
+    }
+
+    /// Ends the snapshot. A failure does not matter any more.
+    pub(super) async fn close(self) {
+        drop(self.conn.close().await);
+    }
+
+    async fn texts(&mut self, query: &'static str) -> Result<Vec<String>, Error> {
+        sqlx::query_scalar(query).fetch_all(&mut self.conn).await.map_err(Error::Source)
+    }
+}
+
+/// The columns of a row.
+fn values(row: &AnyRow, table: &Table) -> Result<Vec<Option<String>>, Error> {
+    let value = |(nth, column): (usize, &super::tables::Column)| {
+        row.try_get(nth).map_err(|error| {
+            let key: Result<Option<String>, _> = row.try_get(0);
+            let key = key.ok().flatten().unwrap_or_else(|| "?".to_owned());
+            let (table, column) = (table.name, column.name);
+            Error::Refused(format!("{table}, row {key}: {column} cannot be read: {error}"))
+        })
+    };
+    table.columns.iter().enumerate().map(value).collect()
+}
+
+/// Makes the drivers known, once in the life of the program.
+fn install_drivers() {
+    static DRIVERS: [AnyDriver; 3] =
+        [sqlx_mysql::any::DRIVER, sqlx::postgres::any::DRIVER, sqlx_sqlite::any::DRIVER];
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| drop(sqlx::any::install_drivers(&DRIVERS)));
+}
