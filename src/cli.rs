@@ -25,7 +25,7 @@ pub use self::doctor::{CheckOptions, DoctorOptions, FindingFormat, findings};
 pub use self::flavor::{FlavorCommand, run as flavor};
 pub use self::group::{GroupCommand, run as group};
 pub use self::history::{HistoryQueryOptions, run as history};
-pub use self::import::{DataImportOptions, run as import};
+pub use self::import::{DataImportOptions, ExportOptions, export, run as import};
 pub use self::manual::{completions, man_pages};
 pub use self::policy::{PolicyCommand, check as policy_check, list as policy_list};
 use crate::config::{self, Config, DatabaseOptions, LogOptions, PlannerAddress};
@@ -95,6 +95,11 @@ pub enum Command {
     /// database of Berth's that is empty but current (`berth db migrate`). Rows that Berth stores
     /// differently, or not at all, are reported one by one.
     Import(Box<DataImportOptions>),
+    /// Write what is stored into an empty database of OpenStack Placement.
+    ///
+    /// The way back from `berth import`, and the way out: everything or nothing is written. Servers
+    /// may run meanwhile; what they change after the start is not exported.
+    Export(Box<ExportOptions>),
     /// Look for what is wrong, and say what to do about it.
     ///
     /// Looks at the configuration, the database (version, role, privileges, primary, schema,

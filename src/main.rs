@@ -86,12 +86,8 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::Group(command) => print(&command.db().logs, cli::group(&command)),
         Command::History(options) => print(&options.db.logs, cli::history(&options)),
         Command::Config(ConfigCommand::Import(options)) => import(&options),
-        Command::Import(options) => {
-            let _logs = telemetry::start(&options.db.logs).map_err(Failure)?;
-            let (text, code) = wait_for(cli::import(&options))??;
-            say(std::io::stdout(), text.trim_end());
-            Ok(code)
-        }
+        Command::Export(options) => print(&options.db.logs, cli::export(&options)),
+        Command::Import(options) => print(&options.db.logs, cli::import(&options)),
         Command::Health(options) => health(&options),
         Command::Completions { shell } => {
             say(std::io::stdout(), cli::completions(shell).trim_end());
@@ -225,6 +221,7 @@ fn database(invocation: &Invocation) -> Option<Result<String, String>> {
         Command::Flavor(command) => &command.db().database,
         Command::Group(command) => &command.db().database,
         Command::History(options) => &options.db.database,
+        Command::Export(options) => &options.db.database,
         Command::Import(options) => &options.db.database,
         Command::Doctor(options) | Command::UpgradeCheck(options) => &options.config.database,
         Command::Config(_)

@@ -1,16 +1,17 @@
-//! Moves what a database of OpenStack Placement stores into Berth's.
+//! Moves what a database of OpenStack Placement stores into Berth's, and back ([`export`]).
 //!
 //! The rows are read in one consistent snapshot ([`source`]) and copied as they are into temporary tables of
 //! Berth's database ([`staging`]). SQL then looks there for rows that Berth stores differently or not at
 //! all ([`findings`]), and fills Berth's tables ([`load`]). All of it is one transaction: it is written
 //! whole or not at all.
 
+mod export;
 mod findings;
 mod load;
 mod progress;
+mod reference;
+mod reference_url;
 pub mod report;
-mod source;
-mod source_url;
 mod staging;
 mod tables;
 
@@ -19,9 +20,10 @@ use std::time::Instant;
 use sqlx::{Connection, PgConnection};
 
 use self::progress::Progress;
+use self::reference::Database;
+use self::reference_url::Access;
+pub use self::reference_url::ReferenceUrl;
 use self::report::Report;
-use self::source::Source;
-pub use self::source_url::SourceUrl;
 use crate::store;
 
 /// Why nothing was moved: a sentence for the operator.
@@ -30,9 +32,9 @@ pub enum Error {
     /// The source is not what it must be, or its rows cannot be brought over.
     #[error("{0}")]
     Refused(String),
-    /// The source cannot be read.
-    #[error("the database of OpenStack Placement cannot be read: {0}")]
-    Source(sqlx::Error),
+    /// The database of OpenStack Placement cannot be read or written.
+    #[error("the database of OpenStack Placement: {0}")]
+    Reference(sqlx::Error),
     /// Berth's database cannot be read or written.
     #[error("Berth's database: {0}")]
     Target(store::Error),
@@ -50,6 +52,34 @@ impl From<sqlx::Error> for Error {
     }
 }
 
+/// Copies what Berth stores into a database of OpenStack Placement that is current and empty.
+///
+/// # Errors
+/// The target is no such database, or either database fails. Nothing is written then.
+pub async fn export(from: &mut PgConnection, to: &ReferenceUrl) -> Result<Report, Error> {
+    let began = Instant::now();
+    if let Some(why) = store::schema::status(from).await?.hindrance() {
+        return Err(Error::Refused(why));
+    }
+    let mut into = Database::open(to, Access::Write).await?;
+    export::check_empty(&mut into).await?;
+    let mut tx = from.begin_with("begin isolation level repeatable read").await?;
+    export::prepare(&mut tx).await?;
+    let written = export::copy(&mut tx, &mut into, &Progress::new()).await?;
+    tx.rollback().await?;
+    let schema = into.schema().to_owned();
+    into.commit().await?;
+    Ok(Report {
+        database: to.to_string(),
+        schema,
+        dry_run: false,
+        read: Vec::new(),
+        written,
+        findings: Vec::new(),
+        seconds: began.elapsed().as_secs_f64(),
+    })
+}
+
 /// What to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -63,7 +93,7 @@ pub struct Options {
 /// The source is no such database, its rows cannot be brought over, Berth's schema is not current or its
 /// tables are not empty, or either database fails. Nothing is written then.
 pub async fn import(
-    from: &SourceUrl,
+    from: &ReferenceUrl,
     target: &mut PgConnection,
     options: Options,
 ) -> Result<Report, Error> {
@@ -71,7 +101,7 @@ pub async fn import(
     if let Some(why) = store::schema::status(target).await?.hindrance() {
         return Err(Error::Refused(why));
     }
-    let mut source = Source::open(from).await?;
+    let mut source = Database::open(from, Access::Read).await?;
     let mut tx = target.begin().await?;
     load::begin(&mut tx).await?;
     staging::create(&mut tx).await?;
@@ -81,7 +111,7 @@ pub async fn import(
     staging::settle(&mut tx).await?;
     let findings = findings::all(&mut tx).await?;
     let mut report = Report {
-        source: from.to_string(),
+        database: from.to_string(),
         schema,
         dry_run: options.dry_run,
         read,

@@ -5,18 +5,18 @@ use serde::Serialize;
 /// How many findings of one kind are written out in words. JSON has all.
 const SHOWN: usize = 10;
 
-/// What an import has done, or would do.
+/// What an import or an export has done, or would do.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// The source, without its password.
-    pub source: String,
-    /// The version of the source's schema.
+    /// The database of OpenStack Placement, without its password.
+    pub database: String,
+    /// The version of its schema.
     pub schema: String,
     /// Whether nothing was written because nothing was to be.
     pub dry_run: bool,
-    /// The rows of the source, by table.
+    /// The rows that were read, by table.
     pub read: Vec<TableRows>,
-    /// The rows of Berth's database, by table.
+    /// The rows that were written, by table.
     pub written: Vec<TableRows>,
     /// Rows that Berth stores differently, or not at all.
     pub findings: Vec<Finding>,
@@ -53,7 +53,7 @@ impl Report {
 
     /// The report in words.
     pub fn words(&self) -> String {
-        let mut lines = vec![format!("{} (schema {})", self.source, self.schema)];
+        let mut lines = vec![format!("{} (schema {})", self.database, self.schema)];
         lines.extend(tables("read", &self.read));
         lines.extend(tables("written", &self.written));
         let kinds = self.findings.chunk_by(|one, other| one.kind == other.kind);
@@ -90,7 +90,7 @@ mod tests {
             done: "as it is".to_owned(),
         };
         let report = Report {
-            source: "mysql://db/placement".to_owned(),
+            database: "mysql://db/placement".to_owned(),
             schema: "b4ed3a175331".to_owned(),
             dry_run: true,
             read: vec![TableRows { table: "users".to_owned(), rows: 3 }],

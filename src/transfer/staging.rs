@@ -5,8 +5,8 @@ use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::Error;
 use super::progress::Progress;
+use super::reference::Database;
 use super::report::TableRows;
-use super::source::Source;
 use super::tables::{Kind, TABLES, Table};
 
 /// How much is sent at once, in bytes.
@@ -30,7 +30,7 @@ pub(super) async fn create(conn: &mut PgConnection) -> Result<(), Error> {
 
 /// Copies all rows of all tables. Returns how many each table has.
 pub(super) async fn copy(
-    source: &mut Source,
+    source: &mut Database,
     conn: &mut PgConnection,
     progress: &Progress,
 ) -> Result<Vec<TableRows>, Error> {
@@ -54,7 +54,7 @@ pub(super) async fn copy(
 }
 
 async fn copy_table(
-    source: &mut Source,
+    source: &mut Database,
     conn: &mut PgConnection,
     table: &'static Table,
     tell: &(dyn Fn(u64) + Sync),

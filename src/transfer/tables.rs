@@ -1,6 +1,6 @@
 //! The tables of OpenStack Placement, and how their rows are read as text.
 
-use super::source_url::Dialect;
+use super::reference_url::Dialect;
 
 /// A table that is brought over.
 #[derive(Debug)]
@@ -149,6 +149,21 @@ impl Column {
             (Kind::Float, Dialect::Sqlite) => format!("printf('%!.17g', {name})"),
             (_, Dialect::Sqlite) => format!("cast({name} as text)"),
             (_, Dialect::Postgres) => format!("{name}::text"),
+        }
+    }
+}
+
+impl Column {
+    /// A parameter of this column's type, with its number, that stands for a value to be written.
+    pub(super) fn parameter(&self, dialect: Dialect, number: usize) -> String {
+        match (self.kind, dialect) {
+            (Kind::Changed, Dialect::MySql) => "from_unixtime(?)".to_owned(),
+            (Kind::Changed, Dialect::Postgres) => {
+                format!("to_timestamp(${number}::bigint) at time zone 'UTC'")
+            }
+            (Kind::Changed, Dialect::Sqlite) => "datetime(?, 'unixepoch')".to_owned(),
+            (_, Dialect::Postgres) => format!("${number}"),
+            (_, Dialect::MySql | Dialect::Sqlite) => "?".to_owned(),
         }
     }
 }

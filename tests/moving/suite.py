@@ -29,7 +29,7 @@ sys.path.insert(0, str(REPOSITORY / "tests" / "differential"))
 import routes  # noqa: E402
 import suite as differential  # noqa: E402
 from cloud import Cloud  # noqa: E402
-from exchange import Answer, Request  # noqa: E402
+from exchange import Answer, Request, send  # noqa: E402
 
 REQUESTS = 250
 CANDIDATES = 100
@@ -94,6 +94,9 @@ class Moving(unittest.TestCase):
     def tries(self, source: str, *options) -> subprocess.CompletedProcess:
         return berth("import", "--from-database", source, "--database-url", self.url, *options)
 
+    def exports(self, target: str) -> subprocess.CompletedProcess:
+        return berth("export", "--to-database", target, "--database-url", self.url)
+
     def refused(self, source: str, *options) -> str:
         """Try to import, which must be refused and write nothing; what is said."""
         done = self.tries(source, *options)
@@ -114,20 +117,20 @@ class Moving(unittest.TestCase):
 
 
 class TheSame(Moving):
-    """After the import, Berth answers as the reference does."""
+    """After the import, Berth answers as the reference does; and the reference as Berth, after the export."""
 
-    def test_from_sqlite(self) -> None:
-        self.moves(sources.sqlite(), seed=1)
+    def test_sqlite(self) -> None:
+        self.moves(sources.sqlite, seed=1)
 
-    def test_from_postgresql(self) -> None:
-        self.moves(sources.postgres(), seed=2)
+    def test_postgresql(self) -> None:
+        self.moves(sources.postgres, seed=2)
 
-    def test_from_mariadb(self) -> None:
-        self.moves(sources.mariadb(), seed=3)
+    def test_mariadb(self) -> None:
+        self.moves(sources.mariadb, seed=3)
 
     def moves(self, source, seed: int) -> None:
         rng = random.Random(f"moving-{seed}")
-        with source as url, Reference(url).start(f"moving-{seed}") as reference:
+        with source() as url, Reference(url).start(f"moving-{seed}") as reference:
             filling = Filling(reference.url)
             cloud = Cloud(rng, filling)
             for _ in range(REQUESTS):
@@ -139,8 +142,22 @@ class TheSame(Moving):
             report = self.imports(url)
             read = {it["table"]: it["rows"] for it in report["read"]}
             self.assertGreater(read["allocations"], 0)
-            with self.serving() as server:
+            with self.serving() as server, source() as other:
                 self.compares(cloud, reference.url, server.url)
+                # An empty database, with the names that the service adds when it starts.
+                with Reference(other).start(f"moving-{seed}-empty"):
+                    pass
+                done = self.exports(other)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                with Reference(other).start(f"moving-{seed}-back") as back:
+                    self.compares(cloud, back.url, server.url)
+                    # New rows get keys of their own.
+                    body = {"name": "after the export"}
+                    made = send(back.url, Request("POST", "/resource_providers", "1.39", body=body))
+                    self.assertEqual(made.status, 200)
+                done = self.exports(other)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("is not empty: ", done.stderr)
         self.assertEqual(berth("db", "audit", "--database-url", self.url).returncode, 0)
 
     def compares(self, cloud: Cloud, reference: str, own: str) -> None:
@@ -291,7 +308,7 @@ class Odd(Moving):
         )
         # The next provider gets a key of its own.
         with self.serving() as server:
-            made = differential.send(server.url, Request("POST", "/resource_providers", "1.39", body={"name": "x"}))
+            made = send(server.url, Request("POST", "/resource_providers", "1.39", body={"name": "x"}))
             self.assertEqual(made.status, 200)
 
     def test_a_dry_run_reports_and_writes_nothing(self) -> None:
@@ -366,7 +383,7 @@ class Odd(Moving):
         self.write(self.provider(1, "root", 1))
         with self.serving() as server:
             self.imports(self.source)
-            found = differential.send(server.url, Request("GET", f"/resource_providers/{uuid(1)}", "1.39"))
+            found = send(server.url, Request("GET", f"/resource_providers/{uuid(1)}", "1.39"))
             self.assertEqual(found.status, 200)
 
     def test_an_import_that_is_killed_leaves_nothing_and_can_be_repeated(self) -> None:

@@ -5,6 +5,15 @@ use std::str::FromStr;
 
 use url::Url;
 
+/// What is to be done with a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// It is read, in one snapshot.
+    Read,
+    /// It is filled, in one transaction.
+    Write,
+}
+
 /// The SQL that a database speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
@@ -34,14 +43,14 @@ const TRANSLATED: [(&str, &str); 5] = [
 
 /// Where a database of OpenStack Placement is. Displayed without the password.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceUrl {
+pub struct ReferenceUrl {
     pub(super) dialect: Dialect,
     /// As the client understands it.
-    pub(super) url: Url,
+    url: Url,
     shown: String,
 }
 
-impl FromStr for SourceUrl {
+impl FromStr for ReferenceUrl {
     type Err = String;
 
     /// Reads a URL of SQLAlchemy, with or without the name of a Python driver:
@@ -88,19 +97,27 @@ impl FromStr for SourceUrl {
     }
 }
 
-impl SourceUrl {
+impl ReferenceUrl {
+    /// The URL for a connection.
+    pub(super) fn to(&self, access: Access) -> Url {
+        let mut url = self.url.clone();
+        if self.dialect == Dialect::Sqlite {
+            // Without a mode, a file that is missing would be made.
+            url.set_query(Some(if access == Access::Read { "mode=ro" } else { "mode=rw" }));
+        }
+        url
+    }
+
     /// The URL of a file: `/relative` or `//absolute`, behind `sqlite://`.
     fn of_file(rest: &str) -> Result<Self, String> {
         let path = rest.split_once('?').map_or(rest, |(path, _)| path);
         let path = path.strip_prefix('/').filter(|path| !path.is_empty());
         let path =
             path.ok_or("must name a file: sqlite:////absolute/path or sqlite:///relative")?;
-        // Without this mode, a file that is missing would be made.
         let mut url = Url::parse("sqlite://").map_err(|error| error.to_string())?;
         let absolute = std::path::absolute(path).map_err(|error| error.to_string())?;
         let absolute = absolute.to_str().ok_or("must be a path in UTF-8")?;
         url.set_path(absolute);
-        url.set_query(Some("mode=ro"));
         Ok(Self { dialect: Dialect::Sqlite, url, shown: format!("sqlite:///{absolute}") })
     }
 }
@@ -133,7 +150,7 @@ fn use_own_parameters(url: &mut Url) -> Result<(), String> {
     Ok(())
 }
 
-impl fmt::Display for SourceUrl {
+impl fmt::Display for ReferenceUrl {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.shown)
     }
@@ -141,9 +158,9 @@ impl fmt::Display for SourceUrl {
 
 #[cfg(test)]
 mod tests {
-    use super::{Dialect, SourceUrl};
+    use super::{Dialect, ReferenceUrl};
 
-    fn read(text: &str) -> Result<SourceUrl, String> {
+    fn read(text: &str) -> Result<ReferenceUrl, String> {
         text.parse()
     }
 

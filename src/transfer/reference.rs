@@ -1,4 +1,4 @@
-//! Reads a database of OpenStack Placement in one snapshot.
+//! A database of OpenStack Placement: what it is, and its rows in one snapshot.
 
 use std::sync::Once;
 
@@ -9,8 +9,8 @@ use sqlx::{AnyConnection, AssertSqlSafe, ConnectOptions, Connection, Row};
 use sqlx_core::any::driver::AnyDriver;
 
 use super::Error;
-use super::source_url::{Dialect, SourceUrl};
-use super::tables::{CONSUMER_TYPES, TABLES, Table};
+use super::reference_url::{Access, Dialect, ReferenceUrl};
+use super::tables::{CONSUMER_TYPES, Column, TABLES, Table};
 
 /// The versions of the schema, by the name of its migration: from the first release of its own (Stein) on.
 const SCHEMAS: [&str; 5] =
@@ -20,41 +20,44 @@ const SCHEMAS: [&str; 5] =
 const WITH_TYPES: [&str; 2] = [CONSUMER_TYPES, "a082b8bb98d0"];
 
 /// A database of OpenStack Placement, within a transaction.
-pub(super) struct Source {
-    conn: AnyConnection,
-    dialect: Dialect,
+pub(super) struct Database {
+    pub(super) conn: AnyConnection,
+    pub(super) dialect: Dialect,
     schema: String,
 }
 
-impl Source {
-    /// Connects, begins a snapshot, and checks that it is a database of OpenStack Placement.
-    pub(super) async fn open(url: &SourceUrl) -> Result<Self, Error> {
+impl Database {
+    /// Connects, begins a transaction, and checks that it is a database of OpenStack Placement.
+    pub(super) async fn open(url: &ReferenceUrl, access: Access) -> Result<Self, Error> {
         install_drivers();
-        let options = AnyConnectOptions::from_url(&url.url).map_err(Error::Source)?;
+        let options = AnyConnectOptions::from_url(&url.to(access)).map_err(Error::Reference)?;
         let mut conn = AnyConnection::connect_with(&options.disable_statement_logging())
             .await
-            .map_err(Error::Source)?;
-        let begin: &[&str] = match url.dialect {
-            Dialect::MySql => &[
+            .map_err(Error::Reference)?;
+        let begin: &[&str] = match (url.dialect, access) {
+            (Dialect::MySql, Access::Read) => &[
                 "set time_zone = '+00:00'",
                 "set session transaction isolation level repeatable read",
                 "start transaction with consistent snapshot, read only",
             ],
-            Dialect::Postgres => &[
+            (Dialect::MySql, Access::Write) => &["set time_zone = '+00:00'", "start transaction"],
+            (Dialect::Postgres, Access::Read) => &[
                 "begin isolation level repeatable read, read only",
                 "set local statement_timeout = 0",
             ],
-            Dialect::Sqlite => &["begin"],
+            (Dialect::Postgres, Access::Write) => &["begin", "set local statement_timeout = 0"],
+            (Dialect::Sqlite, Access::Read) => &["begin"],
+            (Dialect::Sqlite, Access::Write) => &["begin immediate"],
         };
         for statement in begin {
             sqlx::raw_sql(AssertSqlSafe(*statement))
                 .execute(&mut conn)
                 .await
-                .map_err(Error::Source)?;
+                .map_err(Error::Reference)?;
         }
-        let mut source = Self { conn, dialect: url.dialect, schema: String::new() };
-        source.schema = source.check().await?;
-        Ok(source)
+        let mut database = Self { conn, dialect: url.dialect, schema: String::new() };
+        database.schema = database.check().await?;
+        Ok(database)
     }
 
     /// The version of the schema. Refuses what is no database of OpenStack Placement.
@@ -133,13 +136,25 @@ impl Source {
         self.has_types() || table.name != "consumer_types"
     }
 
+    /// Whether the version of the schema has the column.
+    pub(super) fn has_column(&self, column: &Column) -> bool {
+        self.has_types() || column.name != "consumer_type_id"
+    }
+
+    /// Makes what was written last.
+    pub(super) async fn commit(mut self) -> Result<(), Error> {
+        sqlx::raw_sql("commit").execute(&mut self.conn).await.map_err(Error::Reference)?;
+        self.close().await;
+        Ok(())
+    }
+
     /// The number of rows of a table.
     pub(super) async fn count(&mut self, table: &Table) -> Result<u64, Error> {
         let count = format!("select count(*) from {}", table.name);
         let count: i64 = sqlx::query_scalar(AssertSqlSafe(count))
             .fetch_one(&mut self.conn)
             .await
-            .map_err(Error::Source)?;
+            .map_err(Error::Reference)?;
         u64::try_from(count).map_err(|_| Error::Refused(format!("{} has {count} rows", table.name)))
     }
 
@@ -150,7 +165,7 @@ impl Source {
     ) -> BoxStream<'_, Result<Vec<Option<String>>, Error>> {
         let select = table.select(self.dialect, self.has_types());
         let rows = sqlx::query(AssertSqlSafe(select)).fetch(&mut self.conn);
-        rows.map(|row| values(&row.map_err(Error::Source)?, table)).boxed()
+        rows.map(|row| values(&row.map_err(Error::Reference)?, table)).boxed()
     }
 
     /// Ends the snapshot. A failure does not matter any more.
@@ -159,13 +174,13 @@ impl Source {
     }
 
     async fn texts(&mut self, query: &'static str) -> Result<Vec<String>, Error> {
-        sqlx::query_scalar(query).fetch_all(&mut self.conn).await.map_err(Error::Source)
+        sqlx::query_scalar(query).fetch_all(&mut self.conn).await.map_err(Error::Reference)
     }
 }
 
 /// The columns of a row.
 fn values(row: &AnyRow, table: &Table) -> Result<Vec<Option<String>>, Error> {
-    let value = |(nth, column): (usize, &super::tables::Column)| {
+    let value = |(nth, column): (usize, &Column)| {
         row.try_get(nth).map_err(|error| {
             let key: Result<Option<String>, _> = row.try_get(0);
             let key = key.ok().flatten().unwrap_or_else(|| "?".to_owned());

@@ -1,0 +1,169 @@
+//! Fills an empty database of OpenStack Placement with what Berth stores.
+
+use futures_util::TryStreamExt;
+use sqlx::any::AnyArguments;
+use sqlx::query::Query;
+use sqlx::{Any, AnyConnection, AssertSqlSafe, PgConnection, Row};
+
+use super::Error;
+use super::progress::Progress;
+use super::reference::Database;
+use super::reference_url::Dialect;
+use super::report::TableRows;
+use super::tables::{Column, Kind, TABLES, Table};
+
+/// Rows in one statement. `SQLite` takes the fewest parameters, 32,766.
+const ROWS: usize = 500;
+
+/// The tables that may have rows: the service fills them when it starts.
+const MAY_HAVE_ROWS: [&str; 2] = ["resource_classes", "traits"];
+
+/// Refuses a database that is not empty, apart from names that the service has added. These are deleted:
+/// Berth has them as well.
+pub(super) async fn check_empty(into: &mut Database) -> Result<(), Error> {
+    for table in TABLES.iter().filter(|table| into.has(table)).collect::<Vec<_>>() {
+        let rows = into.count(table).await?;
+        let name = table.name;
+        if rows > 0 && !MAY_HAVE_ROWS.contains(&name) {
+            return Err(Error::Refused(format!(
+                "the database of OpenStack Placement is not empty: {name} has {rows} rows. Export into a \
+                 new one, made by `placement-manage db sync`"
+            )));
+        }
+    }
+    for name in MAY_HAVE_ROWS {
+        let delete = format!("delete from {name}");
+        execute(&mut into.conn, sqlx::query(AssertSqlSafe(delete))).await?;
+    }
+    Ok(())
+}
+
+/// Makes temporary tables with the rows that are to be written, in the form of the reference's tables.
+pub(super) async fn prepare(from: &mut PgConnection) -> Result<(), Error> {
+    sqlx::raw_sql(include_str!("export.sql")).execute(from).await?;
+    Ok(())
+}
+
+/// Writes all rows. Returns how many each table has.
+pub(super) async fn copy(
+    from: &mut PgConnection,
+    into: &mut Database,
+    progress: &Progress,
+) -> Result<Vec<TableRows>, Error> {
+    let mut written = Vec::new();
+    for table in TABLES.iter().filter(|table| into.has(table)).collect::<Vec<_>>() {
+        let count = format!("select count(*) from target_{}", table.name);
+        let count: i64 = sqlx::query_scalar(AssertSqlSafe(count)).fetch_one(&mut *from).await?;
+        let rows = u64::try_from(count)
+            .map_err(|_| Error::Refused(format!("{} has {count} rows", table.name)))?;
+        let bar = progress.of(table.name, rows);
+        copy_table(from, into, table, &|count| bar.inc(count)).await?;
+        bar.finish();
+        written.push(TableRows { table: table.name.to_owned(), rows });
+    }
+    if into.dialect == Dialect::Postgres {
+        set_sequences(&mut into.conn).await?;
+    }
+    Ok(written)
+}
+
+/// A row: its columns as text.
+type Values = Vec<Option<String>>;
+
+async fn copy_table(
+    from: &mut PgConnection,
+    into: &mut Database,
+    table: &'static Table,
+    tell: &(dyn Fn(u64) + Sync),
+) -> Result<(), Error> {
+    let columns: Vec<&Column> =
+        table.columns.iter().filter(|column| into.has_column(column)).collect();
+    let text: Vec<String> = columns.iter().map(|column| format!("{}::text", column.name)).collect();
+    // Foreign keys are checked with each row or statement: parents come before their children.
+    let key = if table.name == "resource_providers" { "depth, id" } else { table.key };
+    let name = table.name;
+    let select = format!("select {} from target_{name} order by {key}", text.join(", "));
+    let mut rows = sqlx::query(AssertSqlSafe(select)).fetch(from);
+    let mut batch: Vec<Values> = Vec::with_capacity(ROWS);
+    loop {
+        let row = rows.try_next().await?;
+        let is_last = row.is_none();
+        if let Some(row) = row {
+            let values: Result<Values, _> =
+                (0..columns.len()).map(|nth| row.try_get(nth)).collect();
+            batch.push(values?);
+        }
+        if batch.len() == ROWS || (is_last && !batch.is_empty()) {
+            insert(into, table, &columns, &batch).await?;
+            tell(batch.len() as u64);
+            batch.clear();
+        }
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+/// Writes some rows in one statement.
+async fn insert(
+    into: &mut Database,
+    table: &Table,
+    columns: &[&Column],
+    rows: &[Values],
+) -> Result<(), Error> {
+    let mut number = 0;
+    let mut row = |_| {
+        let value = |column: &&Column| {
+            number += 1;
+            column.parameter(into.dialect, number)
+        };
+        format!("({})", columns.iter().map(value).collect::<Vec<_>>().join(", "))
+    };
+    let values: Vec<String> = (0..rows.len()).map(&mut row).collect();
+    let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+    let statement =
+        format!("insert into {} ({}) values {}", table.name, names.join(", "), values.join(", "));
+    let mut query = sqlx::query(AssertSqlSafe(statement));
+    for row in rows {
+        for (value, column) in row.iter().zip(columns) {
+            query = bind(query, value.as_deref(), column)?;
+        }
+    }
+    execute(&mut into.conn, query).await
+}
+
+type AnyQuery<'q> = Query<'q, Any, AnyArguments>;
+
+fn bind<'q>(
+    query: AnyQuery<'q>,
+    value: Option<&str>,
+    column: &Column,
+) -> Result<AnyQuery<'q>, Error> {
+    let wrong =
+        |value: &str| Error::Refused(format!("{} is no number, but {value:?}", column.name));
+    Ok(match (column.kind, value) {
+        (Kind::Text, value) => query.bind(value.map(ToOwned::to_owned)),
+        (Kind::Float, Some(value)) => query.bind(value.parse::<f64>().map_err(|_| wrong(value))?),
+        (Kind::Float, None) => query.bind(None::<f64>),
+        (_, Some(value)) => query.bind(value.parse::<i64>().map_err(|_| wrong(value))?),
+        (_, None) => query.bind(None::<i64>),
+    })
+}
+
+/// The next rows get keys behind those that were written.
+async fn set_sequences(conn: &mut AnyConnection) -> Result<(), Error> {
+    for table in TABLES.iter().filter(|table| table.key == "id") {
+        let name = table.name;
+        let set = format!(
+            "select setval(pg_get_serial_sequence('{name}', 'id'), coalesce(max(id), 1), \
+             max(id) is not null)::text from {name} having pg_get_serial_sequence('{name}', 'id') is not null"
+        );
+        execute(conn, sqlx::query(AssertSqlSafe(set))).await?;
+    }
+    Ok(())
+}
+
+async fn execute(conn: &mut AnyConnection, query: AnyQuery<'_>) -> Result<(), Error> {
+    query.execute(conn).await.map_err(Error::Reference)?;
+    Ok(())
+}
