@@ -86,8 +86,9 @@ impl Status {
             ),
             Self::Reference => format!(
                 "this is the database of openstack-placement (it has the table {REFERENCE}). Berth \
-                 has changed nothing in it, cannot use its tables, and cannot copy its data yet; \
-                 create a database for Berth alone and name it in --database-url"
+                 has changed nothing in it, and cannot use its tables; create a database for Berth \
+                 alone and name it in --database-url, and copy the data with `berth import \
+                 --from-database`"
             ),
             Self::Foreign(why) => format!(
                 "this is a database of another program: {why}; create a database for Berth alone \

@@ -202,7 +202,7 @@ async fn the_references_database_is_known_also_after_an_attempt_to_migrate_it() 
     for (command, code) in [("status", 2), ("migrate", 1)] {
         let said = fails(&["db", command, "--database-url", &url(&options)], code).await;
         assert!(said.contains("openstack-placement"), "{said}");
-        assert!(said.contains("cannot copy its data yet"), "{said}");
+        assert!(said.contains("copy the data with `berth import --from-database`"), "{said}");
         assert!(!said.contains("run `berth db migrate`"), "{said}");
     }
 }
