@@ -388,14 +388,14 @@ async fn a_newer_schema_that_does_not_serve_this_program_is_refused() {
     assert!(refused.contains("9999"), "{refused}");
 }
 
-/// The program of the last release, which `BERTH_LAST_RELEASE` names, serves on the schema of this one, beside a
+/// The program of the last release, which `TEST_LAST_RELEASE` names, serves on the schema of this one, beside a
 /// replica of this one: each claims, and reads what the other has claimed. It ends when it is told to, and
 /// starts again.
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 async fn the_last_release_serves_on_this_schema() {
-    let Some(program) = std::env::var_os("BERTH_LAST_RELEASE") else {
-        eprintln!("SKIPPED: set BERTH_LAST_RELEASE to the program of the last release");
+    let Some(program) = std::env::var_os("TEST_LAST_RELEASE") else {
+        eprintln!("SKIPPED: set TEST_LAST_RELEASE to the program of the last release");
         return;
     };
     let mut conn = PgConnection::connect_with(&database().await).await.unwrap();

@@ -47,15 +47,7 @@ impl Server {
             .unwrap();
         let plans = options.contains(&"--planner-listen");
         let without_planner: &[&str] = if plans { &[] } else { &["--planner-listen", "none"] };
-        let mut command = Command::new(program);
-        // Variables of the tests and of the build, which an option might be named like.
-        for (name, _) in std::env::vars_os() {
-            let name = name.to_string_lossy();
-            if name.starts_with("BERTH_") && name != "BERTH_POSTGRES_BIN" {
-                command.env_remove(name.as_ref());
-            }
-        }
-        let child = command
+        let child = Command::new(program)
             .args(["serve", "--listen", &address, "--data-dir"])
             .arg(directory.join("data"))
             .args(without_planner)
