@@ -1,6 +1,6 @@
-//! Moves what a database of OpenStack Placement stores into Berth's, and back ([`export`]).
+//! Moves what a database of OpenStack Placement stores into Berth's, and back ([`export()`]).
 //!
-//! The rows are read in one consistent snapshot ([`source`]) and copied as they are into temporary tables of
+//! The rows are read in one consistent snapshot ([`mod@reference`]) and copied as they are into temporary tables of
 //! Berth's database ([`staging`]). SQL then looks there for rows that Berth stores differently or not at
 //! all ([`findings`]), and fills Berth's tables ([`load`]). All of it is one transaction: it is written
 //! whole or not at all.

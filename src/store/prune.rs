@@ -1,4 +1,4 @@
-//! Prunes the change log and the [history](super::history): a task with its own connection, so that no read waits for it.
+//! Prunes the change log and the history: a task with its own connection, so that no read waits for it.
 //!
 //! The log is pruned up to a snapshot: once that snapshot is older than the last refresh of every live
 //! replica, it is committed as the horizon, and then the log rows that are visible in it are removed, in small
