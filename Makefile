@@ -40,6 +40,10 @@ test: install-test deny
 	tests/keystone/run
 	tests/import/run
 	tests/moving/run
+	tests/rehearsal/run
+	tests/server_audit/run
+	tests/compare/run
+	tests/shadow/run
 	tests/deploy/run
 	tests/chaos/run --small
 

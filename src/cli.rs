@@ -2,15 +2,37 @@
 
 mod aggregate;
 mod arguments;
+mod audit;
+mod bars;
+mod candidates;
+mod claim;
+mod claim_faults;
 mod columns;
+mod compare;
+mod confirm;
 mod db;
 mod doctor;
+mod explain;
+mod fit;
 mod flavor;
+mod fragmentation;
 mod group;
+mod heal;
 mod history;
 mod import;
+mod ls;
 mod manual;
+mod moves;
 mod policy;
+mod providers;
+mod service;
+mod shadow;
+mod show;
+mod times;
+mod top;
+mod tree;
+mod watch;
+mod why;
 
 use std::path::PathBuf;
 
@@ -18,16 +40,33 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub use self::aggregate::{AggregateCommand, run as aggregate};
 pub use self::arguments::{Invocation, Origin, Source, parse};
+pub use self::audit::{ServerAuditOptions, Stopped, run as audit};
+pub use self::candidates::{CandidatesOptions, run as candidates};
+pub use self::claim::{ClaimOptions, ReleaseOptions, claim, release};
+pub use self::compare::{CompareOptions, Ignored, run as compare};
 pub use self::db::{
     DumpOptions, GrantsOptions, RestoreOptions, ShellOptions, dump, grants, restore, shell,
 };
 pub use self::doctor::{CheckOptions, DoctorOptions, FindingFormat, findings};
+pub use self::explain::{ExplainOptions, run as explain};
+pub use self::fit::{FitOptions, run as fit};
 pub use self::flavor::{FlavorCommand, run as flavor};
+pub use self::fragmentation::{FragmentationOptions, run as fragmentation};
 pub use self::group::{GroupCommand, run as group};
+pub use self::heal::{HealOptions, run as heal};
 pub use self::history::{HistoryQueryOptions, run as history};
 pub use self::import::{DataImportOptions, ExportOptions, export, run as import};
+pub use self::ls::{LsOptions, run as ls};
 pub use self::manual::{completions, man_pages};
+pub use self::moves::{MovesOptions, run as moves};
 pub use self::policy::{PolicyCommand, check as policy_check, list as policy_list};
+pub use self::service::{LimitOptions, ServiceOptions};
+pub use self::shadow::{ShadowOptions, run as shadow};
+pub use self::show::{ShowOptions, run as show};
+pub use self::top::{TopOptions, run as top};
+pub use self::tree::{TreeOptions, run as tree};
+pub use self::watch::{WatchOptions, run as watch};
+pub use self::why::{WhyOptions, run as why};
 use crate::config::{self, Config, DatabaseOptions, LogOptions, PlannerAddress};
 use crate::http::listener::Endpoint;
 use crate::model::Bug;
@@ -89,17 +128,57 @@ pub enum Command {
     /// Reads what servers with --history have recorded in the database: each change with its time,
     /// the request, the user and project, and what was changed.
     History(Box<HistoryQueryOptions>),
-    /// Bring over what a database of OpenStack Placement stores.
+    /// Bring over what OpenStack Placement stores, from its database or over its API.
     ///
     /// Reads the database in one consistent snapshot, and writes everything or nothing into a
     /// database of Berth's that is empty but current (`berth db migrate`). Rows that Berth stores
-    /// differently, or not at all, are reported one by one.
+    /// differently, or not at all, are reported one by one. If it is interrupted, the same command goes
+    /// on with what was read. With --follow, it then keeps up with the old service until --finish.
     Import(Box<DataImportOptions>),
+    /// Compare two placement services, Berth or OpenStack Placement: whether clients see the same.
+    ///
+    /// Reads both over the API: providers and their trees, inventories, usages, aggregates, traits,
+    /// allocations, consumers, usages of projects, and allocation candidates for a sample of questions
+    /// that are made of the data. Both may be in use: what differs is read once more. Exits with 0 if
+    /// they are the same, with 1 if they differ, with 2 if they could not be compared.
+    Compare(Box<CompareOptions>),
     /// Write what is stored into an empty database of OpenStack Placement.
     ///
     /// The way back from `berth import`, and the way out: everything or nothing is written. Servers
     /// may run meanwhile; what they change after the start is not exported.
     Export(Box<ExportOptions>),
+    /// Run a proxy in front of a placement service, and compare Berth with it.
+    ///
+    /// Clients get the service's answers, unchanged. Reads are sent to Berth as well, and with
+    /// --mirror-writes also the writes that the service accepted. Differences and the times of both
+    /// are counted. Berth cannot slow down or fail what clients ask: what the mirror has no room for
+    /// is not mirrored. SIGUSR1 prints a summary, as the end does; SIGUSR2 turns the mirror off, or on
+    /// again.
+    Shadow(Box<ShadowOptions>),
+    /// Compare what a placement service holds with nova's servers.
+    ///
+    /// Finds allocations of servers that are gone, leftovers of evacuations, resizes and migrations,
+    /// servers without allocations or with other ones than they should have, and providers that nova
+    /// has no host for; says what to do about each, and writes a plan for `berth heal`. Talks to any
+    /// placement service over its API, Berth or OpenStack Placement, and changes nothing.
+    ///
+    /// `berth db audit` is another thing: it checks that the rows in Berth's database fit together.
+    /// The audit log (--audit-log of `berth serve`) is a third: it records who has changed what.
+    ///
+    /// Exits with 0 if nothing was found, with 3 if something was, with 127 if the servers that were
+    /// given cannot be used or cannot be the right ones, with 1 if the service or a database fails:
+    /// as `nova-manage placement audit`.
+    Audit(Box<ServerAuditOptions>),
+    /// Carry out a plan of `berth audit`.
+    ///
+    /// Each action is done if its consumers are exactly as the audit saw them, with their
+    /// generations, and left out otherwise; nothing is retried. A plan can be carried out again:
+    /// actions that are done are recognised.
+    ///
+    /// Exits with 0 if all is done, with 4 if there was nothing to do (as after --dry-run), with 3 if
+    /// something has changed since the audit or is refused by the service, with 1 if the service
+    /// fails, with 127 if the plan cannot be used: as `nova-manage placement heal_allocations`.
+    Heal(Box<HealOptions>),
     /// Look for what is wrong, and say what to do about it.
     ///
     /// Looks at the configuration, the database (version, role, privileges, primary, schema,
@@ -107,6 +186,72 @@ pub enum Command {
     /// descriptors and the clock. Takes the options of `serve`, only reads, and may run beside
     /// servers. Exits with 0 if nothing has failed, with 2 if something has; warnings do not count.
     Doctor(Box<DoctorOptions>),
+    /// List hosts, with what is free on each.
+    ///
+    /// Asks a running service, Berth or OpenStack Placement. Changes nothing.
+    Ls(Box<LsOptions>),
+    /// Show a resource provider with its consumers, or a consumer with what it holds.
+    ///
+    /// Asks a running service, Berth or OpenStack Placement. Changes nothing.
+    Show(Box<ShowOptions>),
+    /// Show what a server does at present: requests, latencies, batches, searches, plans.
+    ///
+    /// Reads the metrics of one replica (--admin-listen) again and again; and over its API, also that
+    /// of OpenStack Placement, what of each resource class is used, and which providers are written
+    /// to most. Changes nothing.
+    Top(Box<TopOptions>),
+    /// Show resource providers as trees, with what they have and what of it is used.
+    ///
+    /// Asks a running service, Berth or OpenStack Placement. Changes nothing.
+    Tree(Box<TreeOptions>),
+    /// Say why a query for allocation candidates finds what it finds, or whether a claim would be allowed.
+    ///
+    /// Asks a running Berth: how many providers and hosts each condition of the query leaves, which
+    /// conditions contradict each other, which hosts lack one thing only, and what would fit without
+    /// one of the conditions. With --claim: all that is wrong with a claim, by how much, and who holds
+    /// what there. Changes nothing.
+    Explain(Box<ExplainOptions>),
+    /// Show changes of providers, consumers, traits and resource classes as they are committed.
+    ///
+    /// Asks a running Berth with --events, and goes on until it is stopped. A connection that breaks is made
+    /// anew, from the last event.
+    Watch(Box<WatchOptions>),
+    /// Say why a request was refused or found nothing, by its id in the log of nova or of Berth.
+    ///
+    /// Asks a running Berth, which keeps such requests for an hour: what each condition of a query
+    /// left then, and what it leaves now; what was wrong with a claim, with the numbers of then. Without
+    /// an id, lists the last ones.
+    Why(Box<WhyOptions>),
+    /// Show where a request fits: its allocation candidates, with what is free of their providers.
+    ///
+    /// Asks a running service, Berth or OpenStack Placement. Changes nothing.
+    Candidates(Box<CandidatesOptions>),
+    /// Set what a consumer holds, after showing what will change.
+    ///
+    /// The consumer then holds what is named, and nothing else: amounts on providers (--on, --resources), or
+    /// a candidate of a query. It is written with the generation of the consumer that was shown, and so fails
+    /// if somebody else has changed the consumer meanwhile. Asks first; without a terminal, --yes is needed.
+    /// Talks to a running service, Berth or OpenStack Placement.
+    Claim(Box<ClaimOptions>),
+    /// Release all that a consumer holds, after showing what that is.
+    ///
+    /// Fails if somebody else has changed the consumer meanwhile. Asks first; without a terminal, --yes is
+    /// needed. Talks to a running service, Berth or OpenStack Placement.
+    Release(Box<ReleaseOptions>),
+    /// Count how many more of a request fit: in total, by host, by rack or aggregate.
+    ///
+    /// Asks a running Berth. The numbers are exact where one provider serves a host and nothing is
+    /// shared, and have a lower and an upper bound elsewhere. Changes nothing.
+    Fit(Box<FitOptions>),
+    /// Say what is free, but of no use for some requests: the rest that stays on hosts.
+    ///
+    /// Asks a running Berth: by class and by host, and how many would fit if all that is free were in
+    /// one piece. Changes nothing.
+    Fragmentation(Box<FragmentationOptions>),
+    /// Propose how to make room for a request: the fewest moves, or who would have to give way.
+    ///
+    /// Asks a running Berth, which proposes requests to send and sends none of them. Changes nothing.
+    Moves(Box<MovesOptions>),
     /// Check whether this version can take over from the one that runs.
     ///
     /// Looks at the configuration, the version of PostgreSQL, the schema, oversubscribed inventories

@@ -3,8 +3,10 @@
 //! configuration file or the default.
 
 mod audit;
+mod candidates;
 mod database;
 pub mod database_url;
+mod events;
 pub mod file;
 pub mod flavors;
 mod front;
@@ -13,6 +15,7 @@ mod keystone;
 pub mod nearest;
 mod planner;
 mod policy;
+mod refused;
 mod traces;
 
 use std::path::PathBuf;
@@ -21,7 +24,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 pub use self::audit::{AuditFormat, AuditOptions};
+pub use self::candidates::{CandidateOptions, OrderKind};
 pub use self::database::DatabaseOptions;
+pub use self::events::EventOptions;
 pub use self::front::FrontOptions;
 pub use self::history::HistoryOptions;
 pub use self::keystone::KeystoneOptions;
@@ -29,7 +34,9 @@ pub use self::planner::{
     Exclusivity, PlannerAddress, PlannerOptions, endpoints as planner_endpoints,
 };
 pub use self::policy::PolicyOptions;
+pub use self::refused::RefusedOptions;
 pub use self::traces::TraceOptions;
+use crate::http::app::CandidateOrder;
 use crate::http::listener::Endpoint;
 pub use crate::log_settings::LogFormat;
 use crate::log_settings::LogSettings;
@@ -232,6 +239,10 @@ pub struct Config {
           value_parser = seconds)]
     pub shutdown_grace: Duration,
 
+    /// The order of candidates.
+    #[command(flatten)]
+    pub candidates: CandidateOptions,
+
     /// The front.
     #[command(flatten)]
     pub front: FrontOptions,
@@ -260,9 +271,17 @@ pub struct Config {
     #[command(flatten)]
     pub audit: AuditOptions,
 
+    /// The log of events.
+    #[command(flatten)]
+    pub events: EventOptions,
+
     /// The history of changes.
     #[command(flatten)]
     pub history: HistoryOptions,
+
+    /// Refused requests.
+    #[command(flatten)]
+    pub refused: RefusedOptions,
 
     /// The traces.
     #[command(flatten)]
@@ -273,6 +292,14 @@ impl Config {
     /// How long to wait at the start for an unavailable database; `None`: without limit.
     pub fn database_wait(&self) -> Option<Duration> {
         u64::try_from(self.database_wait).ok().map(Duration::from_secs)
+    }
+
+    /// Which hosts come first among candidates.
+    ///
+    /// # Errors
+    /// The options for it contradict each other.
+    pub fn candidate_order(&self) -> Result<CandidateOrder, String> {
+        self.candidates.order(self.randomize_allocation_candidates)
     }
 
     /// Checks that the options fit together, without opening the files that they name.
@@ -291,6 +318,8 @@ impl Config {
         }
         wrong.extend(self.database.hosts().err());
         wrong.extend(self.front.tls().err());
+        wrong.extend(self.candidate_order().err());
+        wrong.extend(self.front.check_flavors().err());
         wrong.extend(self.planner.check().err());
         wrong.extend(self.traces.endpoint().err());
         match self.planner.endpoints() {
@@ -323,14 +352,14 @@ impl Config {
 }
 
 /// A limit.
-fn count(text: &str) -> Result<usize, String> {
+pub(crate) fn count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=COUNT_MAX) => Ok(count),
         _ => Err(format!("must be a number from 1 to {COUNT_MAX}")),
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "must be a number of seconds".to_owned())?;
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) if duration > Duration::ZERO => Ok(duration),

@@ -5,7 +5,7 @@
 //! Each request passes the tower stack in `middleware` and then, once the store is open ([`backend`]),
 //! the API of its listener.
 //!
-//! [`placement`] and [`planner`] define one table of routes each. `api` makes an axum router of a table
+//! [`placement`], [`planner`] and [`operator`] define one table of routes each. `api` makes an axum router of a table
 //! and adds the layers that authenticate the caller ([`identity`]) and check every request. A route
 //! then chooses a row of the table, asks the [policy](crate::policy) and calls a handler, which uses the
 //! store and the options in the [`app`]. Long work waits for its [turn](crate::turns).
@@ -32,15 +32,18 @@ mod log_level;
 mod log_throttle;
 mod middleware;
 mod observed;
+mod operator;
 mod paced;
 mod panics;
 mod placement;
 mod planner;
 pub mod proxy;
 mod python;
+mod refused;
 pub mod server;
 mod serving;
 mod status;
+mod text;
 pub mod tls;
 mod traced;
 mod unread_body;
@@ -56,7 +59,11 @@ use crate::model::Bug;
 pub use app::{App, Options};
 pub use backend::Backend;
 use listener::Peer;
+pub use operator::count_flavors;
 pub use placement::write_candidates;
+pub use refused::RefusedSettings;
+pub(crate) use serving::Service;
+pub(crate) use unread_body::Bounds as UnreadBounds;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +76,11 @@ pub enum Api {
 
 /// Writes an error that is found before an API is asked: from its status, what is wrong, and the id of
 /// the request, to a media type and a body.
-type WriteError = fn(StatusCode, &str, &str) -> (&'static str, String);
+pub(crate) type WriteError = fn(StatusCode, &str, &str) -> (&'static str, String);
 
 impl Api {
     /// How the API writes errors.
-    fn write_error(self) -> WriteError {
+    pub(crate) fn write_error(self) -> WriteError {
         match self {
             Self::Placement => placement::write_error,
             Self::Planner => planner::write_error,

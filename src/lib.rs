@@ -9,6 +9,7 @@
 
 pub mod audit;
 pub mod cli;
+pub mod compare;
 pub mod config;
 pub mod descriptors;
 pub mod doctor;
@@ -22,6 +23,8 @@ pub mod log_settings;
 pub mod metrics;
 pub mod model;
 pub mod opening;
+pub mod operator_api;
+pub mod placement_client;
 pub mod planner;
 mod planning;
 pub mod policy;
@@ -29,6 +32,8 @@ mod reload;
 mod request_context;
 pub mod search;
 pub mod serve;
+pub mod server_audit;
+pub mod shadow;
 pub mod solver;
 mod spans;
 pub mod stop;

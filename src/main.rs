@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use berth::cli::{
-    self, CheckOptions, Command, ConfigCommand, DbCommand, FindingFormat, HealthOptions,
-    ImportOptions, Invocation, Origin, PolicyCommand, Source,
+    self, CheckOptions, Command, CompareOptions, ConfigCommand, DbCommand, FindingFormat,
+    HealOptions, HealthOptions, ImportOptions, Invocation, Origin, PolicyCommand,
+    ServerAuditOptions, ShadowOptions, Source, Stopped, WatchOptions,
 };
 use berth::config::{self, LogOptions};
 use berth::doctor::{self, Finding};
@@ -23,7 +24,7 @@ use berth::{stop, telemetry};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// `db status`: the schema is not what this program needs. `db audit`: something does not add up.
-/// `policy check`: it cannot be said.
+/// `policy check` and `compare`: it cannot be said.
 const FAULTY: u8 = 2;
 
 fn main() -> ExitCode {
@@ -76,29 +77,69 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
             let config = &options.config;
             examine(&config.logs, options.format, doctor::upgrade_check(config))
         }
-        Command::Config(ConfigCommand::Sample) => {
-            say(std::io::stdout(), cli::sample().trim_end());
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Config(ConfigCommand::Sample) => Ok(printed(&cli::sample())),
         Command::Policy(command) => policy(&command),
         Command::Aggregate(command) => print(&command.db().logs, cli::aggregate(&command)),
         Command::Flavor(command) => print(&command.db().logs, cli::flavor(&command)),
         Command::Group(command) => print(&command.db().logs, cli::group(&command)),
         Command::History(options) => print(&options.db.logs, cli::history(&options)),
+        Command::Ls(options) => show(cli::ls(&options)),
+        Command::Show(options) => show(cli::show(&options)),
+        Command::Top(options) => show(cli::top(&options)),
+        Command::Tree(options) => show(cli::tree(&options)),
+        Command::Explain(options) => show(cli::explain(&options)),
+        Command::Why(options) => show(cli::why(&options)),
+        Command::Candidates(options) => show(cli::candidates(&options)),
+        Command::Claim(options) => tell(cli::claim(&options, out)),
+        Command::Release(options) => tell(cli::release(&options, out)),
+        Command::Fit(options) => show(cli::fit(&options)),
+        Command::Fragmentation(options) => show(cli::fragmentation(&options)),
+        Command::Moves(options) => show(cli::moves(&options)),
+        Command::Watch(options) => watch(&options),
         Command::Config(ConfigCommand::Import(options)) => import(&options),
+        Command::Compare(options) => compare(&options),
         Command::Export(options) => print(&options.db.logs, cli::export(&options)),
         Command::Import(options) => print(&options.db.logs, cli::import(&options)),
+        Command::Shadow(options) => shadow(&options),
+        Command::Audit(options) => audit_servers(&options),
+        Command::Heal(options) => heal(&options),
         Command::Health(options) => health(&options),
-        Command::Completions { shell } => {
-            say(std::io::stdout(), cli::completions(shell).trim_end());
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Completions { shell } => Ok(printed(&cli::completions(shell))),
         Command::Man { directory } => {
             let told = |error| Failure(format!("{}: {error}", directory.display()));
             cli::man_pages(&directory).map_err(told)?;
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+fn watch(options: &WatchOptions) -> Result<ExitCode, Failure> {
+    let event = |line: &str| writeln!(std::io::stdout(), "{line}").is_ok();
+    let notice = |line: &str| say(std::io::stderr(), line);
+    wait_for(cli::watch(options, event, notice))??;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn audit_servers(options: &ServerAuditOptions) -> Result<ExitCode, Failure> {
+    let done = wait_for(cli::audit(options))?;
+    Ok(ended(done.map(|(text, code)| {
+        say(std::io::stdout(), text.trim_end());
+        code
+    })))
+}
+
+fn heal(options: &HealOptions) -> Result<ExitCode, Failure> {
+    let done = wait_for(cli::heal(options, |line| say(std::io::stdout(), line)))?;
+    Ok(ended(done))
+}
+
+/// The exit code of a command that has exit codes of its own.
+fn ended(done: Result<u8, Stopped>) -> ExitCode {
+    let code = done.unwrap_or_else(|Stopped { why, code }| {
+        say(std::io::stderr(), &format!("berth: {why}"));
+        code
+    });
+    ExitCode::from(code)
 }
 
 /// Runs checks and prints what they find.
@@ -123,6 +164,51 @@ fn print(
     if !text.is_empty() {
         say(std::io::stdout(), text.trim_end());
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a command that asks a service, and prints its text.
+fn show(work: impl Future<Output = Result<String, Failure>>) -> Result<ExitCode, Failure> {
+    say(std::io::stdout(), wait_for(work)??.trim_end());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a text.
+fn printed(text: &str) -> ExitCode {
+    say(std::io::stdout(), text.trim_end());
+    ExitCode::SUCCESS
+}
+
+/// Runs a command that says by itself what it does.
+fn tell(work: impl Future<Output = Result<(), Failure>>) -> Result<ExitCode, Failure> {
+    wait_for(work)??;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn out(words: &str) {
+    say(std::io::stdout(), words.trim_end());
+}
+
+/// 1 is the answer that the services differ.
+fn compare(options: &CompareOptions) -> Result<ExitCode, Failure> {
+    let _logs = telemetry::start(&options.logs, None).map_err(Failure)?;
+    match wait_for(cli::compare(options))? {
+        Ok((text, code)) => {
+            say(std::io::stdout(), text.trim_end());
+            Ok(ExitCode::from(code))
+        }
+        Err(Failure(why)) => {
+            say(std::io::stderr(), &format!("berth: {why}"));
+            Ok(ExitCode::from(FAULTY))
+        }
+    }
+}
+
+fn shadow(options: &ShadowOptions) -> Result<ExitCode, Failure> {
+    let telemetry = Arc::new(telemetry::start(&options.logs, None).map_err(Failure)?);
+    let summary = wait_for(cli::shadow(options, &telemetry))?;
+    telemetry.end();
+    say(std::io::stdout(), summary?.trim_end());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -224,9 +310,26 @@ fn database(invocation: &Invocation) -> Option<Result<String, String>> {
         Command::Export(options) => &options.db.database,
         Command::Import(options) => &options.db.database,
         Command::Doctor(options) | Command::UpgradeCheck(options) => &options.config.database,
-        Command::Config(_)
+        Command::Compare(_)
+        | Command::Config(_)
         | Command::Policy(_)
+        | Command::Explain(_)
+        | Command::Why(_)
+        | Command::Candidates(_)
+        | Command::Claim(_)
+        | Command::Release(_)
+        | Command::Fit(_)
+        | Command::Fragmentation(_)
+        | Command::Moves(_)
+        | Command::Ls(_)
+        | Command::Show(_)
+        | Command::Top(_)
+        | Command::Tree(_)
+        | Command::Watch(_)
+        | Command::Audit(_)
+        | Command::Heal(_)
         | Command::Health(_)
+        | Command::Shadow(_)
         | Command::Completions { .. }
         | Command::Man { .. } => return None,
     };

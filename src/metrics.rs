@@ -31,7 +31,7 @@ const COUNTS: [f64; 13] =
 static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
 /// Counters: name, description.
-const COUNTERS: [(&str, &str); 25] = [
+const COUNTERS: [(&str, &str); 32] = [
     ("berth_requests_total", "Requests answered by the APIs."),
     ("berth_requests_shed_total", "Requests refused because --max-requests were in progress."),
     ("berth_connections_closed_for_room_total", "Idle connections that were closed for new ones."),
@@ -55,15 +55,28 @@ const COUNTERS: [(&str, &str); 25] = [
     ("berth_candidates_total", "Allocation candidates returned."),
     ("berth_candidate_search_steps_total", "Steps of searches for candidates, a few ns each."),
     ("berth_candidate_searches_cut_short_total", "Searches for candidates ended early, by reason."),
+    ("berth_refused_requests_total", "Requests kept because they were refused or found nothing."),
+    (
+        "berth_refused_queries_not_counted_total",
+        "Kept queries whose conditions were not counted, because others were being counted.",
+    ),
     ("berth_plans_total", "Plans that were to be made or changed, by outcome."),
     ("berth_plans_solved_total", "Solver runs with a placement, by whether it is proven optimal."),
     ("berth_keystone_requests_total", "Requests to Keystone, by status or kind of failure."),
     ("berth_keystone_tokens_total", "Tokens looked up, by where the answer came from."),
     ("berth_policy_denials_total", "Requests that the policy denied, by rule."),
+    ("berth_shadow_requests_total", "Requests of clients of the shadow, by what the upstream did."),
+    ("berth_shadow_mirrored_total", "Requests of clients of the shadow that Berth has answered."),
+    ("berth_shadow_not_mirrored_total", "Requests that Berth was not sent or has not answered."),
+    ("berth_shadow_compared_total", "Comparisons of the upstream's and Berth's answers."),
+    (
+        "berth_shadow_known_differences_total",
+        "Differences that are meant, by number in docs/differences.md.",
+    ),
 ];
 
 /// Gauges: name, description.
-const GAUGES: [(&str, &str); 17] = [
+const GAUGES: [(&str, &str); 20] = [
     ("berth_build_info", "1, with the version and the commit (revision) as labels."),
     ("berth_ready", "Whether the replica can serve: 1 or 0."),
     ("berth_connections_open", "Connections of the APIs that are open."),
@@ -74,6 +87,7 @@ const GAUGES: [(&str, &str); 17] = [
     ("berth_requests_in_flight", "Requests of the APIs that are not answered yet."),
     ("berth_requests_in_flight_max", "Requests in progress beyond which more are refused."),
     ("berth_providers", "Resource providers in memory."),
+    ("berth_flavor_fits", "How many more of a flavor fit, by bound: lower or upper."),
     (
         "berth_refresh_timestamp_seconds",
         "When the replica last knew everything that the database has, in Unix time.",
@@ -93,10 +107,12 @@ const GAUGES: [(&str, &str); 17] = [
         "berth_turns_waiting",
         "Requests that wait for a turn at a search, a plan or a read of plans.",
     ),
+    ("berth_shadow_mirror_on", "Whether the shadow mirrors: 1 or 0."),
+    ("berth_shadow_pending", "Requests that wait to be mirrored, or are being mirrored."),
 ];
 
 /// Histograms: name, unit, description.
-const HISTOGRAMS: [(&str, Unit, &str); 8] = [
+const HISTOGRAMS: [(&str, Unit, &str); 9] = [
     (
         "http_server_request_duration_seconds",
         Unit::Seconds,
@@ -109,6 +125,11 @@ const HISTOGRAMS: [(&str, Unit, &str); 8] = [
     ("berth_database_pool_wait_seconds", Unit::Seconds, "Time to get a connection of the pool."),
     ("berth_planner_solve_duration_seconds", Unit::Seconds, "Time of a run of the solver."),
     ("berth_keystone_request_duration_seconds", Unit::Seconds, "Time of a request to Keystone."),
+    (
+        "berth_shadow_request_duration_seconds",
+        Unit::Seconds,
+        "Time to the end of the answer to a mirrored request, by service.",
+    ),
 ];
 
 /// The names of all series that `/metrics` may have, but those of the process.
@@ -120,10 +141,22 @@ pub fn names() -> Vec<String> {
     single.chain(HISTOGRAMS.iter().flat_map(parts)).collect()
 }
 
-/// Begins to collect numbers; what was recorded before is lost.
+/// Begins to collect the numbers of a server; what was recorded before is lost.
 pub fn collect() {
+    collect_from(begin);
+}
+
+/// Begins to collect the numbers of `berth shadow`.
+pub fn collect_for_shadow() {
+    collect_from(begin_shadow);
+}
+
+fn collect_from(begin: fn()) {
     COLLECTED.get_or_init(|| match install() {
-        Ok(handle) => Some(handle),
+        Ok(handle) => {
+            begin();
+            Some(handle)
+        }
         Err(error) => {
             tracing::error!(error, "metrics cannot be collected");
             None
@@ -144,7 +177,6 @@ fn install() -> Result<PrometheusHandle, String> {
     for (name, unit, what) in HISTOGRAMS {
         describe_histogram!(name, unit, what);
     }
-    begin();
     Ok(handle)
 }
 
@@ -172,6 +204,7 @@ fn begin() {
         "berth_world_loads_total",
         "berth_candidates_total",
         "berth_candidate_search_steps_total",
+        "berth_refused_queries_not_counted_total",
     ] {
         counter!(name).increment(0);
     }
@@ -184,6 +217,21 @@ fn begin() {
     for api in ["placement", "planner"] {
         counter!("berth_requests_shed_total", "api" => api).increment(0);
     }
+    tell_build();
+}
+
+fn begin_shadow() {
+    for kind in ["read", "write"] {
+        counter!("berth_shadow_mirrored_total", "kind" => kind).increment(0);
+        counter!("berth_shadow_not_mirrored_total", "kind" => kind, "reason" => "queue_full")
+            .increment(0);
+        counter!("berth_shadow_compared_total", "kind" => kind, "outcome" => "different")
+            .increment(0);
+    }
+    tell_build();
+}
+
+fn tell_build() {
     gauge!("berth_build_info", "version" => version::VERSION, "revision" => version::COMMIT).set(1);
 }
 

@@ -7,6 +7,7 @@
 
 pub mod bug;
 pub mod claim;
+pub mod consumer;
 pub(crate) mod effort;
 pub mod exclusive;
 pub mod generation;

@@ -101,7 +101,8 @@ async fn attempt(
     let lease = config.primary_lease;
     let pruning = Pruning::default();
     let history = config.history.kept();
-    let options = StoreOptions { hosts, connections, report_only, lease, pruning, history };
+    let events = config.events.kept();
+    let options = StoreOptions { hosts, connections, report_only, lease, pruning, history, events };
     let store = Store::open(options).await?;
     if !flavors.0.is_empty() {
         store.commit(flavors.clone()).await.map_err(|error| {

@@ -41,6 +41,7 @@ pub mod stack;
 pub(crate) mod template;
 pub mod topology;
 
+pub use self::candidates::request as request_of;
 pub use self::failure::{ConditionCount, Demand, Explanation, Failure, HostCounts};
 pub use self::placement::{
     Alternative, Answer, Placed, SolvingTime, location, places, providers_of,

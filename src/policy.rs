@@ -22,7 +22,8 @@ use metrics::counter;
 pub use self::caller::{Attribute, Caller};
 pub use self::check::Target;
 pub use self::defaults::{
-    BASES, Default, OPERATIONS, PLANNING, Rule, is_for_operations, operations, planning, rule,
+    BASES, Default, OPERATIONS, OPERATOR, PLANNING, Rule, is_for_operations, operations, operator,
+    planning, rule,
 };
 use self::file::Text;
 pub use self::listing::{list, sample};

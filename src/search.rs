@@ -3,14 +3,19 @@
 //!
 //! | module | does |
 //! |---|---|
+//! | [`ranking`] | says which trees come first |
 //! | [`query`] | resolves the request's names, and divides it into parts, each supplied by one provider |
 //! | [`part`] | finds the providers that can supply a part |
 //! | [`anchors`] | walks over the trees that may have candidates |
 //! | [`combine`] | goes through the combinations of one tree; [`capacity`] checks that they fit together |
 //! | [`shared`] | finds, once, the candidates that consist of sharing providers alone |
-//! | [`engine`] | visits anchors in the order of the strategy, or in a [`shuffled_order`], until the limit |
+//! | [`engine`] | visits anchors as they are stored, in a [`shuffled_order`] or in a [`ranked_order`] by their [`score`], until the limit |
 //! | [`trees`] | gives the options of each part, tree by tree, without combining them |
 //! | [`candidate`] | holds the current candidate |
+//! | [`funnel`] | counts the hosts that each condition of a request rules out |
+//! | [`explain`] | adds what each condition leaves, and which conditions contradict each other |
+//! | [`fit`] | counts how many more of a request fit |
+//! | [`moves`] | finds the fewest consumers that have to leave a host so that a request fits there |
 //!
 //! Modules import each other in one direction, from the bottom of this table to its top.
 //!
@@ -27,13 +32,19 @@ mod candidate;
 mod capacity;
 mod combine;
 mod engine;
+pub mod explain;
+pub mod fit;
 pub mod funnel;
 pub mod listing;
 mod matching;
+pub mod moves;
 mod part;
 mod query;
 mod random;
+mod ranked_order;
+pub mod ranking;
 pub mod request;
+mod score;
 mod shared;
 mod shuffled_order;
 mod steps;
@@ -46,7 +57,8 @@ use query::Query;
 
 pub use steps::Next;
 
-pub use request::{Group, Policy, Request, Strategy, Unknown};
+pub use ranking::Ranking;
+pub use request::{Group, Order, Policy, Request, Strategy, Unknown};
 
 use crate::model::ClassId;
 use crate::world::{Provider, World};

@@ -361,8 +361,8 @@ async fn serve_until(
     let tasks = Tasks::default();
     tasks.spawn(reload::follow(Arc::clone(&policy), Arc::clone(&opened)));
     let addresses = listening.addresses()?;
-    let history = config.history.history.is_some();
-    let options = Options { audit, history, ..options(config, cors) };
+    let history = config.history.history.is_some() || config.events.events.is_some();
+    let options = Options { audit, history, ..options(config, cors)? };
     let backend = Arc::new(Backend::waiting(options.clone(), trusted.clone()));
     let waiting = Notify::new();
     let opening = async {
@@ -371,8 +371,9 @@ async fn serve_until(
             tasks.spawn(expire(store.clone(), config.planner.planner_hold_ttl));
         }
         drop(opened.set(store.clone()));
-        let app = App::new(store, options).known_by(identity);
-        backend.open(app.ruled_by(policy).behind(trusted));
+        let app = App::new(store, options).known_by(identity).ruled_by(policy).behind(trusted);
+        tasks.spawn(http::count_flavors(app.clone(), config.front.counted_flavors()));
+        backend.open(app);
         systemd::status("serving");
         for (what, address) in addresses {
             tracing::info!(%address, version = version::line(), "serving {what}");
@@ -472,12 +473,12 @@ async fn keep_current(tls: Option<Arc<Tls>>, stop: impl Future<Output = ()>) {
 }
 
 /// How the API is to answer, of all that the operator chose.
-fn options(config: &Config, cors: Option<Cors>) -> Options {
-    Options {
+fn options(config: &Config, cors: Option<Cors>) -> Result<Options, Failure> {
+    Ok(Options {
         incomplete_consumer_project_id: config.incomplete_consumer_project_id.clone(),
         incomplete_consumer_user_id: config.incomplete_consumer_user_id.clone(),
         max_allocation_candidates: usize::try_from(config.max_allocation_candidates).ok(),
-        randomize_allocation_candidates: config.randomize_allocation_candidates,
+        candidate_order: config.candidate_order().map_err(Failure)?,
         generation_strategy: match config.allocation_candidates_generation_strategy {
             GenerationStrategy::DepthFirst => Strategy::DepthFirst,
             GenerationStrategy::BreadthFirst => Strategy::BreadthFirst,
@@ -490,6 +491,7 @@ fn options(config: &Config, cors: Option<Cors>) -> Options {
         cors,
         planner: config.planner.settings(),
         headroom: config.planner.planner_headroom.clone(),
+        refused: config.refused.settings(),
         ..Options::default()
-    }
+    })
 }

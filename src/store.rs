@@ -12,13 +12,17 @@ pub mod aggregates;
 pub mod allocations;
 pub mod audit;
 pub mod change;
+pub mod claim_check;
 mod claims;
 pub mod condition;
+pub mod consumers;
 pub mod effects;
 mod epoch;
 pub mod error;
+pub mod events;
 mod feed;
 pub mod history;
+pub mod holders;
 pub mod inventories;
 mod locks;
 mod owners;
@@ -31,6 +35,7 @@ mod recording;
 pub mod resource_classes;
 pub mod schema;
 pub mod sessions;
+pub mod snapshot;
 pub mod standard;
 mod statement_plans;
 pub mod traits;
@@ -47,10 +52,12 @@ use sqlx::postgres::PgConnectOptions;
 
 pub use change::Change;
 pub use error::{Error, Result};
+pub use events::EventLog;
 pub use history::History;
 pub use prune::Pruning;
 
 use crate::world::World;
+use events::Tail;
 use feed::Feed;
 use primary::Primary;
 use prune::Pruner;
@@ -83,6 +90,7 @@ pub struct Store {
     primary: Primary,
     feed: Feed,
     writer: ClaimWriter,
+    tail: Tail,
     write_limits: WriteLimits,
     /// Ends with the last clone.
     _pruner: Pruner,
@@ -104,13 +112,23 @@ pub struct StoreOptions {
     pub pruning: Pruning,
     /// How the history of changes is kept; `None`: changes are not added to it.
     pub history: Option<History>,
+    /// How the log of events is kept; `None`: changes are not added to it.
+    pub events: Option<EventLog>,
 }
 
 impl StoreOptions {
     /// A store on one server, with the default rules.
     pub fn at(host: PgConnectOptions, connections: u32) -> Self {
         let (hosts, pruning) = (vec![host], Pruning::default());
-        Self { hosts, connections, report_only: false, lease: None, pruning, history: None }
+        Self {
+            hosts,
+            connections,
+            report_only: false,
+            lease: None,
+            pruning,
+            history: None,
+            events: None,
+        }
     }
 }
 
@@ -125,10 +143,11 @@ impl Store {
         let primary = Primary::start(options).await?;
         history::begin(&primary, history).await?;
         let feed = Feed::start(primary.clone()).await?;
+        let tail = Tail::start(&primary);
         let pruner = Pruner::start(primary.clone(), pruning);
         let writer = ClaimWriter::start(&primary, &feed.reloads());
         let write_limits = WriteLimits::new(connections);
-        Ok(Self { primary, feed, writer, write_limits, _pruner: pruner })
+        Ok(Self { primary, feed, writer, tail, write_limits, _pruner: pruner })
     }
 
     /// Whether claims in units that other groups have exclusively are allowed and only reported in the log.

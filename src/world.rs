@@ -251,6 +251,17 @@ impl World {
         self.columns.get(at).map(|(_, column)| column)
     }
 
+    /// The slots of a block in which there is an inventory.
+    pub(crate) fn having_inventory(&self, block: u32) -> Words {
+        let mut all: Words = [0; 4];
+        for (_, column) in self.columns.iter() {
+            for (all, words) in all.iter_mut().zip(column.having(block)) {
+                *all |= words;
+            }
+        }
+        all
+    }
+
     /// The slots of all roots.
     pub(crate) fn roots(&self) -> &Set {
         &self.trees.roots

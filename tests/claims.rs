@@ -12,8 +12,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth::model::claim::{
-    Claim, Consumer, ConsumerState, InventoryUsage, LockedProvider, LockedState, Owner, Request,
-    Reshaping, judge, reshape,
+    Claim, Consumer, ConsumerState, Fault, InventoryUsage, LockedProvider, LockedState, Owner,
+    Request, Reshaping, faults, judge, reshape, reshape_faults,
 };
 use berth::model::{ClassId, Expected, Inventory, ProviderId, Refusal};
 use proptest::prelude::*;
@@ -61,6 +61,47 @@ impl Tables {
     fn used(&self, provider: Uuid, class: &str) -> i64 {
         let rows = self.allocations.iter();
         rows.filter(|row| row.provider == provider && row.class == class).map(|row| row.used).sum()
+    }
+
+    /// Each number of a fault, counted by hand.
+    fn assert_fault(&self, fault: &Fault, claims: &[Claim]) {
+        let wanted = |provider: &Uuid, class: &str| -> i64 {
+            let wants = claims.iter().flat_map(|claim| &claim.wants);
+            wants.filter(|it| it.0 == *provider && it.1 == class).map(|it| it.2).sum()
+        };
+        match fault {
+            Fault::ConsumerGeneration { consumer, expected, actual } => {
+                assert_eq!(self.consumer_generations.get(consumer), actual.as_ref());
+                assert!(!expected.met_by(*actual));
+            }
+            Fault::UnknownProvider(provider) => {
+                assert!(!self.provider_generations.contains_key(provider));
+            }
+            Fault::UnknownClass(class) => assert!(!CLASSES.contains(&class.as_str())),
+            Fault::NoInventory { provider, class } => {
+                assert!(!self.inventories.contains_key(&(*provider, class.clone())));
+            }
+            Fault::Amount { provider, class, amount, terms } => {
+                assert_eq!(self.inventories[&(*provider, class.clone())], *terms);
+                let is_multiple = amount % i64::from(terms.step_size) == 0;
+                let (least, most) = (i64::from(terms.min_unit), i64::from(terms.max_unit));
+                assert!(!(is_multiple && (least..=most).contains(amount)));
+            }
+            Fault::Capacity { provider, class, wanted: all, given_back, used, terms } => {
+                let consumers: BTreeSet<Uuid> = claims.iter().map(|it| it.consumer).collect();
+                let own = self
+                    .allocations
+                    .iter()
+                    .filter(|row| consumers.contains(&row.consumer) && row.provider == *provider);
+                let own: i64 = own.filter(|row| row.class == *class).map(|row| row.used).sum();
+                assert_eq!((*all, *given_back), (wanted(provider, class), own));
+                assert_eq!(*used, self.used(*provider, class));
+                assert!(used - own + all > terms.capacity().max(*used));
+            }
+            Fault::ProviderGeneration { .. }
+            | Fault::Exclusive { .. }
+            | Fault::InventoryInUse { .. } => panic!("{fault:?} is not of claims"),
+        }
     }
 
     /// `PUT` and `POST /allocations`, step by step as they are specified.
@@ -324,10 +365,19 @@ proptest! {
         for batch in batches {
             let mut state = tables.state();
             for request in &batch {
+                let tables_before = tables.clone();
                 let expected = match request {
                     Request::Replace(claims) => tables.replace(claims),
                     Request::Release(consumer) => tables.release(*consumer),
                 };
+                if let Request::Replace(claims) = request {
+                    let found = faults(&state, claims);
+                    prop_assert_eq!(found.count > 0, expected.is_err());
+                    prop_assert_eq!(found.listed.len(), found.count);
+                    for fault in &found.listed {
+                        tables_before.assert_fault(fault, claims);
+                    }
+                }
                 prop_assert_eq!(judge(&mut state, request), expected);
                 tables.assert_shown_by(&state);
             }
@@ -435,9 +485,37 @@ fn a_reshaping_moves_inventory_with_its_allocations() {
 
     let mut state = tables.state();
     let left_behind = reshape(&mut state, &reshapings, &[]);
-    assert!(matches!(left_behind, Err(Refusal::InventoryInUse { .. })));
+    let refusal = left_behind.unwrap_err();
+    assert!(matches!(refusal, Refusal::InventoryInUse { .. }));
+    let found = reshape_faults(&state, &reshapings, &[], &refusal);
+    let classes = "VCPU".to_owned();
+    assert_eq!(found.listed, [Fault::InventoryInUse { provider: provider(0), classes }]);
     let mut state = tables.state();
     let outdated = [Reshaping { seen: 0, ..reshapings[0].clone() }];
     let refused = reshape(&mut state, &outdated, &moved);
-    assert!(matches!(refused, Err(Refusal::ProviderGeneration { actual: 2, given: 0, .. })));
+    let refusal = refused.unwrap_err();
+    assert!(matches!(refusal, Refusal::ProviderGeneration { actual: 2, given: 0, .. }));
+    let found = reshape_faults(&state, &outdated, &moved, &refusal);
+    let expected = Fault::ProviderGeneration { provider: provider(0), given: 0, actual: 2 };
+    assert_eq!(found.listed, [expected]);
+
+    // Two more than the new inventory has, and the capacity that the claim gives back is elsewhere.
+    let mut state = tables.state();
+    let large = [wants(0, Expected::Is(1), &[(1, "VCPU", 6)])];
+    let refusal = reshape(&mut state, &reshapings, &large).unwrap_err();
+    let found = reshape_faults(&state, &reshapings, &large, &refusal);
+    let (class, terms) = ("VCPU".to_owned(), plain(4));
+    let (wanted, given_back, used) = (6, 0, 0);
+    let expected =
+        Fault::Capacity { provider: provider(1), class, wanted, given_back, used, terms };
+    assert_eq!(found.listed, [expected]);
+
+    // The new inventory is not known yet when generations are compared.
+    let mut state = tables.state();
+    let outrun = [wants(0, Expected::Is(7), &[(1, "VCPU", 3), (9, "VCPU", 1)])];
+    let refusal = reshape(&mut state, &reshapings, &outrun).unwrap_err();
+    let found = reshape_faults(&state, &reshapings, &outrun, &refusal);
+    let (consumer, expected, actual) = (consumer(0), Expected::Is(7), Some(1));
+    let unmet = Fault::ConsumerGeneration { consumer, expected, actual };
+    assert_eq!(found.listed, [unmet, Fault::UnknownProvider(provider(9))]);
 }

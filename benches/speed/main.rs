@@ -5,6 +5,8 @@
 
 mod changes;
 mod clouds;
+mod explain;
+mod fit;
 mod judging;
 mod plan;
 mod rendering;
@@ -25,6 +27,8 @@ fn main() {
         .sample_size(20)
         .configure_from_args();
     search::measure(&mut criterion);
+    explain::measure(&mut criterion);
+    fit::measure(&mut criterion);
     rendering::measure(&mut criterion);
     judging::measure(&mut criterion);
     changes::measure(&mut criterion);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use berth::search::{Next, Request, find};
-use berth::world::World;
+use berth::search::{Next, Order, Ranking, Request, find};
+use berth::world::{Changes, World};
 use criterion::{Criterion, Throughput};
 
 use crate::MILLION;
-use crate::clouds::{contended, flat, nested, wide};
+use crate::clouds::{Cloud, contended, flat, nested, wide};
 
 /// As many as clients ask for.
 const LIMIT: usize = 1000;
@@ -29,10 +29,40 @@ pub(crate) fn measure(criterion: &mut Criterion) {
         });
     }
     group.throughput(Throughput::Elements(LIMIT as u64));
+    let cloud = in_use(flat(100_000));
+    for (name, order) in [
+        ("flat of 100k, limit 1000", Order::Stored),
+        ("flat of 100k, limit 1000, random", Order::Random(1)),
+        ("flat of 100k, limit 1000, spread", Order::Ranked(Ranking::Spread)),
+        ("flat of 100k, limit 1000, weights", Order::Ranked(weights())),
+    ] {
+        let request = Request { order, ..cloud.limited(LIMIT) };
+        group.bench_function(name, |bencher| bencher.iter(|| drain(&cloud.world, &request)));
+    }
     group.bench_function("flat of 1M, limit 1000", |bencher| {
         let request = MILLION.limited(LIMIT);
         bencher.iter(|| drain(&MILLION.world, &request));
     });
+}
+
+/// The same cloud, with each host in use to another share.
+fn in_use(cloud: Cloud) -> Cloud {
+    let providers = cloud.world.providers().map(|provider| {
+        let mut row = provider.row();
+        for (nth, inventory) in (1..).zip(&mut row.inventories) {
+            // Numbers that repeat late.
+            inventory.used = row.id.0 * 7919 * nth % (inventory.terms.capacity() * 3 / 4);
+        }
+        (row.id, Some(row))
+    });
+    let changes = Changes { catalogue: None, providers: providers.collect() };
+    Cloud { world: Arc::new(cloud.world.apply(changes)), ..cloud }
+}
+
+/// Weights as an operator may choose them.
+fn weights() -> Ranking {
+    let weights = ["VCPU=1", "MEMORY_MB=2", "DISK_GB=0.5", "trait:CUSTOM_FOO=-5"];
+    Ranking::Weights(weights.iter().map(|it| it.parse().unwrap()).collect())
 }
 
 /// Finds all candidates; how many there are.

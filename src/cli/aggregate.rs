@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::DbOptions;
-use super::columns::{ListFormat, columns};
+use super::columns::{FormatOptions, ListFormat, columns};
 use crate::audit::summary;
 use crate::opening::settle_schema;
 use crate::serve::{Database, Failure};
@@ -48,8 +48,8 @@ pub struct AggregateSetOptions {
 #[derive(Args, Clone, Debug)]
 pub struct AggregateListOptions {
     /// Output format.
-    #[arg(long, default_value = "table", value_name = "FORMAT")]
-    pub format: ListFormat,
+    #[command(flatten)]
+    pub format: FormatOptions,
 
     /// The database.
     #[command(flatten)]
@@ -124,7 +124,7 @@ async fn carry_out(command: &AggregateCommand, database: &Database) -> Result<St
         }
         AggregateCommand::List(options) => {
             let rows = list(&mut conn).await.map_err(told)?;
-            return Ok(match options.format {
+            return Ok(match options.format.chosen() {
                 ListFormat::Table => table(&rows),
                 ListFormat::Json => format!("{:#}", view(rows)),
             });

@@ -1,8 +1,6 @@
 //! Lists as commands print them.
 
-use std::fmt::Write;
-
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 
 /// How a list is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -13,26 +11,63 @@ pub enum ListFormat {
     Json,
 }
 
+/// How what a command finds is printed.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct FormatOptions {
+    /// How it is printed.
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: ListFormat,
+
+    /// The same as --format json.
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+impl FormatOptions {
+    /// The form.
+    pub fn chosen(self) -> ListFormat {
+        if self.json { ListFormat::Json } else { self.format }
+    }
+
+    /// Whether it is printed for programs.
+    pub fn is_json(self) -> bool {
+        self.chosen() == ListFormat::Json
+    }
+}
+
 /// Rows below their heads, in columns that fit their contents.
 pub(super) fn columns<const N: usize>(
     heads: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
 ) -> String {
-    let lines: Vec<[String; N]> = std::iter::once(heads.map(str::to_owned)).chain(rows).collect();
-    let width = |nth: usize| {
-        let cells = lines.iter().filter_map(|line| line.get(nth));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..N).map(width).collect();
+    let heads = heads.map(str::to_owned).to_vec();
+    padded(std::iter::once(heads).chain(rows.map(Vec::from)))
+}
+
+/// Rows in columns that fit their contents. Escape sequences of colours have no width.
+pub(super) fn padded(rows: impl Iterator<Item = Vec<String>>) -> String {
+    let lines: Vec<Vec<String>> = rows.collect();
+    let mut widths: Vec<usize> = Vec::new();
+    for line in &lines {
+        widths.resize(widths.len().max(line.len()), 0);
+        for (widest, cell) in widths.iter_mut().zip(line) {
+            *widest = width(cell).max(*widest);
+        }
+    }
     let mut text = String::new();
     for line in &lines {
         let mut row = String::new();
-        for (cell, width) in line.iter().zip(&widths) {
-            // Writing to a string cannot fail.
-            let _ = write!(row, "{cell:width$}  ");
+        for (cell, widest) in line.iter().zip(&widths) {
+            row.push_str(cell);
+            row.extend(std::iter::repeat_n(' ', widest - width(cell) + 2));
         }
         text.push_str(row.trim_end());
         text.push('\n');
     }
     text
+}
+
+/// The characters of a cell that are seen.
+fn width(cell: &str) -> usize {
+    anstream::adapter::strip_str(cell).map(|part| part.chars().count()).sum()
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::DbOptions;
-use super::columns::{ListFormat, columns};
+use super::columns::{FormatOptions, ListFormat, columns};
 use crate::audit::summary;
 use crate::config::flavors;
 use crate::opening::settle_schema;
@@ -76,8 +76,8 @@ pub struct FlavorSetOptions {
 #[derive(Args, Clone, Debug)]
 pub struct FlavorListOptions {
     /// Output format.
-    #[arg(long, default_value = "table", value_name = "FORMAT")]
-    pub format: ListFormat,
+    #[command(flatten)]
+    pub format: FormatOptions,
 
     /// The database.
     #[command(flatten)]
@@ -150,7 +150,7 @@ impl Task {
                 flavors::read(&options.file).map(|wanted| Self::Set(SetFlavors(wanted)))
             }
             FlavorCommand::Unset(options) => Ok(Self::Unset(UnsetFlavor(options.name.clone()))),
-            FlavorCommand::List(options) => Ok(Self::List(options.format)),
+            FlavorCommand::List(options) => Ok(Self::List(options.format.chosen())),
         }
     }
 

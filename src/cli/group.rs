@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::DbOptions;
-use super::columns::{ListFormat, columns};
+use super::columns::{FormatOptions, ListFormat, columns};
 use crate::audit::summary;
 use crate::model::{GroupKind, Level};
 use crate::opening::settle_schema;
@@ -69,8 +69,8 @@ pub struct GroupCreateOptions {
 #[derive(Args, Clone, Debug)]
 pub struct GroupListOptions {
     /// Output format.
-    #[arg(long, default_value = "table", value_name = "FORMAT")]
-    pub format: ListFormat,
+    #[command(flatten)]
+    pub format: FormatOptions,
 
     /// The database.
     #[command(flatten)]
@@ -185,7 +185,7 @@ async fn carry_out(command: &GroupCommand, database: &Database) -> Result<String
         }
         GroupCommand::List(options) => {
             let groups = list(&mut conn).await.map_err(told)?;
-            Ok(match options.format {
+            Ok(match options.format.chosen() {
                 ListFormat::Table => table(&groups),
                 ListFormat::Json => format!("{:#}", groups.iter().map(view).collect::<Value>()),
             })

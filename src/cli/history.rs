@@ -4,11 +4,11 @@ mod words;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use time::format_description::well_known::Rfc3339;
-use time::{Date, Duration, OffsetDateTime};
+use time::OffsetDateTime;
 
 use super::DbOptions;
 use super::columns::columns;
+use super::times::since;
 use crate::opening::settle_schema;
 use crate::serve::{Database, Failure};
 use crate::store::history::reading::{Entry, Found, Period, Question, read};
@@ -74,31 +74,6 @@ async fn find(options: &HistoryQueryOptions, database: &Database) -> Result<Foun
 #[expect(clippy::cast_precision_loss, reason = "a double has microseconds until the year 2255")]
 fn seconds(time: OffsetDateTime) -> f64 {
     time.unix_timestamp_nanos() as f64 / 1e9
-}
-
-fn since(text: &str) -> Result<OffsetDateTime, String> {
-    if let Ok(time) = OffsetDateTime::parse(text, &Rfc3339) {
-        return Ok(time);
-    }
-    if let Ok(date) = Date::parse(text, time::macros::format_description!("[year]-[month]-[day]")) {
-        return Ok(date.midnight().assume_utc());
-    }
-    let age = text.char_indices().last().and_then(|(at, unit)| {
-        let number: i64 = text.get(..at)?.parse().ok().filter(|number| *number >= 0)?;
-        let factor = match unit {
-            's' => 1,
-            'm' => 60,
-            'h' => 60 * 60,
-            'd' => 24 * 60 * 60,
-            _ => return None,
-        };
-        number.checked_mul(factor)
-    });
-    let time = age.and_then(|age| OffsetDateTime::now_utc().checked_sub(Duration::seconds(age)));
-    time.ok_or_else(|| {
-        "must be a time such as 2026-11-22T20:00:00Z, a date, or an age such as 30m or 7d"
-            .to_owned()
-    })
 }
 
 /// What was found, for people.

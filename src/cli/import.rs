@@ -1,15 +1,26 @@
 //! `berth import` and `berth export`: what a database of OpenStack Placement stores, brought over and back.
 
+use std::io::Write as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use futures_util::future::BoxFuture;
+use sqlx::PgConnection;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 use super::DbOptions;
+use super::service::{LimitOptions, named, secret};
+use crate::keystone::Secret;
 use crate::serve::{Database, Failure};
+use crate::store;
+use crate::transfer::follow::Surroundings;
 use crate::transfer::{self, ReferenceUrl, report::Report};
 
 /// Options of `import`.
 #[derive(Args, Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct DataImportOptions {
     /// The database of OpenStack Placement, as `connection` in its placement.conf.
     ///
@@ -17,19 +28,88 @@ pub struct DataImportOptions {
     /// or `sqlite:////absolute/path`. Set the environment variable to keep the password out of the
     /// list of processes.
     #[arg(long, env = "BERTH_FROM_DATABASE", hide_env_values = true, value_name = "URL")]
-    pub from_database: ReferenceUrl,
+    #[arg(required_unless_present_any = ["discard", "from_api"])]
+    pub from_database: Option<ReferenceUrl>,
+
+    /// A placement service that is read over its API: its URL, or the name of a cloud in clouds.yaml.
+    ///
+    /// For where no database can be reached. Takes longer, and the report says what the API does not tell.
+    /// The service may be in use: what changes is read again, a bounded number of times. `envvars` is the
+    /// cloud that the environment describes (`OS_AUTH_URL` and so on).
+    #[arg(long, env = "BERTH_FROM_API", value_name = "SERVICE")]
+    #[arg(conflicts_with_all = ["from_database", "follow", "finish", "discard"])]
+    pub from_api: Option<String>,
+
+    /// Token for the service of --from-api, if that is a URL.
+    ///
+    /// Without it, the token is Keystone's if --os-cloud or the environment say how to get one; else
+    /// `admin`, which a service without authentication (noauth2) takes for the administrator. Other
+    /// processes on the machine can see flags: prefer the environment.
+    #[arg(long, env = "BERTH_FROM_API_TOKEN", hide_env_values = true, value_name = "TOKEN",
+          value_parser = secret)]
+    pub from_api_token: Option<Secret>,
+
+    /// Cloud in clouds.yaml whose credentials are used if --from-api is a URL, instead of the
+    /// environment's.
+    #[arg(long, env = "OS_CLOUD", value_name = "NAME")]
+    pub os_cloud: Option<String>,
+
+    /// What bounds reading over the API.
+    #[command(flatten)]
+    pub limits: LimitOptions,
 
     /// Read everything and report what would be done, but write nothing.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["follow", "finish", "discard"])]
     pub dry_run: bool,
 
+    /// Replace the providers, consumers and allocations that Berth has.
+    ///
+    /// In one transaction, whole or not at all. Also replaces custom resource classes and traits. Keeps
+    /// flavors, stored groups, metadata of aggregates and the history. Refused while plans have servers or groups
+    /// have exclusive hosts: delete those plans first.
+    #[arg(long, conflicts_with_all = ["finish", "discard"])]
+    pub replace: bool,
+
+    /// Import, and then keep Berth's database up with the old service while it runs.
+    ///
+    /// Each round reads one snapshot of the old database and brings Berth's from one consistent state of
+    /// it to a later one. Prints a line for each round that changed something, and at least one a minute.
+    /// SIGTERM and Ctrl-C end it when the round is done, with exit code 0; the same command goes on later.
+    /// A database that does not answer is waited for. Servers of Berth may run meanwhile, but no client
+    /// may write to them: if one does, this ends with exit code 1 and says so.
+    #[arg(long)]
+    pub follow: bool,
+
+    /// The pause between two rounds of --follow, in seconds.
+    #[arg(long, env = "BERTH_IMPORT_INTERVAL", value_name = "SECONDS", default_value_t = 5)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub interval: u32,
+
+    /// End --follow, once the old service is stopped: bring the last changes over, and compare everything.
+    ///
+    /// A process that follows ends by itself then. Refuses to end if the old database still changes.
+    #[arg(long, conflicts_with_all = ["follow", "discard"])]
+    pub finish: bool,
+
+    /// Give up an import that was interrupted, or --follow: remove what was kept for it.
+    ///
+    /// The rows that are in Berth's tables stay there.
+    #[arg(long)]
+    pub discard: bool,
+
     /// Write the whole report to this file, as JSON.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "discard")]
     pub report: Option<PathBuf>,
 
     /// Berth's database.
     #[command(flatten)]
     pub db: DbOptions,
+}
+
+impl DataImportOptions {
+    fn what(&self) -> transfer::Options {
+        transfer::Options { dry_run: self.dry_run, replace: self.replace, follow: self.follow }
+    }
 }
 
 /// Imports, and returns the report in words.
@@ -45,9 +125,12 @@ pub async fn run(options: &DataImportOptions) -> Result<String, Failure> {
     });
     let file = file.transpose()?;
     let database = Database::open(&options.db.database).await?;
-    let imported = import(options, &database).await;
+    let worked = work(options, &database).await;
     database.close().await;
-    let report = imported?;
+    let report = match worked? {
+        Done::Reported(report) => report,
+        Done::Said(words) => return Ok(words),
+    };
     if let Some((path, mut file)) = file {
         std::io::Write::write_all(&mut file, report.json().as_bytes())
             .map_err(|error| Failure(format!("{}: {error}", path.display())))?;
@@ -55,11 +138,66 @@ pub async fn run(options: &DataImportOptions) -> Result<String, Failure> {
     Ok(report.words())
 }
 
-async fn import(options: &DataImportOptions, database: &Database) -> Result<Report, Failure> {
-    let mut conn = database.connect().await?;
-    let what = transfer::Options { dry_run: options.dry_run };
-    let imported = transfer::import(&options.from_database, &mut conn, what).await;
-    imported.map_err(|error| Failure(error.to_string()))
+/// What there is to say at the end.
+enum Done {
+    Reported(Report),
+    Said(String),
+}
+
+async fn work(options: &DataImportOptions, database: &Database) -> Result<Done, Failure> {
+    let told = |error: transfer::Error| Failure(error.to_string());
+    if let Some(name) = &options.from_api {
+        let (token, os_cloud) = (options.from_api_token.as_ref(), options.os_cloud.as_deref());
+        let client = named(name, token, os_cloud, options.limits).map_err(Failure)?;
+        let mut conn = database.connect().await?;
+        let imported = transfer::import_service(&client, &mut conn, options.what()).await;
+        return imported.map(Done::Reported).map_err(told);
+    }
+    let Some(from) = options.from_database.as_ref().filter(|_| !options.discard) else {
+        let mut conn = database.connect().await?;
+        return transfer::discard(&mut conn).await.map(Done::Said).map_err(told);
+    };
+    let what = options.what();
+    if !options.follow && !options.finish {
+        let mut conn = database.connect().await?;
+        let imported = transfer::import(from, &mut conn, what).await;
+        return imported.map(Done::Reported).map_err(told);
+    }
+    let connect =
+        || -> BoxFuture<'_, store::Result<PgConnection>> { Box::pin(database.try_connect()) };
+    let around = Surroundings {
+        connect: &connect,
+        tell: &|line| drop(writeln!(std::io::stdout(), "{line}")),
+        // A signal ends `--finish` as it ends any program; nothing is half-done then.
+        stop: if options.finish { watch::channel(false).1 } else { stop_signals()? },
+        interval: Duration::from_secs(options.interval.into()),
+    };
+    if options.finish {
+        transfer::follow::finish(from, &around).await.map(Done::Reported).map_err(told)
+    } else {
+        transfer::follow::follow(from, what, &around).await.map(Done::Said).map_err(told)
+    }
+}
+
+/// Becomes true with the first SIGTERM or SIGINT. The second ends the process at once, which loses nothing.
+fn stop_signals() -> Result<watch::Receiver<bool>, Failure> {
+    let cannot = |error| Failure(format!("signals cannot be received: {error}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
+    let (told, stop) = watch::channel(false);
+    tokio::spawn(async move {
+        for is_second in [false, true] {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if is_second {
+                std::process::exit(130);
+            }
+            told.send_replace(true);
+        }
+    });
+    Ok(stop)
 }
 
 /// Options of `export`.

@@ -10,6 +10,9 @@ use crate::http::listener::Endpoint;
 use crate::http::proxy::Trusted;
 use crate::http::tls::Files;
 
+/// The maximum number of flavors in `/metrics`.
+const FIT_FLAVORS_MAX: usize = 64;
+
 /// Options of the front.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Network, TLS and CORS")]
@@ -21,6 +24,12 @@ pub struct FrontOptions {
     /// not count towards --max-connections.
     #[arg(long, env = "BERTH_ADMIN_LISTEN", value_name = "ADDRESS", value_delimiter = ',')]
     pub admin_listen: Vec<Endpoint>,
+
+    /// Flavors of which `/metrics` tells how many more fit, by name or id. Default: none.
+    ///
+    /// At most 64. They are counted once a minute, beside requests.
+    #[arg(long, env = "BERTH_FIT_FLAVORS", value_name = "NAME", value_delimiter = ',')]
+    pub fit_flavors: Vec<String>,
 
     /// Seconds a kept-alive connection may be idle after an answer.
     ///
@@ -137,6 +146,22 @@ impl FrontOptions {
             .with_methods(entries(&self.cors_allow_methods))
             .with_headers(entries(&self.cors_allow_headers));
         cors.exposing(&entries(&self.cors_expose_headers)).map(Some)
+    }
+
+    /// The flavors of which it is counted how many more fit, if anybody can see that.
+    pub fn counted_flavors(&self) -> Vec<String> {
+        if self.admin_listen.is_empty() { Vec::new() } else { entries(&self.fit_flavors) }
+    }
+
+    /// Checks that flavors can be counted.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn check_flavors(&self) -> Result<(), String> {
+        if self.fit_flavors.len() <= FIT_FLAVORS_MAX {
+            return Ok(());
+        }
+        Err(format!("--fit-flavors: at most {FIT_FLAVORS_MAX} flavors can be counted"))
     }
 
     /// The files for TLS; `None` without TLS.

@@ -4,19 +4,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use super::cors::Cors;
 use super::identity::Identity;
 use super::proxy::Trusted;
+use super::refused::{RefusedRequests, RefusedSettings};
 use crate::audit::AuditLog;
 use crate::planner::headroom::{Headroom, HeadroomShare};
 use crate::policy::Policy;
-use crate::search::Strategy;
+use crate::search::{Ranking, Strategy};
 use crate::store::Store;
 use crate::store::planner::caps::Caps;
 use crate::turns::{Turns, Waiting};
 use crate::watch::Watch;
+
+/// Snapshots of the database that are read at once. While one is read, which may take as long as a client
+/// needs to take it in, PostgreSQL keeps rows that have been replaced since.
+const SNAPSHOTS_MAX: usize = 4;
 
 /// Seconds since the Unix epoch.
 pub type Clock = fn() -> i64;
@@ -53,8 +58,16 @@ pub struct App {
     pub(super) arriving: Turns,
     /// Places for answers that are sent while they are found, each of which keeps a world in memory.
     pub streams: Turns,
+    /// Places for answers that read a snapshot of the database, each on a connection of its own.
+    pub(super) snapshots: Turns,
+    /// Places for those who follow events.
+    pub(super) followers: Turns,
+    /// Whether the server is about to stop.
+    stopping: Arc<watch::Sender<bool>>,
     /// What deadlines of searches and plans are read from.
     pub watch: Watch,
+    /// Requests that were refused or found nothing.
+    pub(super) refused: RefusedRequests,
 }
 
 impl App {
@@ -68,6 +81,8 @@ impl App {
             arriving: Turns::new(options.max_requests, bodies_of_one(options.max_requests)),
             planned: planned(&options.planner),
             headroom: Headroom::of(&options.headroom),
+            refused: RefusedRequests::new(options.refused, system_clock()),
+            followers: Turns::new(options.events.followers, most_of_one(options.events.followers)),
             options: Arc::new(options),
             identity: Identity::default(),
             trusted: Arc::default(),
@@ -76,6 +91,8 @@ impl App {
             search_turns: Turns::new(half_the_processors(), half_the_processors()),
             plan_turns: Turns::new(plans_at_once(), most_of_one(plans_at_once())),
             read_turns: Turns::new(plans_at_once() * 2, most_of_one(plans_at_once() * 2)),
+            snapshots: Turns::new(SNAPSHOTS_MAX, most_of_one(SNAPSHOTS_MAX)),
+            stopping: Arc::new(watch::Sender::new(false)),
             watch: Watch::default(),
         }
     }
@@ -109,6 +126,17 @@ impl App {
         (self.clock)()
     }
 
+    /// Says that the server is about to stop: answers that would go on for long end.
+    pub(super) fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Ready when the server is about to stop.
+    pub(super) async fn stopped(&self) {
+        // The sender is in `self`.
+        drop(self.stopping.subscribe().wait_for(|stopping| *stopping).await);
+    }
+
     /// How many requests ended in a panic so far.
     pub fn panics(&self) -> u64 {
         self.panics.load(Ordering::Relaxed)
@@ -117,6 +145,17 @@ impl App {
     pub(super) fn count_panic(&self) {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Which hosts come first among allocation candidates.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CandidateOrder {
+    /// They have no order that means anything.
+    Stored,
+    /// Each request has a random order.
+    Random,
+    /// By their scores.
+    Ranked(Ranking),
 }
 
 /// What an operator may choose about answering requests.
@@ -128,8 +167,8 @@ pub struct Options {
     pub incomplete_consumer_user_id: String,
     /// Candidates generated for one request at the most; `None`: all there are.
     pub max_allocation_candidates: Option<usize>,
-    /// Whether candidates come in a random order, and `limit` takes a random choice.
-    pub randomize_allocation_candidates: bool,
+    /// Which hosts come first among candidates.
+    pub candidate_order: CandidateOrder,
     /// In which order candidates are generated.
     pub generation_strategy: Strategy,
     /// Requests that are worked on at once.
@@ -152,7 +191,7 @@ pub struct Options {
     pub path_prefix: String,
     /// Where it is written who has changed what.
     pub audit: Option<AuditLog>,
-    /// Whether the store keeps the history of changes, and is told who makes them.
+    /// Whether the store keeps the history of changes or the log of events, and is told who makes changes.
     pub history: bool,
     /// What pages of other origins may ask; `None`: nothing is said to them.
     pub cors: Option<Cors>,
@@ -160,6 +199,34 @@ pub struct Options {
     pub planner: PlannerSettings,
     /// What plans leave free.
     pub headroom: Vec<HeadroomShare>,
+    /// How much is kept of requests that were refused or found nothing.
+    pub refused: RefusedSettings,
+    /// How events are sent.
+    pub events: EventSettings,
+}
+
+/// How events are sent to those who follow them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventSettings {
+    /// Answers that are sent at once.
+    pub followers: usize,
+    /// How long one may last. Its token may have expired then.
+    pub lifetime: Duration,
+    /// After how long without an event the number is said again.
+    pub heartbeat: Duration,
+    /// How long a client may take nothing in.
+    pub patience: Duration,
+}
+
+impl Default for EventSettings {
+    fn default() -> Self {
+        Self {
+            followers: 32,
+            lifetime: Duration::from_hours(1),
+            heartbeat: Duration::from_secs(15),
+            patience: Duration::from_secs(10),
+        }
+    }
 }
 
 /// What an operator may choose about planning.
@@ -206,7 +273,7 @@ impl Default for Options {
             incomplete_consumer_project_id: nobody.to_owned(),
             incomplete_consumer_user_id: nobody.to_owned(),
             max_allocation_candidates: None,
-            randomize_allocation_candidates: false,
+            candidate_order: CandidateOrder::Stored,
             generation_strategy: Strategy::DepthFirst,
             max_requests: 1024,
             max_body_bytes: 1024 * 1024,
@@ -222,6 +289,8 @@ impl Default for Options {
             cors: None,
             planner: PlannerSettings::default(),
             headroom: Vec::new(),
+            refused: RefusedSettings::default(),
+            events: EventSettings::default(),
         }
     }
 }

@@ -15,7 +15,7 @@ use tower::{Layer, Service};
 use super::app::Options;
 use super::middleware::{GlobalRequestId, request_id};
 use super::proxy::Remote;
-use super::{Api, connection};
+use super::{Api, connection, operator};
 use crate::audit::{self, AuditLog, Entry};
 use crate::policy::Caller;
 use crate::store::effects::{Origin, Record, Recorder};
@@ -31,13 +31,16 @@ pub(super) struct SentBy(pub(super) Arc<Caller>);
 #[derive(Clone, Debug)]
 pub(super) struct AuditLayer {
     log: Option<AuditLog>,
+    /// The path below which the APIs are served as well.
+    prefix: Arc<str>,
 }
 
 impl AuditLayer {
     /// The layer, if changes are to be recorded anywhere.
     pub(super) fn of(options: &Options) -> Option<Self> {
         let log = options.audit.clone();
-        (log.is_some() || options.history).then_some(Self { log })
+        let prefix = options.path_prefix.trim_end_matches('/').into();
+        (log.is_some() || options.history).then_some(Self { log, prefix })
     }
 }
 
@@ -45,7 +48,7 @@ impl<S> Layer<S> for AuditLayer {
     type Service = Audited<S>;
 
     fn layer(&self, inner: S) -> Audited<S> {
-        Audited { log: self.log.clone(), inner }
+        Audited { log: self.log.clone(), prefix: Arc::clone(&self.prefix), inner }
     }
 }
 
@@ -53,6 +56,7 @@ impl<S> Layer<S> for AuditLayer {
 #[derive(Clone, Debug)]
 pub(super) struct Audited<S> {
     log: Option<AuditLog>,
+    prefix: Arc<str>,
     inner: S,
 }
 
@@ -70,7 +74,10 @@ where
     }
 
     fn call(&mut self, mut request: Request) -> Self::Future {
-        if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+        // What is told operators changes nothing, by whatever method they ask.
+        if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
+            || operator::is_asked(&request, &self.prefix)
+        {
             return Either::Left(self.inner.call(request));
         }
         let facts = facts(&request);

@@ -12,6 +12,7 @@ use super::app::{App, Options};
 use super::audited::AuditLayer;
 use super::health::{self, Readiness};
 use super::middleware::{self, HttpService};
+use super::operator::{self, Operator};
 use super::placement::{self, Placement};
 use super::planner::{self, Planner};
 use super::proxy::Trusted;
@@ -32,6 +33,7 @@ pub struct Backend {
 struct Opened {
     app: Arc<App>,
     placement: HttpService,
+    operator: HttpService,
     planner: HttpService,
 }
 
@@ -60,7 +62,12 @@ impl Backend {
                     };
                     return Either::Left(Box::pin(answered));
                 }
-                Either::Right(ask(api, Arc::clone(&opened), request))
+                let asked = match api {
+                    Api::Placement if operator::is_asked(&request, &prefix) => Asked::Operator,
+                    Api::Placement => Asked::Placement,
+                    Api::Planner => Asked::Planner,
+                };
+                Either::Right(ask(asked, Arc::clone(&opened), request))
             });
             let (cors, audit) = (options.cors.clone(), AuditLayer::of(&options));
             middleware::stack(apis, Arc::clone(trusted), cors, audit)
@@ -101,21 +108,32 @@ impl Backend {
 
 impl Opened {
     fn new(app: Arc<App>) -> Self {
-        Self { placement: placement::service(&app), planner: planner::service(&app), app }
+        let (placement, operator) = (placement::service(&app), operator::service(&app));
+        Self { placement, operator, planner: planner::service(&app), app }
     }
+}
+
+/// The API that a request is for.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Placement,
+    Operator,
+    Planner,
 }
 
 /// Answers a request: by the application, or that the database is not there yet.
 async fn ask(
-    api: Api,
+    api: Asked,
     opened: Arc<OnceLock<Opened>>,
     request: Request,
 ) -> Result<Response, Infallible> {
     match (opened.get(), api) {
-        (Some(opened), Api::Placement) => opened.placement.clone().oneshot(request).await,
-        (Some(opened), Api::Planner) => opened.planner.clone().oneshot(request).await,
-        (None, Api::Placement) => Ok(api::refuse::<Placement>(&request, WHY)),
-        (None, Api::Planner) => Ok(api::refuse::<Planner>(&request, WHY)),
+        (Some(opened), Asked::Placement) => opened.placement.clone().oneshot(request).await,
+        (Some(opened), Asked::Operator) => opened.operator.clone().oneshot(request).await,
+        (Some(opened), Asked::Planner) => opened.planner.clone().oneshot(request).await,
+        (None, Asked::Placement) => Ok(api::refuse::<Placement>(&request, WHY)),
+        (None, Asked::Operator) => Ok(api::refuse::<Operator>(&request, WHY)),
+        (None, Asked::Planner) => Ok(api::refuse::<Planner>(&request, WHY)),
     }
 }
 

@@ -12,6 +12,7 @@ use axum::response::Response;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
+use super::api::path;
 use crate::store::Store;
 
 /// Answered as long as the process answers at all.
@@ -77,9 +78,7 @@ impl Readiness {
 
 /// Whether a request asks for the health of the server, and not for something of an API.
 pub(super) fn is_asked(request: &Request, prefix: &str) -> bool {
-    let path = request.uri().path();
-    let below = if prefix.is_empty() { None } else { path.strip_prefix(prefix) };
-    [Some(path), below].into_iter().flatten().any(|path| path == HEALTHZ || path == READYZ)
+    path::with_and_without(prefix, request).any(|path| path == HEALTHZ || path == READYZ)
 }
 
 /// Answers a request that [`is_asked`] recognises, on the address of an API.

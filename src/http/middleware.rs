@@ -115,13 +115,21 @@ pub(super) fn request_id(extensions: &axum::http::Extensions) -> &str {
     id.unwrap_or_else(|| Bug::raise("a request has no id".to_owned()))
 }
 
+/// An answer that is sent while it comes about: compressing would keep it back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Live;
+
 fn is_json(
     _status: axum::http::StatusCode,
     _version: axum::http::Version,
     headers: &axum::http::HeaderMap,
-    _extensions: &axum::http::Extensions,
+    extensions: &axum::http::Extensions,
 ) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|it| it == "application/json")
+    if extensions.get::<Live>().is_some() {
+        return false;
+    }
+    let is_one = |it: &HeaderValue| it == "application/json" || it == "application/x-ndjson";
+    headers.get(header::CONTENT_TYPE).is_some_and(is_one)
 }
 
 /// The answer with a body of axum's.

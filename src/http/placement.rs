@@ -10,25 +10,26 @@
     reason = "a resource names the refusals it has words for; the others mean the same everywhere"
 )]
 
-mod accept;
+pub(super) mod accept;
 mod aggregates;
-mod allocation_candidates;
-mod allocations;
-mod body;
+pub(super) mod allocation_candidates;
+pub(super) mod allocations;
+pub(super) mod body;
 mod choice;
 mod extract;
 mod inventories;
-mod microversion;
+pub(super) mod microversion;
 mod names;
 mod problem;
-mod query;
+pub(super) mod query;
+mod refused;
 mod reshaper;
 mod resource_classes;
-mod resource_providers;
+pub(super) mod resource_providers;
 mod root;
 mod routes;
 mod schema;
-mod spelling;
+pub(super) mod spelling;
 mod traits;
 mod usages;
 mod validation;
@@ -45,7 +46,8 @@ use serde_json::json;
 use self::accept::{Accept, JSON};
 pub use self::allocation_candidates::write_candidates;
 use self::microversion::{Microversion, Unacceptable, Versions};
-use self::problem::{Code, Problem, Recipient, is_absence};
+pub(super) use self::problem::Problem;
+use self::problem::{Code, Recipient, is_absence};
 use super::api::routes::Row;
 use super::api::{self, Context, Dialect, context};
 use super::app::{App, Options};
@@ -180,7 +182,7 @@ fn caller(extensions: &Extensions) -> Result<&Arc<Caller>, Problem> {
     context::<Placement>(extensions)?.caller().ok_or_else(missing)
 }
 
-fn unacceptable(why: Unacceptable) -> Problem {
+pub(super) fn unacceptable(why: Unacceptable) -> Problem {
     match why {
         Unacceptable::Unknown(text) => Problem::not_acceptable(format!(
             "Invalid microversion: Unacceptable version header: {text}"

@@ -23,7 +23,6 @@ mod status;
 mod versions;
 mod views;
 
-use std::ops::RangeFull;
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
@@ -34,7 +33,7 @@ use axum::response::Response;
 use self::extract::Query;
 use self::mount::Mount;
 use self::problem::Problem;
-use super::api::routes::{Row, methods};
+use super::api::routes::{OneVersion, Row, methods};
 use super::api::{self, Context, Dialect, context, query};
 use super::app::{App, Options};
 use super::identity::Caller;
@@ -61,15 +60,6 @@ pub(super) struct Planner;
 pub(super) struct Facts {
     query: OnceLock<Query>,
     mount: OnceLock<Mount>,
-}
-
-/// There is one version.
-pub(super) struct OneVersion;
-
-impl From<RangeFull> for OneVersion {
-    fn from(_: RangeFull) -> Self {
-        Self
-    }
 }
 
 impl Dialect for Planner {

@@ -119,6 +119,36 @@ pub async fn serve(
     admin_stage.send_replace(Stage::Over);
 }
 
+/// Serves something other than the APIs until `stop` is ready, then finishes what is in flight within
+/// the grace period. `service` makes what answers the requests of a connection, and is told whether the
+/// client is on this machine.
+pub(crate) async fn serve_with<V: Service>(
+    listeners: Vec<Listener>,
+    tls: Option<Arc<Tls>>,
+    bounds: Bounds,
+    service: impl Fn(bool) -> V,
+    stop: impl Future<Output = ()>,
+) {
+    let connections = Connections::new(bounds.connections);
+    let stage = watch::Sender::new(Stage::Open);
+    let serving = async {
+        let listeners = listeners.into_iter().map(|listener| ((), listener)).collect();
+        let mut listeners = Listeners::new(listeners);
+        loop {
+            let ((), accepted) = listeners.next(&connections).await;
+            let slot = connections.enter(Phase::Fresh).await;
+            let service = service(accepted.is_local());
+            let serving = Serving { service, bounds, slot, stage: stage.subscribe() };
+            tokio::spawn(serving.serve(accepted, tls.clone()));
+        }
+    };
+    tokio::select! {
+        () = serving => {}
+        () = stop => {}
+    }
+    finish(&stage, &connections, bounds.shutdown_grace).await;
+}
+
 /// Waits for the word to stop. From then on the server is not ready, but serves for a while: balancers send
 /// requests until they have noticed.
 async fn until_balancers_know(stop: impl Future<Output = ()>, backend: &Backend, delay: Duration) {
@@ -127,6 +157,9 @@ async fn until_balancers_know(stop: impl Future<Output = ()>, backend: &Backend,
     if !delay.is_zero() && backend.app().is_some() {
         tracing::info!("not ready any more; serving for {delay:?} until balancers have noticed");
         tokio::time::sleep(delay).await;
+    }
+    if let Some(app) = backend.app() {
+        app.stop();
     }
 }
 

@@ -35,7 +35,10 @@ const HEAD_BYTES_MAX: usize = 128 * 1024;
 const CLOSING_MAX: Duration = Duration::from_secs(1);
 
 /// What answers the requests of a connection.
-pub(super) trait Service: Clone + Send + 'static {
+pub(crate) trait Service: Clone + Send + 'static {
+    /// Whether answers are another server's: headers keep their spelling, and none is added.
+    const IS_PROXY: bool = false;
+
     /// Answers a request.
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static;
 
@@ -126,6 +129,8 @@ impl<V: Service> Serving<V> {
             // The phases of the connection have their times here, which tell idle ones apart.
             .header_read_timeout(None)
             .max_buf_size(HEAD_BYTES_MAX)
+            .auto_date_header(!V::IS_PROXY)
+            .preserve_header_case(V::IS_PROXY)
             .serve_connection(TokioIo::new(stream), service);
         let mut served = std::pin::pin!(served);
         loop {

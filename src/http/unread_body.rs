@@ -22,7 +22,7 @@ const REST_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// How much of a body is read for nothing.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(crate) struct Bounds {
     /// In bytes; of a chunked body, in bytes of its content.
     pub(super) bytes: usize,
     /// In time.
@@ -31,7 +31,7 @@ pub(super) struct Bounds {
 
 impl Bounds {
     /// What a server reads for nothing that reads bodies of so many bytes within this time.
-    pub(super) fn of(bytes: usize, time: Duration) -> Self {
+    pub(crate) fn of(bytes: usize, time: Duration) -> Self {
         Self { bytes, time: time.min(REST_TIME_MAX) }
     }
 }

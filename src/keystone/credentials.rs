@@ -49,6 +49,13 @@ pub enum Credentials {
         /// Its secret.
         secret: Secret,
     },
+    /// A token that was issued before.
+    Token {
+        /// The token.
+        token: Secret,
+        /// The scope of the new token; that of the old one if there is none.
+        scope: Option<Scope>,
+    },
 }
 
 /// A user, or a project.
@@ -82,7 +89,7 @@ pub enum Scope {
 
 impl Credentials {
     /// The body of `POST /v3/auth/tokens`.
-    pub(super) fn request(&self) -> Value {
+    pub(crate) fn request(&self) -> Value {
         match self {
             Self::Password { user, password, scope } => {
                 let mut user = user.view();
@@ -100,6 +107,13 @@ impl Credentials {
             Self::NamedApplicationCredential { name, user, secret } => application_credential(
                 &json!({"name": name, "user": user.view(), "secret": secret.0}),
             ),
+            Self::Token { token, scope } => {
+                let identity = json!({"methods": ["token"], "token": {"id": token.0}});
+                match scope {
+                    Some(scope) => json!({"auth": {"identity": identity, "scope": scope.view()}}),
+                    None => json!({"auth": {"identity": identity}}),
+                }
+            }
         }
     }
 }

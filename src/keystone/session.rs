@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use metrics::{counter, histogram};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Certificate, Client, Identity, Method, Response, StatusCode, Url, redirect};
+use reqwest::{Client, Method, Response, StatusCode, Url};
 use serde_json::Value;
 use time::OffsetDateTime;
 use tokio::sync::Mutex;
@@ -14,13 +14,14 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
 use super::error::Unavailable;
-use super::options::{Connection, Options};
+use super::http_client::{body, client, words};
+use super::options::Options;
 use super::token::{Issued, Token};
 use crate::spans::span;
 use crate::trace_context;
 
-const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
-const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
+pub(crate) const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
+pub(crate) const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
 /// Declares support for access rules. Without this header, Keystone does not validate tokens that
 /// have any.
 const ACCESS_RULES: HeaderName = HeaderName::from_static("openstack-identity-access-rules");
@@ -31,8 +32,6 @@ const ACCESS_RULES_VERSION: HeaderValue = HeaderValue::from_static("1");
 const RENEW_BEFORE: time::Duration = time::Duration::minutes(2);
 /// The pause before the first retry of a failed connection; each further pause is twice as long.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
-/// The maximum size of an answer, in bytes: enough for a large catalog.
-const ANSWER_MAX: usize = 4 * 1024 * 1024;
 
 /// A Keystone, and Berth's own token for it.
 #[derive(Debug)]
@@ -69,7 +68,7 @@ impl Session {
         if let Some(endpoint) = &options.endpoint {
             tokens_url(endpoint)?;
         }
-        let client = client(&options.connection)?;
+        let client = client(&options.connection, "Keystone")?;
         Ok(Self { client, options, auth_url, own: Mutex::default() })
     }
 
@@ -93,7 +92,10 @@ impl Session {
         };
         let answer = self.ask(question).await?;
         match answer.status() {
-            StatusCode::OK => Token::parse(&body(answer).await?).map(Some).map_err(Unavailable),
+            StatusCode::OK => {
+                let body = body(answer).await.map_err(Unavailable)?;
+                Token::parse(&body).map(Some).map_err(Unavailable)
+            }
             StatusCode::NOT_FOUND => Ok(None),
             other => Err(Unavailable(format!("it answered a question about a token with {other}"))),
         }
@@ -193,7 +195,8 @@ impl Session {
         let header = answer.headers().get(SUBJECT_TOKEN).cloned();
         let mut header = header.ok_or_else(|| Unavailable("it issued no token".to_owned()))?;
         header.set_sensitive(true);
-        let issued = Issued::parse(&body(answer).await?).map_err(Unavailable)?;
+        let body = body(answer).await.map_err(Unavailable)?;
+        let issued = Issued::parse(&body).map_err(Unavailable)?;
         let lives = issued.expires - OffsetDateTime::now_utc();
         let before = time::Duration::min(lives / 4, RENEW_BEFORE);
         let tokens_url = self.tokens_url(&issued);
@@ -206,7 +209,8 @@ impl Session {
     /// URL.
     fn tokens_url(&self, issued: &Issued) -> Url {
         let Options { endpoint, interface, region, .. } = &self.options;
-        let named = endpoint.as_deref().or_else(|| issued.endpoint(interface, region.as_deref()));
+        let in_catalog = || issued.endpoint("identity", interface, region.as_deref());
+        let named = endpoint.as_deref().or_else(in_catalog);
         match named.map(tokens_url) {
             Some(Ok(url)) => url,
             Some(Err(why)) => {
@@ -282,7 +286,7 @@ async fn recorded(
 }
 
 /// The URL of tokens, from Keystone's URL with or without a version.
-fn tokens_url(base: &str) -> Result<Url, String> {
+pub(crate) fn tokens_url(base: &str) -> Result<Url, String> {
     let mut url = Url::parse(base).map_err(|error| format!("{base}: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("{base}: http or https is wanted"));
@@ -309,76 +313,10 @@ fn project_url(tokens_url: &Url, id: &str) -> Url {
 }
 
 /// A token as a header value; `None` if it contains bytes that no header may contain.
-fn secret(token: &str) -> Option<HeaderValue> {
+pub(crate) fn secret(token: &str) -> Option<HeaderValue> {
     let mut header = HeaderValue::from_str(token).ok()?;
     header.set_sensitive(true);
     Some(header)
-}
-
-fn client(connection: &Connection) -> Result<Client, String> {
-    // This fails if it is already installed, by an earlier client.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    if let Some(pem) = &connection.ca {
-        let authorities = Certificate::from_pem_bundle(pem)
-            .map_err(|error| format!("the authorities of Keystone: {}", words(error)))?;
-        if authorities.is_empty() {
-            return Err("the authorities of Keystone: there is no certificate".to_owned());
-        }
-        return client_trusting(Some(authorities), connection);
-    }
-    client_trusting(None, connection).or_else(|why| {
-        // A minimal container has no authorities, and plain http needs none.
-        let client = client_trusting(Some(Vec::new()), connection)?;
-        tracing::warn!(
-            why,
-            "no Keystone is believed by https: install ca-certificates, or say --keystone-ca-file"
-        );
-        Ok(client)
-    })
-}
-
-/// A client that trusts these authorities, or the system's.
-fn client_trusting(
-    authorities: Option<Vec<Certificate>>,
-    connection: &Connection,
-) -> Result<Client, String> {
-    let mut client = Client::builder()
-        .user_agent(concat!("berth/", env!("CARGO_PKG_VERSION")))
-        // A token must not be sent to an address that someone else chose.
-        .redirect(redirect::Policy::none())
-        .tls_danger_accept_invalid_certs(connection.insecure);
-    if let Some(authorities) = authorities {
-        client = client.tls_certs_only(authorities);
-    }
-    if let Some(pem) = &connection.identity {
-        let identity = Identity::from_pem(pem)
-            .map_err(|error| format!("the certificate for Keystone: {}", words(error)))?;
-        client = client.identity(identity);
-    }
-    client.build().map_err(|error| format!("TLS to Keystone: {}", words(error)))
-}
-
-async fn body(mut answer: Response) -> Result<Vec<u8>, Unavailable> {
-    let mut body = Vec::new();
-    while let Some(part) = answer.chunk().await.map_err(|error| Unavailable(words(error)))? {
-        if body.len() + part.len() > ANSWER_MAX {
-            return Err(Unavailable(format!("its answer has more than {ANSWER_MAX} bytes")));
-        }
-        body.extend_from_slice(&part);
-    }
-    Ok(body)
-}
-
-/// An error with its causes.
-fn words(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut words = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(error) = cause {
-        words = format!("{words}: {error}");
-        cause = error.source();
-    }
-    words
 }
 
 #[cfg(test)]

@@ -50,13 +50,13 @@ impl Token {
     }
 }
 
-/// Berth's own token when it was issued: its expiry, and the identity service in its catalog.
+/// A token when it was issued: its expiry, and its catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Issued {
+pub(crate) struct Issued {
     /// When it expires.
-    pub(super) expires: OffsetDateTime,
-    /// The endpoints of Keystone.
-    identity: Vec<EndpointView>,
+    pub(crate) expires: OffsetDateTime,
+    /// The services with their endpoints.
+    catalog: Vec<ServiceView>,
 }
 
 impl Issued {
@@ -64,16 +64,25 @@ impl Issued {
     ///
     /// # Errors
     /// The body is not a token; the message says why, without repeating any of it.
-    pub(super) fn parse(body: &[u8]) -> Result<Self, String> {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, String> {
         let view = view(body)?;
-        let services = view.catalog.into_iter().filter(|service| service.kind == "identity");
-        let identity = services.flat_map(|service| service.endpoints).collect();
-        Ok(Self { expires: view.expires_at, identity })
+        Ok(Self { expires: view.expires_at, catalog: view.catalog })
     }
 
-    /// The first endpoint with this interface and region.
-    pub(super) fn endpoint(&self, interface: &str, region: Option<&str>) -> Option<&str> {
-        let found = self.identity.iter().find(|endpoint| {
+    /// Whether there is a catalog: a token without scope has none.
+    pub(crate) fn has_catalog(&self) -> bool {
+        !self.catalog.is_empty()
+    }
+
+    /// The first endpoint of a service of this type with this interface and region.
+    pub(crate) fn endpoint(
+        &self,
+        service: &str,
+        interface: &str,
+        region: Option<&str>,
+    ) -> Option<&str> {
+        let services = self.catalog.iter().filter(|it| it.kind == service);
+        let found = services.flat_map(|service| &service.endpoints).find(|endpoint| {
             let here = endpoint.region_id.as_deref().or(endpoint.region.as_deref());
             endpoint.interface.eq_ignore_ascii_case(interface)
                 && (region.is_none() || region == here)
@@ -149,7 +158,7 @@ struct RuleView {
     path: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 struct ServiceView {
     #[serde(rename = "type")]
     kind: String,
@@ -249,7 +258,8 @@ mod tests {
             ("admin", None, None),
             ("internal", Some("three"), None),
         ] {
-            assert_eq!(issued.endpoint(interface, region), url, "{interface} {region:?}");
+            let found = issued.endpoint("identity", interface, region);
+            assert_eq!(found, url, "{interface} {region:?}");
         }
     }
 }

@@ -8,14 +8,17 @@
 //! in use. Claim 2, B wants 3, is judged on that state and is allowed as well. One statement then writes
 //! both: P's use grows from 3 to 4, and its generation by 2.
 
+mod fault;
 mod locked_state;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use uuid::Uuid;
 
+pub use fault::{FAULTS_MAX, Fault, Faults, faults, reshape_faults};
 pub use locked_state::{Consumer, ConsumerState, InventoryUsage, LockedProvider, LockedState};
 
+use self::fault::{Obstacle, obstacle};
 use super::effort::steps;
 use super::exclusive::ClaimedAmount;
 use super::{Bug, ClassId, Expected, Generation, Inventory, ProviderId, Refusal};
@@ -132,13 +135,7 @@ fn replace(state: &mut LockedState, claims: &[Claim]) -> Result<(), Refusal> {
     let released = held_by(state, claims);
     check_inventories(state, claims, &rows)?;
     check_rows(state, &rows, &released)?;
-    let claimed = |row: &ResolvedAmount<'_>| ClaimedAmount {
-        consumer: row.claim.consumer,
-        provider: row.provider,
-        inventory: row.inventory,
-        amount: row.amount,
-    };
-    state.exclusivity.check(rows.iter().map(claimed), &released)?;
+    state.exclusivity.check(rows.iter().map(claimed_amount), &released)?;
 
     for (inventory, amount) in released {
         state.inventory_mut(inventory).used -= amount;
@@ -201,23 +198,29 @@ fn resolve<'c>(
     state: &LockedState,
     claims: &'c [Claim],
 ) -> Result<Vec<ResolvedAmount<'c>>, Refusal> {
-    let mut rows = Vec::new();
-    for claim in claims {
-        for (provider, class, amount) in &claim.wants {
-            steps(1);
-            let class_id =
-                *state.classes.get(class).ok_or_else(|| Refusal::ClassNotFound(class.clone()))?;
-            let inventory = (locked_provider(state, *provider)?.id, class_id);
-            rows.push(ResolvedAmount {
-                claim,
-                provider: *provider,
-                class,
-                inventory,
-                amount: *amount,
-            });
-        }
+    let wants = claims.iter().flat_map(|claim| claim.wants.iter().map(move |want| (claim, want)));
+    wants.map(|(claim, want)| resolved(state, claim, want)).collect()
+}
+
+fn resolved<'c>(
+    state: &LockedState,
+    claim: &'c Claim,
+    (provider, class, amount): &'c (Uuid, String, i64),
+) -> Result<ResolvedAmount<'c>, Refusal> {
+    steps(1);
+    let class_id =
+        *state.classes.get(class).ok_or_else(|| Refusal::ClassNotFound(class.clone()))?;
+    let inventory = (locked_provider(state, *provider)?.id, class_id);
+    Ok(ResolvedAmount { claim, provider: *provider, class, inventory, amount: *amount })
+}
+
+fn claimed_amount(row: &ResolvedAmount<'_>) -> ClaimedAmount {
+    ClaimedAmount {
+        consumer: row.claim.consumer,
+        provider: row.provider,
+        inventory: row.inventory,
+        amount: row.amount,
     }
-    Ok(rows)
 }
 
 /// What the claiming consumers hold now, summed by inventory. All of it is given back before
@@ -270,21 +273,17 @@ fn check_rows(
 ) -> Result<(), Refusal> {
     let mut asked: HashMap<(ProviderId, ClassId), i64> = HashMap::new();
     for row in rows {
-        let provider = || row.provider.to_string();
-        let class = || row.class.to_owned();
-        let Some(inventory) = state.inventories.get(&row.inventory) else {
-            return Err(Refusal::InvalidInventory { provider: provider(), class: class() });
-        };
-        if !inventory.terms.allows_amount(row.amount) {
-            return Err(Refusal::ConstraintsViolated { provider: provider(), class: class() });
-        }
         let sum = asked.entry(row.inventory).or_insert(0);
         *sum = sum.saturating_add(row.amount);
         let freed = released.get(&row.inventory).copied().unwrap_or(0);
-        let used = (inventory.used - freed).saturating_add(*sum);
-        if used > inventory.terms.capacity() && used > inventory.used {
-            return Err(Refusal::CapacityExceeded { provider: provider(), class: class() });
-        }
+        let inventory = state.inventories.get(&row.inventory);
+        let Some(obstacle) = obstacle(inventory, row.amount, *sum, freed) else { continue };
+        let (provider, class) = (row.provider.to_string(), row.class.to_owned());
+        return Err(match obstacle {
+            Obstacle::NoInventory => Refusal::InvalidInventory { provider, class },
+            Obstacle::Amount => Refusal::ConstraintsViolated { provider, class },
+            Obstacle::Capacity => Refusal::CapacityExceeded { provider, class },
+        });
     }
     Ok(())
 }

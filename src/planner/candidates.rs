@@ -91,7 +91,7 @@ pub(super) fn sizes<'s>(
 }
 
 /// What candidates for a server of a size are asked for.
-pub(super) fn request(world: &World, size: &Size) -> Request {
+pub fn request(world: &World, size: &Size) -> Request {
     // Hosts get this trait when a group takes them, which follows from groups and not from flavors.
     let required = size.required.iter().filter(|name| *name != traits::EXCLUSIVE);
     let demands = &size.demands;

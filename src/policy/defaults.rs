@@ -228,15 +228,43 @@ rules! {
         "Show the status of the planner.", ["HEAD /v1/status", "GET /v1/status"];
 }
 
+rules! {
+    /// The rules of what is below `/-/`.
+    operator, OPERATOR;
+    CANDIDATES = "berth:allocation_candidates:list", ADMIN_OR_SERVICE,
+        "List allocation candidates in an order of the caller's choice.",
+        ["GET /-/v1/allocation_candidates"];
+    EXPLAIN = "berth:explain:show", ADMIN_OR_SERVICE,
+        "Explain a query for allocation candidates, or a claim.",
+        ["GET /-/v1/explain", "POST /-/v1/explain"];
+    PROVIDERS = "berth:providers:list", ADMIN_OR_SERVICE,
+        "Read many resource providers at once, with what each has.", ["GET /-/v1/providers"];
+    CONSUMERS = "berth:consumers:list", ADMIN_OR_SERVICE,
+        "Read many consumers at once, with what each holds.",
+        ["GET /-/v1/consumers", "POST /-/v1/allocations/get"];
+    REFUSED = "berth:refused:show", ADMIN_OR_SERVICE,
+        "Show requests that were refused or found nothing, of all projects.",
+        ["GET /-/v1/refused", "GET /-/v1/refused/{request_id}"];
+    FIT = "berth:fit:show", ADMIN_OR_SERVICE,
+        "Count how many more of a request fit.", ["GET /-/v1/fit"];
+    FRAGMENTATION = "berth:fragmentation:show", ADMIN_OR_SERVICE,
+        "Find what is free, but of no use.", ["GET /-/v1/fragmentation"];
+    MOVES = "berth:moves:show", ADMIN_OR_SERVICE,
+        "Find the fewest consumers to move so that a request fits.", ["GET /-/v1/moves"];
+    EVENTS = "berth:events:show", ADMIN_OR_SERVICE,
+        "Follow the changes of providers, consumers, traits and resource classes.",
+        ["GET /-/v1/events"];
+}
+
 /// The prefixes of the names of all operations' rules.
-const PREFIXES: [&str; 2] = ["placement:", "planner:"];
+const PREFIXES: [&str; 3] = ["placement:", "planner:", "berth:"];
 
 /// Whether a name is reserved for rules of operations.
 pub fn is_for_operations(name: &str) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The rules of the operations of both APIs.
+/// The rules of the operations of all APIs.
 pub fn operations() -> impl Iterator<Item = &'static Default> {
-    OPERATIONS.iter().chain(PLANNING)
+    OPERATIONS.iter().chain(PLANNING).chain(OPERATOR)
 }

@@ -80,7 +80,11 @@ mod tests {
             let (now, before) = (policy.rules(), Policy::defaults(enforce_new_defaults).rules());
             let target = [("project_id", Some("p"))];
             for operation in operations() {
-                let is_read = |it: &&str| it.starts_with("GET ") || it.starts_with("HEAD ");
+                let is_read = |it: &&str| {
+                    let method = it.split(' ').next();
+                    let by_body = ["POST /-/v1/allocations/get", "POST /-/v1/explain"];
+                    matches!(method, Some("GET" | "HEAD")) || by_body.contains(it)
+                };
                 let reads = operation.operations.iter().all(is_read)
                     && operation.name != planning::ALL_PROJECTS_WRITE.name();
                 let may = |rules: &Rules, role: &str| {

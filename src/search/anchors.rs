@@ -99,6 +99,18 @@ impl Anchors {
         masks: &mut Masks,
         steps: &mut Steps,
     ) -> Next<AnchorGroup> {
+        self.next_among(world, query, masks, steps, |_, slots| slots)
+    }
+
+    /// Likewise, with those solo anchors of each block that `among` leaves of all that may fit.
+    pub(super) fn next_among(
+        &mut self,
+        world: &World,
+        query: &Query,
+        masks: &mut Masks,
+        steps: &mut Steps,
+        mut among: impl FnMut(u32, Words) -> Words,
+    ) -> Next<AnchorGroup> {
         loop {
             match self.stage {
                 Stage::Start => self.start(world, query),
@@ -121,7 +133,7 @@ impl Anchors {
                     Some(root) => {
                         let block = root / BLOCK;
                         self.stage = Stage::Blocks((block + 1) * BLOCK);
-                        let block = self.block(world, query, masks, block);
+                        let block = self.block(world, query, masks, block, &mut among);
                         return Next::Found(AnchorGroup::Block(block));
                     }
                     None => self.stage = Stage::Large(0),
@@ -162,7 +174,29 @@ impl Anchors {
         only.map_or(Stage::Blocks(0), |(root, _)| Stage::Only(root))
     }
 
-    fn block(&self, world: &World, query: &Query, masks: &mut Masks, block: u32) -> AnchorBlock {
+    /// Some blocks with anchors in them, spread over the world, of about as many as they are to stand for.
+    pub(super) fn sample(
+        &mut self,
+        world: &World,
+        query: &Query,
+        masks: &mut Masks,
+        count: u32,
+    ) -> Vec<AnchorBlock> {
+        self.start(world, query);
+        let blocks = world.end().div_ceil(BLOCK);
+        let step = (blocks / count).max(1) as usize;
+        let sampled = (0..blocks).step_by(step);
+        sampled.map(|block| self.block(world, query, masks, block, &mut |_, slots| slots)).collect()
+    }
+
+    fn block(
+        &self,
+        world: &World,
+        query: &Query,
+        masks: &mut Masks,
+        block: u32,
+        among: &mut impl FnMut(u32, Words) -> Words,
+    ) -> AnchorBlock {
         let roots = query.anchor.words(block, world.roots().words(block));
         let lone = and(roots, world.lone().words(block));
         let mut apart = and_not(lone, query.sharing.words(block));
@@ -170,8 +204,8 @@ impl Anchors {
             apart = and_not(apart, world.anchored().words(block));
         }
         let mut found = AnchorBlock { block, ..AnchorBlock::default() };
-        if !query.keeps_apart() {
-            found.solo = solo(query, block, apart, masks.look());
+        if !query.keeps_apart() && apart != [0; 4] {
+            found.solo = solo(query, block, among(block, apart), masks.look());
         }
         let mut rest = and_not(and_not(roots, apart), world.large().words(block));
         if rest != [0; 4] {
@@ -202,7 +236,7 @@ impl Anchors {
 }
 
 /// The providers among these, each alone in its tree, that are candidates by themselves.
-fn solo(query: &Query, block: u32, mut words: Words, look: Look) -> Words {
+pub(super) fn solo(query: &Query, block: u32, mut words: Words, look: Look) -> Words {
     for clause in &query.together {
         let reached = clause.iter().fold([0; 4], |words, set| or(words, set.words(block)));
         words = and(words, reached);

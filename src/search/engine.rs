@@ -8,6 +8,7 @@ use super::candidate::{CandidateBuffer, Survey};
 use super::combine::{Combination, Sources};
 use super::part::Masks;
 use super::query::Query;
+use super::ranked_order::RankedOrder;
 use super::request::{Request, Strategy, Unknown};
 use super::shared::Shared;
 use super::shuffled_order::ShuffledOrder;
@@ -69,7 +70,9 @@ pub(super) struct Engine {
     /// The rest of the current block.
     block: AnchorBlock,
     /// In a search in random order: the anchors that are not yet drawn.
-    order: Option<ShuffledOrder>,
+    shuffled: Option<ShuffledOrder>,
+    /// In a search by score: those whose turn it has not been.
+    ranked: Option<RankedOrder>,
     masks: Masks,
     shared: Shared,
     open: VecDeque<Open>,
@@ -156,8 +159,12 @@ impl Engine {
     /// The next anchor in the order of the search.
     fn next_anchor(&mut self, world: &World, query: &Query, steps: &mut Steps) -> Next<Anchor> {
         if let Some(seed) = query.seed {
-            let order = self.order.get_or_insert_with(|| ShuffledOrder::new(seed));
+            let order = self.shuffled.get_or_insert_with(|| ShuffledOrder::new(seed));
             return order.draw(&mut self.anchors, world, query, steps);
+        }
+        if let Some(scorer) = &query.scorer {
+            let order = self.ranked.get_or_insert_with(|| RankedOrder::new(query.bound));
+            return order.next(scorer, world, query, steps);
         }
         loop {
             if let Some(anchor) = self.block.pop() {
@@ -180,8 +187,8 @@ impl Engine {
         query: &Query,
         steps: &mut Steps,
     ) -> Progress {
-        let Self { masks, shared, order, .. } = self;
-        let random = order.as_mut().map(ShuffledOrder::random);
+        let Self { masks, shared, shuffled, .. } = self;
+        let random = shuffled.as_mut().map(ShuffledOrder::random);
         let mut sources = Sources { world, query, masks, shared, random };
         let (root, signature) = match anchor {
             Anchor::Solo(slot) => {

@@ -13,12 +13,14 @@
 //! | module | does |
 //! |---|---|
 //! | [`condition`] | lists the conditions of a request, and leaves one out |
+//! | [`probe`] | the questions to single providers that conditions become |
 //! | [`checks`] | checks one host after the other |
 //! | [`tree_search`] | finds out whether one tree has a candidate |
 //! | [`tally`] | adds up what was found |
 
 mod checks;
 mod condition;
+pub(super) mod probe;
 mod tally;
 mod tree_search;
 
@@ -39,12 +41,18 @@ const NEAR_MISSES_MAX: usize = 10;
 
 /// The trees with inventory of their own, which is not shared with other trees.
 pub fn hosts(world: &World) -> impl Iterator<Item = Provider<'_>> {
+    let is_host = is_host(world);
+    world.trees().filter(move |root| is_host(root))
+}
+
+/// Whether the tree with a root is a host.
+pub(super) fn is_host(world: &World) -> impl Fn(&Provider<'_>) -> bool + use<> {
     let shares = world.trait_id(traits::SHARING);
     let is_own = move |provider: &Provider<'_>| {
         provider.inventories().next().is_some()
             && shares.is_none_or(|shares| !provider.traits().contains(&shares))
     };
-    world.trees().filter(move |root| root.tree().any(|provider| is_own(&provider)))
+    move |root| root.tree().any(|provider| is_own(&provider))
 }
 
 /// Counts the hosts that each condition of a request rules out. `is_enough` is told the work that was
@@ -58,11 +66,8 @@ pub fn funnel(
     let mut tally = Tally::new(checks.conditions().to_vec(), NEAR_MISSES_MAX);
     for root in hosts(world) {
         let failing = checks.failing(&root);
-        let is_near = match failing.conditions.as_slice() {
-            [only] if failing.is_decided => checks.fits_without(&root, only.condition),
-            _ => Some(false),
-        };
-        tally.add(root.name(), &failing, is_near == Some(true));
+        let is_near = checks.is_near(&root, &failing);
+        tally.add(root.name(), &failing, is_near);
         if is_enough(checks.take_work()) {
             return Funnel { is_complete: false, ..tally.finish() };
         }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::part::{Amount, Part, SetFilter, carriers, members};
-use super::request::{Group, Policy, Request, Strategy, Unknown};
+use super::request::{Group, Order, Policy, Request, Strategy, Unknown};
+use super::score::Scorer;
 use crate::model::ClassId;
 use crate::world::set::Set;
 use crate::world::{Provider, World};
@@ -46,7 +47,10 @@ pub(super) struct Query {
     /// Whether the search continues for the summaries alone; see `Engine::survey`.
     pub(super) surveying: bool,
     pub(super) strategy: Strategy,
+    /// The seed of a random order.
     pub(super) seed: Option<u64>,
+    /// What trees are ordered by.
+    pub(super) scorer: Option<Scorer>,
     /// The slots of all sharing providers.
     pub(super) sharing: Set,
     /// Whether it is known already that there is no candidate.
@@ -70,7 +74,10 @@ impl Query {
                 .limit
                 .is_some_and(|limit| request.max_candidates.is_none_or(|most| limit < most)),
             strategy: request.strategy,
-            seed: request.random_seed,
+            seed: match request.order {
+                Order::Random(seed) => Some(seed),
+                Order::Stored | Order::Ranked(_) => None,
+            },
             sharing: world.sharing(),
             hopeless: request.groups.is_empty(),
             ..Self::default()
@@ -91,6 +98,12 @@ impl Query {
         let subtrees = request.same_subtree.iter();
         query.subtrees = subtrees.map(|set| set.iter().filter_map(position).collect()).collect();
         query.mark_contended();
+        if let Order::Ranked(ranking) = &request.order {
+            let amounts = query.parts.iter().flat_map(|part| &part.amounts);
+            let classes: BTreeSet<ClassId> = amounts.map(|amount| amount.class).collect();
+            let classes: Vec<ClassId> = classes.into_iter().collect();
+            query.scorer = Some(Scorer::new(world, ranking, &classes));
+        }
         Ok(query)
     }
 
@@ -164,6 +177,16 @@ impl Query {
             amount.contended = positions.get(&amount.class).copied();
         }
         self.contended = totals.into_values().map(|(_, total)| total).collect();
+    }
+
+    /// What the whole request takes of each class.
+    pub(super) fn totals(&self) -> BTreeMap<ClassId, i64> {
+        let mut totals = BTreeMap::new();
+        for amount in self.parts.iter().flat_map(|part| &part.amounts) {
+            let sum: &mut i64 = totals.entry(amount.class).or_insert(0);
+            *sum = sum.saturating_add(amount.units);
+        }
+        totals
     }
 
     /// Whether a provider has enough capacity for all parts together.

@@ -2,6 +2,8 @@
 
 use uuid::Uuid;
 
+use super::ranking::Ranking;
+
 /// A whole request for allocation candidates.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
@@ -21,13 +23,10 @@ pub struct Request {
     /// The maximum number of candidates to generate (`max_allocation_candidates`). Candidates that
     /// `nested` excludes are never generated.
     pub max_candidates: Option<usize>,
-    /// The order in which candidates are generated, unless it is random.
+    /// Whether the candidates of a tree follow each other.
     pub strategy: Strategy,
-    /// The seed of a random order and, with a limit, of a random selection. Trees are drawn one
-    /// after the other, all equally likely, and then take turns; within a tree, the options of each
-    /// group are tried in random order. No host is preferred, however many candidates it has. All
-    /// possible trees are marked before the first is drawn, a few bits each.
-    pub random_seed: Option<u64>,
+    /// The order of the trees.
+    pub order: Order,
     /// Whether one candidate may use several providers of a tree (microversion 1.29). If not,
     /// summaries contain only the providers used.
     pub nested: bool,
@@ -71,6 +70,22 @@ pub enum Strategy {
     DepthFirst,
     /// One candidate of each tree in turn.
     BreadthFirst,
+}
+
+/// The order in which trees give their candidates.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Order {
+    /// As they are in memory, which means nothing to anybody.
+    #[default]
+    Stored,
+    /// Random, from a seed, and, with a limit, a random selection. Trees are drawn one after the other,
+    /// all equally likely, and then take turns; within a tree, the options of each group are tried in
+    /// random order. No host is preferred, however many candidates it has. All possible trees are
+    /// marked before the first is drawn, a few bits each.
+    Random(u64),
+    /// By the score of each tree, the highest first. Trees with equal scores have no order that means
+    /// anything; candidates that sharing providers supply alone come last.
+    Ranked(Ranking),
 }
 
 /// A name in the request that does not exist.

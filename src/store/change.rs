@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::effects::{Effect, Recorder};
 use super::error::{Error, Result};
+use super::events::{self, EventLog, Noted};
 use super::history::History;
 use super::locks::HELD_MAX;
 use super::primary::ACQUIRE_MAX;
@@ -54,6 +55,8 @@ pub struct Tx<'c> {
     pub(super) history: Option<History>,
     /// What is recorded once this has been committed, and where.
     pub(super) effects: Vec<(Recorder, Effect)>,
+    /// What has changed for the log of events, if it is kept.
+    pub(super) noted: Option<Noted>,
     /// The spans of the requests that it is made for.
     pub(super) spans: Spans,
     touched: BTreeSet<i64>,
@@ -66,13 +69,40 @@ pub(super) struct Observers {
     pub(super) recorder: Recorder,
     /// How the history of changes is kept, if it is.
     pub(super) history: Option<History>,
+    /// How the log of events is kept, if it is.
+    pub(super) events: Option<EventLog>,
     /// The spans of the requests that it is made for.
     pub(super) spans: Spans,
+}
+
+impl<'c> Tx<'c> {
+    /// A transaction that only reads, for what reads within changes as well.
+    pub(super) fn reading(conn: &'c mut PgConnection, report_only: bool) -> Self {
+        Tx {
+            conn,
+            report_only,
+            recorder: Recorder::none(),
+            history: None,
+            effects: Vec::new(),
+            noted: None,
+            spans: Spans::current(),
+            touched: BTreeSet::new(),
+        }
+    }
 }
 
 impl Tx<'_> {
     /// Notes that the visible state of a provider changes.
     pub(super) fn touch(&mut self, provider: ProviderId) {
+        self.touched.insert(provider.0);
+        if let Some(noted) = &mut self.noted {
+            noted.providers.insert(provider.0);
+        }
+    }
+
+    /// Notes that nothing of a provider changes but how much of it is used, and its generation, by consumers
+    /// that are noted.
+    pub(super) fn touch_use(&mut self, provider: ProviderId) {
         self.touched.insert(provider.0);
     }
 
@@ -91,15 +121,16 @@ pub(super) async fn transact<C: Change>(
     conn: &mut PgConnection,
     change: &C,
     report_only: bool,
-    Observers { recorder, history, spans }: Observers,
+    Observers { recorder, history, events, spans }: Observers,
 ) -> Result<C::Outcome> {
     let mut transaction = conn.begin().await?;
     let mut tx = Tx {
         conn: &mut transaction,
         report_only,
-        recorder,
+        recorder: recorder.clone(),
         history,
         effects: Vec::new(),
+        noted: events.map(|_| Noted::default()),
         spans,
         touched: BTreeSet::new(),
     };
@@ -111,12 +142,11 @@ pub(super) async fn transact<C: Change>(
             return Err(error);
         }
     };
-    let (effects, spans) = (tx.effects, tx.spans);
+    let (effects, noted, spans) = (tx.effects, tx.noted, tx.spans);
     let touched: Vec<i64> = tx.touched.into_iter().collect();
-    if !touched.is_empty() {
-        sqlx::query!("insert into change_log (providers) values ($1)", &touched)
-            .execute(&mut *transaction)
-            .await?;
+    match events.zip(noted) {
+        Some((log, noted)) => log.write(&mut transaction, &touched, &recorder, noted).await?,
+        None => events::log(&mut transaction, &touched).await?,
     }
     if let Some(history) = history {
         history.write(&mut transaction, &effects).await?;
@@ -134,6 +164,15 @@ pub(super) async fn transact<C: Change>(
 /// back: a commit would wait until the log is on disk, and keep the locks meanwhile.
 pub(super) async fn look(conn: &mut PgConnection) -> Result<Transaction<'_, Postgres>> {
     Ok(conn.begin().await?)
+}
+
+/// Begins a transaction that reads, and sees one snapshot. It is to be rolled back.
+pub(super) async fn look_in_snapshot(conn: &mut PgConnection) -> Result<Transaction<'_, Postgres>> {
+    let mut transaction = conn.begin().await?;
+    sqlx::raw_sql("set transaction isolation level repeatable read, read only")
+        .execute(&mut *transaction)
+        .await?;
+    Ok(transaction)
 }
 
 /// Waits for a short random time before attempt number `attempt` (the first is 1).
@@ -214,6 +253,7 @@ impl Store {
         let observers = Observers {
             recorder: recorder.clone(),
             history: self.primary().options().history,
+            events: self.primary().options().events,
             spans: Spans::current(),
         };
         let mut work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {

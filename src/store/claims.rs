@@ -3,6 +3,7 @@
 //! Every transaction takes its locks in the same order (see [`locks`](super::locks)), so claims queue
 //! behind each other, and none is refused because another one came at the same time.
 
+mod read;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -10,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+pub(super) use read::read;
 pub(super) use write::{GenerationSteps, write};
 
 use super::audit;

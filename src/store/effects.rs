@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::change::Tx;
 use super::error::Result;
+use super::events::NotedConsumer;
 use super::providers::ProviderLock;
 use crate::model::claim::{Consumer, LockedState};
 use crate::model::{ClassId, Generation, Inventory, ProviderId};
@@ -117,12 +118,12 @@ impl Origin {
     }
 
     /// The id of the caller, if it is known.
-    pub(super) fn user(&self) -> Option<&str> {
+    pub fn user(&self) -> Option<&str> {
         self.caller.get()?.0.as_deref()
     }
 
     /// The id of the caller's project, if it is known.
-    pub(super) fn project(&self) -> Option<&str> {
+    pub fn project(&self) -> Option<&str> {
         self.caller.get()?.1.as_deref()
     }
 }
@@ -197,7 +198,7 @@ pub(super) struct Before {
 }
 
 impl Tx<'_> {
-    /// Whether anybody wants to know what this transaction changes.
+    /// Whether the history or the audit log is to have what this transaction changes.
     fn is_recorded(&self) -> bool {
         self.history.is_some() || self.recorder.is_on()
     }
@@ -219,6 +220,9 @@ impl Tx<'_> {
         before: Option<&str>,
         after: Option<&str>,
     ) {
+        if let Some(noted) = &mut self.noted {
+            noted.name(kind, before, after);
+        }
         self.note(|| Effect {
             kind,
             id: id.to_owned(),
@@ -263,6 +267,13 @@ impl Tx<'_> {
         let after = self.provider(uuid).await?;
         self.note(|| Effect { kind: Kind::Provider, id: uuid.to_string(), before, after });
         Ok(())
+    }
+
+    /// Notes that a provider was deleted.
+    pub(super) fn note_gone(&mut self, uuid: Uuid) {
+        if let Some(noted) = &mut self.noted {
+            noted.gone.push(uuid);
+        }
     }
 
     /// The state of a provider, if it exists and somebody records.
@@ -343,32 +354,55 @@ impl Tx<'_> {
 
     /// Notes what has become of all consumers since they were locked. A transaction calls this once.
     pub(super) fn note_consumers(&mut self, state: &LockedState) {
-        if !self.is_recorded() {
+        if !self.is_recorded() && self.noted.is_none() {
             return;
         }
-        let names = Names::of(state);
+        let (names, recorder) = (Names::of(state), self.recorder.clone());
         for (uuid, consumer) in &state.consumers {
-            if consumer.before != consumer.now {
-                let (before, now) = (consumer.before.as_ref(), consumer.now.as_ref());
-                self.note(|| names.effect(*uuid, before, now));
-            }
+            let (before, now) = (consumer.before.as_ref(), consumer.now.as_ref());
+            self.note_consumer((*uuid, before, now), &names, state, &recorder);
+        }
+    }
+
+    /// Notes what a request has done to a consumer: its state before it, and now.
+    pub(super) fn note_consumer(
+        &mut self,
+        (uuid, before, now): (Uuid, Option<&Consumer>, Option<&Consumer>),
+        names: &Names,
+        state: &LockedState,
+        recorder: &Recorder,
+    ) {
+        if before == now {
+            return;
+        }
+        if self.history.is_some() || recorder.is_on() {
+            self.effects.push((recorder.clone(), names.effect(uuid, before, now)));
+        }
+        if let Some(noted) = &mut self.noted {
+            let consumer = NotedConsumer::of((uuid, before, now), names, state);
+            noted.consumers.extend(consumer.map(|consumer| (recorder.clone(), consumer)));
         }
     }
 }
 
 /// The names of what consumers hold.
-pub(super) struct Names<'s> {
+pub(super) struct Names {
     providers: HashMap<ProviderId, Uuid>,
-    classes: HashMap<ClassId, &'s str>,
+    classes: HashMap<ClassId, String>,
 }
 
-impl<'s> Names<'s> {
+impl Names {
     /// The names of all that is locked.
-    pub(super) fn of(state: &'s LockedState) -> Self {
+    pub(super) fn of(state: &LockedState) -> Self {
         Self {
             providers: state.providers.iter().map(|(uuid, it)| (it.id, *uuid)).collect(),
-            classes: state.classes.iter().map(|(name, id)| (*id, name.as_str())).collect(),
+            classes: state.classes.iter().map(|(name, id)| (*id, name.clone())).collect(),
         }
+    }
+
+    /// The UUID of a provider and the name of a class. All that consumers hold is locked, so it has names.
+    pub(super) fn of_place(&self, provider: ProviderId, class: ClassId) -> Option<(Uuid, &str)> {
+        Some((*self.providers.get(&provider)?, self.classes.get(&class)?))
     }
 
     /// What has become of a consumer.
@@ -381,13 +415,11 @@ impl<'s> Names<'s> {
         let state = |consumer: &Consumer| State {
             generation: Some(consumer.generation),
             content: Content::Allocations(
-                // All that consumers hold is locked, so it has names.
                 consumer
                     .holds
                     .iter()
                     .filter_map(|((provider, class), amount)| {
-                        let provider = *self.providers.get(provider)?;
-                        let class = *self.classes.get(class)?;
+                        let (provider, class) = self.of_place(*provider, *class)?;
                         Some(((provider, class.to_owned()), *amount))
                     })
                     .collect(),

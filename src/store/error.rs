@@ -70,7 +70,7 @@ impl Error {
     }
 
     /// Whether the program or the stored rows are wrong, so that trying again does not help.
-    pub(super) fn is_ours(&self) -> bool {
+    pub fn is_ours(&self) -> bool {
         matches!(self, Self::Bug(_) | Self::Inconsistent { .. })
     }
 

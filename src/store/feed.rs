@@ -48,7 +48,7 @@ const REFRESH_LONGEST: Duration = Duration::from_secs(30);
 /// An idle replica refreshes this often, so that the log is never cut off before it has read it.
 const IDLE: Duration = Duration::from_secs(1);
 /// A change of more providers than this is read again from scratch.
-const RELOAD_ABOVE: usize = 20_000;
+pub(super) const RELOAD_ABOVE: usize = 20_000;
 /// Up to so many changed providers are applied on the feed's own thread.
 const APPLY_INLINE_MAX: usize = 100;
 /// Requests that may wait for a refresh at once.
@@ -71,7 +71,7 @@ impl Reloads {
 /// A replica's view of all providers, and the way to have it brought up to date.
 #[derive(Clone, Debug)]
 pub(super) struct Feed {
-    world: Arc<ArcSwap<World>>,
+    known: Arc<ArcSwap<Known>>,
     waiters: mpsc::Sender<Waiter>,
     primary: Primary,
     reloads: Reloads,
@@ -89,11 +89,11 @@ impl Feed {
             seen: None,
             reloads: reloads.clone(),
         };
-        let world = Arc::new(ArcSwap::from_pointee(World::default()));
-        reader.refresh(&world).await?;
+        let known = Arc::new(ArcSwap::from_pointee(Known::default()));
+        reader.refresh(&known).await?;
         let (waiters, queue) = mpsc::channel(WAITING_MAX);
-        tokio::spawn(reader.run(Arc::clone(&world), queue));
-        Ok(Self { world, waiters, primary, reloads })
+        tokio::spawn(reader.run(Arc::clone(&known), queue));
+        Ok(Self { known, waiters, primary, reloads })
     }
 
     /// How often everything has been read.
@@ -103,7 +103,12 @@ impl Feed {
 
     /// The world as it is known, without a question to the database.
     pub(super) fn known(&self) -> Arc<World> {
-        self.world.load_full()
+        Arc::clone(&self.known.load().world)
+    }
+
+    /// The same with the snapshot that it is of.
+    pub(super) fn known_with_snapshot(&self) -> Arc<Known> {
+        self.known.load_full()
     }
 
     /// The world as of a moment after this call began.
@@ -125,7 +130,7 @@ impl Feed {
             Err(_) => Err(Error::Unavailable(format!("no refresh within {READ_MAX:?}"))),
         };
         let term = refreshed?;
-        let world = self.world.load_full();
+        let world = self.known();
         self.primary.confirm(&term).await?;
         Ok(world)
     }
@@ -133,10 +138,20 @@ impl Feed {
 
 /// What the reader has seen: everything that is visible in this snapshot.
 #[derive(Clone, Debug)]
-struct Seen {
-    snapshot: String,
+pub(super) struct Seen {
+    /// The snapshot as PostgreSQL writes it.
+    pub(super) snapshot: String,
     /// The identity of the database that it was taken of.
-    identity: String,
+    pub(super) identity: String,
+}
+
+/// A world, and what it is of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    /// The world.
+    pub(super) world: Arc<World>,
+    /// The snapshot that it is of; `None` before the first refresh.
+    pub(super) seen: Option<Seen>,
 }
 
 #[derive(Debug)]
@@ -149,7 +164,7 @@ struct Reader {
 }
 
 impl Reader {
-    async fn run(mut self, world: Arc<ArcSwap<World>>, mut queue: mpsc::Receiver<Waiter>) {
+    async fn run(mut self, known: Arc<ArcSwap<Known>>, mut queue: mpsc::Receiver<Waiter>) {
         let mut waiting = Vec::new();
         let mut patience = REFRESH_MAX;
         loop {
@@ -158,7 +173,7 @@ impl Reader {
             }
             let bound = if self.seen.is_some() { patience } else { RELOAD_MAX };
             let began = Instant::now();
-            let refresh = AssertUnwindSafe(self.refresh(&world)).catch_unwind();
+            let refresh = AssertUnwindSafe(self.refresh(&known)).catch_unwind();
             let refreshed = match timeout(bound, refresh).await {
                 Ok(Ok(refreshed)) => refreshed,
                 Ok(Err(_panic)) => Err(Error::bug("the refresh panicked")),
@@ -198,40 +213,40 @@ impl Reader {
 
     /// Brings the world up to date. A connection that has died is replaced once: a refresh only
     /// reads, so it may be begun again.
-    async fn refresh(&mut self, world: &ArcSwap<World>) -> Result<Arc<Term>> {
-        match self.try_refresh(world).await {
+    async fn refresh(&mut self, known: &ArcSwap<Known>) -> Result<Arc<Term>> {
+        match self.try_refresh(known).await {
             Err(Error::Again(why)) => {
                 tracing::debug!(why, "connecting the change feed again");
                 self.conn = None;
-                self.try_refresh(world).await.map_err(Error::settled)
+                self.try_refresh(known).await.map_err(Error::settled)
             }
             settled => settled,
         }
     }
 
-    async fn try_refresh(&mut self, world: &ArcSwap<World>) -> Result<Arc<Term>> {
+    async fn try_refresh(&mut self, known: &ArcSwap<Known>) -> Result<Arc<Term>> {
         let (mut conn, term) = match self.conn.take().filter(|(_, term)| !term.is_over()) {
             Some(connected) => connected,
             None => connect(&self.primary).await?,
         };
-        term.during(self.refresh_on(&mut conn, world)).await?;
+        term.during(self.refresh_on(&mut conn, known)).await?;
         self.conn = Some((conn, Arc::clone(&term)));
         Ok(term)
     }
 
-    async fn refresh_on(&mut self, conn: &mut PgConnection, world: &ArcSwap<World>) -> Result<()> {
+    async fn refresh_on(&mut self, conn: &mut PgConnection, known: &ArcSwap<Known>) -> Result<()> {
         self.plans.renew(conn).await?;
         if let Some(seen) = &self.seen {
             match world_rows::delta(conn, &seen.snapshot).await? {
                 Delta::Changes { identity, snapshot, changes, keys }
                     if identity.as_ref() == Some(&seen.identity) && keys <= RELOAD_ABOVE =>
                 {
-                    let identity = seen.identity.clone();
+                    let seen = Seen { snapshot, identity: seen.identity.clone() };
+                    let mut world = Arc::clone(&known.load().world);
                     if keys > 0 {
-                        let current = world.load_full();
-                        world.store(Arc::new(apply(current, changes, keys).await?));
+                        world = Arc::new(apply(world, changes, keys).await?);
                     }
-                    self.seen = Some(Seen { snapshot, identity });
+                    self.note(known, world, seen);
                     return Ok(());
                 }
                 Delta::Changes { .. } | Delta::Lost => {}
@@ -246,9 +261,14 @@ impl Reader {
         let all = world_rows::all(conn).await?;
         let loaded = off_thread(move || World::build(all.catalogue, all.providers)).await?;
         tracing::info!(providers = loaded.len(), elapsed = ?started.elapsed(), "loaded the world");
-        world.store(Arc::new(loaded));
-        self.seen = Some(Seen { snapshot: all.snapshot, identity: all.identity });
+        let seen = Seen { snapshot: all.snapshot, identity: all.identity };
+        self.note(known, Arc::new(loaded), seen);
         Ok(())
+    }
+
+    fn note(&mut self, known: &ArcSwap<Known>, world: Arc<World>, seen: Seen) {
+        self.seen = Some(seen.clone());
+        known.store(Arc::new(Known { world, seen: Some(seen) }));
     }
 }
 
@@ -259,7 +279,8 @@ async fn connect(primary: &Primary) -> Result<(PgConnection, Arc<Term>)> {
     Ok((conn, term))
 }
 
-async fn apply(current: Arc<World>, changes: Changes, keys: usize) -> Result<World> {
+/// A world with changes of so many providers.
+pub(super) async fn apply(current: Arc<World>, changes: Changes, keys: usize) -> Result<World> {
     if keys <= APPLY_INLINE_MAX {
         Ok(current.apply(changes))
     } else {

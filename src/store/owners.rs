@@ -130,6 +130,75 @@ impl Owners {
     }
 }
 
+/// Names by their keys, also by provisional ones.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OwnerNames(HashMap<(OwnerKind, i64), String>);
+
+impl OwnerNames {
+    /// Adds the names in claims, whose keys the resolved claims have.
+    pub(super) fn add(&mut self, claims: &[ConsumerClaim], resolved: &[Claim]) {
+        for (claim, resolved) in claims.iter().zip(resolved) {
+            let owner = resolved.owner;
+            self.insert(OwnerKind::Project, owner.project, &claim.project);
+            self.insert(OwnerKind::User, owner.user, &claim.user);
+            if let (Some(key), Some(name)) = (owner.consumer_type, &claim.consumer_type) {
+                self.insert(OwnerKind::ConsumerType, key, name);
+            }
+        }
+    }
+
+    fn insert(&mut self, kind: OwnerKind, key: i64, name: &str) {
+        self.0.entry((kind, key)).or_insert_with(|| name.to_owned());
+    }
+
+    /// Reads the names of these owners that are not known.
+    pub(super) async fn complete(
+        &mut self,
+        conn: &mut PgConnection,
+        owners: impl Iterator<Item = Owner>,
+    ) -> Result<()> {
+        let mut unknown: BTreeSet<(OwnerKind, i64)> = BTreeSet::new();
+        for owner in owners {
+            let consumer_type = owner.consumer_type.map(|key| (OwnerKind::ConsumerType, key));
+            let keys = [(OwnerKind::Project, owner.project), (OwnerKind::User, owner.user)];
+            let keys = keys.into_iter().chain(consumer_type);
+            unknown.extend(keys.filter(|key| !self.0.contains_key(key)));
+        }
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let wanted = |wanted| -> Vec<i64> {
+            unknown.iter().filter(|(kind, _)| *kind == wanted).map(|(_, key)| *key).collect()
+        };
+        let rows = sqlx::query!(
+            r#"select 1 as "kind!", id as "id!", external_id as "name!" from projects
+               where id = any($1)
+               union all select 2, id, external_id from users where id = any($2)
+               union all select 3, id, name from consumer_types where id = any($3)"#,
+            &wanted(OwnerKind::Project),
+            &wanted(OwnerKind::User),
+            &wanted(OwnerKind::ConsumerType)
+        )
+        .fetch_all(conn)
+        .await?;
+        for row in rows {
+            self.insert(OwnerKind::numbered(row.kind)?, row.id, &row.name);
+        }
+        Ok(())
+    }
+
+    /// The names of project, user and type, if they are known.
+    pub(super) fn of(&self, owner: Owner) -> Option<(String, String, Option<String>)> {
+        let name = |kind, key| self.0.get(&(kind, key)).cloned();
+        let consumer_type = match owner.consumer_type {
+            Some(key) => Some(name(OwnerKind::ConsumerType, key)?),
+            None => None,
+        };
+        let (project, user) = (OwnerKind::Project, OwnerKind::User);
+        Some((name(project, owner.project)?, name(user, owner.user)?, consumer_type))
+    }
+}
+
 /// Names that have just got rows, with their keys; to be cached once they are committed.
 #[derive(Debug, Default)]
 pub(super) struct AddedOwners(Vec<(OwnerKind, String, i64)>);

@@ -36,6 +36,8 @@ pub async fn change<C: Change>(
 ) -> Result<C::Outcome> {
     let history = History::of_commands(conn, summary).await?;
     // None of these has to do with claims in exclusive units.
-    let observers = Observers { recorder: Recorder::none(), history, spans: Spans::default() };
+    let (recorder, spans) = (Recorder::none(), Spans::default());
+    // None of these changes what events tell.
+    let observers = Observers { recorder, history, events: None, spans };
     change::transact(conn, change, false, observers).await
 }

@@ -390,6 +390,7 @@ impl Change for DeleteProvider {
                 )
             })?;
         tx.touch(ProviderId(id));
+        tx.note_gone(self.uuid);
         tx.note_provider(self.uuid, before).await
     }
 }

@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use super::error::{Error, Result};
 use super::history::{self, Retention};
 use super::primary::{Primary, Term};
-use super::{FEED_WAIT_MAX, condition, recording, statement_plans, waiting};
+use super::{FEED_WAIT_MAX, condition, events, recording, statement_plans, waiting};
 use crate::metrics;
 
 /// How long one statement may take, even if the server does not respond. It is longer than the server's own
@@ -97,6 +97,9 @@ impl Work {
             if let Err(error) = self.prune().await {
                 tracing::warn!(%error, "pruning the change log failed");
             }
+            if let Err(error) = self.prune_events().await {
+                tracing::warn!(%error, "removing old events failed");
+            }
             if let Err(error) = self.prune_history().await {
                 tracing::warn!(%error, "removing old entries of the history failed");
             }
@@ -111,8 +114,20 @@ impl Work {
     async fn prune(&mut self) -> Result<()> {
         let (mut conn, term) = self.connection().await?;
         let cut = self.cut.take();
+        if self.primary.options().events.is_some() {
+            // The log of events is compared with what is about to go.
+            term.during(bounded(events::keep_up(&mut conn))).await?;
+        }
         let now = term.during(round(&mut conn, self.pruning, cut.as_deref())).await?;
         self.cut = Some(now);
+        self.conn = Some((conn, term));
+        Ok(())
+    }
+
+    async fn prune_events(&mut self) -> Result<()> {
+        let Some(log) = self.primary.options().events else { return Ok(()) };
+        let (mut conn, term) = self.connection().await?;
+        term.during(events::remove_old(&mut conn, log, self.pruning)).await?;
         self.conn = Some((conn, term));
         Ok(())
     }

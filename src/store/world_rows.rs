@@ -205,11 +205,19 @@ pub(super) async fn delta(conn: &mut PgConnection, since: &str) -> Result<Delta>
         return Ok(delta.known);
     }
     let mut tx = conn.begin_with(ONE_SNAPSHOT).await?;
-    let mut delta = changed_providers(&mut tx, since).await?;
-    if let Delta::Changes { changes, .. } = &mut delta.known {
-        changes.catalogue = Some(catalogue(&mut tx).await?);
-    }
+    let known = delta_in_snapshot(&mut tx, since).await?;
     tx.commit().await?;
+    Ok(known)
+}
+
+/// The same within a transaction that has one snapshot.
+pub(super) async fn delta_in_snapshot(conn: &mut PgConnection, since: &str) -> Result<Delta> {
+    let mut delta = changed_providers(conn, since).await?;
+    if let Delta::Changes { changes, .. } = &mut delta.known
+        && delta.names_changed
+    {
+        changes.catalogue = Some(catalogue(conn).await?);
+    }
     Ok(delta.known)
 }
 

@@ -28,7 +28,7 @@ use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
-use super::allocations::ConsumerClaim;
+use super::allocations::{ConsumerClaim, FoundFaults};
 use super::effects::Recorder;
 use super::error::{Error, Result};
 use super::feed::Reloads;
@@ -65,19 +65,27 @@ pub(super) struct Origin {
     /// The span in which the job is waited for.
     span: Span,
     request: Option<Arc<RequestContext>>,
+    /// Where the faults of the job are put if it is refused.
+    found: FoundFaults,
 }
 
 impl Origin {
     /// The present request.
     pub(super) fn current() -> Self {
         let (recorder, request) = (Recorder::current(), request_context::current());
-        Self { recorder, span: Span::current(), request }
+        Self { recorder, span: Span::current(), request, found: FoundFaults::unwanted() }
+    }
+
+    /// The same, with a place for the faults of the job.
+    pub(super) fn finding(self, found: FoundFaults) -> Self {
+        Self { found, ..self }
     }
 
     /// No request.
     #[cfg(test)]
     fn none() -> Self {
-        Self { recorder: Recorder::none(), span: Span::none(), request: None }
+        let (recorder, found) = (Recorder::none(), FoundFaults::unwanted());
+        Self { recorder, span: Span::none(), request: None, found }
     }
 }
 

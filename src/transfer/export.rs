@@ -80,7 +80,11 @@ async fn copy_table(
         table.columns.iter().filter(|column| into.has_column(column)).collect();
     let text: Vec<String> = columns.iter().map(|column| format!("{}::text", column.name)).collect();
     // Foreign keys are checked with each row or statement: parents come before their children.
-    let key = if table.name == "resource_providers" { "depth, id" } else { table.key };
+    let key = if table.name == "resource_providers" {
+        "depth, id".to_owned()
+    } else {
+        table.key.join(", ")
+    };
     let name = table.name;
     let select = format!("select {} from target_{name} order by {key}", text.join(", "));
     let mut rows = sqlx::query(AssertSqlSafe(select)).fetch(from);
@@ -152,7 +156,7 @@ fn bind<'q>(
 
 /// The next rows get keys behind those that were written.
 async fn set_sequences(conn: &mut AnyConnection) -> Result<(), Error> {
-    for table in TABLES.iter().filter(|table| table.key == "id") {
+    for table in TABLES.iter().filter(|table| table.key == ["id"]) {
         let name = table.name;
         let set = format!(
             "select setval(pg_get_serial_sequence('{name}', 'id'), coalesce(max(id), 1), \

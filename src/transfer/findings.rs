@@ -8,7 +8,7 @@ use super::report::Finding;
 /// Rows without which nothing can be brought over: sentences.
 const FATAL: &str = "
     select format('the UUID of provider %s (%s) is none', p.uuid, p.name)
-    from source_resource_providers p where pg_temp.as_uuid(p.uuid) is null
+    from source_resource_providers p where as_uuid(p.uuid) is null
     union all
     select format('the providers %s have the same UUID', string_agg(name, ', ' order by id))
     from found_providers group by uuid having count(*) > 1
@@ -20,14 +20,13 @@ const FATAL: &str = "
     from found_inventories group by provider_id, class_id having count(*) > 1
     order by 1 limit 20";
 
-/// All such rows, sorted by kind.
-///
-/// # Errors
-/// Some rows cannot be brought over at all.
+/// Refuses rows that cannot be brought over at all.
+pub(super) async fn refuse_fatal(conn: &mut PgConnection) -> Result<(), Error> {
+    let fatal: Vec<String> = sqlx::query_scalar(FATAL).fetch_all(conn).await?;
+    if fatal.is_empty() { Ok(()) } else { Err(Error::Refused(fatal.join("\n"))) }
+}
+
+/// All rows that Berth stores differently, or not at all, sorted by kind.
 pub(super) async fn all(conn: &mut PgConnection) -> Result<Vec<Finding>, Error> {
-    let fatal: Vec<String> = sqlx::query_scalar(FATAL).fetch_all(&mut *conn).await?;
-    if !fatal.is_empty() {
-        return Err(Error::Refused(fatal.join("\n")));
-    }
     Ok(sqlx::query_as(include_str!("findings.sql")).fetch_all(conn).await?)
 }

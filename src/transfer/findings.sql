@@ -39,11 +39,7 @@ where strpos(name, chr(65533)) > 0
 union all
 select 'resource classes and traits that are neither custom nor known here',
        format('%s %s', kind, name), 'kept as it is'
-from (select 'resource class' as kind, s.name, s.id from source_resource_classes s
-      where not exists (select from resource_classes c where c.name = s.name)
-      union all
-      select 'trait', s.name, s.id from source_traits s
-      where not exists (select from traits t where t.name = s.name)) as unknown
+from unknown_names
 where name not like 'CUSTOM\_%'
 
 union all
@@ -60,7 +56,7 @@ select 'members of what is no aggregate',
 from source_resource_provider_aggregates m
 left join source_resource_providers p on p.id = m.resource_provider_id
 left join source_placement_aggregates a on a.id = m.aggregate_id
-where p.id is null or a.id is null or pg_temp.as_uuid(a.uuid) is null
+where p.id is null or a.id is null or as_uuid(a.uuid) is null
 
 union all
 select 'aggregates without members', format('aggregate %s', a.uuid),

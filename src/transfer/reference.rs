@@ -1,14 +1,17 @@
 //! A database of OpenStack Placement: what it is, and its rows in one snapshot.
 
 use std::sync::Once;
+use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, TryStreamExt};
 use sqlx::any::{AnyConnectOptions, AnyRow};
 use sqlx::{AnyConnection, AssertSqlSafe, ConnectOptions, Connection, Row};
 use sqlx_core::any::driver::AnyDriver;
+use tokio::time::timeout;
 
 use super::Error;
+use super::chunks::{self, Chunk, Chunks, Keys};
 use super::reference_url::{Access, Dialect, ReferenceUrl};
 use super::tables::{CONSUMER_TYPES, Column, TABLES, Table};
 
@@ -18,6 +21,16 @@ const SCHEMAS: [&str; 5] =
 
 /// The versions that have types of consumers.
 const WITH_TYPES: [&str; 2] = [CONSUMER_TYPES, "a082b8bb98d0"];
+
+/// How long connecting may take.
+const CONNECT_MAX: Duration = Duration::from_secs(30);
+/// How long the database may take for fingerprints of a table, or for the next row.
+const ANSWER_MAX: Duration = Duration::from_mins(5);
+/// Ranges of keys in one statement at the most.
+pub(super) const KEYS_MAX: usize = 100;
+
+/// A row of a table: its columns as text.
+pub(super) type Values = Vec<Option<String>>;
 
 /// A database of OpenStack Placement, within a transaction.
 pub(super) struct Database {
@@ -29,32 +42,7 @@ pub(super) struct Database {
 impl Database {
     /// Connects, begins a transaction, and checks that it is a database of OpenStack Placement.
     pub(super) async fn open(url: &ReferenceUrl, access: Access) -> Result<Self, Error> {
-        install_drivers();
-        let options = AnyConnectOptions::from_url(&url.to(access)).map_err(Error::Reference)?;
-        let mut conn = AnyConnection::connect_with(&options.disable_statement_logging())
-            .await
-            .map_err(Error::Reference)?;
-        let begin: &[&str] = match (url.dialect, access) {
-            (Dialect::MySql, Access::Read) => &[
-                "set time_zone = '+00:00'",
-                "set session transaction isolation level repeatable read",
-                "start transaction with consistent snapshot, read only",
-            ],
-            (Dialect::MySql, Access::Write) => &["set time_zone = '+00:00'", "start transaction"],
-            (Dialect::Postgres, Access::Read) => &[
-                "begin isolation level repeatable read, read only",
-                "set local statement_timeout = 0",
-            ],
-            (Dialect::Postgres, Access::Write) => &["begin", "set local statement_timeout = 0"],
-            (Dialect::Sqlite, Access::Read) => &["begin"],
-            (Dialect::Sqlite, Access::Write) => &["begin immediate"],
-        };
-        for statement in begin {
-            sqlx::raw_sql(AssertSqlSafe(*statement))
-                .execute(&mut conn)
-                .await
-                .map_err(Error::Reference)?;
-        }
+        let conn = connect(url, access).await.map_err(Error::Reference)?;
         let mut database = Self { conn, dialect: url.dialect, schema: String::new() };
         database.schema = database.check().await?;
         Ok(database)
@@ -158,14 +146,47 @@ impl Database {
         u64::try_from(count).map_err(|_| Error::Refused(format!("{} has {count} rows", table.name)))
     }
 
-    /// The rows of a table: its columns as text.
-    pub(super) fn rows(
+    /// All rows of a table.
+    pub(super) fn rows(&mut self, table: &'static Table) -> BoxStream<'_, Result<Values, Error>> {
+        self.rows_with(table, &[])
+    }
+
+    /// The rows of a table with these keys, of which there are [`KEYS_MAX`] at the most, in the order of the keys;
+    /// all rows if there are no keys.
+    pub(super) fn rows_with(
         &mut self,
         table: &'static Table,
-    ) -> BoxStream<'_, Result<Vec<Option<String>>, Error>> {
-        let select = table.select(self.dialect, self.has_types());
+        keys: &[Keys],
+    ) -> BoxStream<'_, Result<Values, Error>> {
+        let select = table.select(self.dialect, self.has_types(), keys);
         let rows = sqlx::query(AssertSqlSafe(select)).fetch(&mut self.conn);
         rows.map(|row| values(&row.map_err(Error::Reference)?, table)).boxed()
+    }
+
+    /// How many keys each chunk of a table should have, as its rows are now.
+    pub(super) async fn width(&mut self, table: &'static Table) -> Result<i64, Error> {
+        let extent = table.extent(self.dialect);
+        let answer = sqlx::query(AssertSqlSafe(extent)).fetch_one(&mut self.conn);
+        let row = within(ANSWER_MAX, answer).await?.map_err(Error::Reference)?;
+        let number = |nth: usize| {
+            let text: String = row.try_get(nth).map_err(Error::Reference)?;
+            text.parse::<i64>().map_err(|_| {
+                Error::Refused(format!("{} has a key that is no number: {text:?}", table.name))
+            })
+        };
+        Ok(chunks::width(number(0)?, number(1)?, number(2)?))
+    }
+
+    /// The chunks of a table, each of `width` keys.
+    pub(super) async fn chunks(
+        &mut self,
+        table: &'static Table,
+        width: i64,
+    ) -> Result<Chunks, Error> {
+        let query = table.fingerprints(self.dialect, self.has_types(), width);
+        let answer = sqlx::query(AssertSqlSafe(query)).fetch_all(&mut self.conn);
+        let rows = within(ANSWER_MAX, answer).await?.map_err(Error::Reference)?;
+        rows.iter().map(chunk).collect::<Result<Chunks, sqlx::Error>>().map_err(Error::Reference)
     }
 
     /// Ends the snapshot. A failure does not matter any more.
@@ -176,6 +197,65 @@ impl Database {
     async fn texts(&mut self, query: &'static str) -> Result<Vec<String>, Error> {
         sqlx::query_scalar(query).fetch_all(&mut self.conn).await.map_err(Error::Reference)
     }
+}
+
+/// The number of a chunk, and what is known of it.
+fn chunk(row: &AnyRow) -> Result<(i64, Chunk), sqlx::Error> {
+    let number =
+        |text: String| text.parse::<i64>().map_err(|error| sqlx::Error::Decode(Box::new(error)));
+    let rows = u64::try_from(number(row.try_get(1)?)?)
+        .map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+    // `group_concat` of rows with a NUL ends there in some versions, and is then null at worst.
+    let fingerprint: Option<String> = row.try_get(2)?;
+    let fingerprint = fingerprint.unwrap_or_else(|| "null".to_owned());
+    Ok((number(row.try_get(0)?)?, Chunk::new(rows, fingerprint)))
+}
+
+/// Waits for an answer, but not for ever.
+async fn within<T>(bound: Duration, answer: impl Future<Output = T>) -> Result<T, Error> {
+    timeout(bound, answer).await.map_err(|_| Error::Reference(timed_out(bound)))
+}
+
+fn timed_out(bound: Duration) -> sqlx::Error {
+    let why = format!("no answer within {} s", bound.as_secs());
+    sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, why))
+}
+
+/// The next row. A source that does not answer any more is given up.
+pub(super) async fn next(
+    rows: &mut BoxStream<'_, Result<Values, Error>>,
+) -> Result<Option<Values>, Error> {
+    within(ANSWER_MAX, rows.try_next()).await?
+}
+
+/// Connects to a database, and begins a transaction: to read, one with a single snapshot.
+pub(crate) async fn connect(
+    url: &ReferenceUrl,
+    access: Access,
+) -> Result<AnyConnection, sqlx::Error> {
+    install_drivers();
+    let options = AnyConnectOptions::from_url(&url.to(access))?;
+    let options = options.disable_statement_logging();
+    let connecting = timeout(CONNECT_MAX, AnyConnection::connect_with(&options)).await;
+    let mut conn = connecting.map_err(|_| timed_out(CONNECT_MAX))??;
+    let begin: &[&str] = match (url.dialect, access) {
+        (Dialect::MySql, Access::Read) => &[
+            "set time_zone = '+00:00'",
+            "set session transaction isolation level repeatable read",
+            "start transaction with consistent snapshot, read only",
+        ],
+        (Dialect::MySql, Access::Write) => &["set time_zone = '+00:00'", "start transaction"],
+        (Dialect::Postgres, Access::Read) => {
+            &["begin isolation level repeatable read, read only", "set local statement_timeout = 0"]
+        }
+        (Dialect::Postgres, Access::Write) => &["begin", "set local statement_timeout = 0"],
+        (Dialect::Sqlite, Access::Read) => &["begin"],
+        (Dialect::Sqlite, Access::Write) => &["begin immediate"],
+    };
+    for statement in begin {
+        sqlx::raw_sql(AssertSqlSafe(*statement)).execute(&mut conn).await?;
+    }
+    Ok(conn)
 }
 
 /// The columns of a row.

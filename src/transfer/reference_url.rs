@@ -7,7 +7,7 @@ use url::Url;
 
 /// What is to be done with a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(crate) enum Access {
     /// It is read, in one snapshot.
     Read,
     /// It is filled, in one transaction.
@@ -16,7 +16,7 @@ pub(super) enum Access {
 
 /// The SQL that a database speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(crate) enum Dialect {
     /// MySQL or MariaDB.
     MySql,
     /// PostgreSQL.
@@ -44,7 +44,7 @@ const TRANSLATED: [(&str, &str); 5] = [
 /// Where a database of OpenStack Placement is. Displayed without the password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReferenceUrl {
-    pub(super) dialect: Dialect,
+    pub(crate) dialect: Dialect,
     /// As the client understands it.
     url: Url,
     shown: String,
@@ -99,7 +99,7 @@ impl FromStr for ReferenceUrl {
 
 impl ReferenceUrl {
     /// The URL for a connection.
-    pub(super) fn to(&self, access: Access) -> Url {
+    pub(crate) fn to(&self, access: Access) -> Url {
         let mut url = self.url.clone();
         if self.dialect == Dialect::Sqlite {
             // Without a mode, a file that is missing would be made.

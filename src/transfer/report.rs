@@ -8,12 +8,14 @@ const SHOWN: usize = 10;
 /// What an import or an export has done, or would do.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// The database of OpenStack Placement, without its password.
+    /// The database of OpenStack Placement, without its password; or the URL of the service.
     pub database: String,
-    /// The version of its schema.
+    /// The version of its schema; or the microversion at which the service was read.
     pub schema: String,
     /// Whether nothing was written because nothing was to be.
     pub dry_run: bool,
+    /// What else the operator should know, in sentences.
+    pub notes: Vec<String>,
     /// The rows that were read, by table.
     pub read: Vec<TableRows>,
     /// The rows that were written, by table.
@@ -54,6 +56,7 @@ impl Report {
     /// The report in words.
     pub fn words(&self) -> String {
         let mut lines = vec![format!("{} (schema {})", self.database, self.schema)];
+        lines.extend(self.notes.iter().cloned());
         lines.extend(tables("read", &self.read));
         lines.extend(tables("written", &self.written));
         let kinds = self.findings.chunk_by(|one, other| one.kind == other.kind);
@@ -68,7 +71,19 @@ impl Report {
         }
         let ending = if self.dry_run { "nothing was written (--dry-run)" } else { "done" };
         lines.push(format!("{ending}, in {:.1} s", self.seconds));
+        lines.extend(self.advice());
         lines.join("\n")
+    }
+}
+
+impl Report {
+    /// How to find out whether clients see the same of both services; none if nothing was written.
+    fn advice(&self) -> Option<String> {
+        let is_service = self.database.starts_with("http");
+        let old = if is_service { self.database.trim_end_matches('/') } else { "http://OLD:8778" };
+        let compare = format!("berth compare {old} http://BERTH:8778");
+        (!self.written.is_empty())
+            .then(|| format!("to verify it while both services run and nobody writes: {compare}"))
     }
 }
 
@@ -93,6 +108,7 @@ mod tests {
             database: "mysql://db/placement".to_owned(),
             schema: "b4ed3a175331".to_owned(),
             dry_run: true,
+            notes: Vec::new(),
             read: vec![TableRows { table: "users".to_owned(), rows: 3 }],
             written: Vec::new(),
             findings: (0..12).map(finding).collect(),

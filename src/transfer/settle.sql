@@ -1,18 +1,13 @@
 -- What the search for odd rows and the load have in common. Reads the tables source_*, which hold the rows
--- as they are, and makes the tables found_*, which hold what Berth will store.
-
--- A UUID in any spelling that OpenStack's clients may have used; null if it is none.
-create function pg_temp.as_uuid(spelled text) returns uuid language sql immutable strict as $$
-    select case when digits ~ '^[0-9a-f]{32}$' then digits::uuid end
-    from (select lower(regexp_replace(regexp_replace(spelled, '^(urn:)?(uuid:)?', '', 'i'),
-                                      '[{}-]', '', 'g')) as digits) as cleaned
-$$;
+-- as they are, and makes the tables found_*, which hold what Berth will store. A round of following puts before the
+-- large ones of source_* temporary tables that have only the rows that matter.
 
 -- Until Train, standard classes had no rows: their keys were their positions in os-resource-classes.
 create temporary table found_classes on commit drop as
-    select id, name, updated_at from source_resource_classes
+    select s.id, s.name, c.id as own_id
+    from source_resource_classes s join resource_classes c using (name)
     union all
-    select c.id, c.name, null from resource_classes c
+    select c.id, c.name, c.id from resource_classes c
     where c.id < 10000
       and not exists (select from source_resource_classes s join resource_classes k using (name)
                       where k.id < 10000);
@@ -29,7 +24,7 @@ create temporary table found_providers on commit drop as
         select child.id, tree.root_id, tree.id
         from source_resource_providers child join tree on child.parent_provider_id = tree.id
     )
-    select p.id, pg_temp.as_uuid(p.uuid) as uuid, coalesce(p.name, p.uuid) as name,
+    select p.id, as_uuid(p.uuid) as uuid, coalesce(p.name, p.uuid) as name,
            coalesce(p.generation, 0) as generation, tree.parent_id, tree.root_id, p.updated_at
     from tree join source_resource_providers p using (id);
 create unique index on found_providers (id);
@@ -39,42 +34,39 @@ create temporary table unreached_providers on commit drop as
     where not exists (select from found_providers found where found.id = p.id);
 
 create temporary table found_inventories on commit drop as
-    select i.resource_provider_id as provider_id, i.resource_class_id as class_id, i.total, i.reserved,
-           i.min_unit, i.max_unit, i.step_size, i.allocation_ratio, i.updated_at
+    select i.resource_provider_id as provider_id, i.resource_class_id as class_id, c.own_id as own_class_id,
+           i.total, i.reserved, i.min_unit, i.max_unit, i.step_size, i.allocation_ratio, i.updated_at
     from source_inventories i
     join found_providers p on p.id = i.resource_provider_id
     join found_classes c on c.id = i.resource_class_id
-    where i.total > 0 and i.reserved >= 0 and i.min_unit > 0 and i.max_unit > 0 and i.step_size > 0
-      and i.allocation_ratio >= 0 and i.allocation_ratio < 'infinity';
+    where i.valid;
 create unique index on found_inventories (provider_id, class_id);
 
+create temporary table found_traits on commit drop as
+    select distinct m.resource_provider_id as provider_id, t.id as trait_id
+    from source_resource_provider_traits m
+    join found_providers p on p.id = m.resource_provider_id
+    join source_traits s on s.id = m.trait_id
+    join traits t on t.name = s.name;
+
 create temporary table found_aggregates on commit drop as
-    select distinct m.resource_provider_id as provider_id, pg_temp.as_uuid(a.uuid) as aggregate,
-           case when a.uuid = pg_temp.as_uuid(a.uuid)::text then '' else a.uuid end as spelling
+    select distinct m.resource_provider_id as provider_id, as_uuid(a.uuid) as aggregate,
+           case when a.uuid = as_uuid(a.uuid)::text then '' else a.uuid end as spelling
     from source_resource_provider_aggregates m
     join found_providers p on p.id = m.resource_provider_id
     join source_placement_aggregates a on a.id = m.aggregate_id
-    where pg_temp.as_uuid(a.uuid) is not null;
-
-alter table source_allocations add column consumer uuid;
-update source_allocations set consumer = pg_temp.as_uuid(consumer_id);
-analyze source_allocations;
+    where as_uuid(a.uuid) is not null;
 
 create temporary table found_allocations on commit drop as
     select a.consumer, a.resource_provider_id as provider_id, a.resource_class_id as class_id,
-           sum(a.used)::bigint as used, max(a.updated_at) as updated_at
+           i.own_class_id, sum(a.used)::bigint as used, max(a.updated_at) as updated_at
     from source_allocations a
     join found_inventories i
       on i.provider_id = a.resource_provider_id and i.class_id = a.resource_class_id
     where a.consumer is not null and a.used > 0
-    group by a.consumer, a.resource_provider_id, a.resource_class_id;
+    group by a.consumer, a.resource_provider_id, a.resource_class_id, i.own_class_id;
 create index on found_allocations (consumer);
 analyze found_allocations;
-
-alter table source_consumers add column consumer uuid;
-update source_consumers set consumer = pg_temp.as_uuid(uuid);
-create index on source_consumers (consumer);
-analyze source_consumers;
 
 -- One row for each consumer that holds something. Without a project or a user, it gets those by which the
 -- reference stands for an unknown one. Of two rows of one UUID, the one changed more often counts.
@@ -91,3 +83,13 @@ create temporary table found_consumers on commit drop as
     order by a.consumer, c.generation desc nulls last, c.id;
 create unique index on found_consumers (uuid);
 analyze found_providers, found_inventories, found_consumers;
+
+-- Those by which an unknown project or user is stood for may be new.
+insert into projects (external_id)
+    select distinct project from found_consumers f
+    where not exists (select from projects p where p.external_id = f.project)
+    on conflict (external_id) do nothing;
+insert into users (external_id)
+    select distinct "user" from found_consumers f
+    where not exists (select from users u where u.external_id = f."user")
+    on conflict (external_id) do nothing;

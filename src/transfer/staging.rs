@@ -1,13 +1,23 @@
-//! The rows of the source, as they are, in temporary tables of Berth's database.
+//! The staging: the rows of the source as they are, in a schema of Berth's database.
+//!
+//! Whatever the source is, it makes the tables `source_*` with [`create`], and fills them with
+//! [`copy`] or a [`Writer`]: a row is the text of the columns that [`TABLES`] names, in their order. Everything
+//! after that is SQL: see [`super::load`].
 
-use futures_util::TryStreamExt;
+use std::fmt::Write as _;
+
+use futures_util::stream::BoxStream;
+use sqlx::postgres::PgCopyIn;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::Error;
-use super::progress::Progress;
-use super::reference::Database;
-use super::report::TableRows;
+use super::reference::{self, Values};
 use super::tables::{Kind, TABLES, Table};
+
+/// The schema of an import that keeps what it has read until all of it is written.
+pub(super) const KEPT: &str = "berth_import";
+/// The schema of one that is made and dropped in the same transaction.
+pub(super) const ONCE: &str = "berth_import_once";
 
 /// How much is sent at once, in bytes.
 const CHUNK: usize = 1 << 20;
@@ -15,68 +25,135 @@ const CHUNK: usize = 1 << 20;
 /// What stands for a NUL, which PostgreSQL cannot store.
 const INSTEAD_OF_NUL: char = '\u{fffd}';
 
-/// Makes the temporary tables. They go with the transaction.
-pub(super) async fn create(conn: &mut PgConnection) -> Result<(), Error> {
+/// A UUID in any spelling that OpenStack's clients may have used; null if it is none. Nearly all have the first
+/// form, for which no digits need to be picked out.
+const AS_UUID: &str = "
+    create function SCHEMA.as_uuid_of_digits(digits text) returns uuid language sql immutable strict as $$
+        select case when digits ~ '^[0-9a-f]{32}$' then digits::uuid end
+    $$;
+    create function SCHEMA.as_uuid(spelled text) returns uuid language plpgsql immutable strict parallel safe
+    as $$
+    begin
+        if spelled ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
+            return spelled::uuid;
+        end if;
+        return SCHEMA.as_uuid_of_digits(lower(regexp_replace(
+            regexp_replace(spelled, '^(urn:)?(uuid:)?', '', 'i'), '[{}-]', '', 'g')));
+    end
+    $$";
+
+/// Makes the schema with its tables, and looks for tables there that no other schema has.
+pub(super) async fn create(conn: &mut PgConnection, schema: &str) -> Result<(), Error> {
+    let created =
+        sqlx::raw_sql(AssertSqlSafe(format!("create schema {schema}"))).execute(&mut *conn);
+    if let Err(error) = created.await {
+        let denied =
+            matches!(&error, sqlx::Error::Database(it) if it.code().as_deref() == Some("42501"));
+        if denied {
+            return Err(Error::Refused(
+                "the role may not create a schema in Berth's database, for the rows that are read: connect as \
+                 the owner of the database, or let the owner run `grant create on database NAME to ROLE`"
+                    .to_owned(),
+            ));
+        }
+        return Err(error.into());
+    }
+    let mut make = AS_UUID.replace("SCHEMA", schema);
     for table in &TABLES {
         let column =
             |column: &super::tables::Column| format!("{} {}", column.name, column.sql_type());
-        let columns: Vec<String> = table.columns.iter().map(column).collect();
-        let (name, columns) = (table.name, columns.join(", "));
-        let create = format!("create temporary table source_{name} ({columns}) on commit drop");
-        sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut *conn).await?;
+        let mut columns: Vec<String> = table.columns.iter().map(column).collect();
+        if !table.computed.is_empty() {
+            columns.push(table.computed.replace("SCHEMA", schema));
+        }
+        let columns = columns.join(", ");
+        // Writing to a String cannot fail.
+        let _ = write!(make, ";create unlogged table {schema}.source_{} ({columns})", table.name);
+    }
+    sqlx::raw_sql(AssertSqlSafe(make)).execute(&mut *conn).await?;
+    enter(conn, schema).await
+}
+
+/// Lets statements of this connection find the tables of the staging by their names alone. Temporary tables of the
+/// same names come first.
+pub(super) async fn enter(conn: &mut PgConnection, schema: &str) -> Result<(), Error> {
+    let path: String = sqlx::query_scalar("show search_path").fetch_one(&mut *conn).await?;
+    if !path.ends_with(schema) {
+        // Statements over all rows may take long.
+        let set = format!(
+            "set search_path = {path}, {schema}; set statement_timeout = 0; \
+             set client_min_messages = warning"
+        );
+        sqlx::raw_sql(AssertSqlSafe(set)).execute(conn).await?;
     }
     Ok(())
 }
 
-/// Copies all rows of all tables. Returns how many each table has.
-pub(super) async fn copy(
-    source: &mut Database,
-    conn: &mut PgConnection,
-    progress: &Progress,
-) -> Result<Vec<TableRows>, Error> {
-    let mut read = Vec::new();
-    for table in TABLES.iter().filter(|table| source.has(table)).collect::<Vec<_>>() {
-        let rows = source.count(table).await?;
-        let bar = progress.of(table.name, rows);
-        let copied = copy_table(source, conn, table, &|count| bar.set_position(count)).await?;
-        bar.finish();
-        if copied != rows {
-            // The snapshot does not hold what it promises: the table's engine is none with transactions.
-            let name = table.name;
-            return Err(Error::Refused(format!(
-                "{name} had {rows} rows, and then {copied}: the database does not give one snapshot. \
-                 Stop the services that write to it"
-            )));
-        }
-        read.push(TableRows { table: table.name.to_owned(), rows });
-    }
-    Ok(read)
+/// Removes the schema with all that is in it.
+pub(super) async fn remove(conn: &mut PgConnection, schema: &str) -> Result<(), Error> {
+    let remove = format!("set local client_min_messages = warning; drop schema {schema} cascade");
+    sqlx::raw_sql(AssertSqlSafe(remove)).execute(conn).await?;
+    Ok(())
 }
 
-async fn copy_table(
-    source: &mut Database,
+/// Copies rows into the table of the staging. Returns how many.
+pub(super) async fn copy(
     conn: &mut PgConnection,
     table: &'static Table,
+    mut rows: BoxStream<'_, Result<Values, Error>>,
     tell: &(dyn Fn(u64) + Sync),
 ) -> Result<u64, Error> {
-    let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
-    let copy = format!("copy source_{} ({}) from stdin", table.name, names.join(", "));
-    let mut into = conn.copy_in_raw(&copy).await?;
-    let mut chunk = String::with_capacity(CHUNK + CHUNK / 4);
-    let mut count = 0;
-    let mut rows = source.rows(table);
-    while let Some(values) = rows.try_next().await? {
-        write_row(&values, table, &mut chunk)?;
-        count += 1;
-        if chunk.len() >= CHUNK {
-            into.send(chunk.as_bytes()).await?;
-            chunk.clear();
-            tell(count);
+    let mut writer = Writer::begin(conn, &format!("source_{}", table.name), table).await?;
+    while let Some(values) = reference::next(&mut rows).await? {
+        if writer.write(&values).await? {
+            tell(writer.rows());
         }
     }
-    into.send(chunk.as_bytes()).await?;
-    into.finish().await?;
-    Ok(count)
+    writer.finish().await
+}
+
+/// Writes rows into a table with the columns of one of the source's.
+pub(super) struct Writer<'c> {
+    into: PgCopyIn<&'c mut PgConnection>,
+    table: &'static Table,
+    chunk: String,
+    rows: u64,
+}
+
+impl<'c> Writer<'c> {
+    pub(super) async fn begin(
+        conn: &'c mut PgConnection,
+        into: &str,
+        table: &'static Table,
+    ) -> Result<Self, Error> {
+        let copy = format!("copy {into} ({}) from stdin", table.names().join(", "));
+        let into = conn.copy_in_raw(&copy).await?;
+        Ok(Self { into, table, chunk: String::with_capacity(CHUNK + CHUNK / 4), rows: 0 })
+    }
+
+    /// The rows that were written so far.
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Writes a row. Returns whether that was the moment to send what had been collected.
+    pub(super) async fn write(&mut self, values: &Values) -> Result<bool, Error> {
+        write_row(values, self.table, &mut self.chunk)?;
+        self.rows += 1;
+        let is_full = self.chunk.len() >= CHUNK;
+        if is_full {
+            self.into.send(self.chunk.as_bytes()).await?;
+            self.chunk.clear();
+        }
+        Ok(is_full)
+    }
+
+    /// Ends. Returns how many rows were written.
+    pub(super) async fn finish(mut self) -> Result<u64, Error> {
+        self.into.send(self.chunk.as_bytes()).await?;
+        self.into.finish().await?;
+        Ok(self.rows)
+    }
 }
 
 /// Writes a row in the text format of COPY.
@@ -112,23 +189,6 @@ fn escape(value: &str, into: &mut String) {
             '\0' => into.push(INSTEAD_OF_NUL),
             _ => into.push(each),
         }
-    }
-}
-
-/// Computes what the searches for odd rows and the load have in common: identifiers in one spelling, the
-/// names' keys in Berth's tables, and the trees.
-pub(super) async fn settle(conn: &mut PgConnection) -> Result<(), Error> {
-    sqlx::raw_sql(include_str!("settle.sql")).execute(&mut *conn).await?;
-    let loops: Option<String> =
-        sqlx::query_scalar("select string_agg(uuid, ', ' order by id) from unreached_providers")
-            .fetch_one(conn)
-            .await?;
-    match loops {
-        None => Ok(()),
-        Some(providers) => Err(Error::Refused(format!(
-            "these providers are their own ancestors, or below such providers: {providers}. Set the \
-             parent_provider_id of one of them right in the source first"
-        ))),
     }
 }
 

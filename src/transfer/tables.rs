@@ -1,16 +1,20 @@
 //! The tables of OpenStack Placement, and how their rows are read as text.
 
+use super::chunks::Keys;
 use super::reference_url::Dialect;
 
 /// A table that is brought over.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// Its name in the source. The temporary table in Berth's database is called `source_` and this.
+    /// Its name in the source. The table in the staging is called `source_` and this.
     pub(super) name: &'static str,
     /// Its columns.
     pub(super) columns: &'static [Column],
-    /// By which rows are sorted.
-    pub(super) key: &'static str,
+    /// By which rows are sorted, and told apart. The first of these columns is the table's first column, by which
+    /// its rows are divided into chunks.
+    pub(super) key: &'static [&'static str],
+    /// Columns that the staging computes of the others.
+    pub(super) computed: &'static str,
 }
 
 /// A column.
@@ -49,12 +53,42 @@ pub(super) const CONSUMER_TYPES: &str = "422ece571366";
 /// All tables, in the order in which they are read. Those of types of consumers are left out before
 /// [`CONSUMER_TYPES`].
 pub(super) const TABLES: [Table; 12] = [
-    Table { name: "resource_classes", columns: &[integer("id"), text("name"), CHANGED], key: "id" },
-    Table { name: "traits", columns: &[integer("id"), text("name"), CHANGED], key: "id" },
-    Table { name: "projects", columns: &[integer("id"), text("external_id")], key: "id" },
-    Table { name: "users", columns: &[integer("id"), text("external_id")], key: "id" },
-    Table { name: "consumer_types", columns: &[integer("id"), text("name")], key: "id" },
-    Table { name: "placement_aggregates", columns: &[integer("id"), text("uuid")], key: "id" },
+    Table {
+        name: "resource_classes",
+        columns: &[integer("id"), text("name"), CHANGED],
+        key: &["id"],
+        computed: "",
+    },
+    Table {
+        name: "traits",
+        columns: &[integer("id"), text("name"), CHANGED],
+        key: &["id"],
+        computed: "",
+    },
+    Table {
+        name: "projects",
+        columns: &[integer("id"), text("external_id")],
+        key: &["id"],
+        computed: "",
+    },
+    Table {
+        name: "users",
+        columns: &[integer("id"), text("external_id")],
+        key: &["id"],
+        computed: "",
+    },
+    Table {
+        name: "consumer_types",
+        columns: &[integer("id"), text("name")],
+        key: &["id"],
+        computed: "",
+    },
+    Table {
+        name: "placement_aggregates",
+        columns: &[integer("id"), text("uuid")],
+        key: &["id"],
+        computed: "",
+    },
     Table {
         name: "resource_providers",
         columns: &[
@@ -66,17 +100,20 @@ pub(super) const TABLES: [Table; 12] = [
             integer("parent_provider_id"),
             CHANGED,
         ],
-        key: "id",
+        key: &["id"],
+        computed: "",
     },
     Table {
         name: "resource_provider_traits",
         columns: &[integer("resource_provider_id"), integer("trait_id")],
-        key: "resource_provider_id, trait_id",
+        key: &["resource_provider_id", "trait_id"],
+        computed: "",
     },
     Table {
         name: "resource_provider_aggregates",
         columns: &[integer("resource_provider_id"), integer("aggregate_id")],
-        key: "resource_provider_id, aggregate_id",
+        key: &["resource_provider_id", "aggregate_id"],
+        computed: "",
     },
     Table {
         name: "inventories",
@@ -92,7 +129,10 @@ pub(super) const TABLES: [Table; 12] = [
             Column { name: "allocation_ratio", kind: Kind::Float },
             CHANGED,
         ],
-        key: "id",
+        key: &["id"],
+        computed: "valid boolean generated always as (coalesce(total > 0 and reserved >= 0 and min_unit > 0 \
+                   and max_unit > 0 and step_size > 0 and allocation_ratio >= 0 \
+                   and allocation_ratio < 'infinity', false)) stored",
     },
     Table {
         name: "consumers",
@@ -104,7 +144,8 @@ pub(super) const TABLES: [Table; 12] = [
             integer("generation"),
             integer("consumer_type_id"),
         ],
-        key: "id",
+        key: &["id"],
+        computed: "consumer uuid generated always as (SCHEMA.as_uuid(uuid)) stored",
     },
     Table {
         name: "allocations",
@@ -116,7 +157,8 @@ pub(super) const TABLES: [Table; 12] = [
             integer("used"),
             CHANGED,
         ],
-        key: "id",
+        key: &["id"],
+        computed: "consumer uuid generated always as (SCHEMA.as_uuid(consumer_id)) stored",
     },
 ];
 
@@ -169,16 +211,97 @@ impl Column {
 }
 
 impl Table {
-    /// A query of all rows, each column as text.
-    pub(super) fn select(&self, dialect: Dialect, has_types: bool) -> String {
-        let expression = |column: &Column| {
+    /// The names of its columns.
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        self.columns.iter().map(|column| column.name).collect()
+    }
+
+    /// The column by which its rows are divided into chunks.
+    pub(super) fn chunked_by(&self) -> &'static str {
+        self.key.first().map_or("id", |key| key)
+    }
+
+    /// Expressions that give the columns as text.
+    fn texts(&self, dialect: Dialect, has_types: bool) -> Vec<String> {
+        let text = |column: &Column| {
             if column.name == "consumer_type_id" && !has_types {
                 "null".to_owned()
             } else {
                 column.as_text(dialect)
             }
         };
-        let columns: Vec<String> = self.columns.iter().map(expression).collect();
-        format!("select {} from {} order by {}", columns.join(", "), self.name, self.key)
+        self.columns.iter().map(text).collect()
+    }
+
+    /// A query of the rows with these keys, or of all rows if there are none, each column as text.
+    pub(super) fn select(&self, dialect: Dialect, has_types: bool, keys: &[Keys]) -> String {
+        let columns = self.texts(dialect, has_types).join(", ");
+        let (name, key) = (self.name, self.chunked_by());
+        // With the table's name: by itself, that of a column would mean the text.
+        let order: Vec<String> = self.key.iter().map(|key| format!("{name}.{key}")).collect();
+        let order = order.join(", ");
+        let within = |keys: &Keys| format!("({key} >= {} and {key} < {})", keys.first, keys.end);
+        let within: Vec<String> = keys.iter().map(within).collect();
+        let only = if within.is_empty() {
+            String::new()
+        } else {
+            format!("where {} ", within.join(" or "))
+        };
+        format!("select {columns} from {name} {only}order by {order}")
+    }
+
+    /// A query of all chunks of `width` keys: the number of each, its rows, and a fingerprint of all that is
+    /// read of them.
+    ///
+    /// A fingerprint is the sum of a number for each row, so that the order of rows does not matter. In `MySQL`,
+    /// the number is a product of two CRCs of 32 bits, of the row and of its key. A CRC alone would not do: CRCs
+    /// of rows of which the same bits change do so together, such as two generations that both go from 1 to 2, and
+    /// their sum would stay the same too often. `PostgreSQL` has 60 bits of an MD5. `SQLite` has neither; there it
+    /// is the text of the rows, which [`super::chunks`] hashes.
+    pub(super) fn fingerprints(&self, dialect: Dialect, has_types: bool, width: i64) -> String {
+        let texts = self.texts(dialect, has_types);
+        let texts: Vec<String> =
+            texts.iter().map(|text| format!("coalesce({text}, '~')")).collect();
+        let (name, key, order) = (self.name, self.chunked_by(), self.key.join(", "));
+        match dialect {
+            Dialect::MySql => {
+                let reversed: Vec<&str> = self.key.iter().rev().copied().collect();
+                let (row, of_key) = (texts.join(", "), reversed.join(", "));
+                format!(
+                    "select cast(chunk as char), cast(counted as char), cast(fingerprint as char) from \
+                     (select {key} div {width} as chunk, count(*) as counted, \
+                     sum(crc32(concat_ws('.', {of_key})) * crc32(concat_ws(',', {row}))) as fingerprint \
+                     from {name} group by chunk) as chunks"
+                )
+            }
+            Dialect::Postgres => {
+                let row = texts.join(", ");
+                format!(
+                    "select (({key}) / {width})::text, count(*)::text, \
+                     sum(('x' || substr(md5(concat_ws(',', {row})), 1, 15))::bit(60)::bigint)::text \
+                     from {name} group by ({key}) / {width}"
+                )
+            }
+            Dialect::Sqlite => {
+                let row = texts.join(" || ',' || ");
+                format!(
+                    "select cast(chunk as text), cast(count(*) as text), group_concat(line, ';') from \
+                     (select {key} / {width} as chunk, {row} as line from {name} order by {order}) group by chunk"
+                )
+            }
+        }
+    }
+
+    /// A query of how many rows there are, and of the lowest and the highest key.
+    pub(super) fn extent(&self, dialect: Dialect) -> String {
+        let text = match dialect {
+            Dialect::MySql => "char",
+            Dialect::Postgres | Dialect::Sqlite => "text",
+        };
+        let (name, key) = (self.name, self.chunked_by());
+        format!(
+            "select cast(count(*) as {text}), cast(coalesce(min({key}), 0) as {text}), \
+             cast(coalesce(max({key}), 0) as {text}) from {name}"
+        )
     }
 }

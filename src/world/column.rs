@@ -1,5 +1,5 @@
-//! The inventories of one resource class: an entry for each slot that has one, and a byte for each slot that
-//! says roughly how much is free.
+//! The inventories of one resource class: an entry for each slot that has one, and for each slot a byte that says
+//! roughly how much is free, and which share of its capacity that is.
 
 #![expect(clippy::indexing_slicing, reason = "indices are remainders of the lengths, or ranks")]
 
@@ -11,6 +11,12 @@ use crate::model::provider::InventoryRow;
 use crate::model::{ClassId, Inventory};
 
 const ROWS: usize = BLOCK as usize;
+
+/// A share of the whole capacity; smaller shares are parts of it.
+pub(crate) const WHOLE: u16 = 1 << 15;
+
+/// For each slot of a block, the share of the capacity that is free, up to [`WHOLE`]; 0 without an inventory.
+pub(crate) type Shares = [u16; ROWS];
 
 /// One inventory.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,15 +40,48 @@ impl InventoryEntry {
         available(self.used, &self.terms)
     }
 
+    /// What may be in use.
+    pub(crate) fn capacity(&self) -> i64 {
+        self.terms.capacity
+    }
+
+    /// What is free, however little of it one allocation may take; negative if too much is in use.
+    pub(crate) fn free(&self) -> i64 {
+        self.terms.capacity.saturating_sub(self.used)
+    }
+
+    /// The greatest amount that one allocation may take.
+    pub(crate) fn max_unit(&self) -> i64 {
+        i64::from(self.terms.inventory.max_unit)
+    }
+
     /// As the model has it.
     pub(super) fn inventory(&self, class: ClassId) -> InventoryRow {
         let Self { used, terms: Terms { inventory: terms, updated_at, .. } } = *self;
         InventoryRow { class, terms, used, updated_at }
     }
 
-    fn level(&self) -> u8 {
-        level(self.terms.capacity.saturating_sub(self.used))
+    /// What is free, and the capacity; what exceeds the capacity counts as nothing.
+    pub(crate) fn free_of(&self) -> (i64, i64) {
+        let capacity = self.terms.capacity.max(0);
+        (capacity.saturating_sub(self.used).clamp(0, capacity), capacity)
     }
+
+    fn level(&self) -> u8 {
+        level(self.free())
+    }
+
+    fn share(&self) -> u16 {
+        let (free, capacity) = self.free_of();
+        share(i128::from(free), i128::from(capacity))
+    }
+}
+
+/// The share that something free has in a capacity, rounded down; 0 if there is no capacity.
+#[expect(clippy::cast_possible_truncation, reason = "at most WHOLE")]
+#[expect(clippy::cast_sign_loss, reason = "neither is negative")]
+pub(crate) fn share(free: i128, capacity: i128) -> u16 {
+    if capacity == 0 { 0 } else { (free * i128::from(WHOLE) / capacity) as u16 }
 }
 
 impl From<InventoryRow> for InventoryEntry {
@@ -68,6 +107,7 @@ fn level(amount: i64) -> u8 {
 struct Page {
     /// Of what is free in each slot.
     levels: [u8; ROWS],
+    shares: Shares,
     present: Words,
     /// The greatest [`available`] of all.
     most: i64,
@@ -80,7 +120,8 @@ struct Page {
 impl Default for Page {
     fn default() -> Self {
         let (used, terms) = Default::default();
-        Self { levels: [0; ROWS], present: [0; 4], most: 0, used, terms }
+        let (levels, shares) = ([0; ROWS], [0; ROWS]);
+        Self { levels, shares, present: [0; 4], most: 0, used, terms }
     }
 }
 
@@ -161,6 +202,21 @@ impl Column {
         self.get(slot).is_some_and(|row| row.terms.fits(row.used, amount))
     }
 
+    /// The slots of a block that have an inventory.
+    pub(crate) fn having(&self, block: u32) -> Words {
+        self.pages.get(block as usize).map_or([0; 4], |page| page.present)
+    }
+
+    /// The free shares in a block; `None` if there is no inventory in it.
+    pub(crate) fn shares(&self, block: u32) -> Option<&Shares> {
+        self.pages.get(block as usize).map(|page| &page.shares)
+    }
+
+    /// The greatest amount that is available in any slot of a block, or 0.
+    pub(crate) fn most(&self, block: u32) -> i64 {
+        self.pages.get(block as usize).map_or(0, |page| page.most)
+    }
+
     /// The slots of a block, among those given, that may have room for an amount more, found
     /// without a look at the rows: none that has is left out.
     pub(crate) fn reaching(&self, block: u32, words: Words, amount: i64) -> Words {
@@ -184,6 +240,30 @@ impl Column {
         self.select(block, words, sum, |used, terms| sum <= available(used, terms))
     }
 
+    /// Lowers numbers, one for each slot of a block, to how many allocations of an amount what is free in
+    /// the slot suffices for. Looks only at the slots given, each of which has an inventory.
+    pub(crate) fn lower_to_quotients(
+        &self,
+        block: u32,
+        words: Words,
+        amount: i64,
+        least: &mut [i64; ROWS],
+    ) {
+        let Some(page) = self.pages.get(block as usize) else { return };
+        let mut before = 0;
+        for (word, (mut bits, present)) in words.into_iter().zip(page.present).enumerate() {
+            while bits != 0 {
+                let bit = bits & bits.wrapping_neg();
+                let rank = (before + (present & (bit - 1)).count_ones()) as usize;
+                let free = page.terms[rank].capacity.saturating_sub(page.used[rank]);
+                let least = &mut least[word * 64 + bit.trailing_zeros() as usize];
+                *least = (*least).min(free.max(0) / amount.max(1));
+                bits ^= bit;
+            }
+            before += present.count_ones();
+        }
+    }
+
     fn select(
         &self,
         block: u32,
@@ -198,6 +278,25 @@ impl Column {
         std::array::from_fn(|word| page.filter(word, reaching[word], &passes))
     }
 
+    /// The same inventories with nothing in use.
+    pub(crate) fn emptied(&self) -> Self {
+        let mut next = self.clone();
+        let indices: Vec<usize> = self.pages.iter().map(|(index, _)| index).collect();
+        for index in indices {
+            let page = next.pages.get_mut(index);
+            page.used.fill(0);
+            let mut rank = 0;
+            for at in 0..ROWS {
+                if page.has(at) {
+                    page.levels[at] = level(page.terms[rank].capacity);
+                    rank += 1;
+                }
+            }
+            page.most = page.find_most();
+        }
+        next
+    }
+
     /// Puts an inventory into a slot.
     pub(super) fn set(&mut self, slot: u32, row: InventoryEntry) {
         let at = slot as usize % ROWS;
@@ -205,6 +304,7 @@ impl Column {
         let rank = page.rank(at);
         let mut last = 0;
         page.levels[at] = row.level();
+        page.shares[at] = row.share();
         if page.has(at) {
             last = available(page.used[rank], &page.terms[rank]);
             page.used[rank] = row.used;
@@ -231,6 +331,7 @@ impl Column {
         let page = self.pages.get_mut(slot as usize / ROWS);
         let rank = page.rank(at);
         page.levels[at] = 0;
+        page.shares[at] = 0;
         page.present[at / 64] &= !(1 << (at % 64));
         page.used.remove(rank);
         Arc::make_mut(&mut page.terms).remove(rank);
@@ -254,6 +355,7 @@ impl Column {
                 let terms = row.map(|row| row.terms);
                 terms.is_none_or(|terms| terms.capacity == terms.inventory.capacity())
                     && page.levels[at] == row.map_or(0, |row| row.level())
+                    && page.shares[at] == row.map_or(0, |row| row.share())
             });
             sound
                 && rows.next().is_none()
@@ -313,6 +415,13 @@ mod tests {
     #[test]
     fn a_level_tells_what_can_not_fit() {
         assert_eq!([-5, 0, 1, 2, 3, 4, 7, 8].map(level), [0, 0, 1, 2, 2, 3, 3, 4]);
+    }
+
+    #[test]
+    fn a_share_is_of_the_capacity() {
+        let shares = [(8, 0), (8, 2), (3, 1), (8, 8), (8, 9), (0, 0)]
+            .map(|(total, used)| row(total, used).share());
+        assert_eq!(shares, [WHOLE, WHOLE / 4 * 3, 21_845, 0, 0, 0]);
     }
 
     #[test]

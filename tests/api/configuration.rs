@@ -18,6 +18,15 @@ fn what_is_wrong_is_named() {
         (&["--max-requests", "0"], "", "--max-requests"),
         (&["--trusted-proxies", "10.0.0.0/40"], "", "10.0.0.0/40"),
         (&["--auth", "keystone"], "", "--keystone-auth-url"),
+        (&["--candidate-order", "weights"], "", "needs --candidate-weights"),
+        (&["--candidate-weights", "VCPU=1"], "", "needs --candidate-order weights"),
+        (&["--candidate-weights", "cores=1"], "", "must be CLASS=WEIGHT"),
+        (&["--candidate-order", "pack", "--randomize-allocation-candidates"], "", "contradicts"),
+        (
+            &[],
+            "candidate-order = \"weights\"\ncandidate-weights = [\"trait:X=a\"]",
+            "must be a number",
+        ),
         (&[], "listen = [1]", "an array of strings"),
         (
             &[],

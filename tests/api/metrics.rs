@@ -268,3 +268,24 @@ async fn the_log_is_changed_while_the_server_runs() {
     logged("SIGHUP: the configuration stays as it is").await;
     assert_eq!(ask("GET", "").await.1, "info,berth::store=debug\nformat=json\n");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_many_more_of_a_flavor_fit_is_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let admin = format!("127.0.0.1:{}", free_port());
+    let listen = format!("--admin-listen={admin}");
+    let options = [listen.as_str(), "--fit-flavors=m1.tiny,none"];
+    let server = Server::start_with(directory.path(), &options).await;
+    let begun = Instant::now();
+    let series = "berth_flavor_fits{flavor=\"m1.tiny\",bound=\"upper\"} 0";
+    loop {
+        let stream = tokio::net::TcpStream::connect(&admin).await.unwrap();
+        let metrics = converse(stream, get("/metrics").as_bytes()).await;
+        if metrics.contains(series) && metrics.contains("flavor=\"none\",bound=\"lower\"} NaN") {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{metrics}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(server.log().contains("there is no flavor none"), "{}", server.log());
+}

@@ -16,6 +16,7 @@ import unittest
 import audit
 import authorisation
 import clients
+import commands
 import credentials
 import leaks
 import outages
@@ -34,6 +35,7 @@ PARTS = {
     "credentials": credentials,
     "planner": planner,
     "clients": clients,
+    "commands": commands,
     "audit": audit,
     "leaks": leaks,
 }

@@ -6,462 +6,30 @@ named in the report.
 """
 
 import argparse
-import collections
-import contextlib
-import json
-import pathlib
-import random
-import signal
-import subprocess
 import sys
-import tempfile
-import time
-import unittest
 
-import sqlalchemy
-from harness.environment import REPOSITORY
-from harness.servers import Berth, Reference, _environment, find_berth, running
+from harness import suites
 
+import large
 import sources
-
-# Before this folder, which has a module of that name as well.
-sys.path.insert(0, str(REPOSITORY / "tests" / "differential"))
-import routes  # noqa: E402
-import suite as differential  # noqa: E402
-from cloud import Cloud  # noqa: E402
-from exchange import Answer, Request, send  # noqa: E402
-
-REQUESTS = 250
-CANDIDATES = 100
-# The first schema of a release of its own, Stein's.
-FIRST_SCHEMA = "b4ed3a175331"
+from first_release import FirstRelease  # noqa: F401
+from following import Finishing, Following, Interrupted  # noqa: F401
+from measuring import measure
+from moving_case import Berth
+from odd_rows import Odd  # noqa: F401
+from resuming import Replacing, Resuming  # noqa: F401
+from same import TheSame  # noqa: F401
 
 
-class Filling(differential.Both):
-    """The reference alone, asked as if it were two servers."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url, url, differential.Tally(), "moving")
-
-    def ask(self, request: Request) -> Answer:
-        return self._send(self._reference, request)
-
-
-class Comparing(differential.Both):
-    """Both services. What the reference fails at is not compared."""
-
-    failed = 0
-
-    def ask(self, request: Request) -> Answer:
-        answer = self._send(self._reference, request)
-        if answer.status >= 500:
-            self.failed += 1
-            return answer
-        return super().ask(request)
-
-
-def berth(*arguments, within: float = 600) -> subprocess.CompletedProcess:
-    """Run `berth`."""
-    command = [str(part) for part in (find_berth(), *arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, env=_environment(), timeout=within
-    )
-
-
-class Moving(unittest.TestCase):
-    """Berth's side: one cluster, and for each test a database that is current and empty."""
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.own = cls.enterClassContext(Berth())
-
-    def setUp(self) -> None:
-        self.name = self.id().rsplit(".", 1)[1]
-        self.cluster = self.own._cluster
-        self.cluster.create(self.name, "berth_template")
-        self.addCleanup(self.cluster.drop, self.name)
-        self.url = self.cluster.url(self.name)
-
-    def imports(self, source: str, *options) -> dict:
-        """Import, which must succeed; the report."""
-        with tempfile.TemporaryDirectory() as folder:
-            file = pathlib.Path(folder) / "report.json"
-            done = self.tries(source, "--report", file, *options)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.words = done.stdout
-            return json.loads(file.read_text())
-
-    def tries(self, source: str, *options) -> subprocess.CompletedProcess:
-        return berth("import", "--from-database", source, "--database-url", self.url, *options)
-
-    def exports(self, target: str) -> subprocess.CompletedProcess:
-        return berth("export", "--to-database", target, "--database-url", self.url)
-
-    def refused(self, source: str, *options) -> str:
-        """Try to import, which must be refused and write nothing; what is said."""
-        done = self.tries(source, *options)
-        self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertEqual(self.rows("select count(*) from projects"), "0")
-        return done.stderr
-
-    def rows(self, sql: str) -> str:
-        return self.cluster.execute(sql, self.name).strip()
-
-    @contextlib.contextmanager
-    def serving(self):
-        options = ["--auth", "noauth2", "--enforce-new-defaults", "false"]
-        options += ["--planner-listen", "none", "--database-url", self.url]
-        listen = lambda port: ["--listen", f"127.0.0.1:{port}"]  # noqa: E731
-        with running(f"moving-{self.name}", [find_berth(), "serve", *options], listen) as server:
-            yield server
-
-
-class TheSame(Moving):
-    """After the import, Berth answers as the reference does; and the reference as Berth, after the export."""
-
-    def test_sqlite(self) -> None:
-        self.moves(sources.sqlite, seed=1)
-
-    def test_postgresql(self) -> None:
-        self.moves(sources.postgres, seed=2)
-
-    def test_mariadb(self) -> None:
-        self.moves(sources.mariadb, seed=3)
-
-    def moves(self, source, seed: int) -> None:
-        rng = random.Random(f"moving-{seed}")
-        with source() as url, Reference(url).start(f"moving-{seed}") as reference:
-            filling = Filling(reference.url)
-            cloud = Cloud(rng, filling)
-            for _ in range(REQUESTS):
-                request = routes.any_request(cloud, building=True)
-                answer = filling.ask(request)
-                if request.method != "GET" and answer.status < 300:
-                    cloud.providers = differential.listed(filling)
-            self.assertGreater(len(cloud.providers), 3)
-            report = self.imports(url)
-            read = {it["table"]: it["rows"] for it in report["read"]}
-            self.assertGreater(read["allocations"], 0)
-            with self.serving() as server, source() as other:
-                self.compares(cloud, reference.url, server.url)
-                # An empty database, with the names that the service adds when it starts.
-                with Reference(other).start(f"moving-{seed}-empty"):
-                    pass
-                done = self.exports(other)
-                self.assertEqual(done.returncode, 0, done.stderr)
-                with Reference(other).start(f"moving-{seed}-back") as back:
-                    self.compares(cloud, back.url, server.url)
-                    # New rows get keys of their own.
-                    body = {"name": "after the export"}
-                    made = send(back.url, Request("POST", "/resource_providers", "1.39", body=body))
-                    self.assertEqual(made.status, 200)
-                done = self.exports(other)
-                self.assertEqual(done.returncode, 1)
-                self.assertIn("is not empty: ", done.stderr)
-        self.assertEqual(berth("db", "audit", "--database-url", self.url).returncode, 0)
-
-    def compares(self, cloud: Cloud, reference: str, own: str) -> None:
-        both = Comparing(reference, own, differential.Tally(), "moving")
-        differential.look_round(both, cloud)
-        for uuid in cloud.providers:
-            both.ask(Request("GET", f"/resource_providers/{uuid}", "1.39", kind="provider"))
-        candidates = 0
-        while candidates < CANDIDATES:
-            request = routes.any_request(cloud, building=False)
-            if request.method == "GET" and request.path == "/allocation_candidates":
-                both.ask(request)
-                candidates += 1
-        self.assertEqual(both._tally.failures, collections.Counter())
-        self.assertGreater(both._tally.passed, CANDIDATES)
-
-
-class Odd(Moving):
-    """Rows that Berth stores differently, or not at all."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.source = self.enterContext(sources.sqlite())
-        with Reference(self.source).start("moving-odd"):
-            pass
-        self.engine = sqlalchemy.create_engine(self.source)
-        self.addCleanup(self.engine.dispose)
-
-    def write(self, *statements: str) -> None:
-        with self.engine.begin() as connection:
-            for statement in statements:
-                connection.execute(sqlalchemy.text(statement))
-
-    def class_id(self, name: str) -> int:
-        with self.engine.begin() as connection:
-            query = sqlalchemy.text("select id from resource_classes where name = :name")
-            return connection.execute(query, {"name": name}).scalar_one()
-
-    def provider(self, number: int, name: str, root: object, parent: object = "null") -> str:
-        return (
-            "insert into resource_providers (id, uuid, name, generation, root_provider_id, "
-            f"parent_provider_id, created_at) values ({number}, '{uuid(number)}', '{name}', 7, {root}, "
-            f"{parent}, '2020-01-02 03:04:05')"
-        )
-
-    def inventory(self, provider: int, resource_class: int, total: int = 10) -> str:
-        return (
-            "insert into inventories (resource_provider_id, resource_class_id, total, reserved, min_unit, "
-            "max_unit, step_size, allocation_ratio) values "
-            f"({provider}, {resource_class}, {total}, 0, 1, 10, 1, 1.5)"
-        )
-
-    def allocation(self, provider: int, consumer: str, resource_class: int, used: int = 1) -> str:
-        return (
-            "insert into allocations (resource_provider_id, consumer_id, resource_class_id, used) values "
-            f"({provider}, '{consumer}', {resource_class}, {used})"
-        )
-
-    def findings(self, report: dict) -> dict[str, list[str]]:
-        found = collections.defaultdict(list)
-        for it in report["findings"]:
-            found[it["kind"]].append(f"{it['row']}: {it['done']}")
-        return dict(found)
-
-    def test_every_odd_row_is_brought_over_or_named(self) -> None:
-        vcpu, disk = self.class_id("VCPU"), self.class_id("DISK_GB")
-        consumer = "insert into consumers (id, uuid, project_id, user_id, generation) values "
-        self.write(
-            "insert into projects (id, external_id) values (1, 'p')",
-            "insert into users (id, external_id) values (1, 'u')",
-            self.provider(1, "root", "null"),
-            self.provider(2, "child", 2, 1),
-            self.provider(3, "nul\0", 3).replace("nul\0'", "nul' || char(0) || 'b'"),
-            self.provider(4, "orphan", 4, 99),
-            "insert into placement_aggregates (id, uuid) values (1, 'not-a-uuid'), "
-            f"(2, '{uuid(50).upper()}'), (3, '{uuid(50)}'), (4, '{uuid(51)}')",
-            "insert into resource_provider_aggregates (resource_provider_id, aggregate_id) values "
-            "(1, 1), (1, 2), (1, 3), (1, 77)",
-            "insert into traits (id, name) values (9001, 'HW_NOBODY_KNOWS')",
-            "insert into resource_provider_traits (resource_provider_id, trait_id) values (1, 9001), (1, 9999)",
-            self.inventory(1, vcpu),
-            self.inventory(2, vcpu, total=0),
-            consumer + f"(1, '{uuid(101)}', 1, 1, 5), (2, '{uuid(102)}', 1, 1, 6), "
-            f"(3, '{uuid(103).upper()}', 1, 1, 7), (4, '{uuid(104)}', 44, 1, 8)",
-            self.allocation(1, uuid(101), vcpu, 20),
-            self.allocation(1, uuid(103).upper(), vcpu),
-            self.allocation(1, uuid(104), vcpu),
-            self.allocation(1, uuid(105), vcpu, 2),
-            self.allocation(1, uuid(105), vcpu, 3),
-            self.allocation(1, "no-uuid", vcpu),
-            self.allocation(1, uuid(101), disk),
-            self.allocation(66, uuid(101), vcpu),
-        )
-        found = self.findings(self.imports(self.source))
-        nobody = "00000000-0000-0000-0000-000000000000"
-        u = uuid
-        self.assertEqual(found, {
-            "providers whose root is missing or wrong": [
-                f"provider {u(1)}, root null: its root is {u(1)}, as its parents say",
-                f"provider {u(2)}, root {u(2)}: its root is {u(1)}, as its parents say",
-            ],
-            "providers whose parent is gone": [f"provider {u(4)}, parent 99: it is the root of its tree"],
-            "names with a NUL": ["provider nul\ufffdb: the NUL is replaced by U+FFFD"],
-            "aggregates whose UUID has another spelling": [
-                f"aggregate {u(50).upper()} of provider {u(1)}: shown as it is, and found also as {u(50)}"
-            ],
-            "members of what is no aggregate": [
-                f"provider {u(1)}, aggregate 77: left out",
-                f"provider {u(1)}, aggregate not-a-uuid: left out",
-            ],
-            "aggregates without members": [f"aggregate {u(51)}: left out: nothing shows it"],
-            "resource classes and traits that are neither custom nor known here": [
-                "trait HW_NOBODY_KNOWS: kept as it is"
-            ],
-            "traits of what is gone": [f"provider {u(1)}, trait 9999: left out"],
-            "inventories that cannot be": [
-                f"provider {u(2)}, VCPU: total 0, reserved 0, min_unit 1, max_unit 10, step_size 1, "
-                "allocation_ratio 1.5: left out"
-            ],
-            "inventories with more allocated than there is": [
-                f"provider {u(1)}, VCPU: 27 allocated, capacity 15: kept as it is"
-            ],
-            "allocations that cannot be": [
-                f"consumer {u(101)}: 1 of DISK_GB on provider {u(1)}: left out: the provider has no "
-                "inventory of it",
-                f"consumer {u(101)}: 1 of VCPU on provider 66 (gone): left out: there is no such provider",
-                f"consumer no-uuid: 1 of VCPU on provider {u(1)}: left out: the consumer is no UUID",
-            ],
-            "allocations that stand several times": [
-                f"consumer {u(105)}: 2 rows of VCPU on provider {u(1)}: one allocation of 5"
-            ],
-            "consumers without a row": [
-                f"consumer {u(105)}: has project and user {nobody}, and generation 0"
-            ],
-            "consumers whose project, user or type is gone": [
-                f"consumer {u(104)}: has project {nobody}, user u and type none"
-            ],
-            "consumers whose UUID has another spelling": [
-                f"consumer {u(103).upper()}: shown as {u(103)}"
-            ],
-            "consumers that hold nothing": [f"consumer {u(102)}: left out: nothing shows it"],
-        })
-        self.assertEqual(berth("db", "audit", "--database-url", self.url).stdout, "0 faults\n")
-        self.assertEqual(self.rows("select used from inventories"), "27")
-        self.assertEqual(self.rows(f"select generation from consumers where uuid = '{u(101)}'"), "5")
-        self.assertEqual(
-            self.rows("select extract(epoch from updated_at)::bigint from providers limit 1"), "1577934245"
-        )
-        # The next provider gets a key of its own.
-        with self.serving() as server:
-            made = send(server.url, Request("POST", "/resource_providers", "1.39", body={"name": "x"}))
-            self.assertEqual(made.status, 200)
-
-    def test_a_dry_run_reports_and_writes_nothing(self) -> None:
-        self.write(self.provider(1, "root", "null"))
-        report = self.imports(self.source, "--dry-run")
-        self.assertEqual((report["dry_run"], report["written"], len(report["findings"])), (True, [], 1))
-        self.assertEqual(self.rows("select count(*) from providers"), "0")
-        self.assertIn("nothing was written (--dry-run)", self.words)
-
-    def test_a_schema_of_the_first_release_has_no_consumer_types(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            url = f"sqlite:///{folder}/old.sqlite"
-            upgrade = (
-                "import sys; from oslo_config import cfg; from placement import conf; "
-                "from placement.db.sqlalchemy import migration; from placement import db_api; "
-                "config = cfg.ConfigOpts(); conf.register_opts(config); "
-                f"config.set_override('connection', '{url}', 'placement_database'); "
-                "config([], project='placement', default_config_files=[]); "
-                f"db_api.configure(config); migration.upgrade('{FIRST_SCHEMA}')"
-            )
-            subprocess.run([sys.executable, "-c", upgrade], check=True)
-            self.engine = sqlalchemy.create_engine(url)
-            self.addCleanup(self.engine.dispose)
-            # Standard classes had no rows then: 0 is VCPU.
-            self.write(
-                "insert into projects (id, external_id) values (1, 'p')",
-                "insert into users (id, external_id) values (1, 'u')",
-                self.provider(1, "root", 1),
-                self.inventory(1, 0),
-                "insert into consumers (id, uuid, project_id, user_id, generation) values "
-                f"(1, '{uuid(101)}', 1, 1, 5)",
-                self.allocation(1, uuid(101), 0),
-            )
-            report = self.imports(url)
-            self.assertEqual((report["schema"], report["findings"]), (FIRST_SCHEMA, []))
-            self.assertEqual(
-                self.rows("select c.name from inventories join resource_classes c on c.id = class_id"), "VCPU"
-            )
-
-    def test_what_cannot_be_imported_is_refused(self) -> None:
-        self.write(self.provider(1, "root", 1))
-        self.write("update resource_providers set parent_provider_id = 1")
-        self.assertIn(f"are their own ancestors, or below such providers: {uuid(1)}", self.refused(self.source))
-        self.write("update resource_providers set parent_provider_id = null, uuid = 'x'")
-        self.assertIn("the UUID of provider x (root) is none", self.refused(self.source))
-        self.write(f"update resource_providers set uuid = '{uuid(1)}', generation = 'many'")
-        self.assertIn('resource_providers, row 1: generation is no number, but "many"', self.refused(self.source))
-        self.write("delete from alembic_version")
-        self.assertIn("the schema has no version", self.refused(self.source))
-        self.write("insert into alembic_version values ('0123456789ab')")
-        self.assertIn("the schema has version 0123456789ab, which is not known", self.refused(self.source))
-        self.write(f"update alembic_version set version_num = '{FIRST_SCHEMA}'", "drop table inventories")
-        self.assertIn("is not complete: it has no table inventories", self.refused(self.source))
-        self.write("create table instances (id integer)")
-        self.assertIn("this is a database of nova's", self.refused(self.source))
-        self.assertIn("unable to open database file", self.refused("sqlite:////no/such/file"))
-        other = self.cluster.url(self.name).replace("postgres://", "postgresql://")
-        self.assertIn("this is a database of Berth's already", self.refused(other))
-        with tempfile.NamedTemporaryFile() as empty:
-            self.assertIn("it has no table resource_providers", self.refused(f"sqlite:///{empty.name}"))
-
-    def test_berths_database_must_be_empty(self) -> None:
-        self.write(self.provider(1, "root", 1))
-        self.imports(self.source)
-        before = self.rows("select count(*) from providers")
-        done = self.tries(self.source)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("is not empty: it has 1 providers and 0 consumers", done.stderr)
-        self.assertEqual(self.rows("select count(*) from providers"), before)
-
-    def test_a_replica_that_runs_sees_what_was_imported(self) -> None:
-        self.write(self.provider(1, "root", 1))
-        with self.serving() as server:
-            self.imports(self.source)
-            found = send(server.url, Request("GET", f"/resource_providers/{uuid(1)}", "1.39"))
-            self.assertEqual(found.status, 200)
-
-    def test_an_import_that_is_killed_leaves_nothing_and_can_be_repeated(self) -> None:
-        vcpu = self.class_id("VCPU")
-        count = 40_000
-        numbers = f"with recursive n(i) as (select 1 union all select i + 1 from n where i < {count}) "
-        spelled = "printf('00000000-0000-4000-8000-%012x', i)"
-        self.write(
-            "insert into projects (id, external_id) values (1, 'p')",
-            "insert into users (id, external_id) values (1, 'u')",
-            self.provider(1, "root", 1),
-            self.inventory(1, vcpu, total=count),
-            "insert into consumers (id, uuid, project_id, user_id, generation) "
-            f"{numbers} select i, {spelled}, 1, 1, 3 from n",
-            "insert into allocations (resource_provider_id, consumer_id, resource_class_id, used) "
-            f"{numbers} select 1, {spelled}, {vcpu}, 1 from n",
-        )
-        command = [str(find_berth()), "import", "--from-database", self.source, "--database-url", self.url]
-        killed = 0
-        for pause in (0.2, 0.4, 0.8, 1.6):
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(pause)
-            process.send_signal(signal.SIGKILL)
-            if process.wait() == -signal.SIGKILL:
-                killed += 1
-                self.assertEqual(self.rows("select count(*) from consumers"), "0")
-        self.assertGreater(killed, 0)
-        # PostgreSQL may take a moment to notice that a client is gone.
-        report = self.imports(self.source)
-        written = {it["table"]: it["rows"] for it in report["written"]}
-        self.assertEqual((written["consumers"], written["allocations"]), (count, count))
-        self.assertEqual(report["findings"], [])
-
-
-def uuid(number: int) -> str:
-    return f"0000000a-0000-4000-8000-{number:012d}"
-
-
-def measure(hosts: int, instances: int) -> int:
-    """Import a large cloud from MariaDB, print the report, and check the result."""
-    with sources.mariadb() as source, Berth() as own:
-        with Reference(source).start("moving-measure"):
-            pass
-        engine = sqlalchemy.create_engine(source)
-        spelled = "concat('{}-0000-4000-8000-', lpad(lower(hex(seq)), 12, '0'))"
-        host, instance = spelled.format("0000000a"), spelled.format("0000000b")
-        with engine.begin() as connection:
-            names = "('VCPU', 'MEMORY_MB', 'DISK_GB')"
-            query = sqlalchemy.text(f"select id from resource_classes where name in {names}")
-            classes = connection.execute(query).scalars().all()
-            # MariaDB makes tables seq_1_to_N up.
-            of_hosts, of_instances = f"seq_1_to_{hosts}", f"seq_1_to_{instances}"
-            statements = [
-                "insert into projects (id, external_id) select seq, concat('project-', seq) from seq_1_to_100",
-                "insert into users (id, external_id) select seq, concat('user-', seq) from seq_1_to_100",
-                "insert into resource_providers (id, uuid, name, generation, root_provider_id, created_at) "
-                f"select seq, {host}, concat('host-', seq), 40, seq, now() from {of_hosts}",
-                "insert into consumers (id, uuid, project_id, user_id, generation) "
-                f"select seq, {instance}, seq % 100 + 1, seq % 100 + 1, 1 from {of_instances}",
-            ]
-            for each in classes:
-                statements += [
-                    "insert into inventories (resource_provider_id, resource_class_id, total, reserved, "
-                    "min_unit, max_unit, step_size, allocation_ratio, created_at) "
-                    f"select seq, {each}, 100000, 0, 1, 100000, 1, 1.0, now() from {of_hosts}",
-                    "insert into allocations (resource_provider_id, consumer_id, resource_class_id, used, "
-                    f"created_at) select seq % {hosts} + 1, {instance}, {each}, 4, now() from {of_instances}",
-                ]
-            for statement in statements:
-                connection.execute(sqlalchemy.text(statement))
-        engine.dispose()
-        own._cluster.create("measured", "berth_template")
-        url = own._cluster.url("measured")
-        done = berth("import", "--from-database", source, "--database-url", url)
-        print(done.stdout, done.stderr, sep="")
-        audit = berth("db", "audit", "--database-url", url)
-        print(audit.stdout, end="")
-        return done.returncode or audit.returncode
+def move_large_clouds() -> int:
+    """Import a large cloud from MariaDB and from PostgreSQL, and compare all that both services answer."""
+    found = []
+    with Berth() as own:
+        for name, source in (("MariaDB", sources.mariadb), ("PostgreSQL", sources.postgres)):
+            own._cluster.create(name, "berth_template")
+            found += large.moves(name, source, own._cluster.url(name))
+            own._cluster.drop(name)
+    return 1 if found else 0
 
 
 def main() -> int:
@@ -470,19 +38,21 @@ def main() -> int:
         description="Moves from OpenStack Placement to Berth, on SQLite, PostgreSQL and MariaDB.",
         epilog="The program tested is $BERTH_BIN, else what cargo built last.",
     )
-    parser.add_argument("-k", metavar="PATTERN", action="append", help="only these tests")
+    suites.add_option(parser)
     parser.add_argument(
         "--measure", type=int, nargs=2, metavar=("HOSTS", "INSTANCES"),
         help="import a cloud of that size from MariaDB instead, and print how long it took",
     )  # fmt: skip
+    parser.add_argument(
+        "--large", action="store_true",
+        help="import 100,000 consumers from MariaDB and from PostgreSQL instead, and compare all answers: ten minutes",
+    )  # fmt: skip
     chosen = parser.parse_args()
+    if chosen.large:
+        return move_large_clouds()
     if chosen.measure:
         return measure(*chosen.measure)
-    loader = unittest.TestLoader()
-    loader.testNamePatterns = [f"*{pattern}*" for pattern in chosen.k] if chosen.k else None
-    tests = loader.loadTestsFromModule(sys.modules["__main__"])
-    result = unittest.TextTestRunner(verbosity=2).run(tests)
-    return 0 if result.wasSuccessful() and result.testsRun else 1
+    return suites.run([sys.modules["__main__"]], chosen.k)
 
 
 if __name__ == "__main__":

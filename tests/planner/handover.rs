@@ -57,6 +57,31 @@ async fn who_is_refused_has_not_arrived() {
     site.assert_true(&none()).await;
 }
 
+/// What is said of a claim before it is made counts the hold that ends with it, as the claim does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_is_explained_with_the_hold_that_it_takes_over() {
+    let site = Site::new().await;
+    let hosts = site.racks(1, 1, [8, 65_536, 1000]).await;
+    let (instance, stranger) = (Uuid::new_v4(), Uuid::new_v4());
+    site.planned("stack", resources([("server", pinned(8, "r01h01"))])).await;
+    let placement = site.placement_of("server").await;
+    let held = claimable(&site.held_by(text(&placement["id"])).await);
+    site.reserves(&placement, instance).await.expect(201);
+    let explained = async |consumer: Uuid, body: Value| {
+        let path = format!("/-/v1/explain?consumer={consumer}");
+        site.placement().post(&path, body).await.expect(200).json()
+    };
+    let expected = explained(instance, claim(held.clone(), None)).await;
+    assert_eq!((&expected["allowed"], &expected["count"]), (&json!(true), &json!(0)));
+    let refused = explained(stranger, claim_on(hosts[0], 1)).await;
+    assert_eq!((&refused["allowed"], &refused["faults"][0]["missing"]), (&json!(false), &json!(1)));
+    let holder = &refused["inventories"][0]["holders"][0];
+    assert_eq!((&holder["consumer"], &holder["amount"]), (&placement["id"], &json!(8)));
+    site.claims(stranger, claim_on(hosts[0], 1)).await.expect(409);
+    site.claims(instance, claim(held, None)).await.expect(204);
+    site.assert_true(&none()).await;
+}
+
 /// One instance is one server: a second placement cannot be reserved for it, wherever it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_instance_takes_over_one_placement() {

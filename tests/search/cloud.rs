@@ -160,7 +160,7 @@ impl Cloud {
         self.ask(query).unwrap().1
     }
 
-    fn allocations(&self, candidate: &Candidate) -> String {
+    pub(crate) fn allocations(&self, candidate: &Candidate) -> String {
         let mut parts: Vec<String> = candidate
             .allocations
             .iter()

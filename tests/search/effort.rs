@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use berth::model::TraitId;
-use berth::search::{Group, Next, Policy, Request, Search, Strategy, find};
+use berth::search::{Group, Next, Order, Policy, Request, Search, Strategy, find};
 use berth::world::{Name, World};
 
 use crate::cloud::{Cloud, request};
@@ -119,8 +119,8 @@ fn a_search_without_an_end_pauses() {
 fn a_tree_without_an_end_does_not_keep_others_waiting() {
     let world = devices(10, 4, "other; CUSTOM_VF:100").world();
     for strategy in [Strategy::DepthFirst, Strategy::BreadthFirst] {
-        for random_seed in [None, Some(1)] {
-            let request = Request { strategy, random_seed, limit: Some(10), ..puzzle() };
+        for order in [Order::Stored, Order::Random(1)] {
+            let request = Request { strategy, order: order.clone(), limit: Some(10), ..puzzle() };
             assert_eq!(first(&world, &request, 1), ["other"]);
         }
     }
@@ -185,7 +185,7 @@ fn with_a_seed_no_host_is_preferred() {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for seed in 0..4000 {
         let request =
-            Request { limit: Some(1), random_seed: Some(seed), ..request("resources=VCPU:1") };
+            Request { limit: Some(1), order: Order::Random(seed), ..request("resources=VCPU:1") };
         *counts.entry(first(&world, &request, 1).remove(0)).or_default() += 1;
     }
     assert_eq!(counts.len(), 10);
@@ -199,7 +199,7 @@ fn with_a_seed_no_host_is_preferred() {
 #[test]
 fn with_a_seed_and_no_bound_everything_comes_in_another_order() {
     let world = two_trees();
-    let with = |seed| Request { random_seed: Some(seed), ..request("resources=VCPU:1") };
+    let with = |seed| Request { order: Order::Random(seed), ..request("resources=VCPU:1") };
     let orders: BTreeSet<Vec<String>> = (0..50).map(|seed| first(&world, &with(seed), 9)).collect();
     assert!(orders.len() > 20);
     let all: BTreeSet<BTreeSet<String>> =

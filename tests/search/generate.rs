@@ -2,7 +2,7 @@
 
 use berth::model::provider::{InventoryRow, ProviderRow};
 use berth::model::{ClassId, Inventory, ProviderId, TraitId};
-use berth::search::{Group, Policy, Request, Strategy as Order};
+use berth::search::{Group, Order, Policy, Request, Strategy as Generation};
 use berth::world::{Catalogue, Name};
 use proptest::collection::vec;
 use proptest::option::weighted;
@@ -219,14 +219,25 @@ pub(crate) fn request() -> impl Strategy<Value = Request> {
 pub(crate) fn bounds() -> impl Strategy<Value = Request> {
     let limit = weighted(0.5, 1..6_usize);
     let max = weighted(0.3, 1..8_usize);
-    let order = prop_oneof![Just(Order::DepthFirst), Just(Order::BreadthFirst)];
+    let order = prop_oneof![Just(Generation::DepthFirst), Just(Generation::BreadthFirst)];
     (limit, max, order, weighted(0.5, any::<u64>())).prop_map(
-        |(limit, max_candidates, strategy, random_seed)| Request {
+        |(limit, max_candidates, strategy, seed)| Request {
             limit,
             max_candidates,
             strategy,
-            random_seed,
+            order: seed.map_or(Order::Stored, Order::Random),
             ..Request::default()
         },
     )
+}
+
+/// Up to `most` providers that stand alone; nothing is shared.
+pub(crate) fn flat_rows(most: usize) -> impl Strategy<Value = Vec<ProviderRow>> {
+    vec(likeness(), 1..=most).prop_map(|likenesses| {
+        let alone = |(id, mut like): (i64, Likeness)| {
+            like.traits.retain(|id| TRAITS[id.0 as usize] != "MISC_SHARES_VIA_AGGREGATE");
+            row(id, None, id, like)
+        };
+        (1..).zip(likenesses).map(alone).collect()
+    })
 }

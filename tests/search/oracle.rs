@@ -42,7 +42,7 @@ impl<'a> Oracle<'a> {
         self.rows.iter().find(|row| row.id == id).unwrap()
     }
 
-    fn root(&self, id: ProviderId) -> ProviderId {
+    pub(crate) fn root(&self, id: ProviderId) -> ProviderId {
         match self.row(id).parent {
             Some(parent) => self.root(parent),
             None => id,
@@ -107,7 +107,17 @@ impl<'a> Oracle<'a> {
 
     /// All candidates there are, or the name that is told to be unknown.
     pub(crate) fn candidates(&self, request: &Request) -> Result<BTreeSet<Candidate>, Unknown> {
-        let Some(anchors) = self.anchor_roots(request)? else { return Ok(BTreeSet::new()) };
+        self.candidates_at(request, |_| true)
+    }
+
+    /// The same at some anchors.
+    pub(crate) fn candidates_at(
+        &self,
+        request: &Request,
+        counts: impl Fn(ProviderId) -> bool,
+    ) -> Result<BTreeSet<Candidate>, Unknown> {
+        let Some(mut anchors) = self.anchor_roots(request)? else { return Ok(BTreeSet::new()) };
+        anchors.retain(|anchor| counts(*anchor));
         let mut partials = Vec::new();
         for group in &request.groups {
             let Some(resolved) = self.resolve(group)? else { return Ok(BTreeSet::new()) };

@@ -99,7 +99,7 @@ proptest! {
             limit: bounds.limit,
             max_candidates: bounds.max_candidates,
             strategy: bounds.strategy,
-            random_seed: bounds.random_seed,
+            order: bounds.order,
             ..request
         };
         let (some, summarised) = search(&world, &bounded).unwrap();

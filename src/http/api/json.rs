@@ -13,6 +13,12 @@ pub(in crate::http) fn written(view: &impl Serialize) -> Vec<u8> {
         .unwrap_or_else(|error| Bug::raise(format!("a view cannot be written: {error}")))
 }
 
+/// Writes a plain value behind what is written.
+pub(in crate::http) fn write(written: &mut Vec<u8>, value: &impl Serialize) {
+    serde_json::to_writer(written, value)
+        .unwrap_or_else(|error| Bug::raise(format!("a value cannot be written: {error}")));
+}
+
 /// Whether a NUL, which cannot be stored, is anywhere in a value.
 pub(in crate::http) fn has_nul(value: &Value) -> bool {
     match value {

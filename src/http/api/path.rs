@@ -51,6 +51,16 @@ fn decode(part: &str) -> Result<String, String> {
     Ok(decoded.into_owned())
 }
 
+/// The path of a request as it is and, if it begins with the prefix, without it.
+pub(in crate::http) fn with_and_without<'r>(
+    prefix: &str,
+    request: &'r Request,
+) -> impl Iterator<Item = &'r str> {
+    let path = request.uri().path();
+    let below = if prefix.is_empty() { None } else { path.strip_prefix(prefix) };
+    [Some(path), below].into_iter().flatten()
+}
+
 /// The prefix that the client's path had, if it had the configured one.
 #[derive(Clone, Debug)]
 struct Prefix(String);

@@ -17,7 +17,8 @@ const END_OF_YEAR_9999: i64 = 253_402_300_800;
 #[derive(Debug)]
 pub(in crate::http) struct Reply {
     status: StatusCode,
-    json: Option<Body>,
+    content: Option<Body>,
+    media_type: &'static str,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -29,7 +30,7 @@ impl Reply {
 
     /// 200 with JSON that is already written, or that is written while it is sent.
     pub(in crate::http) fn body(json: Body) -> Self {
-        Self { json: Some(json), ..Self::empty(StatusCode::OK) }
+        Self { content: Some(json), ..Self::empty(StatusCode::OK) }
     }
 
     /// 201 without content.
@@ -43,7 +44,12 @@ impl Reply {
     }
 
     fn empty(status: StatusCode) -> Self {
-        Self { status, json: None, headers: Vec::new() }
+        Self { status, content: None, media_type: "application/json", headers: Vec::new() }
+    }
+
+    /// The same, with content that is of another type than JSON.
+    pub(in crate::http) fn of_type(self, media_type: &'static str) -> Self {
+        Self { media_type, ..self }
     }
 
     /// The same with another status.
@@ -78,12 +84,12 @@ impl Reply {
 
 impl IntoResponse for Reply {
     fn into_response(self) -> Response {
-        let has_content = self.json.is_some();
-        let mut response = Response::new(self.json.unwrap_or_else(Body::empty));
+        let media_type = self.content.is_some().then_some(self.media_type);
+        let mut response = Response::new(self.content.unwrap_or_else(Body::empty));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
-        if has_content {
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(media_type) = media_type {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
         }
         headers.extend(self.headers);
         response

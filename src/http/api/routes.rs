@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::ready;
+use std::ops::RangeFull;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -42,6 +43,15 @@ pub(in crate::http) struct Row<D: Dialect> {
     pub(in crate::http) rules: Vec<Rule>,
     /// The handler.
     handler: BoxedHandler,
+}
+
+/// The versions of a row of an API that has one version.
+pub(in crate::http) struct OneVersion;
+
+impl From<RangeFull> for OneVersion {
+    fn from(_: RangeFull) -> Self {
+        Self
+    }
 }
 
 /// What requests get at versions that do not have a row.

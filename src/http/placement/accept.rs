@@ -6,17 +6,17 @@ use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 
 /// JSON.
-pub(super) const JSON: &str = "application/json";
+pub(in crate::http) const JSON: &str = "application/json";
 /// HTML, which only errors have. Who accepts neither gets errors as plain text.
 pub(super) const HTML: &str = "text/html";
 
 /// What the client says it accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Accept(String);
+pub(in crate::http) struct Accept(String);
 
 impl Accept {
     /// A client that says nothing, or that anything will do, gets JSON.
-    pub(super) fn from_headers(headers: &HeaderMap) -> Self {
+    pub(in crate::http) fn from_headers(headers: &HeaderMap) -> Self {
         let lines = headers.get_all(ACCEPT).into_iter();
         let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
         match lines.join(", ") {
@@ -31,7 +31,7 @@ impl Accept {
     }
 
     /// The best of the offers, the first of equals; `None` if none is accepted.
-    pub(super) fn best_of<'a>(&self, offers: &[&'a str]) -> Option<&'a str> {
+    pub(in crate::http) fn best_of<'a>(&self, offers: &[&'a str]) -> Option<&'a str> {
         let Some(ranges) = ranges(&self.0) else { return offers.first().copied() };
         let rated = offers.iter().map(|offer| (quality(&ranges, offer), *offer));
         let accepted = rated.filter(|(quality, _)| *quality > 0);

@@ -6,22 +6,25 @@
 mod request;
 mod response;
 mod stream;
-mod text;
 
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
+use axum::http::StatusCode;
 use tracing::Instrument as _;
 
+pub(in crate::http) use self::request::{order, request};
 use self::response::{Shape, Stopped, Writing};
 use self::stream::{Failure, PART, Pace, parts};
 use super::extract::AskedBy;
 use super::microversion::{LATEST, Microversion};
 use super::problem::Problem;
 use super::query::Query;
+use super::refused::{AtHand, Nothing};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
+use crate::http::identity::Caller;
 use crate::model::Refusal;
 use crate::model::traits;
 use crate::search::{self, Request, Unknown};
@@ -45,24 +48,56 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     asked: Microversion,
     AskedBy(caller): AskedBy,
+    at_hand: AtHand,
     query: Query,
 ) -> Result<Reply, Problem> {
-    let request = request::request(&query, asked, &app.options)?;
-    let turns_of = Asker::of(&caller);
-    let pace = Pace::of(&app, turns_of);
-    let (mut writing, mut goes_on) = begun(&app, asked, &request, &pace).await?;
+    let request = request(&query, asked, &app.options)?;
+    let (reply, nothing) = answer(&app, asked, &caller, &request).await.inspect_err(|problem| {
+        // The query was understood, so it names something that does not exist.
+        if problem.status == StatusCode::BAD_REQUEST {
+            at_hand.refused_query(&app, problem);
+        }
+    })?;
+    if let Some(nothing) = nothing {
+        at_hand.found_nothing(&app, nothing);
+    }
+    Ok(reply)
+}
+
+/// The answer to a request. If there is no candidate: also what was searched for, and where.
+pub(in crate::http) async fn answer(
+    app: &App,
+    asked: Microversion,
+    caller: &Caller,
+    request: &Request,
+) -> Result<(Reply, Option<Nothing>), Problem> {
+    let turns_of = Asker::of(caller);
+    let pace = Pace::of(app, turns_of);
+    let Begun { mut writing, mut goes_on, mut nothing } = begun(app, asked, request, &pace).await?;
     let mut seat = if goes_on { app.streams.turn_now(turns_of) } else { None };
     if goes_on && seat.is_none() {
         // Who waits for a seat keeps nothing, and begins anew with the world as it is then.
         drop(writing);
-        seat = Some(seat_of(&app, turns_of).await?);
-        (writing, goes_on) = begun(&app, asked, &request, &pace).await?;
+        seat = Some(seat_of(app, turns_of).await?);
+        Begun { writing, goes_on, nothing } = begun(app, asked, request, &pace).await?;
     }
     let reply = match seat {
         Some(seat) if goes_on => Reply::body(Body::from_stream(parts(writing, pace, seat))),
         _ => Reply::body(writing.take(0).into()),
     };
-    Ok(reply.modified(app.now()))
+    Ok((reply.modified(app.now()), nothing))
+}
+
+/// Does something beside the threads that serve requests, in a turn of a project.
+///
+/// # Errors
+/// Too many others wait.
+pub(in crate::http) async fn aside<T: Send + 'static>(
+    app: &App,
+    turns_of: Asker,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    Pace::of(app, turns_of).aside(work).await.map_err(failed)
 }
 
 /// A seat for an answer that is sent while it is found.
@@ -76,13 +111,22 @@ async fn seat_of(app: &App, turns_of: Asker) -> Result<Turn, Problem> {
     }
 }
 
-/// What of an answer is found soon, and whether it goes on.
+/// What of an answer is found soon.
+struct Begun {
+    writing: Writing,
+    /// Whether the answer goes on.
+    goes_on: bool,
+    /// If there is no candidate: what was searched for, and where.
+    nothing: Option<Nothing>,
+}
+
+/// Finds what of an answer is found soon.
 async fn begun(
     app: &App,
     asked: Microversion,
     request: &Request,
     pace: &Pace,
-) -> Result<(Writing, bool), Problem> {
+) -> Result<Begun, Problem> {
     let mut request = request.clone();
     let world = app.store.world().await?;
     if !app.store.report_only() {
@@ -101,7 +145,11 @@ async fn begun(
         Stopped::Full => (writing, true),
         Stopped::Paused => pace.clone().go_on(writing).await.map_err(failed)?,
     };
-    if !goes_on && writing.candidates() == 0 && tracing::enabled!(tracing::Level::DEBUG) {
+    if goes_on || writing.candidates() > 0 {
+        return Ok(Begun { writing, goes_on, nothing: None });
+    }
+    let nothing = Some(Nothing { world: Arc::clone(&world), request: request.clone() });
+    if tracing::enabled!(tracing::Level::DEBUG) {
         let mut work = 0;
         let is_enough = move |more: usize| {
             work += more;
@@ -111,12 +159,12 @@ async fn begun(
         let why = pace.aside(why).await.map_err(failed)?;
         tracing::debug!("no allocation candidates: {why}");
     }
-    Ok((writing, goes_on))
+    Ok(Begun { writing, goes_on, nothing })
 }
 
 /// Leaves hosts out that a group has to itself, unless the request names their trait: then it is
 /// known what is asked for.
-fn keep_out(request: &mut Request, world: &World) {
+pub(in crate::http) fn keep_out(request: &mut Request, world: &World) {
     let kept = world.trait_id(traits::EXCLUSIVE).is_some_and(|id| world.trait_in_use(id));
     let required = request.groups.iter().flat_map(|group| group.required.iter().flatten());
     let mut named = required.chain(&request.root_required);
@@ -168,7 +216,7 @@ fn failed(failure: Failure) -> Problem {
     }
 }
 
-fn unknown(name: Unknown) -> Problem {
+pub(in crate::http) fn unknown(name: Unknown) -> Problem {
     Problem::bad_request(match name {
         Unknown::Class(class) => format!(
             "Invalid resource class in resources parameter: {}",

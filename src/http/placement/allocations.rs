@@ -16,11 +16,14 @@ use super::extract::{ConsumerPath, ProviderPath};
 use super::microversion::ALLOCATIONS_BY_PROVIDER;
 use super::microversion::Microversion;
 use super::problem::{Code, Problem};
+use super::refused::AtHand;
 use super::spelling::{any_uuid, dashed_uuid};
 use crate::http::api::reply::Reply;
-use crate::http::app::App;
+use crate::http::app::{App, Options};
+use crate::http::refused::Kind;
 use crate::model::Refusal;
 use crate::store::Error;
+use crate::store::allocations::ConsumerClaim;
 
 /// `GET /allocations/{consumer}`: what the consumer holds, by provider. A consumer that nobody
 /// knows holds nothing.
@@ -47,19 +50,17 @@ pub(super) async fn replace(
     State(app): State<Arc<App>>,
     asked: Microversion,
     ConsumerPath(consumer): ConsumerPath,
+    at_hand: AtHand,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let text = consumer.as_str();
-    let consumer = any_uuid(text).ok_or_else(|| request::malformed_consumer(text))?;
-    let schema = REPLACE_BODY.at(asked);
-    let wanted: Wanted<ByProvider> = if asked.has(ALLOCATIONS_BY_PROVIDER) {
-        body.parse(schema)?
-    } else {
-        body.parse::<Wanted<List>>(schema)?.into()
-    };
-    let claims = vec![wanted.into_claim(consumer, asked, &app.options)?];
-    let committed = app.store.replace_allocations(claims).await;
-    committed.map_err(|error| refused(error, Some(consumer)))?;
+    let claims = claims_of(&body, Some(&consumer), asked, &app.options)?;
+    let named = claims.first().map(|claim| claim.consumer);
+    let found = AtHand::place(&app);
+    let committed = app.store.replace_allocations(claims, found.clone()).await;
+    committed.map_err(|error| {
+        let claim = (Kind::Claim, &body, &found);
+        at_hand.claim_problem(&app, claim, error, |error| refused(error, named))
+    })?;
     Ok(Reply::no_content())
 }
 
@@ -68,13 +69,38 @@ pub(super) async fn replace(
 pub(super) async fn replace_many(
     State(app): State<Arc<App>>,
     asked: Microversion,
+    at_hand: AtHand,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let wanted: Ordered<Wanted<ByProvider>> = body.parse(REPLACE_MANY_BODY.at(asked))?;
-    let claims = request::claims(wanted, asked, &app.options)?;
-    let committed = app.store.replace_allocations(claims).await;
-    committed.map_err(|error| refused(error, None))?;
+    let claims = claims_of(&body, None, asked, &app.options)?;
+    let found = AtHand::place(&app);
+    let committed = app.store.replace_allocations(claims, found.clone()).await;
+    committed.map_err(|error| {
+        let claim = (Kind::Claim, &body, &found);
+        at_hand.claim_problem(&app, claim, error, |error| refused(error, None))
+    })?;
     Ok(Reply::no_content())
+}
+
+/// The claims in a body of `PUT /allocations/{consumer}`, or without a consumer in one of `POST /allocations`.
+pub(in crate::http) fn claims_of(
+    body: &Body,
+    consumer: Option<&str>,
+    asked: Microversion,
+    options: &Options,
+) -> Result<Vec<ConsumerClaim>, Problem> {
+    let Some(text) = consumer else {
+        let wanted: Ordered<Wanted<ByProvider>> = body.parse(REPLACE_MANY_BODY.at(asked))?;
+        return request::claims(wanted, asked, options);
+    };
+    let consumer = any_uuid(text).ok_or_else(|| request::malformed_consumer(text))?;
+    let schema = REPLACE_BODY.at(asked);
+    let wanted: Wanted<ByProvider> = if asked.has(ALLOCATIONS_BY_PROVIDER) {
+        body.parse(schema)?
+    } else {
+        body.parse::<Wanted<List>>(schema)?.into()
+    };
+    Ok(vec![wanted.into_claim(consumer, asked, options)?])
 }
 
 /// `DELETE /allocations/{consumer}`: releases what the consumer holds, without comparing its
@@ -114,7 +140,7 @@ pub(super) async fn list_of_provider(
 }
 
 /// What a refused claim is told; `consumer` if the request was about one only.
-fn refused(error: Error, consumer: Option<Uuid>) -> Problem {
+pub(in crate::http) fn refused(error: Error, consumer: Option<Uuid>) -> Problem {
     match error {
         Error::Refused(why @ Refusal::ClassNotFound(_)) => Problem::bad_request(match consumer {
             Some(consumer) => {

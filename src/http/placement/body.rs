@@ -15,7 +15,7 @@ use crate::http::python::repr;
 
 /// The body of a request.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Body(pub(super) Bytes);
+pub(in crate::http) struct Body(pub(in crate::http) Bytes);
 
 impl Body {
     /// The body as a wire type, if it is JSON and as the schema says.

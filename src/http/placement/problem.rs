@@ -19,7 +19,7 @@ use crate::model::Refusal;
 use crate::policy::Denied;
 
 /// What went wrong with a request of this API.
-pub(super) type Problem = crate::http::api::problem::Problem<Placement>;
+pub(in crate::http) type Problem = crate::http::api::problem::Problem<Placement>;
 
 /// The codes of the API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

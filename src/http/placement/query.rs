@@ -56,7 +56,7 @@ impl Grammar {
 
 /// A query string as pairs, in the order in which they were written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Query {
+pub(in crate::http) struct Query {
     pairs: Vec<(String, String)>,
     /// Where the values of each name stand.
     places: HashMap<String, Vec<usize>>,
@@ -64,7 +64,7 @@ pub(super) struct Query {
 
 impl Query {
     /// Reads the pairs. Text that is not UTF-8 or holds a NUL is refused.
-    pub(super) fn parse(text: &str) -> Result<Self, Problem> {
+    pub(in crate::http) fn parse(text: &str) -> Result<Self, Problem> {
         let pairs = pairs(text, &['&', ';']);
         pairs
             .map(Self::of)
@@ -92,20 +92,42 @@ impl Query {
         })
     }
 
+    /// The pairs of all other names.
+    pub(in crate::http) fn without(&self, name: &str) -> Self {
+        Self::of(self.pairs.iter().filter(|(other, _)| other != name).cloned().collect())
+    }
+
+    /// The same with another name for one of them.
+    pub(in crate::http) fn renamed(&self, from: &str, to: &str) -> Self {
+        let rename = |name: &String| if name == from { to.to_owned() } else { name.clone() };
+        Self::of(self.pairs.iter().map(|(name, it)| (rename(name), it.clone())).collect())
+    }
+
+    /// All names, in their order.
+    pub(in crate::http) fn names(&self) -> impl Iterator<Item = &str> {
+        self.pairs.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The pairs as a text that can be read: without the percent signs of the URL.
+    pub(in crate::http) fn written(&self) -> String {
+        let pairs = self.pairs().map(|(name, value)| format!("{name}={value}"));
+        pairs.collect::<Vec<_>>().join("&")
+    }
+
     /// All pairs.
-    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(in crate::http) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// All values of a name.
-    pub(super) fn all(&self, name: &str) -> impl DoubleEndedIterator<Item = &str> {
+    pub(in crate::http) fn all(&self, name: &str) -> impl DoubleEndedIterator<Item = &str> {
         let places = self.places.get(name).into_iter().flatten();
         let values = places.filter_map(|&place| self.pairs.get(place));
         values.inspect(|_| steps(1)).map(|(_, value)| value.as_str())
     }
 
     /// The last value of a name.
-    pub(super) fn last(&self, name: &str) -> Option<&str> {
+    pub(in crate::http) fn last(&self, name: &str) -> Option<&str> {
         self.all(name).next_back()
     }
 }

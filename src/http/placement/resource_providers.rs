@@ -99,8 +99,7 @@ pub(super) async fn list(
     external_url: ExternalUrl,
     query: Query,
 ) -> Result<Reply, Problem> {
-    query.check(LIST_QUERY.at(asked))?;
-    let filter = filter(&query, Grammar::at(asked))?;
+    let filter = listed_by(&query, asked)?;
     let world = app.store.world().await?;
     if filter.uuid.is_some() || filter.in_tree.is_some() || world.end() <= SLOTS_AT_ONCE {
         return listed(&app, asked, &external_url, &world, &filter);
@@ -216,6 +215,15 @@ pub(super) async fn delete(
     Ok(Reply::no_content())
 }
 
+/// The filter that a query for a list says.
+///
+/// # Errors
+/// The version has no such query.
+pub(in crate::http) fn listed_by(query: &Query, asked: Microversion) -> Result<Filter, Problem> {
+    query.check(LIST_QUERY.at(asked))?;
+    filter(query, Grammar::at(asked))
+}
+
 fn filter(query: &Query, grammar: Grammar) -> Result<Filter, Problem> {
     let aggregates = query::member_of(query, "", grammar)?;
     let traits = query::traits(query, "", grammar)?;
@@ -233,7 +241,7 @@ fn filter(query: &Query, grammar: Grammar) -> Result<Filter, Problem> {
     })
 }
 
-fn unknown(name: Unknown) -> Problem {
+pub(in crate::http) fn unknown(name: Unknown) -> Problem {
     Problem::bad_request(match name {
         Unknown::Class(class) => format!(
             "Invalid resource class in resources parameter: {}",

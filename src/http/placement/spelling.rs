@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 /// A UUID in any spelling: with dashes or without, in any case, in braces, as a URN.
-pub(super) fn any_uuid(text: &str) -> Option<Uuid> {
+pub(in crate::http) fn any_uuid(text: &str) -> Option<Uuid> {
     let text = text.replace("urn:", "").replace("uuid:", "");
     let digits = text.trim_matches(['{', '}']).replace('-', "");
     let hexadecimal = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -12,7 +12,7 @@ pub(super) fn any_uuid(text: &str) -> Option<Uuid> {
 
 /// A UUID with its four dashes, in any case. Keys of paths and bodies are spelled so; other
 /// spellings there are names nothing has.
-pub(super) fn dashed_uuid(text: &str) -> Option<Uuid> {
+pub(in crate::http) fn dashed_uuid(text: &str) -> Option<Uuid> {
     if text.len() == 36 { Uuid::try_parse(text).ok() } else { None }
 }
 

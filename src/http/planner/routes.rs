@@ -8,10 +8,10 @@ use axum::handler::Handler;
 use axum::http::{HeaderValue, Method, header};
 
 use super::problem::Problem;
-use super::{OneVersion, Planner, allowed, groups, placements, plans, resources, status, versions};
+use super::{Planner, allowed, groups, placements, plans, resources, status, versions};
 use crate::http::api::reply::Reply;
 use crate::http::api::routes::{
-    self, Answer, BoxedHandler, Row, boxed, delete, get, head, post, put,
+    self, Answer, BoxedHandler, OneVersion, Row, boxed, delete, get, head, post, put,
 };
 use crate::http::app::App;
 use crate::model::Bug;

@@ -198,6 +198,51 @@ impl<C> Tally<C> {
         }
     }
 
+    /// Adds hosts that one of the conditions rules out, and how many of them lack nothing else.
+    pub(in crate::search) fn add_ruled_out(&mut self, condition: usize, hosts: usize, only: usize) {
+        if let Some(counted) = self.funnel.conditions.get_mut(condition) {
+            counted.hosts += hosts;
+            counted.only += only;
+        }
+        self.funnel.near += only;
+    }
+
+    /// Adds hosts that have no inventory of the class that a condition asks for.
+    pub(in crate::search) fn add_absent(&mut self, condition: usize, hosts: usize) {
+        if let Some(counted) = self.funnel.conditions.get_mut(condition) {
+            counted.absent += hosts;
+        }
+    }
+
+    /// Adds hosts, of which so many fit.
+    pub(in crate::search) fn add_hosts(&mut self, hosts: usize, fitting: usize) {
+        self.funnel.hosts += hosts;
+        self.funnel.fitting += fitting;
+    }
+
+    /// What the host has that comes closest to a condition, of those that were added.
+    pub(in crate::search) fn most(&self, condition: usize) -> Option<i64> {
+        let counted = self.funnel.conditions.get(condition)?;
+        counted.most.as_ref().map(|it| it.shortage.available)
+    }
+
+    /// Notes a host that comes closer to a condition than those before.
+    pub(in crate::search) fn set_closest(&mut self, condition: usize, closest: Closest) {
+        if let Some(counted) = self.funnel.conditions.get_mut(condition) {
+            counted.most = Some(closest);
+        }
+    }
+
+    /// How many more near misses it names.
+    pub(in crate::search) fn unnamed(&self) -> usize {
+        self.near_misses_max.saturating_sub(self.funnel.near_misses.len())
+    }
+
+    /// Names a near miss.
+    pub(in crate::search) fn name(&mut self, near_miss: NearMiss) {
+        self.funnel.near_misses.push(near_miss);
+    }
+
     /// The funnel.
     pub fn finish(self) -> Funnel<C> {
         self.funnel

@@ -33,13 +33,13 @@ pub(in crate::store) async fn write(
             rows.inventory.0.push(provider.0);
             rows.inventory.1.push(class.0);
             rows.inventory.2.push(inventory.used - inventory.used_before);
-            tx.touch(*provider);
+            tx.touch_use(*provider);
         }
     }
     for (provider, steps) in &moved.0 {
         rows.provider.0.push(provider.0);
         rows.provider.1.push(*steps);
-        tx.touch(*provider);
+        tx.touch_use(*provider);
     }
     rows.write(tx.conn).await
 }

@@ -7,6 +7,7 @@ use crate::model::exclusive::{Tenant, abandoned, departed, may_take};
 use crate::model::{ExclusiveHost, Level, ProviderId, Refusal, traits};
 use crate::store::change::Tx;
 use crate::store::claims::LockedClaims;
+use crate::store::effects::Kind;
 use crate::store::error::{Error, Result};
 
 /// The stored groups that consumers are in by their placements, or as tenants.
@@ -89,6 +90,7 @@ async fn mark(tx: &mut Tx<'_>, roots: &[i64]) -> Result<()> {
     .await?;
     if created.rows_affected() > 0 {
         tx.touch_catalogue();
+        tx.note_named(Kind::Trait, traits::EXCLUSIVE, None, Some(traits::EXCLUSIVE));
     }
     let marked = sqlx::query_scalar!(
         r#"insert into provider_traits (provider_id, trait_id)

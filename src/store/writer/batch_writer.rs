@@ -17,14 +17,15 @@ use super::batch_parts::BatchParts;
 use super::locked_rows::LockedRows;
 use super::{Job, span_of};
 use crate::model::Refusal;
-use crate::model::claim::{Consumer, LockedState, Request, judge};
+use crate::model::claim::{Consumer, LockedState, Request, faults, judge};
 use crate::spans::{Phase, Spans};
+use crate::store::allocations::FoundFaults;
 use crate::store::change::{ATTEMPTS_MAX, Change, Observers, Tx, pause, transact};
 use crate::store::claims::{self, GenerationSteps, Needs};
 use crate::store::effects::{Names, Recorder};
 use crate::store::error::{Error, Result};
 use crate::store::feed::Reloads;
-use crate::store::owners::{AddedOwners, NewOwners, Owners};
+use crate::store::owners::{AddedOwners, NewOwners, OwnerNames, Owners};
 use crate::store::planner::Handover;
 use crate::store::primary::{Primary, Term};
 use crate::store::statement_plans::{self, StatementPlans};
@@ -76,7 +77,11 @@ struct Batch {
     requests: Vec<Request>,
     /// Where the effects of each request are recorded.
     recorders: Vec<Recorder>,
+    /// Where the faults of each request are put if it is refused.
+    found: Vec<FoundFaults>,
     new_owners: NewOwners,
+    /// Of the claims, for the log of events; none if it is not kept.
+    owner_names: OwnerNames,
 }
 
 impl Change for Batch {
@@ -91,8 +96,12 @@ impl Change for Batch {
         let mut handover = Handover::find(tx, &mut locked, claims, &self.new_owners).await?;
         let writing = tx.spans.begin(Phase::Write);
         let before = GenerationSteps::before(&locked.state);
+        let is_told = tx.history.is_some() || tx.noted.is_some();
+        let is_any_told = is_told || self.recorders.iter().any(Recorder::is_on);
+        let names = is_any_told.then(|| Names::of(&locked.state));
         let mut verdicts = Vec::with_capacity(self.requests.len());
-        for (request, recorder) in self.requests.iter().zip(&self.recorders) {
+        let places = self.recorders.iter().zip(&self.found);
+        for (request, (recorder, place)) in self.requests.iter().zip(places) {
             let judged = match request {
                 Request::Replace(claims) if !handover.is_empty() => {
                     Cow::Owned(Request::Replace(handover.with_holds(claims)))
@@ -100,22 +109,26 @@ impl Change for Batch {
                 Request::Replace(_) | Request::Release(_) => Cow::Borrowed(request),
             };
             // Only what one request does is its effect, so its consumers are compared around it.
-            let is_recorded = tx.history.is_some() || recorder.is_on();
-            let found = is_recorded.then(|| consumers(&locked.state, &judged));
+            let names = names.as_ref().filter(|_| is_told || recorder.is_on());
+            let found = names.map(|names| (names, consumers(&locked.state, &judged)));
             let verdict = judge(&mut locked.state, &judged);
+            if let (Request::Replace(claims), Err(_)) = (judged.as_ref(), &verdict) {
+                place.put(|| faults(&locked.state, claims));
+            }
             if let (Request::Replace(claims), Cow::Owned(_), Ok(())) = (request, &judged, &verdict)
             {
                 handover.note(claims);
             }
             verdicts.push(verdict);
-            let Some(found) = found else { continue };
-            let (now, names) = (consumers(&locked.state, &judged), Names::of(&locked.state));
+            let Some((names, found)) = found else { continue };
+            let now = consumers(&locked.state, &judged);
             for ((uuid, found), (_, now)) in found.into_iter().zip(now) {
-                if found != now {
-                    let effect = names.effect(uuid, found.as_ref(), now.as_ref());
-                    tx.effects.push((recorder.clone(), effect));
-                }
+                let (found, now) = (found.as_ref(), now.as_ref());
+                tx.note_consumer((uuid, found, now), names, &locked.state, recorder);
             }
+        }
+        if let Some(noted) = &mut tx.noted {
+            noted.owner_names = self.owner_names.clone();
         }
         let added = self.new_owners.settle(tx.conn, &mut locked.state).await?;
         let moved = before.since(&locked.state);
@@ -265,6 +278,7 @@ impl BatchWriter {
         let observers = Observers {
             recorder: Recorder::none(),
             history: self.primary.options().history,
+            events: self.primary.options().events,
             spans: Spans::of(jobs.iter().map(|job| job.origin().span.clone())),
         };
         let mut attempt = Box::pin(async move {
@@ -307,16 +321,23 @@ impl BatchWriter {
         term.during(prepared).await?;
         let mut new_owners = NewOwners::default();
         let mut requests = Vec::with_capacity(jobs.len());
+        let mut owner_names = OwnerNames::default();
+        let keeps_events = self.primary.options().events.is_some();
         for job in jobs {
             requests.push(match job {
                 Job::Replace(claims, _) => {
-                    Request::Replace(owners.resolve(claims, &mut new_owners)?)
+                    let resolved = owners.resolve(claims, &mut new_owners)?;
+                    if keeps_events {
+                        owner_names.add(claims, &resolved);
+                    }
+                    Request::Replace(resolved)
                 }
                 Job::Release(consumer, _) => Request::Release(*consumer),
             });
         }
         let recorders = jobs.iter().map(|job| job.origin().recorder.clone()).collect();
-        Ok(Batch { requests, recorders, new_owners })
+        let found = jobs.iter().map(|job| job.origin().found.clone()).collect();
+        Ok(Batch { requests, recorders, found, new_owners, owner_names })
     }
 
     async fn conn(&mut self) -> Result<&mut PgConnection> {

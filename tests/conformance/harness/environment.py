@@ -38,7 +38,9 @@ def enter(
     os.execv(python, [python, str(program), *arguments])
 
 
-def ensure(folder: pathlib.Path, requirements: pathlib.Path) -> pathlib.Path:
+def ensure(
+    folder: pathlib.Path, requirements: pathlib.Path, constraints: pathlib.Path = CONSTRAINTS
+) -> pathlib.Path:
     """Return the environment in `folder`, building it if needed."""
     if sys.version_info < OLDEST_PYTHON:
         sys.exit(
@@ -51,21 +53,21 @@ def ensure(folder: pathlib.Path, requirements: pathlib.Path) -> pathlib.Path:
     with open(folder / "venv.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         mark = venv / "complete"
-        wanted = _fingerprint(requirements)
+        wanted = _fingerprint(requirements, constraints)
         if not mark.is_file() or mark.read_text() != wanted:
-            _build(venv, requirements)
+            _build(venv, requirements, constraints)
             mark.write_text(wanted)
     return venv
 
 
-def _fingerprint(requirements: pathlib.Path) -> str:
+def _fingerprint(requirements: pathlib.Path, constraints: pathlib.Path) -> str:
     digest = hashlib.sha256(sys.version.encode())
-    for file in (requirements, CONSTRAINTS):
+    for file in (requirements, constraints):
         digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
-def _build(venv: pathlib.Path, requirements: pathlib.Path) -> None:
+def _build(venv: pathlib.Path, requirements: pathlib.Path, constraints: pathlib.Path) -> None:
     print(f"Preparing the Python environment in {venv} ...", flush=True)
     try:
         import ensurepip  # noqa: F401
@@ -78,7 +80,7 @@ def _build(venv: pathlib.Path, requirements: pathlib.Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     install = [
         venv / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-        "--requirement", requirements, "--constraint", CONSTRAINTS,
+        "--requirement", requirements, "--constraint", constraints,
     ]  # fmt: skip
     if subprocess.run(install).returncode != 0:
         sys.exit(

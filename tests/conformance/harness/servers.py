@@ -131,8 +131,10 @@ class Berth:
 class Reference:
     """The reference itself, to prove that the suites are right: on SQLite, or another database."""
 
-    def __init__(self, connection: str | None = None) -> None:
+    def __init__(self, connection: str | None = None, python: str | pathlib.Path = sys.executable) -> None:
+        """`python` has the release that is to be served, if not the suite's."""
         self._connection = connection
+        self._python = python
 
     def __enter__(self) -> "Reference":
         return self
@@ -145,7 +147,7 @@ class Reference:
         """A server over an empty database; stopped at the end."""
         folder = tempfile.mkdtemp(prefix="placement-")
         try:
-            command = [sys.executable, CONFORMANCE / "harness" / "reference.py"]
+            command = [self._python, CONFORMANCE / "harness" / "reference.py"]
             command += ["--directory", folder, "--needs", ",".join(sorted(needs))]
             if self._connection:
                 command += ["--connection", self._connection]

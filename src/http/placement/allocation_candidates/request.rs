@@ -9,7 +9,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::http::app::Options;
+use crate::http::app::{CandidateOrder, Options};
 use crate::http::placement::microversion::{
     CANDIDATES_IN_TREE, CANDIDATES_MEMBER_OF, FORBIDDEN_TRAITS, LIMIT, Ladder, Microversion,
     NAMED_GROUPS, NESTED_CANDIDATES, NUMBERED_GROUPS, REQUIRED_TRAITS, ROOT_REQUIRED, SAME_SUBTREE,
@@ -20,7 +20,7 @@ use crate::http::placement::query::{self, Grammar, Query};
 use crate::http::placement::schema::{Schema, Shape, any_type, object, string};
 use crate::http::python::repr;
 use crate::model::effort::steps;
-use crate::search::{Group, Policy, Request};
+use crate::search::{Group, Order, Policy, Request};
 
 /// What the limit looks like.
 const LIMIT_PATTERN: &str = "^[1-9][0-9]*$";
@@ -61,7 +61,7 @@ fn groups(query: Shape, names: &[&str], suffix: &str) -> Shape {
 }
 
 /// The request that a query makes.
-pub(super) fn request(
+pub(in crate::http) fn request(
     query: &Query,
     asked: Microversion,
     options: &Options,
@@ -98,14 +98,21 @@ pub(super) fn request(
         limit,
         max_candidates: options.max_allocation_candidates,
         strategy: options.generation_strategy,
-        random_seed: options.randomize_allocation_candidates.then(seed),
+        order: order(&options.candidate_order),
         nested: asked.has(NESTED_CANDIDATES),
     })
 }
 
-fn seed() -> u64 {
-    let (high, low) = Uuid::new_v4().as_u64_pair();
-    high ^ low
+/// The order of the trees in the answer to one request.
+pub(in crate::http) fn order(chosen: &CandidateOrder) -> Order {
+    match chosen {
+        CandidateOrder::Stored => Order::Stored,
+        CandidateOrder::Random => {
+            let (high, low) = Uuid::new_v4().as_u64_pair();
+            Order::Random(high ^ low)
+        }
+        CandidateOrder::Ranked(ranking) => Order::Ranked(ranking.clone()),
+    }
 }
 
 /// Of several limits the first counts; the schema has looked at the last.

@@ -9,11 +9,11 @@ use axum::body::Bytes;
 use metrics::counter;
 use tracing::field::Empty;
 
-use super::text::Text;
 use crate::http::placement::microversion::{
     ALLOCATIONS_BY_PROVIDER, MAPPINGS, Microversion, NESTED_CANDIDATES, REQUIRED_TRAITS,
     SUMMARIES_SHOW_ALL_CLASSES,
 };
+use crate::http::text::Text;
 use crate::model::ClassId;
 use crate::search::{Candidate, Next, Request, Search};
 use crate::spans::{self, span};

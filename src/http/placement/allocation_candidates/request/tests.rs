@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use uuid::{Uuid, uuid};
 
 use super::request;
-use crate::http::app::Options;
+use crate::http::app::{CandidateOrder, Options};
 use crate::http::placement::microversion::{
     ALLOCATION_CANDIDATES, ANY_TRAITS, CANDIDATES_IN_TREE, CANDIDATES_MEMBER_OF, FORBIDDEN_TRAITS,
     HISTORY, LATEST, LIMIT, Microversion, NAMED_GROUPS, NESTED_CANDIDATES, NUMBERED_GROUPS,
@@ -11,7 +11,7 @@ use crate::http::placement::microversion::{
 use crate::http::placement::problem::{Code, Problem};
 use crate::http::placement::query::Query;
 use crate::model::effort::grows_evenly;
-use crate::search::{Group, Policy, Request, Strategy as Order};
+use crate::search::{self, Group, Policy, Request, Strategy as Order};
 
 const A: Uuid = uuid!("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901");
 
@@ -217,16 +217,19 @@ fn more_than_one_suffixed_group_needs_a_policy() {
 fn the_options_and_the_version_set_the_rest() {
     let options = Options {
         max_allocation_candidates: Some(7),
-        randomize_allocation_candidates: true,
+        candidate_order: CandidateOrder::Random,
         generation_strategy: Order::BreadthFirst,
         ..Options::default()
     };
     let query = Query::parse("resources=VCPU:1").unwrap();
     let told = request(&query, REPARENTING, &options).unwrap();
     assert_eq!((told.max_candidates, told.strategy), (Some(7), Order::BreadthFirst));
-    assert!(told.random_seed.is_some() && told.nested);
+    assert!(matches!(told.order, search::Order::Random(_)) && told.nested);
     let told = request(&query, CANDIDATES_MEMBER_OF, &Options::default()).unwrap();
-    assert_eq!((told.max_candidates, told.random_seed, told.nested), (None, None, false));
+    assert_eq!(
+        (told.max_candidates, told.order, told.nested),
+        (None, search::Order::Stored, false)
+    );
     assert!(parsed(NESTED_CANDIDATES, "resources=VCPU:1").unwrap().nested);
 }
 

@@ -1,4 +1,4 @@
-//! JSON being written as bytes, with what repeats from one candidate to the next kept as it was
+//! JSON being written as bytes, with what repeats from one candidate or provider to the next kept as it was
 //! written: names, the traits that many providers have alike, the amounts of the last candidate.
 //!
 //! Names of classes and traits, suffixes and UUIDs need no escaping.
@@ -6,6 +6,7 @@
 use axum::body::Bytes;
 use uuid::Uuid;
 
+use super::api::json;
 use crate::model::{Bug, ClassId, TraitId};
 use crate::world::World;
 
@@ -14,7 +15,7 @@ const KEPT: usize = 64;
 
 /// Text, and what it was made of.
 #[derive(Debug)]
-pub(super) struct Text {
+pub(in crate::http) struct Text {
     written: Vec<u8>,
     /// Keys of summaries, such as `"VCPU":{"capacity":`.
     classes: Kept<ClassId>,
@@ -28,7 +29,7 @@ pub(super) struct Text {
 
 impl Text {
     /// Nothing yet, with room for that many bytes.
-    pub(super) fn with_room(bytes: usize) -> Self {
+    pub(in crate::http) fn with_room(bytes: usize) -> Self {
         let mut nil = [b'"'; 38];
         hyphenate(Uuid::nil(), &mut nil);
         Self {
@@ -41,21 +42,31 @@ impl Text {
     }
 
     /// How many bytes are written and not taken.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::http) fn len(&self) -> usize {
         self.written.len()
     }
 
     /// What is written so far; the rest is written into a room for that many bytes.
-    pub(super) fn take(&mut self, room: usize) -> Bytes {
+    pub(in crate::http) fn take(&mut self, room: usize) -> Bytes {
         std::mem::replace(&mut self.written, Vec::with_capacity(room)).into()
     }
 
-    pub(super) fn push(&mut self, text: &str) {
+    pub(in crate::http) fn push(&mut self, text: &str) {
         self.written.extend_from_slice(text.as_bytes());
     }
 
+    /// A text in quotes, with what has to be escaped.
+    pub(in crate::http) fn string(&mut self, text: &str) {
+        json::write(&mut self.written, &text);
+    }
+
+    /// A number with a fraction, as JSON has it.
+    pub(in crate::http) fn float(&mut self, number: f64) {
+        json::write(&mut self.written, &number);
+    }
+
     /// A UUID in quotes.
-    pub(super) fn uuid(&mut self, uuid: Uuid) {
+    pub(in crate::http) fn uuid(&mut self, uuid: Uuid) {
         if self.uuid.0 != uuid {
             self.uuid.0 = uuid;
             hyphenate(uuid, &mut self.uuid.1);
@@ -63,12 +74,16 @@ impl Text {
         self.written.extend_from_slice(&self.uuid.1);
     }
 
-    pub(super) fn number(&mut self, number: i64) {
+    pub(in crate::http) fn number(&mut self, number: i64) {
         self.push(itoa::Buffer::new().format(number));
     }
 
+    pub(in crate::http) fn count(&mut self, count: usize) {
+        self.push(itoa::Buffer::new().format(count));
+    }
+
     /// The members of an object of amounts by class.
-    pub(super) fn amounts(&mut self, amounts: &[(ClassId, i64)], world: &World) {
+    pub(in crate::http) fn amounts(&mut self, amounts: &[(ClassId, i64)], world: &World) {
         let (last, text) = &mut self.amounts;
         if *last != amounts {
             amounts.clone_into(last);
@@ -84,7 +99,13 @@ impl Text {
     }
 
     /// A member of a summary's resources.
-    pub(super) fn stock(&mut self, class: ClassId, capacity: i64, used: i64, world: &World) {
+    pub(in crate::http) fn stock(
+        &mut self,
+        class: ClassId,
+        capacity: i64,
+        used: i64,
+        world: &World,
+    ) {
         let key = self.classes.get(class, class.0.unsigned_abs() as usize, |text| {
             text.push(b'"');
             text.extend_from_slice(world.name_of_class(class).as_bytes());
@@ -98,7 +119,7 @@ impl Text {
     }
 
     /// A list of traits, which is the world's own: equal lists are one there.
-    pub(super) fn traits(&mut self, traits: &[TraitId], world: &World) {
+    pub(in crate::http) fn traits(&mut self, traits: &[TraitId], world: &World) {
         let place = (traits.as_ptr().addr(), traits.len());
         let list = self.traits.get(place, place.0 / 16, |text| {
             text.push(b'[');

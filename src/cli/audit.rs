@@ -1,0 +1,195 @@
+//! `berth audit`: what a placement service holds, beside nova's servers.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use time::{Duration, OffsetDateTime};
+
+use super::ServiceOptions;
+use super::times::{age, since};
+use crate::server_audit::classify::{Audit, Rules};
+use crate::server_audit::cloud::Cloud;
+use crate::server_audit::list::Lists;
+use crate::server_audit::placement::Placement;
+use crate::server_audit::plan::Plan;
+use crate::server_audit::report::Report;
+use crate::server_audit::service::Service;
+use crate::server_audit::{guard, nova};
+use crate::transfer::ReferenceUrl;
+
+/// Exit codes, as those of `nova-manage placement audit` and `heal_allocations`.
+pub(super) mod exit {
+    /// Nothing was found, or all that was planned is done.
+    pub(crate) const CLEAN: u8 = 0;
+    /// The service or a database fails.
+    pub(crate) const FAILED: u8 = 1;
+    /// Something was found; or was not done, because it has changed or is refused.
+    pub(crate) const FOUND: u8 = 3;
+    /// There was nothing to do.
+    pub(crate) const NOTHING_DONE: u8 = 4;
+    /// What was given cannot be used.
+    pub(crate) const INVALID: u8 = 127;
+}
+
+/// Why a command stopped, with its exit code.
+#[derive(Debug)]
+pub struct Stopped {
+    /// The reason, for the operator.
+    pub why: String,
+    /// The exit code.
+    pub code: u8,
+}
+
+impl Stopped {
+    pub(super) fn invalid(why: impl Into<String>) -> Self {
+        Self { why: why.into(), code: exit::INVALID }
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "errors are mapped by it")]
+    pub(super) fn failed(why: impl ToString) -> Self {
+        Self { why: why.to_string(), code: exit::FAILED }
+    }
+}
+
+/// Options of `audit`.
+#[derive(Args, Clone, Debug)]
+pub struct ServerAuditOptions {
+    /// File with nova's servers; `-`: standard input. May be repeated.
+    ///
+    /// What `openstack server list --all-projects --long -f json` prints, or pages of
+    /// `GET /servers/detail`, read by an administrator. Clients before 6.1 need `--limit -1`, or they
+    /// stop after 1000 servers. Pages of microversion 2.47 or later also have amounts.
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "nova_database",
+        conflicts_with = "nova_database"
+    )]
+    pub servers: Vec<PathBuf>,
+
+    /// nova's databases, as `connection` in its nova.conf: those of the cells, the API database, or both.
+    ///
+    /// They are only read. With the API database alone, the cells are those that it names. Databases
+    /// tell more than a list: migrations, deleted servers, flavors, compute nodes. May be repeated; in
+    /// the environment, URLs are separated by spaces.
+    #[arg(
+        long,
+        env = "BERTH_NOVA_DATABASE",
+        hide_env_values = true,
+        value_name = "URL",
+        value_delimiter = ' '
+    )]
+    pub nova_database: Vec<ReferenceUrl>,
+
+    /// When the servers were listed: a time, or an age such as `10m`.
+    ///
+    /// Default: when the files last changed, the oldest of them. Say it if they were copied.
+    #[arg(long, value_name = "TIME", value_parser = since, requires = "servers")]
+    pub taken: Option<OffsetDateTime>,
+
+    /// Leave alone what has changed so shortly before the servers were listed, or since.
+    #[arg(long, value_name = "AGE", default_value = "1h", value_parser = age)]
+    pub grace: Duration,
+
+    /// How many consumers may be orphans before the servers are taken for incomplete.
+    ///
+    /// Default: a hundredth of the consumers, or 2.
+    #[arg(long, value_name = "COUNT")]
+    pub max_orphans: Option<usize>,
+
+    /// Compare projects and users as well, with one more request for each server.
+    #[arg(long)]
+    pub owners: bool,
+
+    /// Plan to delete providers whose compute node nova has deleted, if nothing is allocated there.
+    #[arg(long)]
+    pub delete_providers: bool,
+
+    /// Write a plan for `berth heal` to this file. An existing file is overwritten.
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+
+    /// Print the whole report as JSON.
+    #[arg(long)]
+    pub json: bool,
+
+    /// The service.
+    #[command(flatten)]
+    pub service: ServiceOptions,
+}
+
+/// Runs `berth audit`: the report, and the exit code.
+///
+/// # Errors
+/// Nothing could be compared, or the servers cannot be the right ones.
+pub async fn run(options: &ServerAuditOptions) -> Result<(String, u8), Stopped> {
+    let began = Instant::now();
+    let list = options.nova_database.is_empty().then(|| listed(options)).transpose()?;
+    let client = options.service.client().map_err(Stopped::invalid)?;
+    let service = Service::open(client).await.map_err(Stopped::failed)?;
+    let placement = service.placement().await.map_err(Stopped::failed)?;
+    let cloud = match list {
+        Some(cloud) => cloud,
+        // Later than the service: a server that claimed before is there by then.
+        None => database(options, &placement).await?,
+    };
+    let rules = Rules {
+        grace: options.grace,
+        owners: options.owners,
+        delete_providers: options.delete_providers,
+    };
+    let audit = Audit::new(&placement, &cloud, rules);
+    let details = service.details(audit.suspects()).await.map_err(Stopped::failed)?;
+    let hosts = service.hosts(audit.unowned_roots()).await.map_err(Stopped::failed)?;
+    let outcome = audit.outcome(&details, &hosts);
+    guard::check(&placement, &cloud, &outcome, options.max_orphans).map_err(Stopped::invalid)?;
+    if let Some(path) = &options.plan {
+        let plan = Plan::new(&placement, cloud.source.clone(), &outcome, OffsetDateTime::now_utc());
+        write(path, &plan.json())?;
+    }
+    let report = Report::new(&placement, &cloud, outcome, began.elapsed().as_secs_f64());
+    let code = if report.is_clean() { exit::CLEAN } else { exit::FOUND };
+    Ok((if options.json { report.json() } else { report.words() }, code))
+}
+
+/// The servers of the files.
+fn listed(options: &ServerAuditOptions) -> Result<Cloud, Stopped> {
+    let mut taken = options.taken.unwrap_or_else(OffsetDateTime::now_utc);
+    let mut lists = Lists::default();
+    for path in &options.servers {
+        let (name, text, changed) =
+            read(path).map_err(|error| Stopped::invalid(format!("{}: {error}", path.display())))?;
+        lists.add(&name, &text).map_err(Stopped::invalid)?;
+        if options.taken.is_none() {
+            taken = taken.min(changed);
+        }
+    }
+    lists.into_cloud(taken).map_err(Stopped::invalid)
+}
+
+/// The name of a file, what it has, and when it last changed. What a pipe brings is made from now on.
+fn read(path: &Path) -> std::io::Result<(String, Vec<u8>, OffsetDateTime)> {
+    if path == Path::new("-") {
+        let began = OffsetDateTime::now_utc();
+        let mut text = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut text)?;
+        return Ok(("standard input".to_owned(), text, began));
+    }
+    let changed = std::fs::metadata(path)?.modified()?;
+    let text = std::fs::read(path)?;
+    Ok((path.display().to_string(), text, OffsetDateTime::from(changed)))
+}
+
+async fn database(options: &ServerAuditOptions, placement: &Placement) -> Result<Cloud, Stopped> {
+    nova::read(&options.nova_database, placement).await.map_err(|error| match error {
+        nova::Error::Refused(why) => Stopped::invalid(why),
+        nova::Error::Database(..) => Stopped::failed(error),
+    })
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Stopped> {
+    let written = std::fs::File::create(path).and_then(|mut file| writeln!(file, "{text}"));
+    written.map_err(|error| Stopped::failed(format!("{}: {error}", path.display())))
+}

@@ -1,0 +1,382 @@
+//! `berth claim` and `berth release`: allocations of one consumer, written by hand.
+//!
+//! What will change is shown first. It is written with the generation of the consumer that was read, so that
+//! it fails if somebody else has changed the consumer meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::Args;
+use reqwest::{Method, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::candidates::{self, names, newest};
+use super::columns::columns;
+use super::confirm::confirmed;
+use super::explain::failure;
+use super::providers::find;
+use super::service::ServiceOptions;
+use crate::placement_client::{Client, Microversion};
+use crate::serve::Failure;
+
+/// The first microversion that compares the generations of consumers.
+const GENERATIONS: Microversion = Microversion(28);
+/// The first microversion that takes the groups of a candidate.
+const MAPPINGS: Microversion = Microversion(34);
+/// The first microversion that takes the type of a consumer, and insists on it.
+const TYPES: Microversion = Microversion(38);
+/// What services show of a consumer whose type was never said.
+const UNKNOWN_TYPE: &str = "unknown";
+
+/// Options of `claim`.
+#[derive(Args, Clone, Debug)]
+pub struct ClaimOptions {
+    /// UUID of the consumer.
+    #[arg(value_name = "CONSUMER")]
+    pub consumer: Uuid,
+
+    /// Name or UUID of a provider. The amounts are those of the --resources in the same place.
+    #[arg(
+        long,
+        value_name = "PROVIDER",
+        requires = "resources",
+        required_unless_present = "query"
+    )]
+    pub on: Vec<String>,
+
+    /// Amounts that the consumer is to have of the provider, such as `VCPU:4,MEMORY_MB:8192`.
+    #[arg(long, value_name = "CLASS:AMOUNT,...", requires = "on")]
+    pub resources: Vec<String>,
+
+    /// Take a candidate of this query instead, as `berth candidates` shows it.
+    #[arg(long, value_name = "QUERY", conflicts_with_all = ["on", "resources"])]
+    pub query: Option<String>,
+
+    /// Number of the candidate.
+    #[arg(long, value_name = "NUMBER", default_value = "1", requires = "query",
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub candidate: u32,
+
+    /// Project of the consumer. Default: the one that it has.
+    #[arg(long, value_name = "ID")]
+    pub project: Option<String>,
+
+    /// User of the consumer. Default: the one that it has.
+    #[arg(long, value_name = "ID")]
+    pub user: Option<String>,
+
+    /// Type of the consumer, such as INSTANCE. Default: the one that it has, if any.
+    #[arg(long = "type", value_name = "TYPE")]
+    pub consumer_type: Option<String>,
+
+    /// Do not ask.
+    #[arg(long)]
+    pub yes: bool,
+
+    /// The service, Berth or OpenStack Placement.
+    #[command(flatten)]
+    pub service: ServiceOptions,
+}
+
+/// Options of `release`.
+#[derive(Args, Clone, Debug)]
+pub struct ReleaseOptions {
+    /// UUID of the consumer.
+    #[arg(value_name = "CONSUMER")]
+    pub consumer: Uuid,
+
+    /// Do not ask.
+    #[arg(long)]
+    pub yes: bool,
+
+    /// The service, Berth or OpenStack Placement.
+    #[command(flatten)]
+    pub service: ServiceOptions,
+}
+
+/// Amounts by provider and class.
+type Amounts = BTreeMap<String, BTreeMap<String, i64>>;
+
+/// What a consumer has.
+#[derive(Clone, Debug, Deserialize)]
+struct Held {
+    allocations: BTreeMap<String, candidates::Allocation>,
+    project_id: Option<String>,
+    user_id: Option<String>,
+    consumer_generation: Option<i64>,
+    consumer_type: Option<String>,
+}
+
+impl Held {
+    /// What a consumer has now.
+    async fn read(client: &Client, consumer: Uuid, version: Microversion) -> Result<Self, Failure> {
+        let body = client.read(&format!("/allocations/{consumer}"), version).await;
+        let told = |error| Failure(format!("the allocations are not as expected: {error}"));
+        Self::deserialize(body.map_err(failure)?).map_err(told)
+    }
+
+    fn amounts(&self) -> Amounts {
+        let held = self.allocations.iter();
+        held.map(|(provider, held)| (provider.clone(), held.resources.clone())).collect()
+    }
+}
+
+/// Runs `berth claim`, and tells `out` what will change and what was done.
+///
+/// # Errors
+/// The service cannot be asked, refuses the claim, or something is missing or wrong.
+pub async fn claim(options: &ClaimOptions, out: impl Fn(&str)) -> Result<(), Failure> {
+    let client = options.service.client().map_err(Failure)?;
+    let version = with_generations(&client).await?;
+    let held = Held::read(&client, options.consumer, version).await?;
+    let (wanted, mappings) = wanted(options, &client, version).await?;
+    out(&change(&client, options.consumer, (&held.amounts(), &wanted), version).await?);
+    let owner = |given: &Option<String>, had: &Option<String>, flag: &str| {
+        let missing =
+            || Failure(format!("the consumer does not exist, so its owner must be given: {flag}"));
+        given.clone().or_else(|| had.clone()).ok_or_else(missing)
+    };
+    let had_type = held.consumer_type.clone().filter(|it| it != UNKNOWN_TYPE);
+    let consumer_type = options.consumer_type.clone().or(had_type);
+    // Before 1.38, the type of a consumer stays as it is.
+    let version = match &consumer_type {
+        Some(_) => version,
+        None => version.min(Microversion(TYPES.0 - 1)),
+    };
+    if options.consumer_type.is_some() && version < TYPES {
+        return Err(Failure(format!(
+            "the service knows no types of consumers: its API ends at {version}"
+        )));
+    }
+    let body = Body {
+        project_id: owner(&options.project, &held.project_id, "--project")?,
+        user_id: owner(&options.user, &held.user_id, "--user")?,
+        consumer_type: consumer_type.filter(|_| version >= TYPES),
+        mappings: mappings.filter(|_| version >= MAPPINGS),
+        ..Body::of(wanted, &held)
+    };
+    if !options.yes && !confirmed("Write this?", "say --yes").map_err(Failure)? {
+        out("Nothing was done.");
+        return Ok(());
+    }
+    write(&client, options.consumer, &body, version).await?;
+    out("Done.");
+    Ok(())
+}
+
+/// Runs `berth release`, and tells `out` what will change and what was done.
+///
+/// # Errors
+/// The service cannot be asked, or refuses.
+pub async fn release(options: &ReleaseOptions, out: impl Fn(&str)) -> Result<(), Failure> {
+    let client = options.service.client().map_err(Failure)?;
+    let version = with_generations(&client).await?;
+    let held = Held::read(&client, options.consumer, version).await?;
+    if held.allocations.is_empty() {
+        out("The consumer holds nothing.");
+        return Ok(());
+    }
+    let nothing = Amounts::new();
+    out(&change(&client, options.consumer, (&held.amounts(), &nothing), version).await?);
+    if !options.yes && !confirmed("Release this?", "say --yes").map_err(Failure)? {
+        out("Nothing was done.");
+        return Ok(());
+    }
+    // Later versions ask for the type of a consumer that will not exist any more.
+    write(&client, options.consumer, &Body::of(nothing, &held), GENERATIONS).await?;
+    out("Done.");
+    Ok(())
+}
+
+/// The newest microversion that both sides know, if it compares generations.
+async fn with_generations(client: &Client) -> Result<Microversion, Failure> {
+    let version = newest(client).await?;
+    if version < GENERATIONS {
+        return Err(Failure(format!(
+            "the service does not compare the generations of consumers: its API ends at {version}"
+        )));
+    }
+    Ok(version)
+}
+
+/// What the consumer is to have, and the groups of the candidate.
+async fn wanted(
+    options: &ClaimOptions,
+    client: &Client,
+    version: Microversion,
+) -> Result<(Amounts, Option<Value>), Failure> {
+    if let Some(query) = &options.query {
+        return candidate(client, query, options.candidate, version).await;
+    }
+    let (on, resources) = (&options.on, &options.resources);
+    if on.len() != resources.len() {
+        return Err(Failure(format!(
+            "each --on needs its --resources: there are {} and {}",
+            on.len(),
+            resources.len()
+        )));
+    }
+    let mut wanted = Amounts::new();
+    for (provider, resources) in on.iter().zip(resources) {
+        let unknown = || Failure(format!("there is no resource provider {provider}"));
+        let uuid = find(client, version, provider).await?.ok_or_else(unknown)?;
+        let of_provider = wanted.entry(uuid).or_default();
+        for (class, amount) in parsed(resources)? {
+            if of_provider.insert(class.clone(), amount).is_some() {
+                return Err(Failure(format!("{class} of {provider} is named twice")));
+            }
+        }
+    }
+    Ok((wanted, None))
+}
+
+/// A candidate of a query.
+async fn candidate(
+    client: &Client,
+    query: &str,
+    number: u32,
+    version: Microversion,
+) -> Result<(Amounts, Option<Value>), Failure> {
+    let found = candidates::ask(client, query, number.max(candidates::SHOWN), version).await?;
+    let mut all = candidates::read(&found)?.all;
+    let count = all.len();
+    let nth = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+    let Some(nth) = nth.filter(|nth| *nth < count) else {
+        return Err(Failure(format!("there is no candidate {number}: the query finds {count}")));
+    };
+    let candidate = all.swap_remove(nth);
+    let allocations = candidate.allocations.into_iter();
+    let wanted = allocations.map(|(provider, it)| (provider, it.resources)).collect();
+    Ok((wanted, candidate.mappings.map(|mappings| json!(mappings))))
+}
+
+/// Amounts such as `VCPU:4,MEMORY_MB:8192`.
+fn parsed(text: &str) -> Result<Vec<(String, i64)>, Failure> {
+    let wrong = |pair: &str| Failure(format!("{pair:?} is no amount such as VCPU:4"));
+    let pair = |pair: &str| {
+        let (class, amount) = pair.split_once([':', '=']).ok_or_else(|| wrong(pair))?;
+        let amount = amount.parse().ok().filter(|amount| *amount > 0);
+        Ok((class.to_owned(), amount.ok_or_else(|| wrong(pair))?))
+    };
+    text.split(',').map(pair).collect()
+}
+
+/// What will change, as a table.
+async fn change(
+    client: &Client,
+    consumer: Uuid,
+    (now, then): (&Amounts, &Amounts),
+    version: Microversion,
+) -> Result<String, Failure> {
+    let providers: BTreeSet<String> = now.keys().chain(then.keys()).cloned().collect();
+    let names = names(client, providers.clone(), version).await?;
+    let mut rows = Vec::new();
+    for provider in providers {
+        let classes = |of: &Amounts| -> Vec<String> {
+            of.get(&provider).iter().flat_map(|it| it.keys().cloned()).collect()
+        };
+        let classes: BTreeSet<String> = classes(now).into_iter().chain(classes(then)).collect();
+        for class in classes {
+            let amount = |of: &Amounts| {
+                let amount = of.get(&provider).and_then(|it| it.get(&class));
+                amount.map_or_else(|| "-".to_owned(), ToString::to_string)
+            };
+            let name = names.get(&provider).map_or_else(|| "-".to_owned(), Clone::clone);
+            rows.push([name, provider.clone(), class.clone(), amount(now), amount(then)]);
+        }
+    }
+    let table = columns(["PROVIDER", "UUID", "CLASS", "NOW", "THEN"], rows.into_iter());
+    Ok(format!("Consumer {consumer}:\n{table}"))
+}
+
+/// The body of a write.
+#[derive(Serialize)]
+struct Body {
+    allocations: BTreeMap<String, Resources>,
+    consumer_generation: Option<i64>,
+    project_id: String,
+    user_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consumer_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mappings: Option<Value>,
+}
+
+/// Amounts in the body of a write.
+#[derive(Serialize)]
+struct Resources {
+    resources: BTreeMap<String, i64>,
+}
+
+impl Body {
+    /// What a consumer is to hold, with the generation that it has, and its owner if it has one.
+    fn of(wanted: Amounts, held: &Held) -> Self {
+        let wanted = wanted.into_iter();
+        let owner = |it: &Option<String>| it.as_ref().map_or_else(String::new, Clone::clone);
+        Self {
+            allocations: wanted.map(|(uuid, resources)| (uuid, Resources { resources })).collect(),
+            consumer_generation: held.consumer_generation,
+            project_id: owner(&held.project_id),
+            user_id: owner(&held.user_id),
+            consumer_type: None,
+            mappings: None,
+        }
+    }
+}
+
+async fn write(
+    client: &Client,
+    consumer: Uuid,
+    body: &Body,
+    version: Microversion,
+) -> Result<(), Failure> {
+    let (path, body) = (format!("/allocations/{consumer}"), json!(body));
+    let answer = client.send(Method::PUT, &path, version, Some(&body)).await.map_err(failure)?;
+    let id = answer.headers().get("x-openstack-request-id").and_then(|id| id.to_str().ok());
+    let hint = id.filter(|_| answer.status() == StatusCode::CONFLICT);
+    let hint =
+        hint.map_or_else(String::new, |id| format!("\nOf Berth, `berth why {id}` asks more."));
+    match answer.expect(StatusCode::NO_CONTENT) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure(format!("nothing was written: {error}{hint}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::{Amounts, Body, Held, parsed};
+
+    /// The service refuses a write with another generation than the consumer has.
+    #[test]
+    fn a_write_carries_the_generation_that_was_shown() {
+        for generation in [Some(7), None] {
+            let held = Held {
+                allocations: BTreeMap::new(),
+                project_id: Some("p".to_owned()),
+                user_id: Some("u".to_owned()),
+                consumer_generation: generation,
+                consumer_type: None,
+            };
+            let expected = json!({
+                "allocations": {}, "consumer_generation": generation, "project_id": "p",
+                "user_id": "u",
+            });
+            assert_eq!(json!(Body::of(Amounts::new(), &held)), expected);
+        }
+    }
+
+    #[test]
+    fn amounts_are_read() {
+        let read = |text| parsed(text).map_err(|error| error.0);
+        let expected = vec![("VCPU".to_owned(), 4), ("MEMORY_MB".to_owned(), 512)];
+        assert_eq!(read("VCPU:4,MEMORY_MB=512"), Ok(expected));
+        for wrong in ["", "VCPU", "VCPU:", "VCPU:0", "VCPU:-1", "VCPU:1,", "VCPU:x"] {
+            assert!(read(wrong).unwrap_err().contains("is no amount"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What is wrong with a claim, in sentences.
+
+use std::fmt::Write;
+
+use super::columns::columns;
+use crate::operator_api::claim::{ClaimExplanation, ClaimFault, ClaimFaults, ClaimedInventory};
+
+/// What would come of a claim, for people.
+pub(super) fn explained(it: &ClaimExplanation) -> String {
+    let mut text = match &it.refusal {
+        None => "The claim would be allowed now.\n".to_owned(),
+        Some(refusal) => {
+            let detail: Vec<&str> = refusal.detail.split_whitespace().collect();
+            let words = "The claim would be refused now";
+            format!("{words} with {}:\n{}\n\n", refusal.status, detail.join(" "))
+        }
+    };
+    text.push_str(&faulty(&it.faults));
+    if it.inventories.is_empty() {
+        return text;
+    }
+    text.push('\n');
+    let heads = ["PROVIDER", "CLASS", "WANTED", "GIVEN BACK", "USED", "CAPACITY", "HOLDERS"];
+    let rows = it.inventories.iter().map(|it| {
+        let numbers = [it.wanted, it.given_back, it.used, it.capacity, it.holders_count];
+        let [wanted, given_back, used, capacity, holders] = numbers.map(|it| it.to_string());
+        let name = it.name.as_ref().map_or_else(|| it.provider.clone(), Clone::clone);
+        [name, it.resource_class.clone(), wanted, given_back, used, capacity, holders]
+    });
+    text.push_str(&columns(heads, rows));
+    let more = it.inventories_count.saturating_sub(it.inventories.len());
+    if more > 0 {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "and {more} more");
+    }
+    for inventory in it.inventories.iter().filter(|held| is_short(held, &it.faults)) {
+        text.push_str(&holders(inventory));
+    }
+    text
+}
+
+/// Whether too little of an inventory is left.
+fn is_short(inventory: &ClaimedInventory, faults: &ClaimFaults) -> bool {
+    faults.faults.iter().any(|fault| {
+        matches!(fault, ClaimFault::Capacity { provider, resource_class, .. }
+            if *provider == inventory.provider && *resource_class == inventory.resource_class)
+    })
+}
+
+/// Who holds an inventory.
+fn holders(it: &ClaimedInventory) -> String {
+    let provider = named(&it.provider, it.name.as_ref());
+    let (shown, count, class) = (it.holders.len(), it.holders_count, &it.resource_class);
+    let heads = ["  CONSUMER", "AMOUNT", "TYPE", "PROJECT", "USER", "SINCE"];
+    let rows = it.holders.iter().map(|it| {
+        [
+            format!("  {}", it.consumer),
+            it.amount.to_string(),
+            it.consumer_type.clone().unwrap_or_else(|| "-".to_owned()),
+            it.project_id.clone(),
+            it.user_id.clone(),
+            it.since.clone(),
+        ]
+    });
+    format!("\n{class} of {provider} is held by ({shown} of {count}):\n{}", columns(heads, rows))
+}
+
+/// The faults of a claim, for people.
+pub(super) fn faulty(faults: &ClaimFaults) -> String {
+    let mut text = String::new();
+    for fault in &faults.faults {
+        text.push_str(&sentence(fault));
+        text.push('\n');
+    }
+    let more = faults.count.saturating_sub(faults.faults.len());
+    if more > 0 {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "and {more} more");
+    }
+    text
+}
+
+fn named(provider: &str, name: Option<&String>) -> String {
+    match name {
+        Some(name) => format!("{name} ({provider})"),
+        None => provider.to_owned(),
+    }
+}
+
+fn unmet(consumer: &str, given: Option<i64>, actual: Option<i64>) -> String {
+    let expects = match given {
+        Some(given) => format!("generation {given}"),
+        None => "that it does not exist".to_owned(),
+    };
+    let is = match actual {
+        Some(actual) => format!("it is at generation {actual}"),
+        None => "it does not exist".to_owned(),
+    };
+    format!("consumer {consumer}: the claim expects {expects}, and {is}")
+}
+
+fn sentence(fault: &ClaimFault) -> String {
+    match fault {
+        ClaimFault::ConsumerGeneration { consumer, given, actual } => {
+            unmet(consumer, *given, *actual)
+        }
+        ClaimFault::ProviderGeneration { provider, given, actual } => {
+            format!(
+                "provider {provider}: the request expects generation {given}, and it is {actual}"
+            )
+        }
+        ClaimFault::UnknownProvider { provider } => format!("provider {provider} does not exist"),
+        ClaimFault::UnknownClass { resource_class } => {
+            format!("resource class {resource_class} does not exist")
+        }
+        ClaimFault::NoInventory { provider, name, resource_class } => {
+            format!("{}: no inventory of {resource_class}", named(provider, name.as_ref()))
+        }
+        ClaimFault::Amount { provider, name, resource_class, amount, limit, limit_value } => {
+            let provider = named(provider, name.as_ref());
+            let words = match limit.as_str() {
+                "min_unit" => "is less than min_unit",
+                "max_unit" => "is more than max_unit",
+                _ => "is no multiple of step_size",
+            };
+            format!("{provider}: {resource_class}: {amount} {words} {limit_value}")
+        }
+        ClaimFault::Capacity {
+            provider,
+            name,
+            resource_class,
+            wanted,
+            given_back,
+            used,
+            capacity,
+            total,
+            reserved,
+            allocation_ratio,
+            missing,
+        } => {
+            let provider = named(provider, name.as_ref());
+            let back = if *given_back > 0 {
+                format!(", {given_back} of them by the claiming consumers")
+            } else {
+                String::new()
+            };
+            format!(
+                "{provider}: {resource_class}: {missing} short: {wanted} wanted, {used} of {capacity} \
+                 used{back} (total {total}, reserved {reserved}, allocation ratio {allocation_ratio})"
+            )
+        }
+        ClaimFault::Exclusive { provider, name, group, unit } => {
+            format!("{}: group {group} has {unit} to itself", named(provider, name.as_ref()))
+        }
+        ClaimFault::InventoryInUse { provider, name, resource_classes } => {
+            format!(
+                "{}: {resource_classes} in use, and would be removed",
+                named(provider, name.as_ref())
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::faulty;
+    use crate::operator_api::claim::{ClaimFault, ClaimFaults};
+
+    #[test]
+    fn every_fault_has_a_sentence() {
+        let (provider, name) = ("p1".to_owned(), Some("cn1".to_owned()));
+        let amount = |limit: &str, limit_value| ClaimFault::Amount {
+            provider: provider.clone(),
+            name: name.clone(),
+            resource_class: "VCPU".to_owned(),
+            amount: 5,
+            limit: limit.to_owned(),
+            limit_value,
+        };
+        let generation = |given, actual| ClaimFault::ConsumerGeneration {
+            consumer: "c1".to_owned(),
+            given,
+            actual,
+        };
+        let faults = vec![
+            generation(None, Some(3)),
+            generation(Some(3), None),
+            ClaimFault::ProviderGeneration { provider: provider.clone(), given: 3, actual: 4 },
+            ClaimFault::UnknownProvider { provider: provider.clone() },
+            ClaimFault::UnknownClass { resource_class: "CUSTOM_X".to_owned() },
+            ClaimFault::NoInventory {
+                provider: provider.clone(),
+                name: None,
+                resource_class: "VCPU".to_owned(),
+            },
+            amount("min_unit", 6),
+            amount("max_unit", 4),
+            amount("step_size", 2),
+            ClaimFault::Exclusive {
+                provider: provider.clone(),
+                name: name.clone(),
+                group: "gold".to_owned(),
+                unit: "rack 1".to_owned(),
+            },
+            ClaimFault::InventoryInUse {
+                provider: provider.clone(),
+                name: name.clone(),
+                resource_classes: "VCPU, VGPU".to_owned(),
+            },
+        ];
+        insta::assert_snapshot!(faulty(&ClaimFaults { count: faults.len(), faults }), @"
+        consumer c1: the claim expects that it does not exist, and it is at generation 3
+        consumer c1: the claim expects generation 3, and it does not exist
+        provider p1: the request expects generation 3, and it is 4
+        provider p1 does not exist
+        resource class CUSTOM_X does not exist
+        p1: no inventory of VCPU
+        cn1 (p1): VCPU: 5 is less than min_unit 6
+        cn1 (p1): VCPU: 5 is more than max_unit 4
+        cn1 (p1): VCPU: 5 is no multiple of step_size 2
+        cn1 (p1): group gold has rack 1 to itself
+        cn1 (p1): VCPU, VGPU in use, and would be removed
+        ");
+    }
+}

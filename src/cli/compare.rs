@@ -1,0 +1,160 @@
+//! `berth compare`: whether two placement services show the same.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::service::{LimitOptions, named, secret};
+use crate::compare::answers::Rules;
+use crate::compare::report::Report;
+use crate::compare::{self, Options};
+use crate::config::LogOptions;
+use crate::keystone::Secret;
+use crate::placement_client::Client;
+use crate::serve::Failure;
+
+/// What need not be the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Ignored {
+    /// The generations of providers.
+    ProviderGenerations,
+    /// The generations of consumers.
+    ConsumerGenerations,
+}
+
+/// Options of `compare`.
+#[derive(Args, Clone, Debug)]
+pub struct CompareOptions {
+    /// One service: its URL, or the name of a cloud in clouds.yaml.
+    ///
+    /// `envvars` is the cloud that the environment describes (`OS_AUTH_URL` and so on): the service
+    /// is the one in its catalog.
+    #[arg(env = "BERTH_COMPARE_LEFT", value_name = "LEFT")]
+    pub left: String,
+
+    /// The other service, in the same way.
+    #[arg(env = "BERTH_COMPARE_RIGHT", value_name = "RIGHT")]
+    pub right: String,
+
+    /// Token for the left service, if LEFT is a URL.
+    ///
+    /// Without it, the token is Keystone's if --os-cloud or the environment say how to get one; else
+    /// `admin`, which a service without authentication (noauth2) takes for the administrator. Other
+    /// processes on the machine can see flags: prefer the environment.
+    #[arg(long, env = "BERTH_COMPARE_LEFT_TOKEN", hide_env_values = true, value_name = "TOKEN",
+          value_parser = secret)]
+    pub left_token: Option<Secret>,
+
+    /// Token for the right service, if RIGHT is a URL.
+    #[arg(long, env = "BERTH_COMPARE_RIGHT_TOKEN", hide_env_values = true, value_name = "TOKEN",
+          value_parser = secret)]
+    pub right_token: Option<Secret>,
+
+    /// Cloud in clouds.yaml whose credentials are used for services that are URLs, instead of the
+    /// environment's.
+    #[arg(long, env = "OS_CLOUD", value_name = "NAME")]
+    pub os_cloud: Option<String>,
+
+    /// What need not be the same.
+    ///
+    /// An import from the API, with `berth import --from-api`, brings no generations of consumers of
+    /// services before 1.28.
+    #[arg(long, env = "BERTH_COMPARE_IGNORE", value_delimiter = ',', value_name = "WHAT")]
+    pub ignore: Vec<Ignored>,
+
+    /// Compare also when providers, inventories and allocations were changed last.
+    ///
+    /// Not known after an import from the API.
+    #[arg(long, env = "BERTH_COMPARE_TIMES", default_value = "false", num_args = 0..=1,
+          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub times: bool,
+
+    /// Compare only so many consumers, chosen by the seed. Default: all.
+    ///
+    /// What consumers hold is compared with each provider anyway; it takes a request for each to
+    /// compare their projects, users and types.
+    #[arg(long, env = "BERTH_COMPARE_CONSUMERS", value_name = "COUNT")]
+    pub consumers: Option<usize>,
+
+    /// Number of questions for allocation candidates that are made of the data.
+    #[arg(long, env = "BERTH_COMPARE_SAMPLE", default_value = "100", value_name = "COUNT")]
+    pub sample: usize,
+
+    /// By which samples are chosen: the same seed chooses the same of the same data.
+    #[arg(long, env = "BERTH_COMPARE_SEED", default_value = "1", value_name = "NUMBER")]
+    pub seed: u64,
+
+    /// Print the report as JSON, instead of in words.
+    #[arg(long)]
+    pub json: bool,
+
+    /// Write the report to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+
+    /// How many differences the report has at the most; all are counted.
+    #[arg(long, env = "BERTH_COMPARE_DIFFERENCES", default_value = "1000", value_name = "COUNT",
+          value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub differences: u32,
+
+    /// What bounds the work.
+    #[command(flatten)]
+    pub limits: LimitOptions,
+    /// The logs.
+    #[command(flatten)]
+    pub logs: LogOptions,
+}
+
+/// Compares, and returns the report as text, and the exit code: 0 if the services are the same, 1 if
+/// they are not, 2 if part of it could not be compared.
+///
+/// # Errors
+/// The services could not be compared, or the report cannot be written.
+pub async fn run(options: &CompareOptions) -> Result<(String, u8), Failure> {
+    // A report that cannot be written is found out before anything is done.
+    let file = options.report.as_ref().map(|path| {
+        let file = std::fs::File::create(path);
+        file.map_err(|error| Failure(format!("{}: {error}", path.display())))
+            .map(|file| (path, file))
+    });
+    let file = file.transpose()?;
+    let left = options.client(&options.left, options.left_token.as_ref()).map_err(Failure)?;
+    let right = options.client(&options.right, options.right_token.as_ref()).map_err(Failure)?;
+    let compared = compare::compare(&left, &right, options.what()).await;
+    let report = compared.map_err(|why| Failure(why.to_string()))?;
+    if let Some((path, mut file)) = file {
+        std::io::Write::write_all(&mut file, report.json().as_bytes())
+            .map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+    }
+    let text = if options.json { report.json() } else { report.words() };
+    Ok((text, code(&report)))
+}
+
+fn code(report: &Report) -> u8 {
+    match (report.total, report.is_same()) {
+        (_, true) => 0,
+        (0, false) => 2,
+        (_, false) => 1,
+    }
+}
+
+impl CompareOptions {
+    fn what(&self) -> Options {
+        Options {
+            rules: Rules {
+                provider_generations: !self.ignore.contains(&Ignored::ProviderGenerations),
+                consumer_generations: !self.ignore.contains(&Ignored::ConsumerGenerations),
+                times: self.times,
+                error_texts: true,
+            },
+            consumers: self.consumers,
+            candidates: self.sample,
+            seed: self.seed,
+            kept: usize::try_from(self.differences).map_or(usize::MAX, |kept| kept),
+        }
+    }
+
+    fn client(&self, name: &str, token: Option<&Secret>) -> Result<Client, String> {
+        named(name, token, self.os_cloud.as_deref(), self.limits)
+    }
+}

@@ -1,0 +1,19 @@
+//! Questions on the terminal.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+
+/// Asks a question that is answered with yes or no. Where nobody can answer it, `otherwise` is to be done.
+///
+/// # Errors
+/// There is no terminal to ask on, or it cannot be read.
+pub(super) fn confirmed(question: &str, otherwise: &str) -> Result<bool, String> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return Err(format!("there is no terminal to ask on: {otherwise}"));
+    }
+    let mut stderr = std::io::stderr();
+    drop(write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush()));
+    let mut answer = String::new();
+    stdin.lock().read_line(&mut answer).map_err(|error| error.to_string())?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}

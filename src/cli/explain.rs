@@ -1,0 +1,319 @@
+//! `berth explain`: why a query for allocation candidates finds what it finds, and whether a claim would be
+//! allowed.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use reqwest::{Method, StatusCode};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::claim_faults::explained;
+use super::columns::{FormatOptions, columns};
+use super::service::ServiceOptions;
+use crate::operator_api::{Closest, Condition, Explanation};
+use crate::placement_client::{Answer, Client, Microversion};
+use crate::serve::Failure;
+
+/// The path of the answer.
+const PATH: &str = "/-/v1/explain";
+
+/// Options of `explain`.
+#[derive(Args, Clone, Debug)]
+pub struct ExplainOptions {
+    /// The query, as `GET /allocation_candidates` takes it.
+    ///
+    /// A line of a log with a path and `?` in front of the query is understood as well. Put it into
+    /// quotes: it has `&` in it.
+    #[arg(value_name = "QUERY", required_unless_present = "claim")]
+    pub query: Option<String>,
+
+    /// Explain a claim instead: the body of `PUT /allocations/{consumer}` or `POST /allocations` in this
+    /// file; `-`: standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["query", "near_misses"])]
+    pub claim: Option<PathBuf>,
+
+    /// Consumer of the claim: the body is that of `PUT /allocations/{consumer}`.
+    #[arg(long, value_name = "UUID", requires = "claim")]
+    pub consumer: Option<Uuid>,
+
+    /// Name at most this many consumers that hold something of an inventory.
+    #[arg(long, value_name = "COUNT", default_value = "10", requires = "claim",
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub holders: u16,
+
+    /// Microversion at which the query or the claim is understood.
+    #[arg(long, value_name = "1.N", default_value_t = Microversion::MAX)]
+    pub microversion: Microversion,
+
+    /// Name at most this many hosts that lack one thing only.
+    #[arg(long, value_name = "COUNT", default_value = "10",
+          value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub near_misses: u16,
+
+    /// How the explanation is printed.
+    #[command(flatten)]
+    pub format: FormatOptions,
+
+    /// The server.
+    #[command(flatten)]
+    pub service: ServiceOptions,
+}
+
+/// Runs `berth explain`, and returns the text that it prints.
+///
+/// # Errors
+/// The server cannot be asked, or the query is wrong.
+pub async fn run(options: &ExplainOptions) -> Result<String, Failure> {
+    let client = options.service.client().map_err(Failure)?;
+    let Some(query) = &options.query else { return explain_claim(options, &client).await };
+    let query = query_of(query);
+    let query = format!("near_misses={}&{query}", options.near_misses);
+    let answer = ask(&client, &query, options.microversion).await?;
+    let answer = answer.expect(StatusCode::OK).map_err(failure)?;
+    if options.format.is_json() {
+        answer.json().map(|json| format!("{json:#}")).map_err(failure)
+    } else {
+        answer.json_as().map(|it| text(&it)).map_err(failure)
+    }
+}
+
+/// Explains the claim in the file that the options name.
+async fn explain_claim(options: &ExplainOptions, client: &Client) -> Result<String, Failure> {
+    let path = options.claim.as_deref().map_or(Path::new("-"), |path| path);
+    let read = if path == Path::new("-") {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(path)
+    };
+    let told = |why: String| Failure(format!("{}: {why}", path.display()));
+    let text = read.map_err(|error| told(error.to_string()))?;
+    let body: Value = serde_json::from_str(&text).map_err(|error| told(error.to_string()))?;
+    if options.consumer.is_none() && body.get("allocations").is_some() {
+        return Err(told(
+            "this is the body of PUT /allocations/{consumer}: name the consumer with --consumer"
+                .to_owned(),
+        ));
+    }
+    let consumer = options.consumer.map(|consumer| consumer.to_string());
+    let question = (consumer.as_deref(), options.holders);
+    let answer = ask_of_claim(client, question, options.microversion, &body).await?;
+    let answer = answer.expect(StatusCode::OK).map_err(failure)?;
+    if options.format.is_json() {
+        answer.json().map(|json| format!("{json:#}")).map_err(failure)
+    } else {
+        answer.json_as().map(|it| explained(&it)).map_err(failure)
+    }
+}
+
+/// What a server says of a claim, with so many holders of each inventory.
+///
+/// # Errors
+/// It cannot be asked, or is not Berth.
+pub(super) async fn ask_of_claim(
+    client: &Client,
+    (consumer, holders): (Option<&str>, u16),
+    version: Microversion,
+    body: &Value,
+) -> Result<Answer, Failure> {
+    let mut path = format!("{PATH}?holders={holders}");
+    if let Some(consumer) = consumer {
+        path.push_str("&consumer=");
+        path.push_str(consumer);
+    }
+    let answer = client.send(Method::POST, &path, version, Some(body)).await.map_err(failure)?;
+    if matches!(answer.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) {
+        return Err(only_berth(&answer));
+    }
+    Ok(answer)
+}
+
+/// What a server says of a query.
+///
+/// # Errors
+/// It cannot be asked, or is not Berth.
+pub(super) async fn ask(
+    client: &Client,
+    query: &str,
+    version: Microversion,
+) -> Result<Answer, Failure> {
+    of_berth(client.get(&format!("{PATH}?{query}"), version).await.map_err(failure)?)
+}
+
+/// The answer, if the service is Berth. OpenStack Placement has nothing at this path.
+pub(super) fn of_berth(answer: Answer) -> Result<Answer, Failure> {
+    if answer.status() == StatusCode::NOT_FOUND {
+        return Err(only_berth(&answer));
+    }
+    Ok(answer)
+}
+
+/// What is said where a service has nothing at a path of Berth's own.
+pub(super) fn only_berth(answer: &Answer) -> Failure {
+    Failure(format!(
+        "{} does not exist: only Berth has this, and not before this version",
+        answer.url()
+    ))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "an error is given away")]
+pub(super) fn failure(error: crate::placement_client::Error) -> Failure {
+    Failure(error.to_string())
+}
+
+/// The query in what somebody has copied.
+pub(super) fn query_of(text: &str) -> &str {
+    let text = text.trim();
+    let query = text.split_once('?').map_or(text, |(_, query)| query);
+    // The line of a log goes on after the query.
+    query.split([' ', '"']).next().unwrap_or(query)
+}
+
+/// An explanation for people.
+pub(super) fn text(it: &Explanation) -> String {
+    let mut text =
+        format!("{} of {} hosts fit ({} providers).\n", it.fitting, it.hosts, it.providers);
+    if !it.complete {
+        text.push_str(
+            "Not all hosts were examined, because that takes too long: counts are too small.\n",
+        );
+    }
+    if it.undecided > 0 {
+        line(&mut text, format_args!("It is not decided whether {} others do.", it.undecided));
+    }
+    text.push('\n');
+    let heads = ["CONDITION", "PROVIDERS", "HOSTS LEFT", "RULES OUT", "FIT WITHOUT IT", ""];
+    // What combines other conditions is only of interest where it fails.
+    let shown = it.conditions.iter().filter(|it| it.providers.is_some() || it.ruled_out > 0);
+    text.push_str(&columns(heads, shown.map(row)));
+    if let Some(conflict) = &it.conflict {
+        let all = conflict.conditions.join("\n  ");
+        let one = conflict.conditions.len() == 1;
+        let words = if one { "No host meets" } else { "No host meets all of" };
+        line(&mut text, format_args!("\n{words}\n  {all}"));
+    }
+    if !it.near_misses.hosts.is_empty() {
+        let (shown, count) = (it.near_misses.hosts.len(), it.near_misses.count);
+        line(&mut text, format_args!("\nHosts that lack one thing only ({shown} of {count}):"));
+        let rows = it.near_misses.hosts.iter().map(|near| {
+            let missing = near.missing.map(|missing| format!("{missing} short"));
+            [format!("  {}", near.host), near.condition.clone(), missing.unwrap_or_default()]
+        });
+        // The heads would say what the line above says.
+        text.push_str(columns(["", "", ""], rows).trim_start_matches('\n'));
+    }
+    text
+}
+
+fn row(it: &Condition) -> [String; 6] {
+    let closest = it.amount.as_ref().and_then(|amount| amount.closest.as_ref());
+    [
+        it.condition.clone(),
+        it.providers.map(|count| count.to_string()).unwrap_or_default(),
+        it.left.to_string(),
+        it.ruled_out.to_string(),
+        it.fitting_without.to_string(),
+        closest.map(most).unwrap_or_default(),
+    ]
+}
+
+/// What the closest host has.
+fn most(it: &Closest) -> String {
+    let Closest { host, available, capacity, used, .. } = it;
+    match it.limit_value {
+        Some(value) => format!("at most {available} on {host} ({} {value})", it.limit),
+        None => format!("at most {available} on {host} ({used} of {capacity} used)"),
+    }
+}
+
+/// Adds a line.
+fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{words}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{query_of, text};
+    use crate::operator_api::{
+        Amount, Closest, Condition, Conflict, Explanation, NearMiss, NearMisses,
+    };
+
+    #[test]
+    fn a_query_can_be_copied_from_a_log() {
+        let query = "resources=VCPU:1&required=HW_X";
+        for copied in [
+            query.to_owned(),
+            format!("/allocation_candidates?{query}"),
+            format!("\"GET http://front:8778/allocation_candidates?{query} HTTP/1.1\" 200"),
+        ] {
+            assert_eq!(query_of(&copied), query, "{copied}");
+        }
+    }
+
+    #[test]
+    fn an_explanation_is_a_table_with_what_contradicts_and_what_is_near() {
+        let closest = Closest {
+            host: "cn2".to_owned(),
+            available: 4,
+            capacity: 16,
+            used: 12,
+            limit: "free".to_owned(),
+            limit_value: None,
+        };
+        let condition = |condition: &str, left, ruled_out, fitting_without| Condition {
+            condition: condition.to_owned(),
+            kind: "required".to_owned(),
+            group: Some(String::new()),
+            providers: Some(left),
+            left,
+            ruled_out,
+            fitting_without,
+            amount: None,
+        };
+        let cores = Condition {
+            amount: Some(Amount {
+                resource_class: "VCPU".to_owned(),
+                requested: 8,
+                without_inventory: 0,
+                closest: Some(closest),
+            }),
+            ..condition("resources=VCPU:8", 1, 2, 1)
+        };
+        let explanation = Explanation {
+            providers: 3,
+            hosts: 3,
+            complete: true,
+            fitting: 0,
+            undecided: 0,
+            conditions: vec![cores, condition("required=HW_X", 0, 1, 1)],
+            conflict: Some(Conflict {
+                conditions: vec!["resources=VCPU:8".to_owned(), "required=HW_X".to_owned()],
+                smallest: true,
+            }),
+            near_misses: NearMisses {
+                count: 1,
+                hosts: vec![NearMiss {
+                    host: "cn2".to_owned(),
+                    condition: "resources=VCPU:8".to_owned(),
+                    missing: Some(4),
+                }],
+            },
+        };
+        insta::assert_snapshot!(text(&explanation), @r"
+        0 of 3 hosts fit (3 providers).
+
+        CONDITION         PROVIDERS  HOSTS LEFT  RULES OUT  FIT WITHOUT IT
+        resources=VCPU:8  1          1           2          1               at most 4 on cn2 (12 of 16 used)
+        required=HW_X     0          0           1          1
+
+        No host meets all of
+          resources=VCPU:8
+          required=HW_X
+
+        Hosts that lack one thing only (1 of 1):
+          cn2  resources=VCPU:8  4 short
+        ");
+    }
+}

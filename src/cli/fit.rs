@@ -1,0 +1,280 @@
+//! `berth fit`: how many more of some requests fit.
+
+use std::fmt::Write;
+
+use clap::Args;
+use url::form_urlencoded::Serializer;
+
+use super::columns::{FormatOptions, ListFormat, columns};
+use super::explain::{failure, of_berth, query_of};
+use super::service::ServiceOptions;
+use crate::operator_api::fit::{Drained, Fits, Number, RequestFit};
+use crate::placement_client::Microversion;
+use crate::serve::Failure;
+
+/// The path of the answer.
+const PATH: &str = "/-/v1/fit";
+
+/// Options of `fit`.
+#[derive(Args, Clone, Debug)]
+pub struct FitOptions {
+    /// A query, as `GET /allocation_candidates` takes it.
+    ///
+    /// A line of a log with a path and `?` in front of the query is understood as well. Put it into
+    /// quotes: it has `&` in it. Each query is counted by itself.
+    #[arg(value_name = "QUERY", required_unless_present = "flavor")]
+    pub queries: Vec<String>,
+
+    /// A flavor of the planner, by name or id.
+    #[arg(long, value_name = "NAME")]
+    pub flavor: Vec<String>,
+
+    /// Count also by group of hosts: `aggregate`, or `trait:PREFIX` such as `trait:CUSTOM_RACK_`.
+    #[arg(long, value_name = "GROUPS")]
+    pub by: Option<String>,
+
+    /// Leave out a host, by name or UUID, as if it were drained.
+    #[arg(long, value_name = "HOST")]
+    pub drain: Vec<String>,
+
+    /// Leave out all hosts with a trait or in an aggregate, as if a rack were lost.
+    #[arg(long, value_name = "TRAIT|UUID")]
+    pub without: Vec<String>,
+
+    /// What the host to which a consumer of a drained host moves has to have in common with it:
+    /// `traits`, `aggregates`, `traits,aggregates` or `nothing`.
+    #[arg(long, value_name = "WHAT", default_value = "traits")]
+    pub keep: String,
+
+    /// Name at most this many hosts, and groups.
+    #[arg(long, value_name = "COUNT", default_value = "10",
+          value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub hosts: u16,
+
+    /// Microversion at which queries are understood.
+    #[arg(long, value_name = "1.N", default_value_t = Microversion::MAX)]
+    pub microversion: Microversion,
+
+    /// How the numbers are printed.
+    #[command(flatten)]
+    pub format: FormatOptions,
+
+    /// The server.
+    #[command(flatten)]
+    pub service: ServiceOptions,
+}
+
+/// Runs `berth fit`, and returns the text that it prints.
+///
+/// # Errors
+/// The server cannot be asked, or a query is wrong.
+pub async fn run(options: &FitOptions) -> Result<String, Failure> {
+    let client = options.service.client().map_err(Failure)?;
+    let answer = client.get(&path(options), options.microversion).await.map_err(failure)?;
+    let answer = of_berth(answer)?.expect(reqwest::StatusCode::OK).map_err(failure)?;
+    match options.format.chosen() {
+        ListFormat::Json => answer.json().map(|json| format!("{json:#}")).map_err(failure),
+        ListFormat::Table => answer.json_as().map(|it| text(&it)).map_err(failure),
+    }
+}
+
+/// The parameters that name queries and flavors.
+pub(super) fn asked(queries: &[String], flavors: &[String]) -> Serializer<'static, String> {
+    let mut query = Serializer::new(String::new());
+    for it in queries {
+        query.append_pair("query", query_of(it));
+    }
+    for it in flavors {
+        query.append_pair("flavor", it);
+    }
+    query
+}
+
+fn path(options: &FitOptions) -> String {
+    let mut query = asked(&options.queries, &options.flavor);
+    for (name, values) in [("drain", &options.drain), ("without", &options.without)] {
+        for value in values {
+            query.append_pair(name, value);
+        }
+    }
+    if let Some(by) = &options.by {
+        query.append_pair("by", by);
+    }
+    query.append_pair("keep", &options.keep);
+    query.append_pair("hosts", &options.hosts.to_string());
+    format!("{PATH}?{}", query.finish())
+}
+
+/// The numbers for people.
+fn text(fits: &Fits) -> String {
+    let mut text = String::new();
+    for it in &fits.left_out {
+        let hosts = if it.hosts == 1 { "host is" } else { "hosts are" };
+        line(
+            &mut text,
+            format_args!("{} {hosts} left out ({} {}).", it.hosts, it.parameter, it.value),
+        );
+    }
+    if let Some(it) = &fits.drained {
+        drained(&mut text, it);
+    }
+    for it in &fits.requests {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        add(&mut text, it);
+    }
+    text
+}
+
+/// Says whether what the drained hosts hold fits elsewhere.
+fn drained(text: &mut String, it: &Drained) {
+    let Drained { consumers, placed, .. } = it;
+    line(text, format_args!("{placed} of {consumers} consumers on drained hosts fit elsewhere."));
+    if !it.complete {
+        text.push_str("Not all of them were looked at, because that takes too long.\n");
+    }
+    if !it.without_place.is_empty() {
+        line(text, format_args!("No place was found for {}.", it.without_place.join(", ")));
+    }
+}
+
+fn add(text: &mut String, it: &RequestFit) {
+    let hosts = if it.fitting_hosts == 1 { "host" } else { "hosts" };
+    let (times, count) = (words(it.fits), it.fitting_hosts);
+    line(text, format_args!("{} fits {times}, on {count} {hosts}.", it.request));
+    if !it.complete {
+        text.push_str("Not all hosts were examined, because that takes too long: more may fit.\n");
+    }
+    if !it.hosts.is_empty() {
+        text.push('\n');
+        let rows = it.hosts.iter().map(|host| [host.host.clone(), short(host.fits)]);
+        text.push_str(&columns(["HOST", "FITS"], rows));
+    }
+    if let Some(groups) = &it.groups {
+        text.push('\n');
+        let rows = groups.named.iter().map(|group| {
+            let name = group.group.clone().unwrap_or_else(|| "(none)".to_owned());
+            let counts = [group.hosts, group.fitting_hosts].map(|count| count.to_string());
+            let [hosts, fitting] = counts;
+            [name, hosts, fitting, short(group.fits)]
+        });
+        text.push_str(&columns(["GROUP", "HOSTS", "WITH ROOM", "FITS"], rows));
+        if groups.named.len() < groups.count {
+            let (shown, all) = (groups.named.len(), groups.count);
+            line(text, format_args!("{shown} of {all} groups."));
+        }
+    }
+}
+
+pub(super) fn words(number: Number) -> String {
+    match number {
+        Number { at_least: 1, exact: true, .. } => "once".to_owned(),
+        Number { at_least, exact: true, .. } => format!("{at_least} times"),
+        Number { at_least, at_most: Some(at_most), .. } => {
+            format!("at least {at_least} and at most {at_most} times")
+        }
+        Number { at_least, at_most: None, .. } => format!("at least {at_least} times"),
+    }
+}
+
+fn short(number: Number) -> String {
+    match number {
+        Number { at_least, exact: true, .. } => at_least.to_string(),
+        Number { at_least, at_most: Some(at_most), .. } => format!("{at_least} to {at_most}"),
+        Number { at_least, at_most: None, .. } => format!("{at_least} or more"),
+    }
+}
+
+/// Adds a line.
+pub(super) fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{words}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+    use crate::operator_api::fit::{
+        Drained, Fits, GroupFit, Groups, HostFit, LeftOut, Number, RequestFit,
+    };
+
+    fn exactly(number: u64) -> Number {
+        Number { at_least: number, at_most: Some(number), exact: true }
+    }
+
+    #[test]
+    fn numbers_are_told_with_their_quality() {
+        let request = RequestFit {
+            request: "m1.large".to_owned(),
+            is_flavor: true,
+            complete: true,
+            fits: exactly(7),
+            fitting_hosts: 2,
+            hosts: vec![
+                HostFit { host: "cn1".to_owned(), uuid: String::new(), fits: exactly(5) },
+                HostFit { host: "cn2".to_owned(), uuid: String::new(), fits: exactly(2) },
+            ],
+            groups: Some(Groups {
+                count: 3,
+                named: vec![
+                    GroupFit {
+                        group: Some("CUSTOM_RACK_1".to_owned()),
+                        hosts: 4,
+                        fitting_hosts: 2,
+                        fits: exactly(7),
+                    },
+                    GroupFit {
+                        group: None,
+                        hosts: 1,
+                        fitting_hosts: 0,
+                        fits: Number { at_least: 0, at_most: Some(2), exact: false },
+                    },
+                ],
+            }),
+        };
+        let bounded = RequestFit {
+            request: "resources=VCPU:2".to_owned(),
+            is_flavor: false,
+            complete: false,
+            fits: Number { at_least: 3, at_most: None, exact: false },
+            fitting_hosts: 1,
+            hosts: Vec::new(),
+            groups: None,
+        };
+        let fits = Fits {
+            providers: 5,
+            left_out: vec![LeftOut {
+                parameter: "without".to_owned(),
+                value: "CUSTOM_RACK_2".to_owned(),
+                hosts: 3,
+            }],
+            drained: Some(Drained {
+                consumers: 3,
+                placed: 2,
+                without_place: vec!["c3".to_owned()],
+                complete: true,
+            }),
+            requests: vec![request, bounded],
+        };
+        insta::assert_snapshot!(text(&fits), @r"
+        3 hosts are left out (without CUSTOM_RACK_2).
+        2 of 3 consumers on drained hosts fit elsewhere.
+        No place was found for c3.
+
+        m1.large fits 7 times, on 2 hosts.
+
+        HOST  FITS
+        cn1   5
+        cn2   2
+
+        GROUP          HOSTS  WITH ROOM  FITS
+        CUSTOM_RACK_1  4      2          7
+        (none)         1      0          0 to 2
+        2 of 3 groups.
+
+        resources=VCPU:2 fits at least 3 times, on 1 host.
+        Not all hosts were examined, because that takes too long: more may fit.
+        ");
+    }
+}

@@ -1,0 +1,181 @@
+//! `berth fragmentation`: what is free, but of no use for some requests.
+
+use clap::Args;
+
+use super::columns::{FormatOptions, ListFormat, columns};
+use super::explain::{failure, of_berth};
+use super::fit::{asked, line, words};
+use super::service::ServiceOptions;
+use crate::operator_api::fragmentation::{Fragment, Fragmentation, RequestFragments};
+use crate::placement_client::Microversion;
+use crate::serve::Failure;
+
+/// The path of the answer.
+const PATH: &str = "/-/v1/fragmentation";
+
+/// Options of `fragmentation`.
+#[derive(Args, Clone, Debug)]
+pub struct FragmentationOptions {
+    /// A query, as `GET /allocation_candidates` takes it.
+    ///
+    /// A line of a log with a path and `?` in front of the query is understood as well. Put it into
+    /// quotes: it has `&` in it.
+    #[arg(value_name = "QUERY", required_unless_present = "flavor")]
+    pub queries: Vec<String>,
+
+    /// A flavor of the planner, by name or id.
+    #[arg(long, value_name = "NAME")]
+    pub flavor: Vec<String>,
+
+    /// Name at most this many hosts.
+    #[arg(long, value_name = "COUNT", default_value = "10",
+          value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub hosts: u16,
+
+    /// Microversion at which queries are understood.
+    #[arg(long, value_name = "1.N", default_value_t = Microversion::MAX)]
+    pub microversion: Microversion,
+
+    /// How the numbers are printed.
+    #[command(flatten)]
+    pub format: FormatOptions,
+
+    /// The server.
+    #[command(flatten)]
+    pub service: ServiceOptions,
+}
+
+/// Runs `berth fragmentation`, and returns the text that it prints.
+///
+/// # Errors
+/// The server cannot be asked, or a query is wrong.
+pub async fn run(options: &FragmentationOptions) -> Result<String, Failure> {
+    let client = options.service.client().map_err(Failure)?;
+    let mut query = asked(&options.queries, &options.flavor);
+    query.append_pair("hosts", &options.hosts.to_string());
+    let path = format!("{PATH}?{}", query.finish());
+    let answer = client.get(&path, options.microversion).await.map_err(failure)?;
+    let answer = of_berth(answer)?.expect(reqwest::StatusCode::OK).map_err(failure)?;
+    match options.format.chosen() {
+        ListFormat::Json => answer.json().map(|json| format!("{json:#}")).map_err(failure),
+        ListFormat::Table => answer.json_as().map(|it| text(&it)).map_err(failure),
+    }
+}
+
+/// The numbers for people.
+fn text(all: &Fragmentation) -> String {
+    let mut text = String::new();
+    for it in &all.requests {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        add(&mut text, it);
+    }
+    if all.requests.len() > 1 {
+        text.push_str("\nOf no use for any of these, on hosts:\n\n");
+        let rows = all.for_all.iter().map(row);
+        text.push_str(&columns(["CLASS", "FREE", "OF NO USE"], rows));
+    }
+    text
+}
+
+fn row(it: &Fragment) -> [String; 3] {
+    let part = (it.unusable.saturating_mul(100)).checked_div(it.free);
+    let unusable = match part {
+        Some(percent) => format!("{} ({percent} %)", it.unusable),
+        None => it.unusable.to_string(),
+    };
+    [it.resource_class.clone(), it.free.to_string(), unusable]
+}
+
+fn add(text: &mut String, it: &RequestFragments) {
+    let (times, whole) = (words(it.fits), it.in_one_piece);
+    line(
+        text,
+        format_args!(
+            "{} fits {times}; if all that is free were in one piece: {whole}.\n",
+            it.request
+        ),
+    );
+    if !it.complete {
+        text.push_str("Not all hosts were examined, because that takes too long.\n\n");
+    }
+    let rows = it.classes.iter().map(|it| row(&it.fragment));
+    text.push_str(&columns(["CLASS", "FREE", "OF NO USE"], rows));
+    if it.hosts.is_empty() {
+        return;
+    }
+    line(
+        text,
+        format_args!("\nHosts with most of no use ({} of {}):\n", it.hosts.len(), it.host_count),
+    );
+    let rows = it.hosts.iter().map(|host| {
+        let left = host.classes.iter().map(|it| format!("{} {}", it.resource_class, it.unusable));
+        let left = left.collect::<Vec<_>>().join(", ");
+        let why = match host.short_of.as_slice() {
+            [] => "other conditions".to_owned(),
+            classes => classes.join(", "),
+        };
+        [host.host.clone(), host.fits.at_least.to_string(), left, why]
+    });
+    text.push_str(&columns(["HOST", "FITS", "THEN LEFT", "SHORT OF"], rows));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+    use crate::operator_api::fit::Number;
+    use crate::operator_api::fragmentation::{
+        ClassFragment, Fragment, Fragmentation, HostFragments, RequestFragments,
+    };
+
+    fn fragment(class: &str, free: u64, unusable: u64) -> Fragment {
+        Fragment { resource_class: class.to_owned(), free, unusable }
+    }
+
+    #[test]
+    fn what_is_of_no_use_is_told_by_class_and_host() {
+        let number = |number| Number { at_least: number, at_most: Some(number), exact: true };
+        let request = RequestFragments {
+            request: "m1.large".to_owned(),
+            is_flavor: true,
+            complete: true,
+            fits: number(1),
+            in_one_piece: 3,
+            classes: vec![ClassFragment { requested: 4, fragment: fragment("VCPU", 12, 8) }],
+            host_count: 2,
+            hosts: vec![HostFragments {
+                host: "cn1".to_owned(),
+                uuid: String::new(),
+                fits: number(1),
+                classes: vec![fragment("VCPU", 7, 3)],
+                short_of: vec!["VCPU".to_owned()],
+            }],
+        };
+        let all = Fragmentation {
+            requests: vec![request.clone(), RequestFragments { hosts: Vec::new(), ..request }],
+            for_all: vec![fragment("VCPU", 12, 3)],
+        };
+        insta::assert_snapshot!(text(&all), @r"
+        m1.large fits once; if all that is free were in one piece: 3.
+
+        CLASS  FREE  OF NO USE
+        VCPU   12    8 (66 %)
+
+        Hosts with most of no use (1 of 2):
+
+        HOST  FITS  THEN LEFT  SHORT OF
+        cn1   1     VCPU 3     VCPU
+
+        m1.large fits once; if all that is free were in one piece: 3.
+
+        CLASS  FREE  OF NO USE
+        VCPU   12    8 (66 %)
+
+        Of no use for any of these, on hosts:
+
+        CLASS  FREE  OF NO USE
+        VCPU   12    3 (25 %)
+        ");
+    }
+}

@@ -1,0 +1,134 @@
+//! `berth heal`: carrying out a plan of `berth audit`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use time::{Duration, OffsetDateTime};
+
+use super::ServiceOptions;
+use super::audit::{Stopped, exit};
+use super::confirm::confirmed;
+use super::times::age;
+use crate::server_audit::heal::{self, Done};
+use crate::server_audit::plan::Plan;
+use crate::server_audit::service::Service;
+
+/// Options of `heal`.
+#[derive(Args, Clone, Debug)]
+pub struct HealOptions {
+    /// Plan that `berth audit --plan` wrote. Actions may be taken out of it; it cannot be changed otherwise.
+    #[arg(long, value_name = "FILE")]
+    pub plan: PathBuf,
+
+    /// Look at everything, and say what would be done, but change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Do not ask on the terminal before anything is changed.
+    #[arg(long)]
+    pub yes: bool,
+
+    /// The service is the one of the plan, although it has another address now.
+    #[arg(long)]
+    pub moved: bool,
+
+    /// How old the plan may be. Servers may have been deleted since.
+    #[arg(long, value_name = "AGE", default_value = "1d", value_parser = age)]
+    pub max_age: Duration,
+
+    /// The service.
+    #[command(flatten)]
+    pub service: ServiceOptions,
+}
+
+/// How many actions ended how.
+#[derive(Default)]
+struct Tally {
+    done: usize,
+    would_be_done: usize,
+    done_before: usize,
+    changed: usize,
+    refused: usize,
+    failed: usize,
+}
+
+/// Runs `berth heal`. `out` is given each line of the report as soon as it is known. Returns the exit code.
+///
+/// # Errors
+/// Nothing was done: the plan cannot be used, or the service is another one.
+pub async fn run(options: &HealOptions, mut out: impl FnMut(&str)) -> Result<u8, Stopped> {
+    let path = options.plan.display();
+    let invalid = |why: String| Stopped::invalid(format!("{path}: {why}"));
+    let text = std::fs::read(&options.plan).map_err(|error| invalid(error.to_string()))?;
+    let plan = Plan::read(&text).map_err(invalid)?;
+    let age = OffsetDateTime::now_utc() - plan.made().map_err(invalid)?;
+    if age > options.max_age {
+        let hours = age.whole_hours();
+        return Err(invalid(format!(
+            "the plan is {hours} hours old: audit again, or allow it by --max-age"
+        )));
+    }
+    if plan.actions.is_empty() {
+        out("the plan has no actions");
+        return Ok(exit::NOTHING_DONE);
+    }
+    let client = options.service.client().map_err(Stopped::invalid)?;
+    let service = Service::open(client).await.map_err(Stopped::failed)?;
+    heal::check_service(&service, &plan, options.moved).await.map_err(Stopped::invalid)?;
+    if !options.dry_run && !options.yes {
+        let question =
+            format!("{} actions in {}. Carry them out?", plan.actions.len(), service.url());
+        if !confirmed(&question, "say --yes, or --dry-run").map_err(Stopped::invalid)? {
+            out("nothing was done");
+            return Ok(exit::NOTHING_DONE);
+        }
+    }
+    let mut tally = Tally::default();
+    heal::heal(&service, &plan, options.dry_run, |number, action, done| {
+        tally.add(done);
+        out(&format!("{number} {} {}: {done}", action.kind.name(), action.subject()));
+    })
+    .await;
+    out(&tally.words());
+    Ok(tally.code())
+}
+
+impl Tally {
+    fn add(&mut self, done: &Done) {
+        let counter = match done {
+            Done::Done => &mut self.done,
+            Done::WouldBeDone => &mut self.would_be_done,
+            Done::DoneBefore => &mut self.done_before,
+            Done::ChangedSince(_) => &mut self.changed,
+            Done::Refused(_) => &mut self.refused,
+            Done::Failed(_) => &mut self.failed,
+        };
+        *counter += 1;
+    }
+
+    fn words(&self) -> String {
+        let each = [
+            (self.done, "done"),
+            (self.would_be_done, "would be done"),
+            (self.done_before, "done before"),
+            (self.changed, "changed since the audit"),
+            (self.refused, "refused"),
+            (self.failed, "failed"),
+        ];
+        let counts = each.into_iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<String> = counts.map(|(count, what)| format!("{count} {what}")).collect();
+        counts.join(", ")
+    }
+
+    fn code(&self) -> u8 {
+        if self.failed > 0 {
+            exit::FAILED
+        } else if self.changed + self.refused > 0 {
+            exit::FOUND
+        } else if self.done > 0 {
+            exit::CLEAN
+        } else {
+            exit::NOTHING_DONE
+        }
+    }
+}

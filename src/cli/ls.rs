@@ -1,0 +1,220 @@
+//! `berth ls`: hosts, with what is free on each.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::bars::{Colours, bar};
+use super::columns::{FormatOptions, padded};
+use super::providers::{Progress, Provider, list, read, version};
+use super::service::ServiceOptions;
+use crate::serve::Failure;
+
+/// What is asked of each provider.
+const PARTS: [&str; 2] = ["inventories", "usages"];
+/// The width of a bar, in characters.
+const BAR: usize = 8;
+/// How many classes are shown if none is chosen.
+const CLASSES: usize = 3;
+/// The word by which hosts are sorted by their names.
+const BY_NAME: &str = "name";
+
+/// Options of `ls`.
+#[derive(Args, Clone, Debug)]
+pub struct LsOptions {
+    /// Which hosts, as `GET /resource_providers` takes it: those that have a provider that matches.
+    ///
+    /// For example `required=CUSTOM_SSD&resources=VCPU:4`, in quotes because of the `&`. Without, all.
+    #[arg(value_name = "QUERY")]
+    pub query: Option<String>,
+
+    /// Classes to show; without, the most frequent ones.
+    #[arg(long, value_name = "CLASS", value_delimiter = ',')]
+    pub classes: Vec<String>,
+
+    /// Sort by what is free of this class, most first; or by `name`.
+    ///
+    /// Without, by the share that is free in the mean of the classes that are shown.
+    #[arg(long, value_name = "CLASS")]
+    pub sort: Option<String>,
+
+    /// Sort the other way round.
+    #[arg(long)]
+    pub reverse: bool,
+
+    /// Show only the first hosts.
+    #[arg(long, value_name = "COUNT")]
+    pub top: Option<usize>,
+
+    /// Show nothing if there are more providers than this: each takes two requests.
+    #[arg(long, value_name = "COUNT", default_value = "10000",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub limit: u32,
+
+    /// How the hosts are printed.
+    #[command(flatten)]
+    pub format: FormatOptions,
+
+    /// The service, Berth or OpenStack Placement.
+    #[command(flatten)]
+    pub service: ServiceOptions,
+}
+
+/// A host: a tree of providers that has inventory.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Host {
+    name: String,
+    uuid: String,
+    /// How many providers its tree has.
+    providers: usize,
+    /// What all of them have together.
+    classes: BTreeMap<String, Amounts>,
+}
+
+/// Amounts of one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+struct Amounts {
+    capacity: i64,
+    used: i64,
+}
+
+impl Amounts {
+    fn free(self) -> i64 {
+        self.capacity.saturating_sub(self.used)
+    }
+}
+
+/// Runs `berth ls`, and returns the text that it prints.
+///
+/// # Errors
+/// The service cannot be asked, or refuses the query.
+pub async fn run(options: &LsOptions) -> Result<String, Failure> {
+    let client = options.service.client().map_err(Failure)?;
+    let version = version(&client).await?;
+    let mut listed = list(&client, version, "").await?;
+    if let Some(query) = &options.query {
+        let query = query.trim().trim_start_matches('?');
+        let matching = list(&client, version, &format!("?{query}")).await?;
+        let roots: BTreeSet<&str> = matching.iter().map(|it| it.root().as_str()).collect();
+        listed.retain(|it| roots.contains(it.root().as_str()));
+    }
+    let providers =
+        read(&client, version, listed, &PARTS, options.limit as usize, Progress::Shown).await?;
+    let mut hosts = hosts(&providers);
+    let classes = classes(&hosts, &options.classes);
+    sort(&mut hosts, &classes, options);
+    let count = hosts.len();
+    if let Some(top) = options.top {
+        hosts.truncate(top);
+    }
+    Ok(if options.format.is_json() {
+        format!("{:#}", serde_json::json!(hosts))
+    } else if count == 0 {
+        "There are no such hosts.".to_owned()
+    } else {
+        table(&hosts, count, &classes, Colours::of_stdout())
+    })
+}
+
+/// Trees of providers that have inventory, by the names of their roots.
+fn hosts(providers: &[Provider]) -> Vec<Host> {
+    let mut trees: BTreeMap<&str, Vec<&Provider>> = BTreeMap::new();
+    for provider in providers {
+        let root = provider.root_provider_uuid.as_ref().map_or(&provider.uuid, |root| root);
+        trees.entry(root).or_default().push(provider);
+    }
+    let mut hosts = Vec::new();
+    for (uuid, members) in trees {
+        let mut classes: BTreeMap<String, Amounts> = BTreeMap::new();
+        for member in &members {
+            for (class, inventory) in &member.inventories {
+                let amounts = classes.entry(class.clone()).or_default();
+                amounts.capacity += inventory.capacity();
+                amounts.used += member.usages.get(class).map_or(0, |used| *used);
+            }
+        }
+        let Some(root) = members.iter().find(|it| it.uuid == uuid).filter(|_| !classes.is_empty())
+        else {
+            continue;
+        };
+        let (name, uuid) = (root.name.clone(), uuid.to_owned());
+        hosts.push(Host { name, uuid, providers: members.len(), classes });
+    }
+    hosts.sort_by(|one, other| one.name.cmp(&other.name));
+    hosts
+}
+
+/// The classes that are shown.
+fn classes(hosts: &[Host], chosen: &[String]) -> Vec<String> {
+    if !chosen.is_empty() {
+        return chosen.to_vec();
+    }
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for class in hosts.iter().flat_map(|host| host.classes.keys()) {
+        *counts.entry(class).or_default() += 1;
+    }
+    let mut classes: Vec<(&str, usize)> = counts.into_iter().collect();
+    classes.sort_unstable_by_key(|(class, count)| (Reverse(*count), *class));
+    classes.into_iter().take(CLASSES).map(|(class, _)| class.to_owned()).collect()
+}
+
+/// Sorts hosts, which are sorted by name, as the options say.
+fn sort(hosts: &mut [Host], classes: &[String], options: &LsOptions) {
+    match options.sort.as_deref() {
+        Some(BY_NAME) => {}
+        Some(class) => {
+            let free = |host: &Host| host.classes.get(class).map(|it| it.free());
+            hosts.sort_by_key(|host| Reverse(free(host)));
+        }
+        None => {
+            hosts.sort_by(|one, other| {
+                free_share(other, classes).total_cmp(&free_share(one, classes))
+            });
+        }
+    }
+    if options.reverse {
+        hosts.reverse();
+    }
+}
+
+/// The share that is free, in the mean of the classes.
+#[expect(clippy::cast_precision_loss, reason = "for a comparison")]
+fn free_share(host: &Host, classes: &[String]) -> f64 {
+    let shares = classes
+        .iter()
+        .filter_map(|class| host.classes.get(class))
+        .map(|it| if it.capacity > 0 { it.free() as f64 / it.capacity as f64 } else { 0.0 });
+    let (sum, count) = shares.fold((0.0, 0_u32), |(sum, count), share| (sum + share, count + 1));
+    sum / f64::from(count.max(1))
+}
+
+fn table(hosts: &[Host], count: usize, classes: &[String], colours: Colours) -> String {
+    let mut heads = vec!["HOST".to_owned(), "PROVIDERS".to_owned()];
+    heads.extend(classes.iter().map(|class| format!("{class} FREE")));
+    let rows = hosts.iter().map(|host| {
+        let mut row = vec![host.name.clone(), host.providers.to_string()];
+        row.extend(classes.iter().map(|class| match host.classes.get(class) {
+            None => String::new(),
+            Some(it) => {
+                let bar = bar(it.used, it.capacity, BAR, colours);
+                format!("{bar} {} of {}", it.free(), it.capacity)
+            }
+        }));
+        row
+    });
+    let mut text = padded(std::iter::once(heads).chain(rows));
+    if hosts.len() < count {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{} of {count} hosts", hosts.len());
+    }
+    let all: BTreeSet<&String> = hosts.iter().flat_map(|host| host.classes.keys()).collect();
+    let others = all.into_iter().filter(|class| !classes.contains(class));
+    let others: Vec<&str> = others.map(String::as_str).collect();
+    if !others.is_empty() {
+        let _ = writeln!(text, "Not shown: {}; see --classes.", others.join(", "));
+    }
+    text
+}

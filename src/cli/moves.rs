@@ -1,0 +1,174 @@
+//! `berth moves`: how to make room for a request.
+
+use clap::Args;
+use url::form_urlencoded::Serializer;
+
+use super::columns::{FormatOptions, ListFormat, columns};
+use super::explain::{failure, of_berth, query_of};
+use super::fit::line;
+use super::service::ServiceOptions;
+use crate::operator_api::moves::{Host, Moves, Step};
+use crate::placement_client::Microversion;
+use crate::serve::Failure;
+
+/// The path of the answer.
+const PATH: &str = "/-/v1/moves";
+
+/// Options of `moves`.
+#[derive(Args, Clone, Debug)]
+pub struct MovesOptions {
+    /// The query to make room for, as `GET /allocation_candidates` takes it.
+    ///
+    /// A line of a log with a path and `?` in front of the query is understood as well. Put it into
+    /// quotes: it has `&` in it.
+    #[arg(value_name = "QUERY", required_unless_present = "flavor", conflicts_with = "flavor")]
+    pub query: Option<String>,
+
+    /// The flavor of the planner to make room for, by name or id.
+    #[arg(long, value_name = "NAME")]
+    pub flavor: Option<String>,
+
+    /// Name consumers that give up what they hold, instead of moves: those of a project
+    /// (`project:ID`) or type (`type:NAME`).
+    ///
+    /// Can be repeated: those that are named first go first.
+    #[arg(long, value_name = "WHO")]
+    pub victim: Vec<String>,
+
+    /// What the host to which a consumer moves has to have in common with the one that it leaves:
+    /// `traits`, `aggregates`, `traits,aggregates` or `nothing`.
+    #[arg(long, value_name = "WHAT", default_value = "traits")]
+    pub keep: String,
+
+    /// Microversion at which the query is understood.
+    #[arg(long, value_name = "1.N", default_value_t = Microversion::MAX)]
+    pub microversion: Microversion,
+
+    /// How the steps are printed. Only JSON has the bodies of the requests that do them.
+    #[command(flatten)]
+    pub format: FormatOptions,
+
+    /// The server.
+    #[command(flatten)]
+    pub service: ServiceOptions,
+}
+
+/// Runs `berth moves`, and returns the text that it prints.
+///
+/// # Errors
+/// The server cannot be asked, or the query is wrong.
+pub async fn run(options: &MovesOptions) -> Result<String, Failure> {
+    let client = options.service.client().map_err(Failure)?;
+    let mut query = Serializer::new(String::new());
+    if let Some(it) = &options.query {
+        query.append_pair("make-room-for", query_of(it));
+    }
+    if let Some(it) = &options.flavor {
+        query.append_pair("flavor", it);
+    }
+    for it in &options.victim {
+        query.append_pair("victim", it);
+    }
+    query.append_pair("keep", &options.keep);
+    let path = format!("{PATH}?{}", query.finish());
+    let answer = client.get(&path, options.microversion).await.map_err(failure)?;
+    let answer = of_berth(answer)?.expect(reqwest::StatusCode::OK).map_err(failure)?;
+    match options.format.chosen() {
+        ListFormat::Json => answer.json().map(|json| format!("{json:#}")).map_err(failure),
+        ListFormat::Table => answer.json_as().map(|it| text(&it)).map_err(failure),
+    }
+}
+
+/// The steps for people.
+fn text(it: &Moves) -> String {
+    let mut text = String::new();
+    if let Some(Host { host, .. }) = &it.fits_on {
+        line(&mut text, format_args!("{} fits already, for example on {host}.", it.request));
+        return text;
+    }
+    let Some(Host { host, .. }) = &it.target else {
+        let proof = if it.proven { "That there is none was proven." } else { "There may be one." };
+        line(&mut text, format_args!("No way was found to make room for {}. {proof}", it.request));
+        examined(&mut text, it);
+        return text;
+    };
+    let (count, unit) = (it.steps.len(), if it.steps.len() == 1 { "step" } else { "steps" });
+    let proof =
+        if it.proven { "Fewer do not suffice." } else { "Fewer might do; that was not proven." };
+    line(&mut text, format_args!("{} fits on {host} after {count} {unit}. {proof}", it.request));
+    examined(&mut text, it);
+    text.push('\n');
+    let row = |step: &Step| {
+        let amounts = step.leaves.iter().map(|(class, amount)| format!("{class}:{amount}"));
+        let amounts = amounts.collect::<Vec<_>>().join(",");
+        let to = step.to.as_ref().map(|to| to.host.clone());
+        [
+            step.consumer.clone(),
+            step.project_id.clone(),
+            amounts,
+            to.unwrap_or_else(|| "(gives it up)".to_owned()),
+        ]
+    };
+    text.push_str(&columns(["CONSUMER", "PROJECT", "HOLDS", "MOVES TO"], it.steps.iter().map(row)));
+    text
+}
+
+fn examined(text: &mut String, it: &Moves) {
+    let it = it.examined;
+    line(
+        text,
+        format_args!(
+            "{} consumers of {} hosts were examined; on {} hosts it would fit if they were empty.",
+            it.consumers, it.hosts, it.of_hosts
+        ),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::text;
+    use crate::operator_api::moves::{Examined, Host, Moves, Step};
+
+    fn host(name: &str) -> Host {
+        Host { host: name.to_owned(), uuid: String::new() }
+    }
+
+    #[test]
+    fn steps_are_told_with_their_proof() {
+        let step = |to: Option<Host>| Step {
+            consumer: "c1".to_owned(),
+            project_id: "p".to_owned(),
+            consumer_type: None,
+            leaves: [("MEMORY_MB".to_owned(), 512), ("VCPU".to_owned(), 2)].into(),
+            to,
+            microversion: "1.28".to_owned(),
+            body: Value::Null,
+        };
+        let moves = Moves {
+            request: "m1.large".to_owned(),
+            is_flavor: true,
+            fits_on: None,
+            target: Some(host("cn1")),
+            steps: vec![step(Some(host("cn2"))), step(None)],
+            proven: false,
+            examined: Examined { hosts: 64, of_hosts: 70, consumers: 900 },
+        };
+        insta::assert_snapshot!(text(&moves), @r"
+        m1.large fits on cn1 after 2 steps. Fewer might do; that was not proven.
+        900 consumers of 64 hosts were examined; on 70 hosts it would fit if they were empty.
+
+        CONSUMER  PROJECT  HOLDS                 MOVES TO
+        c1        p        MEMORY_MB:512,VCPU:2  cn2
+        c1        p        MEMORY_MB:512,VCPU:2  (gives it up)
+        ");
+        let none = Moves { target: None, steps: Vec::new(), proven: true, ..moves.clone() };
+        insta::assert_snapshot!(text(&none), @r"
+        No way was found to make room for m1.large. That there is none was proven.
+        900 consumers of 64 hosts were examined; on 70 hosts it would fit if they were empty.
+        ");
+        let fits = Moves { fits_on: Some(host("cn3")), ..none };
+        assert_eq!(text(&fits), "m1.large fits already, for example on cn3.\n");
+    }
+}

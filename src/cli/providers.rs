@@ -1,0 +1,239 @@
+//! Reads providers from a placement service, with what each has.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use futures_util::{StreamExt as _, stream};
+use indicatif::{ProgressBar, ProgressStyle};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::model;
+use crate::placement_client::{Client, Error, ListedProvider, Microversion};
+use crate::serve::Failure;
+
+/// The first microversion that shows parents.
+const PARENTS: Microversion = Microversion(14);
+
+/// How the progress of reading is shown.
+const PROGRESS: &str = "{bar:40} {pos} of {len} requests, {eta} left";
+
+/// What each provider has, by the last segment of its path.
+pub(super) const PARTS: [&str; 4] = ["inventories", "usages", "traits", "aggregates"];
+
+/// A provider.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Provider {
+    pub(super) uuid: String,
+    pub(super) name: String,
+    pub(super) generation: i64,
+    pub(super) parent_provider_uuid: Option<String>,
+    pub(super) root_provider_uuid: Option<String>,
+    pub(super) inventories: BTreeMap<String, Inventory>,
+    pub(super) usages: BTreeMap<String, i64>,
+    pub(super) traits: Vec<String>,
+    pub(super) aggregates: Vec<String>,
+}
+
+/// An inventory, as far as the use of it is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Inventory {
+    pub(super) total: i32,
+    pub(super) reserved: i32,
+    pub(super) allocation_ratio: f64,
+}
+
+/// What a part of a provider is answered with. Each answer has one of these.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Parts {
+    inventories: BTreeMap<String, Inventory>,
+    usages: BTreeMap<String, i64>,
+    traits: Vec<String>,
+    aggregates: Vec<String>,
+}
+
+/// Whether it is shown how far reading is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    Shown,
+    Hidden,
+}
+
+/// The microversion to ask a service at.
+///
+/// # Errors
+/// The service cannot be asked, or does not show trees.
+pub(super) async fn version(client: &Client) -> Result<Microversion, Failure> {
+    let highest = client.highest_microversion().await.map_err(|error| failure(&error))?;
+    let version = highest.min(Microversion::MAX);
+    if version < PARENTS {
+        return Err(Failure(format!("the service knows no trees: its API ends at {version}")));
+    }
+    Ok(version)
+}
+
+/// The providers that match a query of `GET /resource_providers`, with `?` in front; all if it is empty.
+///
+/// # Errors
+/// The service cannot be asked, or refuses the query.
+pub(super) async fn list(
+    client: &Client,
+    version: Microversion,
+    query: &str,
+) -> Result<Vec<ListedProvider>, Failure> {
+    client.providers(query, version).await.map_err(|error| failure(&error))
+}
+
+/// Providers with these parts. Those that are deleted meanwhile are left out. Parents stand before their children.
+///
+/// # Errors
+/// The service cannot be asked, or there are more than `limit`.
+pub(super) async fn read(
+    client: &Client,
+    version: Microversion,
+    listed: Vec<ListedProvider>,
+    parts: &[&str],
+    limit: usize,
+    progress: Progress,
+) -> Result<Vec<Provider>, Failure> {
+    if listed.len() > limit {
+        let count = listed.len();
+        return Err(Failure(format!(
+            "there are {count} providers: name one of them, or raise --limit"
+        )));
+    }
+    let mut providers: Vec<Provider> = listed.into_iter().map(Provider::from).collect();
+    let questions: Vec<(usize, String)> = providers
+        .iter()
+        .enumerate()
+        .flat_map(|(nth, it)| {
+            let path = |part: &&str| (nth, format!("/resource_providers/{}/{part}", it.uuid));
+            parts.iter().map(path).collect::<Vec<_>>()
+        })
+        .collect();
+    let progress = match progress {
+        // It is hidden if standard error is no terminal.
+        Progress::Shown => ProgressBar::new(questions.len() as u64),
+        Progress::Hidden => ProgressBar::hidden(),
+    };
+    if let Ok(style) = ProgressStyle::with_template(PROGRESS) {
+        progress.set_style(style);
+    }
+    let asked = questions.into_iter().map(|(nth, path)| async move {
+        let found = client.find(&path, version).await?;
+        Ok::<_, Error>((nth, path, found))
+    });
+    let mut answers = stream::iter(asked).buffer_unordered(client.concurrency());
+    let mut gone: HashSet<String> = HashSet::new();
+    while let Some(answer) = answers.next().await {
+        let (nth, path, found) = answer.map_err(|error| failure(&error))?;
+        progress.inc(1);
+        let Some(provider) = providers.get_mut(nth) else { continue };
+        match found {
+            None => drop(gone.insert(provider.uuid.clone())),
+            Some(body) => provider.add(body).map_err(|why| Failure(format!("{path}: {why}")))?,
+        }
+    }
+    drop(answers);
+    progress.finish_and_clear();
+    providers.retain(|it| !gone.contains(&it.uuid));
+    Ok(in_order(providers))
+}
+
+/// The UUID of a provider by its UUID or name; `None` if there is no such provider.
+///
+/// # Errors
+/// The service cannot be asked.
+pub(super) async fn find(
+    client: &Client,
+    version: Microversion,
+    provider: &str,
+) -> Result<Option<String>, Failure> {
+    if let Ok(uuid) = Uuid::parse_str(provider) {
+        let path = format!("/resource_providers/{uuid}");
+        if client.find(&path, version).await.map_err(|error| failure(&error))?.is_some() {
+            return Ok(Some(uuid.to_string()));
+        }
+    }
+    let name = utf8_percent_encode(provider, NON_ALPHANUMERIC);
+    let found = list(client, version, &format!("?name={name}")).await?;
+    Ok(found.into_iter().next().map(|it| it.uuid))
+}
+
+/// The failure of a command whose request failed.
+pub(super) fn failure(error: &Error) -> Failure {
+    Failure(error.to_string())
+}
+
+impl From<ListedProvider> for Provider {
+    fn from(listed: ListedProvider) -> Self {
+        let ListedProvider { uuid, name, generation, parent_provider_uuid, root_provider_uuid } =
+            listed;
+        let (inventories, usages) = (BTreeMap::new(), BTreeMap::new());
+        let (traits, aggregates) = (Vec::new(), Vec::new());
+        Self {
+            uuid,
+            name,
+            generation,
+            parent_provider_uuid,
+            root_provider_uuid,
+            inventories,
+            usages,
+            traits,
+            aggregates,
+        }
+    }
+}
+
+impl Provider {
+    /// Adds what an answer about one of its parts says.
+    fn add(&mut self, body: Value) -> Result<(), serde_json::Error> {
+        let Parts { inventories, usages, traits, aggregates } = serde_json::from_value(body)?;
+        self.inventories.extend(inventories);
+        self.usages.extend(usages);
+        self.traits.extend(traits);
+        self.aggregates.extend(aggregates);
+        self.traits.sort_unstable();
+        self.aggregates.sort_unstable();
+        Ok(())
+    }
+}
+
+/// Parents before children, and by name among those of one parent.
+fn in_order(providers: Vec<Provider>) -> Vec<Provider> {
+    let known: HashSet<String> = providers.iter().map(|it| it.uuid.clone()).collect();
+    let mut children: HashMap<Option<String>, Vec<Provider>> = HashMap::new();
+    for provider in providers {
+        // The parent may have been deleted meanwhile.
+        let parent = provider.parent_provider_uuid.clone().filter(|it| known.contains(it));
+        children.entry(parent).or_default().push(provider);
+    }
+    for siblings in children.values_mut() {
+        siblings.sort_by(|one, other| other.name.cmp(&one.name));
+    }
+    let mut ordered = Vec::new();
+    let mut open = children.remove(&None).into_iter().flatten().collect::<Vec<_>>();
+    while let Some(provider) = open.pop() {
+        open.extend(children.remove(&Some(provider.uuid.clone())).into_iter().flatten());
+        ordered.push(provider);
+    }
+    ordered
+}
+
+impl Inventory {
+    /// The amount that can be allocated.
+    pub(super) fn capacity(&self) -> i64 {
+        let Self { total, reserved, allocation_ratio } = *self;
+        let terms = model::Inventory {
+            total,
+            reserved,
+            allocation_ratio,
+            min_unit: 1,
+            max_unit: total,
+            step_size: 1,
+        };
+        terms.capacity()
+    }
+}

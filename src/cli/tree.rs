@@ -1,0 +1,60 @@
+//! `berth tree`: resource providers as trees, with what they have and what of it is used.
+
+pub(super) mod drawing;
+
+use clap::Args;
+
+use self::drawing::draw;
+use super::bars::Colours;
+use super::columns::FormatOptions;
+use super::providers::{PARTS, Progress, find, list, read, version};
+use super::service::ServiceOptions;
+use crate::serve::Failure;
+
+/// Options of `tree`.
+#[derive(Args, Clone, Debug)]
+pub struct TreeOptions {
+    /// Name or UUID of a provider, whose whole tree is shown; without, all trees.
+    #[arg(value_name = "PROVIDER")]
+    pub provider: Option<String>,
+
+    /// Show nothing if there are more providers than this: each takes four requests.
+    #[arg(long, value_name = "COUNT", default_value = "1000",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub limit: u32,
+
+    /// How the providers are printed.
+    #[command(flatten)]
+    pub format: FormatOptions,
+
+    /// The service, Berth or OpenStack Placement.
+    #[command(flatten)]
+    pub service: ServiceOptions,
+}
+
+/// Runs `berth tree`, and returns the text that it prints.
+///
+/// # Errors
+/// The service cannot be asked, or there is no such provider.
+pub async fn run(options: &TreeOptions) -> Result<String, Failure> {
+    let client = options.service.client().map_err(Failure)?;
+    let version = version(&client).await?;
+    let query = match &options.provider {
+        None => String::new(),
+        Some(provider) => {
+            let uuid = find(&client, version, provider).await?;
+            let missing = || Failure(format!("there is no resource provider {provider}"));
+            format!("?in_tree={}", uuid.ok_or_else(missing)?)
+        }
+    };
+    let listed = list(&client, version, &query).await?;
+    let providers =
+        read(&client, version, listed, &PARTS, options.limit as usize, Progress::Shown).await?;
+    Ok(if options.format.is_json() {
+        format!("{:#}", serde_json::json!(providers))
+    } else if providers.is_empty() {
+        "There are no resource providers.".to_owned()
+    } else {
+        draw(&providers, Colours::of_stdout())
+    })
+}

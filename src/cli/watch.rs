@@ -1,0 +1,128 @@
+//! `berth watch`: changes as they are committed.
+
+mod words;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use clap::Args;
+use reqwest::StatusCode;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use self::words::{Names, concerns, line};
+use super::columns::{FormatOptions, ListFormat};
+use super::service::ServiceOptions;
+use crate::operator_api::events::{Change, Event};
+use crate::placement_client::{Client, Error, Microversion, is_for_now};
+use crate::serve::Failure;
+
+/// The path of events.
+const PATH: &str = "/-/v1/events";
+/// The form in which they are asked for.
+const LINES: &str = "application/x-ndjson";
+/// The pause before the service is asked again, after it could not be asked. Each further one is twice as long.
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Options of `watch`.
+#[derive(Args, Clone, Debug)]
+pub struct WatchOptions {
+    /// Only changes that concern this provider (its UUID or name), consumer (its UUID), or project (its id).
+    ///
+    /// A change concerns a provider if it is its own, or if a consumer begins, goes on or ends to hold something
+    /// there. Without, all changes are printed.
+    #[arg(value_name = "PROVIDER|CONSUMER|PROJECT")]
+    pub object: Option<String>,
+
+    /// Begin after the event with this number, instead of now.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..))]
+    pub since: Option<i64>,
+
+    /// How events are printed: a line for people, or a line of JSON each.
+    #[command(flatten)]
+    pub format: FormatOptions,
+
+    /// The server.
+    #[command(flatten)]
+    pub service: ServiceOptions,
+}
+
+/// Runs `berth watch`: says each event by `say`, and what else has to be said by `notice`, until nobody
+/// hears it any more. A connection that breaks is made anew, from the last number.
+///
+/// # Errors
+/// The server cannot be asked at the beginning, or will not answer later on.
+pub async fn run(
+    options: &WatchOptions,
+    say: impl Fn(&str) -> bool,
+    notice: impl Fn(&str),
+) -> Result<(), Failure> {
+    let failure = |error: Error| Failure(error.to_string());
+    let client = options.service.client().map_err(Failure)?;
+    let mut names = names(&client).await.map_err(failure)?;
+    let object = options.object.as_deref();
+    let object =
+        object.map(|object| names.uuid(object).map_or(object.to_owned(), |it| it.to_string()));
+    let (mut since, mut pause, mut is_first) = (options.since, PAUSE, true);
+    loop {
+        let path = since.map_or(PATH.to_owned(), |number| format!("{PATH}?since={number}"));
+        let mut lines = match client.lines(&path, LINES).await {
+            Ok(lines) => lines,
+            Err(error) if error.status() == Some(StatusCode::GONE) => {
+                notice(
+                    "Events are missing here: the log does not reach back, or began anew. Going on from now.",
+                );
+                since = None;
+                continue;
+            }
+            Err(error) if !is_first && is_for_now(&error) => {
+                notice(&format!("{error}; trying again in {} s", pause.as_secs()));
+                sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+                continue;
+            }
+            Err(error) => return Err(failure(error)),
+        };
+        (pause, is_first) = (PAUSE, false);
+        let broken = loop {
+            let read = match lines.next().await {
+                Ok(Some(read)) => read,
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            };
+            let event: Event = serde_json::from_str(&read)
+                .map_err(|error| Failure(format!("{read:.200}: this is no event: {error}")))?;
+            since = if let Change::Gap { .. } = event.change { None } else { Some(event.number) };
+            match &event.change {
+                Change::Position {} | Change::End { .. } => continue,
+                Change::Gap { detail } => notice(&format!("Events are missing here: {detail}.")),
+                Change::Provider { .. }
+                | Change::Consumer { .. }
+                | Change::Trait { .. }
+                | Change::ResourceClass { .. } => {}
+            }
+            if object.as_ref().is_none_or(|object| concerns(&event, object)) {
+                let is_heard = match options.format.chosen() {
+                    ListFormat::Json => say(&read),
+                    ListFormat::Table => line(&event, &names).is_none_or(|line| say(&line)),
+                };
+                if !is_heard {
+                    return Ok(());
+                }
+            }
+            names.learn(&event);
+        };
+        if let Some(error) = broken {
+            notice(&format!("{error}; going on from the last event"));
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// The names of all providers.
+async fn names(client: &Client) -> Result<Names, Error> {
+    let providers = client.providers::<Uuid>("", Microversion::MAX).await?;
+    let names: HashMap<Uuid, String> = providers.into_iter().map(|it| (it.uuid, it.name)).collect();
+    Ok(Names(names))
+}

@@ -1,0 +1,51 @@
+//! A request, as rules about its answers look at it.
+
+use std::collections::BTreeSet;
+
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+use url::form_urlencoded;
+
+/// A request whose answers differ.
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub(super) method: String,
+    /// As it was sent.
+    pub(super) target: String,
+    pub(super) path: String,
+    pub(super) query: Vec<(String, String)>,
+    pub(super) body: Option<Value>,
+}
+
+impl Question {
+    /// The request of a method and a target (path and query), with this body.
+    pub fn new(method: &str, target: &str, body: &[u8]) -> Self {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        Self {
+            method: method.to_owned(),
+            target: target.to_owned(),
+            path: percent_decode_str(path).decode_utf8_lossy().into_owned(),
+            query: form_urlencoded::parse(query.as_bytes()).into_owned().collect(),
+            body: serde_json::from_slice(body).ok(),
+        }
+    }
+
+    /// The values of a parameter, in the order of the query.
+    pub(super) fn values<'q>(&'q self, name: &'q str) -> impl Iterator<Item = &'q str> {
+        self.query.iter().filter(move |(it, _)| it == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether the target contains this, percent-encoded, in either case.
+    pub(super) fn encodes(&self, encoded: &str) -> bool {
+        self.target.to_ascii_lowercase().contains(encoded)
+    }
+
+    /// The classes that each group of a request for candidates asks for, by suffix.
+    pub(super) fn groups(&self) -> Vec<(&str, BTreeSet<&str>)> {
+        let groups = self.query.iter().filter_map(|(name, value)| {
+            let classes = value.split(',').filter_map(|it| it.split(':').next());
+            Some((name.strip_prefix("resources")?, classes.collect()))
+        });
+        groups.collect()
+    }
+}

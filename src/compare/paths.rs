@@ -1,0 +1,11 @@
+//! Paths with identifiers in them, which may contain any character.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What stands in a URL as it is.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// A path with an identifier between what stands before and after it.
+pub(super) fn path_of(before: &str, identifier: &str, after: &str) -> String {
+    format!("{before}{}{after}", utf8_percent_encode(identifier, UNRESERVED))
+}

@@ -1,0 +1,135 @@
+//! The requests that a question is about: the query itself, or several queries and flavors by name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, Uri};
+
+use super::{Problem, microversion};
+use crate::http::app::App;
+use crate::http::placement::allocation_candidates::{keep_out, request};
+use crate::http::placement::microversion::Microversion;
+use crate::http::placement::query::Query;
+use crate::planner::aggregates::AggregateMetadata;
+use crate::planner::request_of;
+use crate::search::Request;
+use crate::search::fit::Excluded;
+use crate::world::World;
+
+/// The parameters that name requests: a whole query, and a flavor by name or id.
+pub(super) const QUERY: &str = "query";
+pub(super) const FLAVOR: &str = "flavor";
+/// The maximum number of requests in one question.
+pub(super) const REQUESTS_MAX: usize = 32;
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    /// The query as it was written, or the name of the flavor.
+    pub(super) words: String,
+    /// Whether it is a flavor.
+    pub(super) is_flavor: bool,
+    pub(super) request: Request,
+    /// What the metadata of the host's aggregates must be, by key.
+    demands: BTreeMap<String, String>,
+}
+
+/// The requests, and what is known of aggregates.
+#[derive(Clone, Debug)]
+pub(super) struct AllAsked {
+    pub(super) requests: Vec<Asked>,
+    metadata: AggregateMetadata,
+}
+
+impl AllAsked {
+    /// Leaves out the hosts that a flavor does not allow because of the metadata of their aggregates.
+    pub(super) fn close(&self, asked: &Asked, world: &World, excluded: &mut Excluded) {
+        if asked.demands.is_empty() {
+            return;
+        }
+        for root in world.trees().filter(|root| !self.metadata.meets(root, &asked.demands)) {
+            excluded.close(world, root.id());
+        }
+    }
+}
+
+/// The query of a URI.
+pub(super) fn query_of(uri: &Uri) -> Result<Query, Problem> {
+    uri.query().map_or_else(|| Ok(Query::default()), |text| Ok(Query::parse(text)?))
+}
+
+/// The requests in a query of which the parameters of the question are taken out: either the parameters of
+/// `GET /allocation_candidates`, or `query` and `flavor`, each as often as wanted. The world is current.
+///
+/// # Errors
+/// Both, or none of them; a request that is wrong; a flavor that does not exist.
+pub(super) async fn requests(
+    app: &App,
+    headers: &HeaderMap,
+    query: &Query,
+) -> Result<(AllAsked, Arc<World>), Problem> {
+    let version = microversion(headers)?;
+    let queries: Vec<&str> = query.all(QUERY).collect();
+    let names: Vec<String> = query.all(FLAVOR).map(str::to_owned).collect();
+    if queries.len() + names.len() > REQUESTS_MAX {
+        return Err(Problem::bad_request(format!(
+            "at most {REQUESTS_MAX} requests can be asked for at once"
+        )));
+    }
+    let rest = query.without(QUERY).without(FLAVOR);
+    let mut requests = Vec::new();
+    if queries.is_empty() && names.is_empty() {
+        requests.push(of_query(&rest, rest.written(), version, app)?);
+    } else if let Some((name, _)) = rest.pairs().next() {
+        return Err(Problem::bad_request(format!(
+            "{name} must stand in the value of {QUERY} if {QUERY} or {FLAVOR} is given"
+        )));
+    }
+    for text in queries {
+        let words = text.to_owned();
+        requests.push(of_query(&Query::parse(text)?, words, version, app)?);
+    }
+    let flavors =
+        if names.is_empty() { Vec::new() } else { app.store.flavors_named(&names).await? };
+    let needs_metadata = names.iter().any(|name| {
+        let flavor = flavors.iter().find(|it| it.name == *name || it.id == *name);
+        flavor.is_some_and(|it| it.rules().is_ok_and(|rules| !rules.aggregates.is_empty()))
+    });
+    let metadata = if needs_metadata {
+        app.store.aggregate_metadata().await?
+    } else {
+        AggregateMetadata::default()
+    };
+    let world = app.store.world().await?;
+    for name in names {
+        // A name comes before the id of another.
+        let by_name = flavors.iter().find(|it| it.name == name);
+        let flavor = by_name.or_else(|| flavors.iter().find(|it| it.id == name));
+        let flavor = flavor.ok_or_else(|| {
+            Problem::bad_request(format!(
+                "there is no flavor {name}; `berth flavor list` shows all"
+            ))
+        })?;
+        let wrong = |why| Problem::bad_request(format!("flavor {name}: {why}"));
+        let size = flavor.size().map_err(wrong)?;
+        let demands = flavor.rules().map_err(wrong)?.aggregates;
+        let request = request_of(&world, &size);
+        requests.push(Asked { words: name, is_flavor: true, request, demands });
+    }
+    if !app.store.report_only() {
+        for asked in &mut requests {
+            keep_out(&mut asked.request, &world);
+        }
+    }
+    Ok((AllAsked { requests, metadata }, world))
+}
+
+fn of_query(
+    query: &Query,
+    words: String,
+    version: Microversion,
+    app: &App,
+) -> Result<Asked, Problem> {
+    let request = request(query, version, &app.options)?;
+    Ok(Asked { words, is_flavor: false, request, demands: BTreeMap::new() })
+}

@@ -1,0 +1,76 @@
+//! `/-/v1/allocation_candidates`: allocation candidates in an order that the request chooses.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, Uri};
+
+use super::asked::query_of;
+use super::{AskedBy, Problem, microversion};
+use crate::http::api::reply::Reply;
+use crate::http::app::{App, CandidateOrder};
+use crate::http::placement::allocation_candidates::{answer, order, request};
+use crate::http::placement::query::Query;
+use crate::search::Ranking;
+use crate::search::ranking::Weight;
+
+/// The parameters that choose the order.
+const ORDER: &str = "order";
+const WEIGHT: &str = "weight";
+/// How many weights one request may name.
+const WEIGHTS_MAX: usize = 32;
+
+/// `GET /-/v1/allocation_candidates`: takes the query of `GET /allocation_candidates`, with `order` and `weight`,
+/// and gives its answer.
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    AskedBy(caller): AskedBy,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Reply, Problem> {
+    let asked = microversion(&headers)?;
+    let query = query_of(&uri)?;
+    let chosen = chosen(&query)?;
+    let query = query.without(ORDER).without(WEIGHT);
+    let mut request = request(&query, asked, &app.options)?;
+    if let Some(chosen) = &chosen {
+        request.order = order(chosen);
+    }
+    let (reply, _) = answer(&app, asked, &caller, &request).await?;
+    Ok(reply)
+}
+
+/// The order that the query chooses; `None` if it leaves the choice to the server's options.
+fn chosen(query: &Query) -> Result<Option<CandidateOrder>, Problem> {
+    let weights: Vec<Weight> = query
+        .all(WEIGHT)
+        .map(|text| text.parse().map_err(|why| Problem::bad_request(format!("weight: {why}"))))
+        .collect::<Result<_, _>>()?;
+    if weights.len() > WEIGHTS_MAX {
+        let detail = format!("weight may be given {WEIGHTS_MAX} times, not {}", weights.len());
+        return Err(Problem::bad_request(detail));
+    }
+    let has_weights = !weights.is_empty();
+    let chosen = match query.last(ORDER) {
+        Some("weights") if has_weights => {
+            return Ok(Some(CandidateOrder::Ranked(Ranking::Weights(weights.into()))));
+        }
+        Some("weights") => {
+            return Err(Problem::bad_request("order=weights needs weight".to_owned()));
+        }
+        None => None,
+        Some("none") => Some(CandidateOrder::Stored),
+        Some("random") => Some(CandidateOrder::Random),
+        Some("pack") => Some(CandidateOrder::Ranked(Ranking::Pack)),
+        Some("spread") => Some(CandidateOrder::Ranked(Ranking::Spread)),
+        Some(other) => {
+            return Err(Problem::bad_request(format!(
+                "order must be none, pack, spread, random or weights, not {other}"
+            )));
+        }
+    };
+    if has_weights {
+        return Err(Problem::bad_request("weight needs order=weights".to_owned()));
+    }
+    Ok(chosen)
+}

@@ -1,0 +1,136 @@
+//! `/-/v1/consumers` and `/-/v1/allocations/get`: many consumers, with what each holds.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::Uri;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::Problem;
+use crate::http::api::intake;
+use crate::http::api::reply::Reply;
+use crate::http::app::App;
+use crate::http::placement::query::Query;
+use crate::http::placement::spelling::{any_uuid, dashed_uuid};
+use crate::operator_api::consumers as view;
+use crate::store::consumers::ConsumerFilter;
+use crate::store::reads::{ConsumerAllocations, TypeFilter};
+
+/// The parameters of a list.
+const PARAMETERS: [&str; 6] = ["project", "user", "type", "provider", "limit", "marker"];
+/// How many consumers are listed if the query does not say, and at most.
+const LIMIT: i64 = 1000;
+const LIMIT_MAX: i64 = 5000;
+/// How many consumers one request may name.
+const NAMED_MAX: usize = 1000;
+
+/// `GET /-/v1/consumers`: the consumers that pass all filters, ascending by UUID, page by page.
+pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Reply, Problem> {
+    let query = Query::parse(uri.query().unwrap_or_default())?;
+    let filter = filter(&query)?;
+    let limit = filter.limit;
+    // One more says whether there are more.
+    let filter = ConsumerFilter { limit: limit + 1, ..filter };
+    let mut found = app.store.consumers(filter).await?;
+    let has_more = i64::try_from(found.len()).is_ok_and(|count| count > limit);
+    if has_more {
+        found.pop();
+    }
+    let next = found.last().map(|(uuid, _)| *uuid).filter(|_| has_more);
+    let consumers = found.into_iter().map(consumer).collect();
+    Ok(Reply::json(&view::Consumers { consumers, next_marker: next }).modified(None))
+}
+
+fn filter(query: &Query) -> Result<ConsumerFilter, Problem> {
+    if let Some(other) = query.names().find(|name| !PARAMETERS.contains(name)) {
+        let known = PARAMETERS.join(", ");
+        return Err(Problem::bad_request(format!("{other} is none of the parameters {known}")));
+    }
+    let text = |name: &str| query.last(name).map(str::to_owned);
+    let uuid = |name: &str| {
+        let invalid = |text| Problem::bad_request(format!("{name} must be a UUID, not {text}"));
+        query.last(name).map(|text| any_uuid(text).ok_or_else(|| invalid(text))).transpose()
+    };
+    let limit = match query.last("limit") {
+        None => LIMIT,
+        Some(said) => {
+            said.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or_else(|| {
+                let detail = format!("limit must be a number from 1 to {LIMIT_MAX}, not {said}");
+                Problem::bad_request(detail)
+            })?
+        }
+    };
+    Ok(ConsumerFilter {
+        uuids: None,
+        project: text("project"),
+        user: text("user"),
+        consumer_type: match text("type") {
+            None => TypeFilter::All,
+            Some(unknown) if unknown == "unknown" => TypeFilter::Unknown,
+            Some(name) => TypeFilter::Named(name),
+        },
+        provider: uuid("provider")?,
+        after: uuid("marker")?,
+        limit,
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    consumers: Vec<String>,
+}
+
+/// `POST /-/v1/allocations/get`: what each of the named consumers holds, as of one moment. Consumers that hold
+/// nothing are left out.
+pub(super) async fn allocations(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Reply, Problem> {
+    let body = intake::read(request.into_body(), &app.options).await?;
+    let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| {
+        Problem::bad_request(format!("the body must be {{\"consumers\": [UUID, ...]}}: {error}"))
+    })?;
+    if wanted.consumers.len() > NAMED_MAX {
+        let count = wanted.consumers.len();
+        let detail = format!("at most {NAMED_MAX} consumers can be named, not {count}");
+        return Err(Problem::bad_request(detail));
+    }
+    let uuids = wanted.consumers.iter().map(|text| {
+        let invalid = || Problem::bad_request(format!("{text:?} is not the UUID of a consumer"));
+        dashed_uuid(text).ok_or_else(invalid)
+    });
+    let uuids: Vec<Uuid> = uuids.collect::<Result<_, _>>()?;
+    let limit = i64::try_from(uuids.len()).map_err(|error| Problem::internal(error.to_string()))?;
+    let filter = ConsumerFilter {
+        uuids: Some(uuids),
+        project: None,
+        user: None,
+        consumer_type: TypeFilter::All,
+        provider: None,
+        after: None,
+        limit,
+    };
+    let found = app.store.consumers(filter).await?;
+    let consumers = found.into_iter().map(consumer).collect();
+    Ok(Reply::json(&view::Allocations { consumers }).modified(None))
+}
+
+fn consumer((uuid, held): (Uuid, ConsumerAllocations)) -> view::Consumer {
+    view::Consumer {
+        uuid,
+        project_id: held.project,
+        user_id: held.user,
+        consumer_type: held.consumer_type.unwrap_or_else(|| "unknown".to_owned()),
+        consumer_generation: held.generation,
+        allocations: held
+            .providers
+            .into_iter()
+            .map(|on| {
+                let resources = on.resources.into_iter().collect();
+                (on.provider, view::Held { generation: on.generation, resources })
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,150 @@
+//! `/-/v1/explain`: why a query for allocation candidates finds what it finds.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, Uri};
+
+use super::{AskedBy, Problem, microversion};
+use crate::http::api::reply::Reply;
+use crate::http::app::App;
+use crate::http::placement::allocation_candidates::{aside, keep_out, request, unknown};
+use crate::http::placement::query::Query;
+use crate::operator_api as view;
+use crate::search::explain::{Explained, Explanation, Unexplained, explain};
+use crate::search::funnel::{Closest, Condition, Limit, NearMiss};
+use crate::turns::Asker;
+
+/// The parameter that says how many near misses are named.
+const NEAR_MISSES: &str = "near_misses";
+/// How many are named if the query does not say, and at most.
+const NEAR_MISSES_NAMED: usize = 10;
+const NEAR_MISSES_MAX: usize = 1000;
+/// The maximum work, in numbers read: about a second.
+const WORK_MAX: usize = 200_000_000;
+
+/// `GET /-/v1/explain`: takes the query of `GET /allocation_candidates`, at the microversion of the header
+/// `OpenStack-API-Version`, or at the latest.
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    AskedBy(caller): AskedBy,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Reply, Problem> {
+    let asked = microversion(&headers)?;
+    let query = Query::parse(uri.query().unwrap_or_default())?;
+    let near_misses = near_misses(&query)?;
+    let mut request = request(&query.without(NEAR_MISSES), asked, &app.options)?;
+    let world = app.store.world().await?;
+    if !app.store.report_only() {
+        keep_out(&mut request, &world);
+    }
+    let mut work = 0;
+    let is_enough = move |more: usize| {
+        work += more;
+        work > WORK_MAX
+    };
+    let work = move || explain(&world, &request, near_misses, is_enough);
+    let found = aside(&app, Asker::of(&caller), work).await?;
+    let explanation = found.map_err(|error| match error {
+        Unexplained::Unknown(name) => Problem::from(unknown(name)),
+        Unexplained::TooManyConditions(_) => Problem::bad_request(format!("{error}.")),
+    })?;
+    Ok(Reply::json(&explained(&explanation)))
+}
+
+/// How many near misses are to be named.
+fn near_misses(query: &Query) -> Result<usize, Problem> {
+    let Some(said) = query.last(NEAR_MISSES) else { return Ok(NEAR_MISSES_NAMED) };
+    said.parse().ok().filter(|number| *number <= NEAR_MISSES_MAX).ok_or_else(|| {
+        Problem::bad_request(format!(
+            "near_misses must be a number from 0 to {NEAR_MISSES_MAX}, not {said}"
+        ))
+    })
+}
+
+/// An explanation as operators are told it.
+pub(in crate::http) fn explained(explanation: &Explanation) -> view::Explanation {
+    let conditions = &explanation.conditions;
+    let name =
+        |position: &usize| conditions.get(*position).map(|it| it.counted.condition.to_string());
+    let near_miss = |it: &NearMiss| {
+        let (host, missing) = (it.host.clone(), it.missing);
+        Some(view::NearMiss { host, condition: name(&it.condition)?, missing })
+    };
+    view::Explanation {
+        providers: explanation.providers,
+        hosts: explanation.hosts,
+        complete: explanation.is_complete,
+        fitting: explanation.fitting,
+        undecided: explanation.undecided,
+        conditions: conditions.iter().map(|it| condition(it, explanation.fitting)).collect(),
+        conflict: explanation.conflict.as_ref().map(|conflict| view::Conflict {
+            conditions: conflict.conditions.iter().filter_map(name).collect(),
+            smallest: conflict.is_smallest,
+        }),
+        near_misses: view::NearMisses {
+            count: explanation.near,
+            hosts: explanation.near_misses.iter().filter_map(near_miss).collect(),
+        },
+    }
+}
+
+fn condition(explained: &Explained, fitting: usize) -> view::Condition {
+    let Explained { counted, providers, left } = explained;
+    let amount = if let Condition::Class { class, amount, .. } = &counted.condition {
+        Some(view::Amount {
+            resource_class: class.clone(),
+            requested: *amount,
+            without_inventory: counted.absent,
+            closest: counted.most.as_ref().map(closest),
+        })
+    } else {
+        None
+    };
+    view::Condition {
+        condition: counted.condition.to_string(),
+        kind: kind(&counted.condition).to_owned(),
+        group: counted.condition.group().map(str::to_owned),
+        providers: *providers,
+        left: *left,
+        ruled_out: counted.hosts,
+        fitting_without: fitting + counted.only,
+        amount,
+    }
+}
+
+/// The host that comes closest to an amount.
+fn closest(it: &Closest) -> view::Closest {
+    let shortage = it.shortage;
+    let (limit, limit_value) = match shortage.limit {
+        Limit::Free => ("free", None),
+        Limit::MaxUnit(value) => ("max_unit", Some(value)),
+        Limit::MinUnit(value) => ("min_unit", Some(value)),
+        Limit::StepSize(value) => ("step_size", Some(value)),
+    };
+    view::Closest {
+        host: it.host.clone(),
+        available: shortage.available,
+        capacity: shortage.capacity,
+        used: shortage.used,
+        limit: limit.to_owned(),
+        limit_value,
+    }
+}
+
+/// The parameter of the query that a condition comes from.
+fn kind(condition: &Condition) -> &'static str {
+    match condition {
+        Condition::Class { .. } => "resources",
+        Condition::Required { .. } | Condition::Forbidden { .. } => "required",
+        Condition::MemberOf { .. } | Condition::NotMemberOf { .. } => "member_of",
+        Condition::InTree { .. } => "in_tree",
+        Condition::RootRequired(_) | Condition::RootForbidden(_) => "root_required",
+        Condition::Group(_) => "group",
+        Condition::Merge => "all_groups",
+        Condition::Isolate => "group_policy",
+        Condition::SameSubtree => "same_subtree",
+        Condition::OnePerTree => "one_provider_per_tree",
+    }
+}

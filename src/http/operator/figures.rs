@@ -1,0 +1,88 @@
+//! How many more of some flavors fit, as metrics.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use metrics::gauge;
+use url::form_urlencoded::Serializer;
+
+use super::asked::{FLAVOR, requests};
+use super::fit::WORK_MAX;
+use crate::http::app::App;
+use crate::http::placement::allocation_candidates::aside;
+use crate::http::placement::query::Query;
+use crate::search::fit::{Bounds, Excluded, Question, fit};
+use crate::turns::Asker;
+
+/// How often flavors are counted.
+const PERIOD: Duration = Duration::from_mins(1);
+/// Whose turns the work is done in.
+const ASKER: &str = "metrics of flavors";
+
+/// Counts again and again how many more of each flavor fit, for `/metrics`. Does not end if there are any.
+pub async fn count_flavors(app: App, flavors: Vec<String>) {
+    if flavors.is_empty() {
+        return;
+    }
+    let app = Arc::new(app);
+    let mut told: HashMap<String, String> = HashMap::new();
+    loop {
+        for name in &flavors {
+            match counted(&app, name).await {
+                Ok((bounds, is_complete)) => {
+                    told.remove(name);
+                    tell(name, bounds, is_complete);
+                }
+                Err(why) => {
+                    // A number that is not true any more must not stay.
+                    set(name, [f64::NAN; 2]);
+                    if told.insert(name.clone(), why.clone()).as_ref() != Some(&why) {
+                        tracing::warn!(flavor = name, why, "how many more fit cannot be counted");
+                    }
+                }
+            }
+        }
+        tokio::time::sleep(PERIOD).await;
+    }
+}
+
+/// How many more fit, and whether all hosts were examined.
+async fn counted(app: &Arc<App>, name: &str) -> Result<(Bounds, bool), String> {
+    let text = Serializer::new(String::new()).append_pair(FLAVOR, name).finish();
+    let query = Query::parse(&text).map_err(|problem| problem.detail)?;
+    let asked = requests(app, &HeaderMap::new(), &query).await;
+    let (asked, world) = asked.map_err(|problem| problem.detail)?;
+    let work = move || {
+        let only = asked.requests.first()?;
+        let mut excluded = Excluded::default();
+        asked.close(only, &world, &mut excluded);
+        let mut work = 0;
+        let is_enough = |more: usize| {
+            work += more;
+            work > WORK_MAX
+        };
+        let question =
+            Question { request: &only.request, excluded: &excluded, names_max: 0, by: None };
+        Some(fit(&world, &question, is_enough))
+    };
+    let found = aside(app, Asker::named(ASKER), work).await.map_err(|problem| problem.detail)?;
+    match found {
+        Some(Ok(found)) => Ok((found.total, found.is_complete)),
+        Some(Err(unknown)) => Err(format!("it asks for something unknown: {unknown:?}")),
+        None => Err("nothing was asked".to_owned()),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "metrics are of this type")]
+fn tell(name: &str, bounds: Bounds, is_complete: bool) {
+    let upper = if is_complete { bounds.at_most as f64 } else { f64::INFINITY };
+    set(name, [bounds.at_least as f64, upper]);
+}
+
+fn set(name: &str, [lower, upper]: [f64; 2]) {
+    for (bound, value) in [("lower", lower), ("upper", upper)] {
+        gauge!("berth_flavor_fits", "flavor" => name.to_owned(), "bound" => bound).set(value);
+    }
+}

@@ -1,0 +1,253 @@
+//! `/-/v1/fit`: how many more of some requests fit.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, Uri};
+use uuid::Uuid;
+
+use super::asked::{AllAsked, query_of, requests};
+use super::moves::{CONSUMERS_MAX, KEEP, SEARCH_MAX, keeping};
+use super::{AskedBy, Problem};
+use crate::http::api::reply::Reply;
+use crate::http::app::App;
+use crate::http::placement::allocation_candidates::{aside, unknown};
+use crate::http::placement::query::Query;
+use crate::model::ProviderId;
+use crate::operator_api::fit as view;
+use crate::search::Unknown;
+use crate::search::fit::{Bounds, Excluded, Fit, GroupBy, GroupFit, HostFit, Question, fit};
+use crate::search::moves::{Keeping, drain};
+use crate::store::holders::Holders;
+use crate::turns::Asker;
+use crate::world::{Provider, World};
+
+/// The parameter that says how many hosts and groups are named.
+pub(super) const HOSTS: &str = "hosts";
+/// How many are named if the query does not say, and at most.
+const HOSTS_NAMED: usize = 10;
+const HOSTS_MAX: usize = 1000;
+/// The parameter that says how hosts are grouped.
+const BY: &str = "by";
+/// The parameters that leave hosts out.
+const DRAIN: &str = "drain";
+const WITHOUT: &str = "without";
+/// The maximum number of values of these.
+const LEFT_OUT_MAX: usize = 1000;
+/// The maximum work for all requests, in numbers read: about a second.
+pub(super) const WORK_MAX: usize = 200_000_000;
+
+/// What is asked besides requests.
+struct Terms {
+    names_max: usize,
+    by: Option<GroupBy>,
+    drained: Vec<String>,
+    without: Vec<String>,
+    /// What other hosts must have in common with those that are drained.
+    keeping: Keeping,
+}
+
+/// Hosts that are left out.
+#[derive(Default)]
+struct Absent {
+    excluded: Excluded,
+    named: Vec<view::LeftOut>,
+    /// The roots of the hosts that are drained.
+    drained: Vec<ProviderId>,
+    /// All providers of these.
+    providers: Vec<ProviderId>,
+}
+
+/// `GET /-/v1/fit`: takes the query of `GET /allocation_candidates`, at the microversion of the header
+/// `OpenStack-API-Version`, or at the latest; or several queries and flavors.
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    AskedBy(caller): AskedBy,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Reply, Problem> {
+    let query = query_of(&uri)?;
+    let terms = terms(&query)?;
+    let own = [HOSTS, BY, DRAIN, WITHOUT, KEEP];
+    let rest = own.iter().fold(query, |query, name| query.without(name));
+    let (asked, world) = requests(&app, &headers, &rest).await?;
+    let turns_of = Asker::of(&caller);
+    let (names_max, by, keeping) = (terms.names_max, terms.by.clone(), terms.keeping);
+    let absent = {
+        let world = Arc::clone(&world);
+        aside(&app, turns_of, move || left_out(&world, &terms)).await?
+    };
+    let absent = absent.map_err(Problem::bad_request)?;
+    let holders = if absent.drained.is_empty() {
+        Holders::default()
+    } else {
+        app.store.holders(&absent.providers, CONSUMERS_MAX).await?
+    };
+    let watch = app.watch.clone();
+    let began = watch.now();
+    let work = move || {
+        let requests = fits(&world, &asked, &absent.excluded, names_max, by.as_ref())?;
+        let consumers = &holders.consumers;
+        let is_enough = || watch.now() - began > SEARCH_MAX;
+        let found = drain(&world, &absent.drained, consumers, keeping, is_enough);
+        let without_place = found.without_place.iter().filter_map(|nth| consumers.get(*nth));
+        let drained = view::Drained {
+            consumers: consumers.len(),
+            placed: found.placed,
+            without_place: without_place.take(names_max).map(|it| it.uuid.to_string()).collect(),
+            complete: found.is_complete && holders.are_all,
+        };
+        let drained = (!absent.drained.is_empty()).then_some(drained);
+        Ok(view::Fits { providers: world.len(), left_out: absent.named, drained, requests })
+    };
+    let answer = aside(&app, turns_of, work).await?;
+    Ok(Reply::json(&answer.map_err(|name| Problem::from(unknown(name)))?))
+}
+
+/// How many hosts are to be named.
+pub(super) fn names_max(query: &Query) -> Result<usize, Problem> {
+    let Some(said) = query.last(HOSTS) else { return Ok(HOSTS_NAMED) };
+    said.parse().ok().filter(|number| *number <= HOSTS_MAX).ok_or_else(|| {
+        Problem::bad_request(format!("{HOSTS} must be a number from 0 to {HOSTS_MAX}, not {said}"))
+    })
+}
+
+fn terms(query: &Query) -> Result<Terms, Problem> {
+    let names_max = names_max(query)?;
+    let by = query.last(BY).map(group_by).transpose()?;
+    let all = |name| -> Vec<String> { query.all(name).map(str::to_owned).collect() };
+    let (drained, without) = (all(DRAIN), all(WITHOUT));
+    if drained.len() + without.len() > LEFT_OUT_MAX {
+        return Err(Problem::bad_request(format!(
+            "{DRAIN} and {WITHOUT} can be given {LEFT_OUT_MAX} times at most"
+        )));
+    }
+    let keeping = keeping(query)?;
+    Ok(Terms { names_max, by, drained, without, keeping })
+}
+
+fn group_by(said: &str) -> Result<GroupBy, Problem> {
+    match said.split_once(':') {
+        None if said == "aggregate" => Ok(GroupBy::Aggregate),
+        Some(("trait", prefix)) if !prefix.is_empty() => {
+            Ok(GroupBy::TraitPrefix(prefix.to_owned()))
+        }
+        None | Some(_) => Err(Problem::bad_request(format!(
+            "{BY} must be aggregate, or trait:PREFIX such as trait:CUSTOM_RACK_, not {said}"
+        ))),
+    }
+}
+
+/// What fits of each request.
+fn fits(
+    world: &World,
+    asked: &AllAsked,
+    excluded: &Excluded,
+    names_max: usize,
+    by: Option<&GroupBy>,
+) -> Result<Vec<view::RequestFit>, Unknown> {
+    let work_max = WORK_MAX / asked.requests.len().max(1);
+    let mut fits = Vec::new();
+    for it in &asked.requests {
+        let mut excluded = excluded.clone();
+        asked.close(it, world, &mut excluded);
+        let question = Question { request: &it.request, excluded: &excluded, names_max, by };
+        let mut work = 0;
+        let is_enough = |more: usize| {
+            work += more;
+            work > work_max
+        };
+        let found = fit(world, &question, is_enough)?;
+        fits.push(view::RequestFit {
+            request: it.words.clone(),
+            is_flavor: it.is_flavor,
+            ..written(world, &found, by.is_some())
+        });
+    }
+    Ok(fits)
+}
+
+/// The hosts that the query leaves out.
+fn left_out(world: &World, terms: &Terms) -> Result<Absent, String> {
+    let mut absent = Absent::default();
+    let add = |absent: &mut Absent, parameter: &str, value: &str, hosts| {
+        let (parameter, value) = (parameter.to_owned(), value.to_owned());
+        absent.named.push(view::LeftOut { parameter, value, hosts });
+    };
+    let by_name = by_name(world, &terms.drained);
+    for name in &terms.drained {
+        let by_uuid = name.parse().ok().and_then(|uuid| world.provider(uuid));
+        let host = by_uuid.or_else(|| by_name.get(name.as_str()).copied());
+        let root = host.ok_or_else(|| format!("{DRAIN}: no resource provider is {name}"))?.root();
+        absent.excluded.lose(world, root.id());
+        if !absent.drained.contains(&root.id()) {
+            absent.drained.push(root.id());
+            absent.providers.extend(root.tree().map(|provider| provider.id()));
+        }
+        add(&mut absent, DRAIN, name, 1);
+    }
+    for name in &terms.without {
+        let hosts = match name.parse::<Uuid>() {
+            Ok(aggregate) => absent.excluded.lose_members(world, aggregate),
+            Err(_) => absent.excluded.lose_carriers(world, name).ok_or_else(|| {
+                format!("{WITHOUT}: {name} is neither a trait nor the UUID of an aggregate")
+            })?,
+        };
+        add(&mut absent, WITHOUT, name, hosts);
+    }
+    Ok(absent)
+}
+
+/// The providers with these names.
+fn by_name<'w>(world: &'w World, names: &[String]) -> HashMap<&'w str, Provider<'w>> {
+    if names.is_empty() {
+        return HashMap::new();
+    }
+    let names: HashSet<&str> = names.iter().map(String::as_str).collect();
+    let found = world.providers().filter(|provider| names.contains(provider.name()));
+    found.map(|provider| (provider.name(), provider)).collect()
+}
+
+/// What was found, without the words of the request.
+fn written(world: &World, found: &Fit, are_grouped: bool) -> view::RequestFit {
+    let number = |bounds: Bounds| number(bounds, found.is_complete);
+    let host = |it: &HostFit| {
+        let root = world.provider_by_id(it.root)?;
+        let (host, uuid) = (root.name().to_owned(), root.uuid().to_string());
+        Some(view::HostFit { host, uuid, fits: view_of(it.fits) })
+    };
+    let group = |it: &GroupFit| view::GroupFit {
+        group: it.group.clone(),
+        hosts: it.hosts,
+        fitting_hosts: it.fitting,
+        fits: number(it.fits),
+    };
+    let groups = || view::Groups {
+        count: found.group_count,
+        named: found.groups.iter().map(group).collect(),
+    };
+    view::RequestFit {
+        request: String::new(),
+        is_flavor: false,
+        complete: found.is_complete,
+        fits: number(found.total),
+        fitting_hosts: found.fitting,
+        hosts: found.hosts.iter().filter_map(host).collect(),
+        groups: are_grouped.then(groups),
+    }
+}
+
+/// A number, of which the upper bound is known only if all hosts were examined.
+pub(super) fn number(bounds: Bounds, is_complete: bool) -> view::Number {
+    let known = view_of(bounds);
+    if is_complete { known } else { view::Number { at_most: None, exact: false, ..known } }
+}
+
+pub(super) fn view_of(bounds: Bounds) -> view::Number {
+    view::Number {
+        at_least: bounds.at_least,
+        at_most: Some(bounds.at_most),
+        exact: bounds.is_exact(),
+    }
+}

@@ -1,0 +1,238 @@
+//! `/-/v1/moves`: how to make room for a request. It proposes, and changes nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, Uri};
+use serde_json::{Map, Value, json};
+
+use super::asked::{AllAsked, Asked, QUERY, query_of, requests};
+use super::{AskedBy, Problem};
+use crate::http::api::reply::Reply;
+use crate::http::app::App;
+use crate::http::placement::allocation_candidates::{aside, unknown};
+use crate::http::placement::query::Query;
+use crate::model::ProviderId;
+use crate::model::consumer::ConsumerRow;
+use crate::operator_api::moves as view;
+use crate::search::fit::Excluded;
+use crate::search::moves::{Found, Keeping, Leaving, Question, Step, Targets, plan, targets};
+use crate::turns::Asker;
+use crate::world::World;
+
+/// The parameter that is the query to make room for.
+const MAKE_ROOM_FOR: &str = "make-room-for";
+/// The parameter that says who may be a victim.
+const VICTIM: &str = "victim";
+const VICTIMS_MAX: usize = 100;
+/// The parameter that says what the other host has to have in common with the one that is left.
+pub(super) const KEEP: &str = "keep";
+/// The maximum number of hosts whose consumers are looked at, and of these.
+const TARGETS_MAX: usize = 64;
+pub(super) const CONSUMERS_MAX: u32 = 5000;
+/// The maximum work to find hosts, in numbers read: about a second.
+const WORK_MAX: usize = 200_000_000;
+/// The maximum time to search.
+pub(super) const SEARCH_MAX: Duration = Duration::from_secs(2);
+/// The first microversion at which consumers have generations. Its bodies leave a consumer's type as it is.
+const MICROVERSION: &str = "1.28";
+
+/// Who may be a victim, in order.
+#[derive(Clone, Debug)]
+enum Victim {
+    Project(String),
+    Type(String),
+}
+
+/// `GET /-/v1/moves`: takes a query of `GET /allocation_candidates` as the value of `make-room-for`, or a flavor.
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    AskedBy(caller): AskedBy,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Reply, Problem> {
+    let query = query_of(&uri)?;
+    let keeping = keeping(&query)?;
+    let victims = victims(&query)?;
+    let rest = query.without(KEEP).without(VICTIM);
+    if rest.last(QUERY).is_some() {
+        return Err(Problem::bad_request(format!("the query is the value of {MAKE_ROOM_FOR}")));
+    }
+    let (asked, world) = requests(&app, &headers, &rest.renamed(MAKE_ROOM_FOR, QUERY)).await?;
+    let [only] = asked.requests.as_slice() else {
+        return Err(Problem::bad_request("room can be made for one request at a time"));
+    };
+    let only = only.clone();
+    let turns_of = Asker::of(&caller);
+    let hosts = {
+        let world = Arc::clone(&world);
+        aside(&app, turns_of, move || hosts(&world, &asked)).await?
+    };
+    let hosts = hosts.map_err(|name| Problem::from(unknown(name)))?;
+    let providers = hosts.roots.iter().filter_map(|root| world.provider_by_id(*root));
+    let providers: Vec<ProviderId> =
+        providers.flat_map(|root| root.tree()).map(|provider| provider.id()).collect();
+    let holders = app.store.holders(&providers, CONSUMERS_MAX).await?;
+    let watch = app.watch.clone();
+    let began = watch.now();
+    let work = move || {
+        let leaving = if victims.is_empty() {
+            Leaving::Moves(keeping)
+        } else {
+            let tier = |consumer| victims.iter().position(|victim| victim.is(consumer));
+            Leaving::Victims(holders.consumers.iter().map(tier).collect())
+        };
+        let question = Question {
+            request: &only.request,
+            targets: &hosts.roots,
+            is_needed: hosts.is_complete,
+            are_all_targets: hosts.is_complete && hosts.count == hosts.roots.len(),
+            consumers: &holders.consumers,
+            are_all_consumers: holders.are_all,
+            leaving: &leaving,
+        };
+        let found = plan(&world, &question, || watch.now() - began > SEARCH_MAX)?;
+        Ok(written(&world, &only, &hosts, &holders.consumers, &found))
+    };
+    let answer = aside(&app, turns_of, work).await?;
+    Ok(Reply::json(&answer.map_err(|name| Problem::from(unknown(name)))?))
+}
+
+fn hosts(world: &World, asked: &AllAsked) -> Result<Targets, crate::search::Unknown> {
+    let Some(only) = asked.requests.first() else { return Ok(Targets::default()) };
+    let mut excluded = Excluded::default();
+    asked.close(only, world, &mut excluded);
+    let mut work = 0;
+    let is_enough = |more: usize| {
+        work += more;
+        work > WORK_MAX
+    };
+    targets(world, &only.request, &excluded, TARGETS_MAX, is_enough)
+}
+
+/// What the other host has to have in common with the one that is left.
+pub(super) fn keeping(query: &Query) -> Result<Keeping, Problem> {
+    let Some(said) = query.last(KEEP) else {
+        return Ok(Keeping { traits: true, aggregates: false });
+    };
+    let mut keeping = Keeping { traits: false, aggregates: false };
+    for word in said.split(',') {
+        match word {
+            "traits" => keeping.traits = true,
+            "aggregates" => keeping.aggregates = true,
+            "nothing" if said == "nothing" => {}
+            _ => {
+                return Err(Problem::bad_request(format!(
+                    "{KEEP} must be traits, aggregates, both with a comma between them, or nothing, \
+                     not {said}"
+                )));
+            }
+        }
+    }
+    Ok(keeping)
+}
+
+fn victims(query: &Query) -> Result<Vec<Victim>, Problem> {
+    let victims: Result<Vec<Victim>, Problem> = query.all(VICTIM).map(victim).collect();
+    let victims = victims?;
+    if victims.len() > VICTIMS_MAX {
+        return Err(Problem::bad_request(format!(
+            "{VICTIM} can be given {VICTIMS_MAX} times at most"
+        )));
+    }
+    Ok(victims)
+}
+
+fn victim(said: &str) -> Result<Victim, Problem> {
+    match said.split_once(':') {
+        Some(("project", project)) if !project.is_empty() => {
+            Ok(Victim::Project(project.to_owned()))
+        }
+        Some(("type", name)) if !name.is_empty() => Ok(Victim::Type(name.to_owned())),
+        Some(_) | None => Err(Problem::bad_request(format!(
+            "{VICTIM} must be project:ID or type:NAME, not {said}"
+        ))),
+    }
+}
+
+impl Victim {
+    fn is(&self, consumer: &ConsumerRow) -> bool {
+        match self {
+            Self::Project(project) => consumer.project == *project,
+            Self::Type(name) => consumer.consumer_type.as_ref() == Some(name),
+        }
+    }
+}
+
+/// The answer.
+fn written(
+    world: &World,
+    asked: &Asked,
+    hosts: &Targets,
+    consumers: &[ConsumerRow],
+    found: &Found,
+) -> view::Moves {
+    let host = |root: ProviderId| {
+        let root = world.provider_by_id(root)?;
+        Some(view::Host { host: root.name().to_owned(), uuid: root.uuid().to_string() })
+    };
+    let target = found.plan.as_ref().map(|plan| plan.target);
+    let steps = found.plan.iter().flat_map(|plan| &plan.steps);
+    let steps = steps.filter_map(|step| {
+        let consumer = consumers.get(step.consumer)?;
+        let target = target.and_then(|target| world.provider_by_id(target))?;
+        let mut leaves = BTreeMap::new();
+        for (id, class, amount) in &consumer.allocations {
+            let is_here = world.provider_by_id(*id).is_some_and(|it| it.root() == target);
+            if is_here || step.to.is_none() {
+                *leaves.entry(world.name_of_class(*class).to_owned()).or_insert(0) += *amount;
+            }
+        }
+        Some(view::Step {
+            consumer: consumer.uuid.to_string(),
+            project_id: consumer.project.clone(),
+            consumer_type: consumer.consumer_type.clone(),
+            leaves,
+            to: step.to.and_then(host),
+            microversion: MICROVERSION.to_owned(),
+            body: body(world, consumer, step),
+        })
+    });
+    view::Moves {
+        request: asked.words.clone(),
+        is_flavor: asked.is_flavor,
+        fits_on: hosts.fitting.and_then(host),
+        target: target.and_then(host),
+        steps: steps.collect(),
+        proven: hosts.fitting.is_some() || found.is_proven,
+        examined: view::Examined {
+            hosts: hosts.roots.len(),
+            of_hosts: hosts.count,
+            consumers: consumers.len(),
+        },
+    }
+}
+
+/// A body of `POST /allocations`.
+fn body(world: &World, consumer: &ConsumerRow, step: &Step) -> Value {
+    let mut allocations: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    for (id, class, amount) in &step.allocations {
+        if let Some(provider) = world.provider_by_id(*id) {
+            let resources = allocations.entry(provider.uuid().to_string()).or_default();
+            resources.insert(world.name_of_class(*class).to_owned(), json!(amount));
+        }
+    }
+    let allocations: Map<String, Value> = allocations
+        .into_iter()
+        .map(|(provider, resources)| (provider, json!({"resources": resources})))
+        .collect();
+    let held = json!({
+        "allocations": allocations,
+        "project_id": consumer.project,
+        "user_id": consumer.user,
+        "consumer_generation": consumer.generation,
+    });
+    Value::Object(Map::from_iter([(consumer.uuid.to_string(), held)]))
+}

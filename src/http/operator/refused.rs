@@ -1,0 +1,213 @@
+//! `/-/v1/refused`: requests that were refused or found nothing, and why.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::Uri;
+use serde::de::DeserializeOwned;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::{AskedBy, Problem};
+use crate::http::api::extract::path_parts;
+use crate::http::api::query::pairs;
+use crate::http::api::reply::Reply;
+use crate::http::app::App;
+use crate::http::placement::allocation_candidates::aside;
+use crate::http::refused::{Facts, Kind, Refused, RefusedRequests, Status};
+use crate::model::Bug;
+use crate::operator_api::refused as view;
+use crate::turns::Asker;
+
+/// How many requests are listed if the query does not say, and at most.
+const LISTED: usize = 50;
+const LISTED_MAX: usize = 1000;
+/// How many requests with one id are shown with all that is known.
+const SHOWN_MAX: usize = 20;
+/// How many requests are looked at before others may add or read some.
+const PART: usize = 256;
+
+path_parts! {
+    Problem;
+    /// The id of a request.
+    RequestIdPath = "request_id";
+}
+
+/// `GET /-/v1/refused`: the last requests that were refused or found nothing, the newest first.
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    AskedBy(caller): AskedBy,
+    uri: Uri,
+) -> Result<Reply, Problem> {
+    let filter = Filter::of(uri.query(), app.now())?;
+    let Some(status) = app.refused.status(app.now()) else { return Err(turned_off()) };
+    let refused = app.refused.clone();
+    let found = aside(&app, Asker::of(&caller), move || filter.find(&refused)).await?;
+    let requests = found.iter().map(|it| summary(it)).collect();
+    Ok(Reply::json(&view::RefusedList { kept: kept(&status), requests }))
+}
+
+/// `GET /-/v1/refused/{request_id}`: what is known of the requests with an id, which is theirs or that of
+/// the request on whose behalf they were sent.
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    RequestIdPath(id): RequestIdPath,
+) -> Result<Reply, Problem> {
+    let now = app.now();
+    let Some(status) = app.refused.status(now) else { return Err(turned_off()) };
+    let (found, count) = app.refused.with_id(&id, SHOWN_MAX, now);
+    if found.is_empty() {
+        return Err(unknown(&id, &status));
+    }
+    let requests = found.iter().map(|refused| details(refused)).collect();
+    Ok(Reply::json(&view::RefusedFound { count, requests }))
+}
+
+fn turned_off() -> Problem {
+    Problem::not_found(
+        "This server keeps no refused requests: --refused-requests, --refused-bytes or --refused-age is 0",
+    )
+}
+
+fn unknown(id: &str, status: &Status) -> Problem {
+    let Status { settings, since, .. } = status;
+    Problem::not_found(format!(
+        "This process knows no request {id} that was refused or found nothing. It keeps up to {} of them, for \
+         {} seconds, since {}, and only those that it has answered itself: with several replicas, ask each of \
+         them.",
+        settings.requests,
+        settings.age.as_secs(),
+        rfc_3339(*since)
+    ))
+}
+
+/// Which requests are to be listed.
+struct Filter {
+    kind: Option<Kind>,
+    project: Option<String>,
+    user: Option<String>,
+    /// The first second, since the Unix epoch.
+    since: i64,
+    limit: usize,
+}
+
+impl Filter {
+    fn of(query: Option<&str>, now: i64) -> Result<Self, Problem> {
+        let mut filter =
+            Self { kind: None, project: None, user: None, since: i64::MIN, limit: LISTED };
+        let Some(query) = query else { return Ok(filter) };
+        let wrong = |why: String| Problem::bad_request(format!("Invalid query: {why}"));
+        for (name, value) in pairs(query, &['&']).map_err(wrong)? {
+            match name.as_str() {
+                "kind" => {
+                    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == value);
+                    let names = || Kind::ALL.map(Kind::name).join(", ");
+                    let none = || wrong(format!("kind must be one of {}, not {value}", names()));
+                    filter.kind = Some(kind.ok_or_else(none)?);
+                }
+                "project" => filter.project = Some(value),
+                "user" => filter.user = Some(value),
+                "seconds" => {
+                    let seconds = value.parse().ok().filter(|it| *it >= 0_i64);
+                    let none = || wrong(format!("seconds must be a number, not {value}"));
+                    filter.since = now.saturating_sub(seconds.ok_or_else(none)?);
+                }
+                "limit" => {
+                    let limit = value.parse().ok().filter(|it| (1..=LISTED_MAX).contains(it));
+                    let none = || wrong(format!("limit must be 1 to {LISTED_MAX}, not {value}"));
+                    filter.limit = limit.ok_or_else(none)?;
+                }
+                _ => {
+                    return Err(wrong(format!(
+                        "{name} is none of kind, project, user, seconds and limit"
+                    )));
+                }
+            }
+        }
+        Ok(filter)
+    }
+
+    fn passes(&self, refused: &Refused) -> bool {
+        let is =
+            |wanted: &Option<String>, given: &Option<String>| wanted.is_none() || wanted == given;
+        self.kind.is_none_or(|kind| kind == refused.kind)
+            && is(&self.project, &refused.project)
+            && is(&self.user, &refused.user)
+            && refused.at >= self.since
+    }
+
+    /// The requests, a part at a time, so that nobody waits long who adds one.
+    fn find(&self, refused: &RefusedRequests) -> Vec<Arc<Refused>> {
+        let (mut found, mut next) = (Vec::new(), Some(u64::MAX));
+        while let Some(before) = next {
+            let (part, rest) = refused.before(before, PART);
+            found.extend(part.into_iter().filter(|it| self.passes(it)));
+            next = rest.filter(|_| found.len() < self.limit);
+        }
+        found.truncate(self.limit);
+        found
+    }
+}
+
+fn kept(status: &Status) -> view::Kept {
+    let Status { settings, since, requests, bytes, gone, not_counted } = status;
+    view::Kept {
+        since: rfc_3339(*since),
+        requests: *requests,
+        bytes: *bytes,
+        requests_max: settings.requests,
+        bytes_max: settings.bytes,
+        age_max: Duration::as_secs(&settings.age),
+        gone_by_age: gone.age,
+        gone_by_requests: gone.entries,
+        gone_by_bytes: gone.bytes,
+        not_counted: *not_counted,
+    }
+}
+
+fn summary(refused: &Refused) -> view::RefusedRequest {
+    view::RefusedRequest {
+        request_id: refused.request_id.clone(),
+        global_request_id: refused.global_request_id.clone(),
+        at: rfc_3339(refused.at),
+        kind: refused.kind.name().to_owned(),
+        method: refused.method.to_string(),
+        path: refused.path.clone(),
+        microversion: refused.microversion.clone(),
+        project_id: refused.project.clone(),
+        user_id: refused.user.clone(),
+        status: refused.status,
+        error: refused.error.clone(),
+    }
+}
+
+fn details(refused: &Refused) -> view::RefusedDetails {
+    let mut details = view::RefusedDetails {
+        request: summary(refused),
+        body: refused.body.as_deref().map(read),
+        body_bytes: refused.body_bytes,
+        explanation: None,
+        faults: None,
+        left_out: None,
+    };
+    match (refused.facts(), refused.kind) {
+        (Facts::LeftOut(why), _) => details.left_out = Some(why.to_owned()),
+        (Facts::Known(text), Kind::Candidates) => details.explanation = Some(read(&text)),
+        (Facts::Known(text), Kind::Claim | Kind::Reshape) => details.faults = Some(read(&text)),
+    }
+    details
+}
+
+/// What was written here, or checked when it came.
+fn read<T: DeserializeOwned>(json: &str) -> T {
+    serde_json::from_str(json)
+        .unwrap_or_else(|error| Bug::raise(format!("a kept text is not what it was: {error}")))
+}
+
+/// A moment as RFC 3339 writes it: seconds since the Unix epoch.
+pub(super) fn rfc_3339(seconds: i64) -> String {
+    let moment = OffsetDateTime::from_unix_timestamp(seconds).ok();
+    let text = moment.and_then(|moment| moment.format(&Rfc3339).ok());
+    text.unwrap_or_else(|| Bug::raise(format!("the moment {seconds} as a date")))
+}

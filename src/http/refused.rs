@@ -1,0 +1,403 @@
+//! Requests that were refused or found nothing: queries for candidates without one, and claims that were not
+//! allowed. They are kept for a while, in memory, for whoever asks later why (`/-/v1/refused`).
+//!
+//! What conditions of a query left is counted beside the threads that answer requests, one query after the
+//! other. A query is not counted if others wait already, and the counting rests for four times as long as it
+//! worked: however many queries find nothing, that takes at most a fifth of a processor. Claims need no
+//! counting: the transaction that refuses one knows its faults.
+
+mod ring;
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use ::metrics::counter;
+use axum::http::Method;
+
+use self::ring::{Bounds, Gone, Ring};
+use super::api::json;
+use super::operator::explained;
+use crate::search::Request;
+use crate::search::explain::explain;
+use crate::spans;
+use crate::world::World;
+
+/// The longest query, path or body of a request that is kept, in bytes.
+const TEXT_MAX: usize = 64 * 1024;
+/// The longest sentence of an error, in bytes.
+const ERROR_MAX: usize = 4096;
+/// The longest id of a project or a user, in bytes.
+const ID_MAX: usize = 255;
+/// The largest counts or faults of a request, in bytes.
+const FACTS_MAX: usize = 256 * 1024;
+/// About what an entry takes besides its texts, in bytes.
+const ENTRY: usize = 512;
+/// Queries that wait to be counted. Each keeps a world in memory.
+const WAITING_MAX: usize = 8;
+/// The maximum work to count one query, in numbers read: about 100 ms.
+const WORK_MAX: usize = 20_000_000;
+/// How many hosts are named that lack one thing only.
+const NEAR_MISSES: usize = 10;
+/// How much longer than the counting its rest is.
+const REST: u32 = 4;
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusedSettings {
+    /// Requests; 0: none.
+    pub requests: usize,
+    /// Their size, in bytes; 0: none.
+    pub bytes: usize,
+    /// For how long; 0: none.
+    pub age: Duration,
+}
+
+impl Default for RefusedSettings {
+    fn default() -> Self {
+        Self { requests: 10_000, bytes: 16 * 1024 * 1024, age: Duration::from_hours(1) }
+    }
+}
+
+/// What a request was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A query for allocation candidates.
+    Candidates,
+    /// A claim: allocations of one or several consumers.
+    Claim,
+    /// A request to the reshaper.
+    Reshape,
+}
+
+impl Kind {
+    /// All kinds.
+    pub(super) const ALL: [Self; 3] = [Self::Candidates, Self::Claim, Self::Reshape];
+
+    /// Its name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Candidates => "candidates",
+            Self::Claim => "claim",
+            Self::Reshape => "reshape",
+        }
+    }
+}
+
+/// A request that was refused or found nothing. Of its headers, only the ids and the microversion are kept.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// Its id.
+    pub(super) request_id: String,
+    /// The id of the request on whose behalf the client has asked.
+    pub(super) global_request_id: Option<String>,
+    /// When it was answered, in seconds since the Unix epoch.
+    pub(super) at: i64,
+    /// What it was.
+    pub(super) kind: Kind,
+    /// Its method.
+    pub(super) method: Method,
+    /// Its path, with the query.
+    pub(super) path: String,
+    /// Its microversion.
+    pub(super) microversion: String,
+    /// The project of the caller.
+    pub(super) project: Option<String>,
+    /// The user who called.
+    pub(super) user: Option<String>,
+    /// The status of its answer.
+    pub(super) status: u16,
+    /// What the answer said, if it was an error.
+    pub(super) error: Option<String>,
+    /// Its body, if that is not too large.
+    pub(super) body: Option<String>,
+    /// The size of the body, in bytes.
+    pub(super) body_bytes: usize,
+    facts: OnceLock<Facts>,
+}
+
+/// What is known about the reasons: the counts of a query, or the faults of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Facts {
+    /// As JSON.
+    Known(String),
+    /// They are not known, for this reason.
+    LeftOut(&'static str),
+}
+
+impl Facts {
+    /// These facts, unless they are too large.
+    pub(super) fn of(facts: &impl serde::Serialize) -> Self {
+        let text = String::from_utf8(json::written(facts)).ok();
+        match text.filter(|text| text.len() <= FACTS_MAX) {
+            Some(text) => Self::Known(text),
+            None => Self::LeftOut("too_large"),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Known(text) => text.len(),
+            Self::LeftOut(_) => 0,
+        }
+    }
+}
+
+/// What is known of a request besides its facts.
+#[derive(Clone, Debug)]
+pub(super) struct Seen<'r> {
+    /// Its id.
+    pub(super) request_id: &'r str,
+    /// The id of the request on whose behalf the client has asked.
+    pub(super) global_request_id: Option<&'r str>,
+    /// When it was answered, in seconds since the Unix epoch.
+    pub(super) at: i64,
+    /// What it was.
+    pub(super) kind: Kind,
+    /// Its method.
+    pub(super) method: &'r Method,
+    /// Its path, with the query.
+    pub(super) path: &'r str,
+    /// Its microversion.
+    pub(super) microversion: String,
+    /// The project of the caller.
+    pub(super) project: Option<&'r str>,
+    /// The user who called.
+    pub(super) user: Option<&'r str>,
+    /// The status of its answer.
+    pub(super) status: u16,
+    /// What the answer said, if it was an error.
+    pub(super) error: Option<&'r str>,
+    /// Its body.
+    pub(super) body: &'r [u8],
+}
+
+impl Refused {
+    fn of(seen: &Seen<'_>) -> Self {
+        let body = std::str::from_utf8(seen.body).ok();
+        let body = body.filter(|body| !body.is_empty() && body.len() <= TEXT_MAX);
+        Self {
+            request_id: cut(seen.request_id, ID_MAX),
+            global_request_id: seen.global_request_id.map(|id| cut(id, ID_MAX)),
+            at: seen.at,
+            kind: seen.kind,
+            method: seen.method.clone(),
+            path: cut(seen.path, TEXT_MAX),
+            microversion: seen.microversion.clone(),
+            project: seen.project.map(|id| cut(id, ID_MAX)),
+            user: seen.user.map(|id| cut(id, ID_MAX)),
+            status: seen.status,
+            error: seen.error.map(|error| cut(error, ERROR_MAX)),
+            body: body.map(str::to_owned),
+            body_bytes: seen.body.len(),
+            facts: OnceLock::new(),
+        }
+    }
+
+    /// What is known about the reasons.
+    pub(super) fn facts(&self) -> Facts {
+        self.facts.get().map_or(Facts::LeftOut("pending"), Clone::clone)
+    }
+
+    fn ids(&self) -> Vec<String> {
+        let mut ids = vec![self.request_id.clone()];
+        ids.extend(self.global_request_id.clone().filter(|id| *id != self.request_id));
+        ids
+    }
+
+    fn bytes(&self) -> usize {
+        let texts = [&self.global_request_id, &self.project, &self.user, &self.error, &self.body];
+        let texts = texts.into_iter().flatten().chain([&self.request_id, &self.path]);
+        let facts = self.facts.get().map_or(0, Facts::bytes);
+        ENTRY + texts.map(String::len).sum::<usize>() + facts
+    }
+}
+
+/// The beginning of a text.
+fn cut(text: &str, most: usize) -> String {
+    let end = text.floor_char_boundary(most);
+    text.get(..end).map_or_else(String::new, str::to_owned)
+}
+
+/// The requests that are kept. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RefusedRequests(Option<Arc<Shared>>);
+
+#[derive(Debug)]
+struct Shared {
+    settings: RefusedSettings,
+    /// When the process began to keep them, in seconds since the Unix epoch.
+    since: i64,
+    ring: Mutex<Ring<Arc<Refused>>>,
+    counting: Mutex<Counting>,
+}
+
+/// Queries that wait to be counted.
+#[derive(Debug, Default)]
+struct Counting {
+    waiting: VecDeque<Uncounted>,
+    is_running: bool,
+    /// How many were not counted because others waited.
+    left_out: u64,
+}
+
+/// A query that is to be counted.
+#[derive(Debug)]
+struct Uncounted {
+    number: u64,
+    refused: Arc<Refused>,
+    world: Arc<World>,
+    request: Request,
+}
+
+/// What is kept, in numbers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Status {
+    /// How much may be kept.
+    pub(super) settings: RefusedSettings,
+    /// Since when, in seconds since the Unix epoch.
+    pub(super) since: i64,
+    /// Requests.
+    pub(super) requests: usize,
+    /// Their size, in bytes.
+    pub(super) bytes: usize,
+    /// How many are not kept any more.
+    pub(super) gone: Gone,
+    /// How many queries were not counted because others waited.
+    pub(super) not_counted: u64,
+}
+
+impl RefusedRequests {
+    /// None are kept yet; never any if that is turned off. Times are in seconds since the Unix epoch.
+    pub(super) fn new(settings: RefusedSettings, now: i64) -> Self {
+        let RefusedSettings { requests: entries, bytes, age } = settings;
+        let age = i64::try_from(age.as_secs()).map_or(i64::MAX, |age| age);
+        if entries == 0 || bytes == 0 || age == 0 {
+            return Self(None);
+        }
+        let ring = Mutex::new(Ring::new(Bounds { entries, bytes, age }));
+        let counting = Mutex::default();
+        Self(Some(Arc::new(Shared { settings, since: now, ring, counting })))
+    }
+
+    /// Whether requests are kept.
+    pub(super) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Keeps a request whose facts are known, or will never be.
+    pub(super) fn keep(&self, seen: &Seen<'_>, facts: Facts) {
+        let Some(shared) = &self.0 else { return };
+        let refused = Refused::of(seen);
+        refused.facts.get_or_init(|| facts);
+        shared.push(refused);
+    }
+
+    /// Keeps a query for candidates that found none in this world, and has it counted.
+    pub(super) fn keep_query(&self, seen: &Seen<'_>, world: Arc<World>, request: Request) {
+        let Some(shared) = &self.0 else { return };
+        let (number, refused) = shared.push(Refused::of(seen));
+        let uncounted = Uncounted { number, refused, world, request };
+        if let Some(left_out) = shared.enqueue(uncounted) {
+            left_out.refused.facts.get_or_init(|| Facts::LeftOut("busy"));
+            counter!("berth_refused_queries_not_counted_total").increment(1);
+        }
+    }
+
+    /// The last requests with an id, their own or that of the request on whose behalf they were sent, the
+    /// newest first; and how many have it.
+    pub(super) fn with_id(&self, id: &str, most: usize, now: i64) -> (Vec<Arc<Refused>>, usize) {
+        let Some(shared) = &self.0 else { return (Vec::new(), 0) };
+        let mut ring = shared.ring();
+        ring.expire(now);
+        (ring.with_id(id).take(most).collect(), ring.count_with_id(id))
+    }
+
+    /// Up to so many requests before a number, the newest first, and the number to go on with.
+    pub(super) fn before(&self, number: u64, count: usize) -> (Vec<Arc<Refused>>, Option<u64>) {
+        let Some(shared) = &self.0 else { return (Vec::new(), None) };
+        shared.ring().before(number, count)
+    }
+
+    /// What is kept; `None` if that is turned off.
+    pub(super) fn status(&self, now: i64) -> Option<Status> {
+        let shared = self.0.as_ref()?;
+        let not_counted = shared.counting().left_out;
+        let mut ring = shared.ring();
+        ring.expire(now);
+        let (requests, bytes, gone) = (ring.len(), ring.bytes(), ring.gone());
+        let (settings, since) = (shared.settings, shared.since);
+        Some(Status { settings, since, requests, bytes, gone, not_counted })
+    }
+}
+
+impl Shared {
+    fn ring(&self) -> MutexGuard<'_, Ring<Arc<Refused>>> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counting(&self) -> MutexGuard<'_, Counting> {
+        self.counting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, refused: Refused) -> (u64, Arc<Refused>) {
+        counter!("berth_refused_requests_total", "kind" => refused.kind.name()).increment(1);
+        let refused = Arc::new(refused);
+        let (at, ids, bytes) = (refused.at, refused.ids(), refused.bytes());
+        let number = self.ring().push(at, ids, bytes, Arc::clone(&refused));
+        (number, refused)
+    }
+
+    /// Has a query counted. Gives it back if too many wait.
+    fn enqueue(self: &Arc<Self>, uncounted: Uncounted) -> Option<Uncounted> {
+        let mut counting = self.counting();
+        if counting.waiting.len() >= WAITING_MAX {
+            counting.left_out += 1;
+            return Some(uncounted);
+        }
+        counting.waiting.push_back(uncounted);
+        if !counting.is_running {
+            counting.is_running = true;
+            tokio::spawn(count_all(Arc::clone(self)));
+        }
+        None
+    }
+
+    /// The next query to be counted. If there is none, the counting ends.
+    fn next(&self) -> Option<Uncounted> {
+        let mut counting = self.counting();
+        let next = counting.waiting.pop_front();
+        counting.is_running = next.is_some();
+        next
+    }
+}
+
+/// Counts queries until none is left.
+async fn count_all(shared: Arc<Shared>) {
+    while let Some(uncounted) = shared.next() {
+        let began = Instant::now();
+        let Uncounted { number, refused, world, request } = uncounted;
+        let counted = spans::spawn_blocking(move || counts(&world, &request)).await;
+        // A panic has been logged and counted where it happened.
+        let Ok(facts) = counted.or(Ok::<_, Infallible>(Facts::LeftOut("failed")));
+        let bytes = facts.bytes();
+        refused.facts.get_or_init(|| facts);
+        shared.ring().grow(number, bytes);
+        tokio::time::sleep(began.elapsed() * REST).await;
+    }
+}
+
+/// What each condition of a request leaves.
+fn counts(world: &World, request: &Request) -> Facts {
+    let mut work = 0;
+    let is_enough = |more: usize| {
+        work += more;
+        work > WORK_MAX
+    };
+    match explain(world, request, NEAR_MISSES, is_enough) {
+        Ok(explanation) => Facts::of(&explained(&explanation)),
+        // It has too many conditions, or the name of a class went.
+        Err(_) => Facts::LeftOut("failed"),
+    }
+}

@@ -1,0 +1,275 @@
+//! All faults of claims, with the numbers behind them. The judge refuses for the first one; whoever asks why
+//! is told of all.
+//!
+//! Example: a consumer wants 8 VCPU and 1 GB of disk of a provider with 6 VCPU left and no disk. The judge
+//! refuses for the disk; the faults are the missing inventory, and that 2 VCPU are short.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+
+use super::{
+    Claim, InventoryUsage, LockedState, Reshaping, ResolvedAmount, claimed_amount, held_by,
+    resolved,
+};
+use crate::model::{ClassId, Expected, Generation, Inventory, ProviderId, Refusal};
+
+/// The maximum number of faults that are listed.
+pub const FAULTS_MAX: usize = 100;
+
+/// What is wrong with claims.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fault {
+    /// A consumer is not at the generation that the client expects.
+    ConsumerGeneration {
+        /// Which consumer.
+        consumer: Uuid,
+        /// What the client expects.
+        expected: Expected,
+        /// The generation; `None`: there is no such consumer.
+        actual: Option<Generation>,
+    },
+    /// A provider of a reshaping is not at the generation that the client saw.
+    ProviderGeneration {
+        /// Which provider.
+        provider: Uuid,
+        /// What the client saw.
+        given: Generation,
+        /// The generation.
+        actual: Generation,
+    },
+    /// There is no such provider.
+    UnknownProvider(Uuid),
+    /// There is no such resource class.
+    UnknownClass(String),
+    /// A provider has no inventory of a class.
+    NoInventory {
+        /// Which provider.
+        provider: Uuid,
+        /// The name of the class.
+        class: String,
+    },
+    /// An amount is less than `min_unit`, more than `max_unit`, or no multiple of `step_size`.
+    Amount {
+        /// Which provider.
+        provider: Uuid,
+        /// The name of the class.
+        class: String,
+        /// The amount that is wanted in one piece.
+        amount: i64,
+        /// The terms of the inventory.
+        terms: Inventory,
+    },
+    /// An inventory has too little left.
+    Capacity {
+        /// Which provider.
+        provider: Uuid,
+        /// The name of the class.
+        class: String,
+        /// What all claims of the request together want of it.
+        wanted: i64,
+        /// What the claiming consumers have of it now, and give back.
+        given_back: i64,
+        /// What is in use now, with what is given back.
+        used: i64,
+        /// The terms of the inventory.
+        terms: Inventory,
+    },
+    /// A group has a provider exclusively, and a consumer is not in it. Only the first one is listed.
+    Exclusive {
+        /// Which provider.
+        provider: Uuid,
+        /// The name of the group.
+        group: String,
+        /// The host, rack or cluster.
+        unit: String,
+    },
+    /// A reshaping removes an inventory that is in use.
+    InventoryInUse {
+        /// Which provider.
+        provider: Uuid,
+        /// The names of the classes.
+        classes: String,
+    },
+}
+
+/// The faults of claims.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// The first [`FAULTS_MAX`].
+    pub listed: Vec<Fault>,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Faults {
+    fn add(&mut self, fault: Fault) {
+        self.count += 1;
+        if self.listed.len() < FAULTS_MAX {
+            self.listed.push(fault);
+        }
+    }
+}
+
+/// Why an amount of an inventory cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    /// There is no such inventory.
+    NoInventory,
+    /// It cannot be allocated in one piece, whatever is free.
+    Amount,
+    /// Too little is left.
+    Capacity,
+}
+
+/// Why an amount of an inventory cannot be had, if it cannot. The request wants `asked` of the inventory so
+/// far, this amount included, and its consumers give back `freed`.
+///
+/// An inventory may stay over its capacity if no more of it is used than before.
+pub(super) fn obstacle(
+    inventory: Option<&InventoryUsage>,
+    amount: i64,
+    asked: i64,
+    freed: i64,
+) -> Option<Obstacle> {
+    let Some(inventory) = inventory else { return Some(Obstacle::NoInventory) };
+    if !inventory.terms.allows_amount(amount) {
+        return Some(Obstacle::Amount);
+    }
+    let used = (inventory.used - freed).saturating_add(asked);
+    let is_over = used > inventory.terms.capacity() && used > inventory.used;
+    is_over.then_some(Obstacle::Capacity)
+}
+
+/// All faults of claims, judged on this state. There is one exactly if [`judge`](super::judge) refuses them.
+pub fn faults(state: &LockedState, claims: &[Claim]) -> Faults {
+    let mut faults = Faults::default();
+    for claim in claims {
+        let actual = state.consumer(claim.consumer).map(|now| now.generation);
+        if !claim.expected.met_by(actual) {
+            let (consumer, expected) = (claim.consumer, claim.expected);
+            faults.add(Fault::ConsumerGeneration { consumer, expected, actual });
+        }
+    }
+    let wants = || claims.iter().flat_map(|claim| claim.wants.iter().map(move |it| (claim, it)));
+    let mut unknown = BTreeSet::new();
+    for (_, (provider, ..)) in wants() {
+        if !state.providers.contains_key(provider) && unknown.insert(provider) {
+            faults.add(Fault::UnknownProvider(*provider));
+        }
+    }
+    let mut unknown = BTreeSet::new();
+    for (_, (_, class, _)) in wants() {
+        if !state.classes.contains_key(class) && unknown.insert(class) {
+            faults.add(Fault::UnknownClass(class.clone()));
+        }
+    }
+    let rows: Vec<ResolvedAmount<'_>> =
+        wants().filter_map(|(claim, want)| resolved(state, claim, want).ok()).collect();
+    let held = held_by(state, claims);
+    add_rows(&mut faults, state, &rows, &held);
+    // It notes in a copy what it would only report.
+    let mut exclusivity = state.exclusivity.clone();
+    if let Err(Refusal::Exclusive { provider, group, unit }) =
+        exclusivity.check(rows.iter().map(claimed_amount), &held)
+    {
+        faults.add(Fault::Exclusive { provider, group, unit });
+    }
+    faults
+}
+
+fn add_rows(
+    faults: &mut Faults,
+    state: &LockedState,
+    rows: &[ResolvedAmount<'_>],
+    held: &BTreeMap<(ProviderId, ClassId), i64>,
+) {
+    let mut asked: BTreeMap<(ProviderId, ClassId), i64> = BTreeMap::new();
+    for row in rows {
+        let sum = asked.entry(row.inventory).or_insert(0);
+        *sum = sum.saturating_add(row.amount);
+    }
+    let mut short = BTreeSet::new();
+    for row in rows {
+        let (provider, class) = (row.provider, row.class.to_owned());
+        let inventory = state.inventories.get(&row.inventory);
+        let of = |amounts: &BTreeMap<_, i64>| amounts.get(&row.inventory).copied().unwrap_or(0);
+        let (wanted, given_back) = (of(&asked), of(held));
+        match (obstacle(inventory, row.amount, wanted, given_back), inventory) {
+            (None, _) => {}
+            (Some(Obstacle::Amount), Some(InventoryUsage { terms, .. })) => {
+                faults.add(Fault::Amount { provider, class, amount: row.amount, terms: *terms });
+            }
+            (Some(Obstacle::Capacity), Some(InventoryUsage { terms, used, .. })) => {
+                if short.insert(row.inventory) {
+                    let (terms, used) = (*terms, *used);
+                    faults.add(Fault::Capacity {
+                        provider,
+                        class,
+                        wanted,
+                        given_back,
+                        used,
+                        terms,
+                    });
+                }
+            }
+            (Some(_), _) => faults.add(Fault::NoInventory { provider, class }),
+        }
+    }
+}
+
+/// The faults of a reshaping that was refused, as far as they can be judged. The state is that in which
+/// [`reshape`](super::reshape) has left it.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the refusals that are not of claims do not come from the judge"
+)]
+pub fn reshape_faults(
+    state: &LockedState,
+    reshapings: &[Reshaping],
+    claims: &[Claim],
+    refusal: &Refusal,
+) -> Faults {
+    let is_by_generation = |fault: &Fault| {
+        matches!(fault, Fault::ConsumerGeneration { .. } | Fault::UnknownProvider(_))
+    };
+    match refusal {
+        Refusal::ProviderGeneration { .. } | Refusal::ProviderNotFound(_) => {
+            other_providers(state, reshapings)
+        }
+        // The new inventories are not in the state yet, so that nothing else can be judged.
+        Refusal::ConsumerGeneration { .. } | Refusal::AllocationProviderNotFound(_) => {
+            let mut all = faults(state, claims);
+            all.listed.retain(is_by_generation);
+            all.count = all.listed.len();
+            all
+        }
+        Refusal::ClassNotFound(class) => only(Fault::UnknownClass(class.clone())),
+        // The claims have been written into the state before inventories are removed.
+        Refusal::InventoryInUse { provider, classes } => {
+            let (provider, classes) = (*provider, classes.clone());
+            only(Fault::InventoryInUse { provider, classes })
+        }
+        _ => faults(state, claims),
+    }
+}
+
+/// The providers that do not exist or are at other generations.
+fn other_providers(state: &LockedState, reshapings: &[Reshaping]) -> Faults {
+    let mut faults = Faults::default();
+    for reshaping in reshapings {
+        let (provider, given) = (reshaping.provider, reshaping.seen);
+        match state.providers.get(&provider).map(|locked| locked.generation) {
+            None => faults.add(Fault::UnknownProvider(provider)),
+            Some(actual) if actual != given => {
+                faults.add(Fault::ProviderGeneration { provider, given, actual });
+            }
+            Some(_) => {}
+        }
+    }
+    faults
+}
+
+fn only(fault: Fault) -> Faults {
+    Faults { listed: vec![fault], count: 1 }
+}

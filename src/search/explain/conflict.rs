@@ -1,0 +1,145 @@
+//! The smallest set of conditions of which each host fails one: a minimum hitting set.
+
+/// A set of conditions, by position.
+pub(super) type Mask = u128;
+
+/// The maximum number of partial sets that are tried: some milliseconds.
+const TRIES_MAX: usize = 100_000;
+
+/// The maximum number of different sets that are searched exactly.
+const SETS_MAX: usize = 2_000;
+
+/// A set that has an element of each of these sets, and whether there is no smaller one. `None` if one of
+/// them is empty, or if there is none.
+///
+/// It is searched for by size: the elements of the smallest set that is not hit yet are tried in turn. If
+/// that takes too long, elements are taken greedily, and those that are not needed are dropped again.
+pub(super) fn smallest_hitting_set(sets: impl Iterator<Item = Mask>) -> Option<(Mask, bool)> {
+    let sets = minimal(sets.collect());
+    if sets.is_empty() || sets.contains(&0) {
+        return None;
+    }
+    let greedy = greedy(&sets);
+    if sets.len() > SETS_MAX {
+        return Some((greedy, false));
+    }
+    let mut tries = TRIES_MAX;
+    for size in 1..greedy.count_ones() {
+        match hitting(&sets, 0, size, &mut tries) {
+            Ok(Some(found)) => return Some((found, true)),
+            Ok(None) => {}
+            Err(OutOfTries) => return Some((greedy, false)),
+        }
+    }
+    Some((greedy, true))
+}
+
+/// The search was not completed.
+struct OutOfTries;
+
+/// A hitting set with at most so many elements more than those that are chosen.
+fn hitting(
+    sets: &[Mask],
+    chosen: Mask,
+    more: u32,
+    tries: &mut usize,
+) -> Result<Option<Mask>, OutOfTries> {
+    *tries = tries.checked_sub(1).ok_or(OutOfTries)?;
+    // The sets are in ascending order of their sizes.
+    let Some(open) = sets.iter().find(|set| **set & chosen == 0) else { return Ok(Some(chosen)) };
+    if more == 0 {
+        return Ok(None);
+    }
+    for element in elements(*open) {
+        let found = hitting(sets, chosen | element, more - 1, tries)?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+/// A hitting set of which no element can be left out.
+fn greedy(sets: &[Mask]) -> Mask {
+    let mut chosen: Mask = 0;
+    let all = sets.iter().fold(0, |all, set| all | set);
+    while sets.iter().any(|set| set & chosen == 0) {
+        let hits = |element: &Mask| {
+            sets.iter().filter(|set| **set & chosen == 0 && **set & element != 0).count()
+        };
+        let Some(best) = elements(all & !chosen).max_by_key(hits) else { return all };
+        chosen |= best;
+    }
+    for element in elements(chosen) {
+        let rest = chosen & !element;
+        if sets.iter().all(|set| set & rest != 0) {
+            chosen = rest;
+        }
+    }
+    chosen
+}
+
+/// The single elements of a set.
+fn elements(mut set: Mask) -> impl Iterator<Item = Mask> {
+    std::iter::from_fn(move || {
+        let element = set & set.wrapping_neg();
+        set &= !element;
+        (element != 0).then_some(element)
+    })
+}
+
+/// The sets that contain no other one, the small ones first.
+fn minimal(mut sets: Vec<Mask>) -> Vec<Mask> {
+    sets.sort_unstable_by_key(|set| (set.count_ones(), *set));
+    sets.dedup();
+    let mut kept: Vec<Mask> = Vec::new();
+    for set in sets {
+        if kept.len() > SETS_MAX || !kept.iter().any(|smaller| smaller & set == *smaller) {
+            kept.push(set);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Mask, greedy, minimal, smallest_hitting_set};
+
+    fn hits(sets: &[Mask], chosen: Mask) -> bool {
+        sets.iter().all(|set| set & chosen != 0)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        #[test]
+        fn no_smaller_set_hits_all(sets in prop::collection::vec(1_u128..256, 1..20)) {
+            let (found, is_smallest) = smallest_hitting_set(sets.iter().copied()).unwrap();
+            prop_assert!(is_smallest && hits(&sets, found));
+            let least = (1_u128..256).filter(|it| hits(&sets, *it)).map(Mask::count_ones).min();
+            prop_assert_eq!(Some(found.count_ones()), least);
+            let greedy = greedy(&minimal(sets.clone()));
+            prop_assert!(hits(&sets, greedy));
+            for bit in 0..8 {
+                let rest = greedy & !(1 << bit);
+                prop_assert!(rest == greedy || !hits(&sets, rest));
+            }
+        }
+    }
+
+    #[test]
+    fn a_set_without_elements_cannot_be_hit() {
+        assert_eq!(smallest_hitting_set([1, 0].into_iter()), None);
+        assert_eq!(smallest_hitting_set(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn where_there_are_many_sets_one_that_cannot_be_reduced_is_enough() {
+        // All pairs of 100 elements: 99 of them are needed.
+        let pairs = (0..100).flat_map(|one| (0..one).map(move |two| 1 << one | 1 << two));
+        let (found, is_smallest) = smallest_hitting_set(pairs).unwrap();
+        assert_eq!((found.count_ones(), is_smallest), (99, false));
+    }
+}

@@ -1,0 +1,213 @@
+//! Examines hosts of one provider with which nothing is shared, a block of slots at a time.
+//!
+//! On such a host one provider has to supply everything, so a group can be met if each of its conditions
+//! is. Only hosts that meet all conditions are searched, for what concerns several groups at once.
+
+use super::super::funnel::probe::{Probe, Test, shortage};
+use super::super::funnel::{Closest, HostChecks, NearMiss};
+use super::super::part::{and, and_not, or, pop};
+use super::super::request::{Policy, Request};
+use super::conflict::Mask;
+use super::survey::{Survey, bit, count_ones};
+use crate::world::World;
+use crate::world::set::{BLOCK, Set, Words};
+
+/// The hosts.
+pub(super) struct FlatHosts<'w> {
+    world: &'w World,
+    sharing: Set,
+    /// The number of conditions that are no steps of combining others.
+    singles: usize,
+    /// Whether each group asks for resources. A group without may have its provider anywhere.
+    has_resources: bool,
+    /// Whether a host fits that meets each condition.
+    is_simple: bool,
+}
+
+impl<'w> FlatHosts<'w> {
+    /// Those of a world, to be examined for a request with so many conditions.
+    pub(super) fn new(world: &'w World, request: &Request, singles: usize) -> Self {
+        let is_simple = request.groups.len() == 1
+            && request.policy == Policy::None
+            && request.same_subtree.is_empty();
+        let has_resources = request.groups.iter().all(|group| !group.resources.is_empty());
+        Self { world, sharing: world.sharing(), singles, has_resources, is_simple }
+    }
+
+    /// The slots of the hosts in a block.
+    pub(super) fn hosts(&self, block: u32) -> Words {
+        if !self.has_resources {
+            return [0; 4];
+        }
+        let alone = and_not(self.world.lone().words(block), self.world.anchored().words(block));
+        let own = and_not(alone, self.sharing.words(block));
+        and(own, self.world.having_inventory(block))
+    }
+
+    /// Adds these hosts of a block. Returns the work, in numbers read.
+    pub(super) fn add(
+        &self,
+        block: u32,
+        hosts: Words,
+        checks: &mut HostChecks<'_>,
+        survey: &mut Survey,
+    ) -> usize {
+        if hosts == [0; 4] {
+            return 4;
+        }
+        let met = self.met(block, hosts, checks);
+        let failing: Vec<Words> = met.iter().map(|met| and_not(hosts, *met)).collect();
+        let [mut once, mut twice] = [[0; 4]; 2];
+        for failing in &failing {
+            twice = or(twice, and(once, *failing));
+            once = or(once, *failing);
+        }
+        let by_one = and_not(once, twice);
+        self.search(block, and_not(hosts, once), checks, survey);
+        survey.tally.add_hosts(count_ones(once), 0);
+        for (condition, failing) in failing.iter().enumerate() {
+            let near = self.near(block, condition, and(*failing, by_one), checks);
+            survey.tally.add_ruled_out(condition, count_ones(*failing), count_ones(near));
+            let probe = checks.probes.iter().find(|probe| probe.condition == condition);
+            if let Some(probe) = probe {
+                self.add_shortages(block, *failing, probe, survey);
+            }
+            self.name(block, near, (condition, probe), survey);
+        }
+        add_masks(&failing, survey);
+        BLOCK as usize / 8 * (failing.len() + 1) + 2 * count_ones(once)
+    }
+
+    /// For each condition the hosts that meet it.
+    fn met(&self, block: u32, hosts: Words, checks: &HostChecks<'_>) -> Vec<Words> {
+        let mut met = vec![hosts; self.singles];
+        for probe in &checks.probes {
+            if let Some(met) = met.get_mut(probe.condition) {
+                *met = probe.passing(block, *met);
+            }
+        }
+        for test in &checks.roots {
+            if let Some(met) = met.get_mut(test.condition) {
+                *met = test.words(block, *met);
+            }
+        }
+        met
+    }
+
+    /// Adds the hosts that meet each condition. Several groups at once may still be too much for them.
+    fn search(
+        &self,
+        block: u32,
+        mut passing: Words,
+        checks: &mut HostChecks<'_>,
+        survey: &mut Survey,
+    ) {
+        if self.is_simple {
+            let fitting = count_ones(passing);
+            survey.tally.add_hosts(fitting, fitting);
+            survey.add_failing(0, fitting);
+            return;
+        }
+        while let Some(slot) = pop(&mut passing, block) {
+            let failing = checks.combine(slot, Vec::new());
+            survey.add(&self.world.occupied(slot), &failing, checks);
+        }
+    }
+
+    /// Those of the hosts, which fail one condition, that would fit without it.
+    fn near(
+        &self,
+        block: u32,
+        condition: usize,
+        hosts: Words,
+        checks: &mut HostChecks<'_>,
+    ) -> Words {
+        let mut near = hosts;
+        let mut rest = if self.is_simple { absent(block, condition, hosts, checks) } else { hosts };
+        while let Some(slot) = pop(&mut rest, block) {
+            if checks.fits_without(&self.world.occupied(slot), condition) != Some(true) {
+                near = and_not(near, only(block, slot));
+            }
+        }
+        near
+    }
+
+    /// Adds what the hosts have of the class that a condition asks for.
+    fn add_shortages(&self, block: u32, failing: Words, probe: &Probe, survey: &mut Survey) {
+        let Some(amount) = probe.amount() else { return };
+        let having = amount.column.having(block);
+        survey.tally.add_absent(probe.condition, count_ones(and_not(failing, having)));
+        let mut most = survey.tally.most(probe.condition);
+        if most.is_some_and(|most| amount.column.most(block) <= most) {
+            return;
+        }
+        let mut short = and(failing, having);
+        while let Some(slot) = pop(&mut short, block) {
+            let available = amount.column.get(slot).map(|entry| entry.available().max(0));
+            if available.is_none_or(|available| most.is_some_and(|most| available <= most)) {
+                continue;
+            }
+            if let Some(shortage) = shortage(self.world, amount, slot) {
+                most = available;
+                let host = self.world.occupied(slot).name().to_owned();
+                survey.tally.set_closest(probe.condition, Closest { host, shortage });
+            }
+        }
+    }
+
+    /// Names near misses, as long as some may be named.
+    fn name(
+        &self,
+        block: u32,
+        mut near: Words,
+        (condition, probe): (usize, Option<&Probe>),
+        survey: &mut Survey,
+    ) {
+        while survey.tally.unnamed() > 0 {
+            let Some(slot) = pop(&mut near, block) else { return };
+            let amount = probe.and_then(Probe::amount);
+            let missing = amount.map(|amount| {
+                let available = amount.column.get(slot).map_or(0, |entry| entry.available().max(0));
+                amount.units.saturating_sub(available)
+            });
+            let missing = missing.filter(|missing| *missing > 0);
+            let host = self.world.occupied(slot).name().to_owned();
+            survey.tally.name(NearMiss { host, condition, missing });
+        }
+    }
+}
+
+/// Those of the hosts that have no inventory of the class that a condition asks for. What the group
+/// forbids was not asked of them, because it is asked of providers that have all of its classes.
+fn absent(block: u32, condition: usize, hosts: Words, checks: &HostChecks<'_>) -> Words {
+    let forbids = checks.probes.iter().any(|probe| matches!(probe.test, Test::Outside(..)));
+    let probe = checks.probes.iter().find(|probe| probe.condition == condition);
+    match probe.and_then(Probe::amount).filter(|_| forbids) {
+        Some(amount) => and_not(hosts, amount.column.having(block)),
+        None => [0; 4],
+    }
+}
+
+/// Counts the hosts by the conditions that they fail.
+fn add_masks(failing: &[Words], survey: &mut Survey) {
+    let mut masks: [Mask; BLOCK as usize] = [0; BLOCK as usize];
+    for (condition, failing) in failing.iter().enumerate() {
+        let mut failing = *failing;
+        while let Some(slot) = pop(&mut failing, 0) {
+            if let Some(mask) = masks.get_mut(slot as usize) {
+                *mask |= bit(condition);
+            }
+        }
+    }
+    // Neighbours often fail the same.
+    for equal in masks.chunk_by(|one, other| one == other) {
+        if let Some(mask) = equal.first().filter(|mask| **mask != 0) {
+            survey.add_failing(*mask, equal.len());
+        }
+    }
+}
+
+/// The words of a block with nothing but one slot.
+fn only(block: u32, slot: u32) -> Words {
+    super::super::part::range(block, slot, slot + 1)
+}

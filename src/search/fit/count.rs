@@ -1,0 +1,184 @@
+//! Goes through all trees, and counts how often the request fits on each by itself.
+
+use super::super::anchors::solo;
+use super::super::part::{Look, and, and_not, pop};
+use super::super::query::Query;
+use super::answer::Bounds;
+use super::flat::Totals;
+use super::offers::Offers;
+use super::packing::{Order, Packer};
+use super::question::Excluded;
+use super::stock::Stock;
+use super::total::{Sharer, shared_bounds};
+use super::upper_bound;
+use crate::world::World;
+use crate::world::set::BLOCK;
+
+/// A host with what fits on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HostCount {
+    /// The slot of the root of its tree.
+    pub(super) root: u32,
+    /// How often the request fits on it alone.
+    pub(super) fits: Bounds,
+    /// Its number among the trees that share, if it is one of them.
+    tree: Option<usize>,
+}
+
+/// The count.
+pub(super) struct Count<'w> {
+    world: &'w World,
+    query: &'w Query,
+    excluded: &'w Excluded,
+    /// The hosts where the request may fit, ascending by slot.
+    hosts: Vec<HostCount>,
+    /// Whether it is known of each examined host whether the request fits at all.
+    is_decided: bool,
+    /// Whether a sharing provider can supply any part.
+    are_shared: bool,
+    offers: Offers,
+    packer: Packer,
+    /// What the trees that share can draw on.
+    shared: Stock,
+    /// What one other tree can draw on.
+    own: Stock,
+}
+
+impl<'w> Count<'w> {
+    /// Nothing counted yet.
+    pub(super) fn new(world: &'w World, query: &'w Query, excluded: &'w Excluded) -> Self {
+        let there = |slot: &u32| !excluded.lost.contains(world.place(*slot).root);
+        let may_share = |slot| query.parts.iter().any(|part| part.may_share(world, slot));
+        Self {
+            world,
+            query,
+            excluded,
+            hosts: Vec::new(),
+            is_decided: true,
+            are_shared: query.sharing.iter().filter(there).any(may_share),
+            offers: Offers::new(),
+            packer: Packer::default(),
+            shared: Stock::default(),
+            own: Stock::default(),
+        }
+    }
+
+    /// The hosts where the request may fit, ascending by slot.
+    pub(super) fn hosts(&self) -> &[HostCount] {
+        &self.hosts
+    }
+
+    /// Whether it is known of each examined host whether the request fits at all.
+    pub(super) fn is_decided(&self) -> bool {
+        self.is_decided
+    }
+
+    /// The trees that do not count at all.
+    pub(super) fn is_lost(&self, root: u32) -> bool {
+        self.excluded.lost.contains(root)
+    }
+
+    /// Counts on each tree. Returns whether all were examined.
+    pub(super) fn all(&mut self, is_enough: &mut impl FnMut(usize) -> bool) -> bool {
+        if self.query.hopeless {
+            return true;
+        }
+        let totals = Totals::of(self.query);
+        let blocks = self.world.end().div_ceil(BLOCK);
+        let mut is_complete = true;
+        for block in 0..blocks {
+            let work = self.block(block, &totals);
+            if is_enough(work) {
+                is_complete = block + 1 == blocks;
+                break;
+            }
+        }
+        self.hosts.sort_unstable_by_key(|host| host.root);
+        is_complete
+    }
+
+    /// Counts on the trees whose root is in a block. Returns the work, in numbers read.
+    fn block(&mut self, block: u32, totals: &Totals) -> usize {
+        let Self { world, query, excluded, .. } = *self;
+        let out = [&excluded.lost, &excluded.closed].map(|set| set.words(block));
+        let roots = out.into_iter().fold(world.roots().words(block), and_not);
+        let roots = query.anchor.words(block, roots);
+        let lone = and(roots, world.lone().words(block));
+        let mut apart = and_not(lone, query.sharing.words(block));
+        if self.are_shared {
+            apart = and_not(apart, world.anchored().words(block));
+        }
+        let mut work = 16 * (1 + query.parts.len());
+        if !query.keeps_apart() {
+            let fitting = solo(query, block, apart, Look::Close);
+            let hosts = &mut self.hosts;
+            work += totals.count(block, fitting, |root, number| {
+                hosts.push(HostCount { root, fits: Bounds::exactly(number), tree: None });
+            });
+        }
+        let mut rest = and_not(roots, apart);
+        if rest != [0; 4] {
+            self.offers.look_at(query, block);
+        }
+        while let Some(root) = pop(&mut rest, block) {
+            work += self.tree(root);
+        }
+        work
+    }
+
+    /// Counts on a tree. Returns the work.
+    fn tree(&mut self, root: u32) -> usize {
+        let Self { world, query, .. } = *self;
+        let (offer, mut work) = self.offers.collect(world, query, root, &self.excluded.lost);
+        let Some(offer) = offer else { return work };
+        let (stock, is_shared) = if offer.choices.iter().any(|it| query.sharing.contains(it.slot)) {
+            (&mut self.shared, true)
+        } else {
+            self.own.clear();
+            (&mut self.own, false)
+        };
+        let tree = stock.add(world, query, &offer);
+        let at_most = upper_bound::of_tree(stock, query, tree);
+        let mut at_least = 0;
+        for order in Order::ALL {
+            if at_least < at_most {
+                stock.refill(tree);
+                at_least = at_least.max(self.packer.pack(stock, (world, query), tree, order));
+            }
+        }
+        self.is_decided &= at_least > 0 || at_most == 0 || !self.packer.gave_up();
+        work += self.packer.take_work() + 16 * offer.choices.len();
+        if at_most > 0 {
+            let tree = is_shared.then_some(tree);
+            self.hosts.push(HostCount { root, fits: Bounds { at_least, at_most }, tree });
+        }
+        work
+    }
+
+    /// How often the request fits on all hosts together, or on some of them, given by their positions.
+    /// Returns as well whether the work was not more than it may be; if it was, only the lower bound is
+    /// right.
+    pub(super) fn total(
+        &mut self,
+        of: Option<&[usize]>,
+        is_enough: &mut impl FnMut(usize) -> bool,
+    ) -> (Bounds, bool) {
+        let mut sum = Bounds::default();
+        let mut sharers = Vec::new();
+        let mut add = |host: &HostCount| match host.tree {
+            None => sum = sum.plus(host.fits),
+            Some(tree) => sharers.push(Sharer { tree, alone: host.fits }),
+        };
+        match of {
+            None => self.hosts.iter().for_each(&mut add),
+            Some(some) => some.iter().filter_map(|nth| self.hosts.get(*nth)).for_each(&mut add),
+        }
+        if sharers.is_empty() {
+            return (sum, true);
+        }
+        let Self { world, query, packer, shared, .. } = self;
+        let (together, is_complete) =
+            shared_bounds(shared, packer, (world, query), sharers, is_enough);
+        (sum.plus(together), is_complete)
+    }
+}

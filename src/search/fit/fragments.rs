@@ -1,0 +1,246 @@
+//! What is free, but of no use for requests: the rest that is left on a host when no more of them fit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::engine;
+use super::super::funnel::is_host;
+use super::super::request::Unknown;
+use super::answer::Bounds;
+use super::count::Count;
+use super::question::Question;
+use crate::model::{ClassId, ProviderId};
+use crate::world::{Provider, World};
+
+/// What is of no use for several requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragmentation {
+    /// For each request.
+    pub requests: Vec<RequestFragments>,
+    /// By class that any request asks for: what is free on hosts, and of no use for any of the requests,
+    /// even if the host is filled with those that leave least of the class.
+    pub for_all: Vec<Fragment>,
+}
+
+/// What is of no use for a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestFragments {
+    /// Whether all hosts were examined.
+    pub is_complete: bool,
+    /// How often the request fits.
+    pub fits: Bounds,
+    /// How often it would fit if all that is free were at one provider.
+    pub in_one_piece: u64,
+    /// By class that it asks for: what is free anywhere, and left when as many requests as were found to fit
+    /// are there.
+    pub classes: Vec<ClassFragment>,
+    /// The number of hosts with something of no use.
+    pub host_count: usize,
+    /// Those where the greatest part of what is free in the cloud is of no use.
+    pub hosts: Vec<HostFragments>,
+}
+
+/// What is of no use of a class that a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassFragment {
+    /// What one request takes.
+    pub requested: i64,
+    /// What is free, and what of it is of no use.
+    pub fragment: Fragment,
+}
+
+/// What is free of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// The class.
+    pub class: ClassId,
+    /// The free amount.
+    pub free: u64,
+    /// What of it is of no use.
+    pub unusable: u64,
+}
+
+/// What is of no use on a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFragments {
+    /// The key of the root of its tree.
+    pub root: ProviderId,
+    /// How often the request fits.
+    pub fits: Bounds,
+    /// By class.
+    pub classes: Vec<Fragment>,
+    /// The classes of which too little is left for one more; empty if something else is in the way.
+    pub short_of: Vec<ClassId>,
+}
+
+/// What a request takes of each class.
+type Totals = BTreeMap<ClassId, i64>;
+
+/// What is free in a tree, by class.
+type Free = BTreeMap<ClassId, u64>;
+
+/// A request with what fits of it.
+struct Counted {
+    totals: Totals,
+    is_complete: bool,
+    fits: Bounds,
+    /// By the slot of the root, ascending.
+    by_host: Vec<(u32, Bounds)>,
+}
+
+/// Finds what is of no use for some requests, all with the same hosts left out as far as they are lost.
+/// `is_enough` is told the work that was done since the last call, in numbers read; if it returns true, the
+/// rest of the hosts is left out.
+///
+/// # Errors
+/// A request names something unknown.
+pub fn fragmentation(
+    world: &World,
+    questions: &[Question<'_>],
+    mut is_enough: impl FnMut(usize) -> bool,
+) -> Result<Fragmentation, Unknown> {
+    let mut all = Vec::with_capacity(questions.len());
+    for question in questions {
+        all.push(counted(world, question, &mut is_enough)?);
+    }
+    let classes: BTreeSet<ClassId> = all.iter().flat_map(|it| it.totals.keys()).copied().collect();
+    let is_host = is_host(world);
+    let mut free_all = Free::new();
+    let mut for_all: BTreeMap<ClassId, (u64, u64)> = BTreeMap::new();
+    let mut hosts: Vec<(u32, Free)> = Vec::new();
+    let lost = questions.first().map(|question| &question.excluded.lost);
+    for root in world.trees() {
+        if lost.is_some_and(|lost| lost.contains(root.slot())) {
+            continue;
+        }
+        let free = free(world, &root, &classes);
+        for (class, free) in &free {
+            let sum = free_all.entry(*class).or_insert(0);
+            *sum = sum.saturating_add(*free);
+        }
+        if is_host(&root) {
+            for (class, free) in &free {
+                let least = all.iter().map(|it| it.unusable(root.slot(), *class, *free)).min();
+                let (sum, unusable) = for_all.entry(*class).or_insert((0, 0));
+                *sum = sum.saturating_add(*free);
+                *unusable = unusable.saturating_add(least.unwrap_or(0));
+            }
+            hosts.push((root.slot(), free));
+        }
+    }
+    let names_max = questions.first().map_or(0, |question| question.names_max);
+    Ok(Fragmentation {
+        requests: all.iter().map(|it| it.fragments(world, &free_all, &hosts, names_max)).collect(),
+        for_all: for_all
+            .into_iter()
+            .map(|(class, (free, unusable))| Fragment { class, free, unusable })
+            .collect(),
+    })
+}
+
+fn counted(
+    world: &World,
+    question: &Question<'_>,
+    is_enough: &mut impl FnMut(usize) -> bool,
+) -> Result<Counted, Unknown> {
+    let query = engine::resolve(world, question.request)?;
+    let mut count = Count::new(world, &query, question.excluded);
+    let are_examined = count.all(is_enough);
+    let (fits, is_counted) = count.total(None, is_enough);
+    Ok(Counted {
+        totals: query.totals(),
+        is_complete: are_examined && is_counted,
+        fits,
+        by_host: count.hosts().iter().map(|host| (host.root, host.fits)).collect(),
+    })
+}
+
+/// What is free of these classes in a tree.
+fn free(world: &World, root: &Provider<'_>, classes: &BTreeSet<ClassId>) -> Free {
+    let mut free = Free::new();
+    let slots = root.slot()..root.slot() + world.place(root.slot()).len;
+    for class in classes {
+        let Some(column) = world.column(*class) else { continue };
+        for entry in slots.clone().filter_map(|slot| column.get(slot)) {
+            let sum = free.entry(*class).or_insert(0);
+            *sum = sum.saturating_add(entry.free().max(0).unsigned_abs());
+        }
+    }
+    free
+}
+
+impl Counted {
+    fn on(&self, root: u32) -> Bounds {
+        let at = self.by_host.binary_search_by_key(&root, |(root, _)| *root).ok();
+        at.and_then(|at| self.by_host.get(at)).map_or(Bounds::exactly(0), |(_, fits)| *fits)
+    }
+
+    /// What is of no use of a free amount on a host.
+    fn unusable(&self, root: u32, class: ClassId, free: u64) -> u64 {
+        match self.totals.get(&class) {
+            None => free,
+            Some(units) => {
+                let used = self.on(root).at_least.saturating_mul(units.unsigned_abs());
+                free.saturating_sub(used)
+            }
+        }
+    }
+
+    fn fragments(
+        &self,
+        world: &World,
+        free_all: &Free,
+        hosts: &[(u32, Free)],
+        names_max: usize,
+    ) -> RequestFragments {
+        let classes = self.totals.iter().map(|(class, requested)| {
+            let free = free_all.get(class).copied().unwrap_or(0);
+            let used = self.fits.at_least.saturating_mul(requested.unsigned_abs());
+            let fragment = Fragment { class: *class, free, unusable: free.saturating_sub(used) };
+            ClassFragment { requested: *requested, fragment }
+        });
+        let classes: Vec<ClassFragment> = classes.collect();
+        let times = classes.iter().map(|it| it.fragment.free / it.requested.max(1).unsigned_abs());
+        let mut worst: Vec<(f64, u32, &Free)> = hosts
+            .iter()
+            .map(|(root, free)| (self.share(*root, free, free_all), *root, free))
+            .filter(|(share, ..)| *share > 0.0)
+            .collect();
+        let host_count = worst.len();
+        worst.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+        worst.truncate(names_max);
+        RequestFragments {
+            is_complete: self.is_complete,
+            fits: self.fits,
+            in_one_piece: times.min().unwrap_or(0),
+            classes,
+            host_count,
+            hosts: worst.into_iter().map(|(_, root, free)| self.host(world, root, free)).collect(),
+        }
+    }
+
+    /// What part of all that is free in the cloud is of no use on a host, summed up over the classes.
+    #[expect(clippy::cast_precision_loss, reason = "hosts are only put into an order by it")]
+    fn share(&self, root: u32, free: &Free, free_all: &Free) -> f64 {
+        let mine = free.iter().filter(|(class, _)| self.totals.contains_key(class));
+        let shares = mine.map(|(class, free)| {
+            let all = free_all.get(class).map_or(1, |all| (*all).max(1));
+            self.unusable(root, *class, *free) as f64 / all as f64
+        });
+        shares.sum()
+    }
+
+    fn host(&self, world: &World, root: u32, free: &Free) -> HostFragments {
+        let fits = self.on(root);
+        let mut classes = Vec::new();
+        let mut short_of = Vec::new();
+        for (class, requested) in &self.totals {
+            let free = free.get(class).copied().unwrap_or(0);
+            let unusable = self.unusable(root, *class, free);
+            classes.push(Fragment { class: *class, free, unusable });
+            if unusable < requested.unsigned_abs() {
+                short_of.push(*class);
+            }
+        }
+        HostFragments { root: world.occupied(root).id(), fits, classes, short_of }
+    }
+}

@@ -1,0 +1,82 @@
+//! The options that a tree has for each part of a request.
+
+use super::super::capacity::Choice;
+use super::super::combine::{Sources, add_options};
+use super::super::part::{Look, Masks};
+use super::super::query::Query;
+use super::super::shared::Shared;
+use super::super::steps::Steps;
+use crate::world::World;
+use crate::world::set::Set;
+
+/// Collects options, and keeps what it needs from one tree to the next.
+#[derive(Debug)]
+pub(super) struct Offers {
+    masks: Masks,
+    shared: Shared,
+    choices: Vec<Choice>,
+    ends: Vec<usize>,
+}
+
+/// What a tree offers.
+pub(super) struct Offer<'o> {
+    /// The options, part by part. Each says which clauses of required traits it meets.
+    pub(super) choices: &'o [Choice],
+    /// The end of each part.
+    pub(super) ends: &'o [usize],
+}
+
+impl Offers {
+    /// Nothing collected yet.
+    pub(super) fn new() -> Self {
+        Self {
+            masks: Masks::new(Look::Close),
+            shared: Shared::default(),
+            choices: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// Finds what can supply each part in a block, of which trees are collected next.
+    pub(super) fn look_at(&mut self, query: &Query, block: u32) {
+        self.masks.of(&query.parts, block);
+    }
+
+    /// The options for each part in a tree, if each part has one, and the work.
+    pub(super) fn collect(
+        &mut self,
+        world: &World,
+        query: &Query,
+        root: u32,
+        lost: &Set,
+    ) -> (Option<Offer<'_>>, usize) {
+        self.choices.clear();
+        self.ends.clear();
+        let Self { masks, shared, choices, ends, .. } = self;
+        let mut sources = Sources { world, query, masks, shared, random: None };
+        let mut work = 8;
+        for (position, part) in query.parts.iter().enumerate() {
+            let mut steps = Steps::new();
+            let from = choices.len();
+            add_options(choices, position, root, &mut sources, &mut steps);
+            work +=
+                4 + (choices.len() - from) + usize::try_from(steps.taken()).unwrap_or(usize::MAX);
+            if !lost.is_empty() {
+                choices.retain(|choice| !lost.contains(world.place(choice.slot).root));
+            }
+            if from >= choices.len() {
+                return (None, work);
+            }
+            if part.spread {
+                for choice in choices.iter_mut().skip(from) {
+                    for (nth, clause) in query.together.iter().take(64).enumerate() {
+                        let meets = clause.iter().any(|set| set.contains(choice.slot));
+                        choice.meets |= u64::from(meets) << nth;
+                    }
+                }
+            }
+            ends.push(choices.len());
+        }
+        (Some(Offer { choices, ends }), work)
+    }
+}

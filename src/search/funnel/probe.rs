@@ -1,0 +1,256 @@
+//! The questions to single providers that the conditions of a request become.
+
+use super::super::part::{Amount, and, and_not, carriers, members, or, range};
+use super::super::query::tree_of;
+use super::super::request::{Group, Request};
+use super::condition::Condition;
+use super::tally::{Failed, Lack, Limit, Shortage};
+use crate::model::ClassId;
+use crate::world::World;
+use crate::world::column::Column;
+use crate::world::set::{Set, Words};
+
+/// The questions of all conditions of a request.
+#[derive(Debug)]
+pub(in crate::search) struct Probes {
+    /// Those to any provider of a host.
+    pub(in crate::search) probes: Vec<Probe>,
+    /// Those to its root.
+    pub(in crate::search) roots: Vec<RootTest>,
+}
+
+/// A question to one provider. A host meets it if one of its providers does.
+#[derive(Debug)]
+pub(in crate::search) struct Probe {
+    /// The position of its condition.
+    pub(in crate::search) condition: usize,
+    pub(in crate::search) test: Test,
+}
+
+#[derive(Debug)]
+pub(in crate::search) enum Test {
+    /// Whether an amount fits.
+    Fits(Amount),
+    /// Whether it is in one of these sets.
+    InAny(Vec<Set>),
+    /// Whether it is not in the set, provided it has inventories of all these classes.
+    Outside(Vec<Amount>, Set),
+    /// Whether its slot is in this range. What is shared with the tree counts if `may_share`.
+    InTree { from: u32, to: u32, may_share: bool },
+}
+
+/// Whether the root of a host is in a set.
+#[derive(Debug)]
+pub(in crate::search) struct RootTest {
+    /// The position of its condition.
+    pub(in crate::search) condition: usize,
+    set: Set,
+    /// Whether it has to be.
+    wanted: bool,
+}
+
+/// What is known after some providers were looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    /// Whether one meets the probe.
+    pub(super) is_met: bool,
+    /// Whether there is one that the probe is about.
+    pub(super) is_present: bool,
+    /// Of those that have too little of a class, the one with most of it.
+    most: Option<Shortage>,
+}
+
+impl Probes {
+    /// The questions of these conditions of a request. Names that do not exist stand for something that
+    /// no provider has.
+    pub(super) fn of(world: &World, request: &Request, conditions: &[Condition]) -> Self {
+        let mut all = Self { probes: Vec::new(), roots: Vec::new() };
+        for (number, condition) in conditions.iter().enumerate() {
+            all.add(number, condition, (world, request));
+        }
+        all
+    }
+
+    fn add(&mut self, number: usize, condition: &Condition, (world, request): (&World, &Request)) {
+        let one = |name: &String| match world.trait_id(name) {
+            Some(id) => world.carriers(id),
+            None => Set::default(),
+        };
+        let outside = |group: &str, set: &Set| {
+            let is_it = |it: &&Group| it.suffix == group;
+            let group = request.groups.iter().find(is_it);
+            group.map_or_else(Vec::new, |group| outside(world, group, set))
+        };
+        let tests = match condition {
+            Condition::Class { class, amount, .. } => {
+                vec![Test::Fits(inventory(world, class, *amount))]
+            }
+            Condition::Required { any, .. } => vec![Test::InAny(carriers(world, any))],
+            Condition::MemberOf { any, .. } => vec![Test::InAny(members(world, any))],
+            Condition::Forbidden { group, name } => outside(group, &one(name)),
+            Condition::NotMemberOf { group, aggregate } => {
+                let set = world.members(*aggregate);
+                if group.is_empty() {
+                    self.add_root(number, set.clone(), false);
+                }
+                outside(group, &set)
+            }
+            Condition::InTree { group, provider } => {
+                let (from, to) = match world.provider(*provider) {
+                    Some(provider) => tree_of(world, provider),
+                    None => (0, 0),
+                };
+                vec![Test::InTree { from, to, may_share: !group.is_empty() }]
+            }
+            Condition::RootRequired(name) => {
+                self.add_root(number, one(name), true);
+                Vec::new()
+            }
+            Condition::RootForbidden(name) => {
+                self.add_root(number, one(name), false);
+                Vec::new()
+            }
+            Condition::Group(_)
+            | Condition::Merge
+            | Condition::Isolate
+            | Condition::SameSubtree
+            | Condition::OnePerTree => Vec::new(),
+        };
+        let probes = tests.into_iter().map(|test| Probe { condition: number, test });
+        self.probes.extend(probes);
+    }
+
+    fn add_root(&mut self, condition: usize, set: Set, wanted: bool) {
+        self.roots.push(RootTest { condition, set, wanted });
+    }
+}
+
+/// What has to be looked at for a set that providers of a group must be outside of. Each class of the
+/// unsuffixed group can be at another provider.
+fn outside(world: &World, group: &Group, set: &Set) -> Vec<Test> {
+    let classes = group.resources.iter();
+    let classes = classes.map(|(class, amount)| inventory(world, class, *amount));
+    if group.suffix.is_empty() {
+        return classes.map(|class| Test::Outside(vec![class], set.clone())).collect();
+    }
+    vec![Test::Outside(classes.collect(), set.clone())]
+}
+
+/// An amount of a class, which may not exist.
+fn inventory(world: &World, class: &str, amount: i64) -> Amount {
+    match world.class_id(class) {
+        Some(id) => Amount::new(world, id, amount),
+        None => {
+            Amount { class: ClassId(0), units: amount, column: Column::default(), contended: None }
+        }
+    }
+}
+
+impl RootTest {
+    /// Whether the root in this slot passes.
+    pub(super) fn admits(&self, root: u32) -> bool {
+        self.set.contains(root) == self.wanted
+    }
+
+    /// The slots of a block, among those given, that pass.
+    pub(in crate::search) fn words(&self, block: u32, words: Words) -> Words {
+        let set = self.set.words(block);
+        if self.wanted { and(words, set) } else { and_not(words, set) }
+    }
+}
+
+impl Probe {
+    /// What is known before any provider was looked at.
+    pub(super) fn unseen(&self) -> Seen {
+        // A host without a provider that could be outside lacks something else.
+        let is_present = !matches!(self.test, Test::Outside(..));
+        Seen { is_present, ..Seen::default() }
+    }
+
+    pub(super) fn look(&self, world: &World, (slot, is_own): (u32, bool), seen: &mut Seen) {
+        if seen.is_met {
+            return;
+        }
+        match &self.test {
+            Test::Fits(amount) => {
+                let Some(shortage) = shortage(world, amount, slot) else {
+                    seen.is_met = amount.column.fits(slot, amount.units);
+                    return;
+                };
+                if seen.most.is_none_or(|most| shortage.available > most.available) {
+                    seen.most = Some(shortage);
+                }
+            }
+            Test::InAny(sets) => seen.is_met = sets.iter().any(|set| set.contains(slot)),
+            Test::Outside(classes, set) => {
+                if classes.iter().all(|class| class.column.get(slot).is_some()) {
+                    seen.is_present = true;
+                    seen.is_met = !set.contains(slot);
+                }
+            }
+            Test::InTree { from, to, may_share } => {
+                seen.is_met = (is_own || *may_share) && (*from..*to).contains(&slot);
+            }
+        }
+    }
+
+    /// The slots of a block, among those given, that do not fail: each stands for a host of one provider,
+    /// with which nothing is shared.
+    pub(in crate::search) fn passing(&self, block: u32, words: Words) -> Words {
+        match &self.test {
+            Test::Outside(classes, set) => {
+                let present = classes.iter().map(|class| class.column.having(block));
+                and_not(words, present.fold(set.words(block), and))
+            }
+            Test::Fits(_) | Test::InAny(_) | Test::InTree { .. } => self.meeting(block, words),
+        }
+    }
+
+    /// The slots of a block, among those given, whose providers meet it, whatever else they have.
+    pub(in crate::search) fn meeting(&self, block: u32, words: Words) -> Words {
+        match &self.test {
+            Test::Fits(amount) => amount.column.fitting(block, words, amount.units),
+            Test::InAny(sets) => {
+                let any = sets.iter().map(|set| set.words(block)).fold([0; 4], or);
+                and(words, any)
+            }
+            Test::Outside(_, set) => and_not(words, set.words(block)),
+            Test::InTree { from, to, .. } => and(words, range(block, *from, *to)),
+        }
+    }
+
+    pub(super) fn failed(&self, seen: &Seen) -> Failed {
+        let lack = match (self.amount(), seen.most) {
+            (None, _) => Lack::Other,
+            (Some(Amount { units, .. }), None) => Lack::Everything { amount: *units },
+            (Some(Amount { units, .. }), Some(shortage)) => Lack::Some { amount: *units, shortage },
+        };
+        Failed { condition: self.condition, lack }
+    }
+
+    /// The amount that it asks for, if it asks for one.
+    pub(in crate::search) fn amount(&self) -> Option<&Amount> {
+        match &self.test {
+            Test::Fits(amount) => Some(amount),
+            Test::InAny(_) | Test::Outside(..) | Test::InTree { .. } => None,
+        }
+    }
+}
+
+/// Why an amount does not fit into an inventory; `None` if it does, or if there is no inventory.
+pub(in crate::search) fn shortage(world: &World, amount: &Amount, slot: u32) -> Option<Shortage> {
+    let entry = amount.column.get(slot).filter(|_| !amount.column.fits(slot, amount.units))?;
+    let row = world.at(slot)?.inventory(amount.class)?;
+    let (capacity, used) = (row.terms.capacity(), row.used);
+    let (free, terms) = (capacity.saturating_sub(used), row.terms);
+    let limit = if amount.units > free {
+        Limit::Free
+    } else if amount.units > i64::from(terms.max_unit) {
+        Limit::MaxUnit(i64::from(terms.max_unit))
+    } else if amount.units < i64::from(terms.min_unit) {
+        Limit::MinUnit(i64::from(terms.min_unit))
+    } else {
+        Limit::StepSize(i64::from(terms.step_size))
+    };
+    Some(Shortage { available: entry.available().max(0), capacity, used, limit })
+}

@@ -1,0 +1,112 @@
+//! How to make room for a request: the fewest consumers that have to leave a host so that the request fits
+//! there, and where they fit instead.
+//!
+//! First [`mod@targets`] finds the hosts where the request would fit if they were empty. Then, with the consumers
+//! of some of them, [`plan`] tries one consumer of each host, then two, and so on. Whether the request fits
+//! without them is decided by a search in a world in which they are gone ([`choice`]). Each of them has to fit
+//! on another host as it is ([`relocation`]), in a world in which those before it have moved.
+//!
+//! *Example.* A request for 8 VCPU fits nowhere. `cn1` has 6 free, and a consumer of 2 VCPU that fits on
+//! `cn2`: one move makes room. That fewer do is impossible, so this is proven to be the fewest.
+
+mod choice;
+mod drain;
+mod hypothetical;
+mod question;
+mod relocation;
+mod step;
+mod targets;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use self::choice::Choices;
+pub use self::drain::{Drained, drain};
+pub use self::question::{Leaving, Question};
+pub use self::relocation::Keeping;
+use self::relocation::Relocation;
+use self::step::Progress;
+pub use self::step::Step;
+pub use self::targets::{Targets, targets};
+use super::request::Unknown;
+use crate::model::ProviderId;
+use crate::world::World;
+
+/// The maximum number of consumers that leave.
+pub const LEAVING_MAX: usize = 8;
+/// The maximum number of hypothetical worlds that are searched.
+const CHECKS_MAX: usize = 5000;
+/// The maximum number of sets of consumers, whole or not, that are tried.
+const TRIES_MAX: usize = 200_000;
+
+/// A way to make room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The host where the request fits then, by the root of its tree.
+    pub target: ProviderId,
+    /// Who leaves, in the order in which it is to be done.
+    pub steps: Vec<Step>,
+    /// Whether it is proven that fewer do not suffice.
+    pub is_proven: bool,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The way with the fewest steps that was found.
+    pub plan: Option<Plan>,
+    /// If there is none, whether it is proven that no [`LEAVING_MAX`] consumers suffice.
+    pub is_proven: bool,
+}
+
+/// Finds the fewest consumers that have to leave. `is_enough` is asked now and then; if it returns true,
+/// the search ends.
+///
+/// # Errors
+/// The request names something unknown.
+pub fn plan(
+    world: &Arc<World>,
+    question: &Question<'_>,
+    mut is_enough: impl FnMut() -> bool,
+) -> Result<Found, Unknown> {
+    let mut progress = Progress {
+        checks_left: CHECKS_MAX,
+        tries_left: TRIES_MAX,
+        is_exhaustive: question.is_needed && question.are_all_targets && question.are_all_consumers,
+    };
+    let tiers: Vec<usize> = match question.leaving {
+        Leaving::Moves(_) => vec![0],
+        Leaving::Victims(tiers) => {
+            let mut tiers: Vec<usize> = tiers.iter().copied().flatten().collect();
+            tiers.sort_unstable();
+            tiers.dedup();
+            tiers
+        }
+    };
+    let mut relocation = match question.leaving {
+        Leaving::Moves(keeping) => Some(Relocation::new(*keeping, BTreeSet::new())),
+        Leaving::Victims(_) => None,
+    };
+    for tier in tiers {
+        let mut hosts = Vec::new();
+        for target in question.targets {
+            hosts.extend(Choices::of(world, question, *target, tier)?);
+        }
+        for count in 1..=LEAVING_MAX {
+            // One does not suffice where none does, so a single step needs no proof by exhaustion.
+            let is_proven = progress.is_exhaustive || count == 1 && question.is_needed;
+            for host in &mut hosts {
+                let chosen =
+                    host.find(world, count, &mut relocation, &mut progress, &mut is_enough)?;
+                if let Some((target, steps)) = chosen {
+                    let plan = Some(Plan { target, steps, is_proven });
+                    return Ok(Found { plan, is_proven });
+                }
+            }
+            if progress.checks_left == 0 {
+                return Ok(Found { plan: None, is_proven: false });
+            }
+        }
+    }
+    Ok(Found { plan: None, is_proven: progress.is_exhaustive })
+}

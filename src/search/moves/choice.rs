@@ -1,0 +1,244 @@
+//! The consumers of one host that may leave, and which of them make room.
+
+#![expect(clippy::indexing_slicing, reason = "kinds are numbered densely")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::super::engine;
+use super::super::fit::fits_on;
+use super::super::request::{Request, Unknown};
+use super::hypothetical::changed;
+use super::question::{Leaving, Question};
+use super::relocation::Relocation;
+use super::step::{Progress, Step};
+use crate::model::consumer::ConsumerRow;
+use crate::model::{ClassId, ProviderId};
+use crate::world::World;
+
+/// After so many tries it is asked whether they are enough.
+const PAUSE: usize = 1024;
+
+/// Amounts on providers.
+type Amounts = Vec<(ProviderId, ClassId, i64)>;
+
+/// Consumers that hold the same.
+struct Kind {
+    /// What is free without one of them.
+    released: Amounts,
+    /// The same by class, on this host.
+    by_class: BTreeMap<ClassId, i64>,
+    /// Positions in the question.
+    consumers: Vec<usize>,
+    /// Whether one can move somewhere else, if that is known.
+    is_movable: Option<bool>,
+}
+
+/// The consumers of a host that may leave.
+pub(super) struct Choices<'q> {
+    target: ProviderId,
+    request: &'q Request,
+    consumers: &'q [ConsumerRow],
+    kinds: Vec<Kind>,
+    /// What is missing on the host of each class, if its pieces are added up.
+    missing: Vec<(ClassId, i64)>,
+}
+
+impl<'q> Choices<'q> {
+    /// Those of a host; `None` if it is gone. Victims are those up to a tier.
+    ///
+    /// # Errors
+    /// The request names something unknown.
+    pub(super) fn of(
+        world: &World,
+        question: &Question<'q>,
+        target: ProviderId,
+        tier: usize,
+    ) -> Result<Option<Self>, Unknown> {
+        let Some(root) = world.provider_by_id(target) else { return Ok(None) };
+        let is_here = |id: &ProviderId| {
+            world.provider_by_id(*id).is_some_and(|provider| provider.root() == root)
+        };
+        let mut kinds: BTreeMap<Amounts, Kind> = BTreeMap::new();
+        for (position, consumer) in question.consumers.iter().enumerate() {
+            let here = consumer.allocations.iter().filter(|it| is_here(&it.0)).copied();
+            let here: Amounts = here.collect();
+            let may_leave = match question.leaving {
+                Leaving::Moves(_) => true,
+                Leaving::Victims(tiers) => {
+                    tiers.get(position).copied().flatten().is_some_and(|it| it <= tier)
+                }
+            };
+            if here.is_empty() || !may_leave {
+                continue;
+            }
+            let mut by_class = BTreeMap::new();
+            for (_, class, amount) in &here {
+                *by_class.entry(*class).or_insert(0) += *amount;
+            }
+            let released = match question.leaving {
+                Leaving::Moves(_) => here,
+                Leaving::Victims(_) => consumer.allocations.clone(),
+            };
+            let new = || Kind { released, by_class, consumers: Vec::new(), is_movable: None };
+            let kind = kinds.entry(consumer.allocations.clone()).or_insert_with(new);
+            kind.consumers.push(position);
+        }
+        let mut kinds: Vec<Kind> = kinds.into_values().collect();
+        let missing = missing(world, question.request, root.slot())?;
+        // Those that free most of what is missing come first.
+        let freed = |kind: &Kind| -> i64 {
+            let freed = missing.iter().filter_map(|(class, missing)| {
+                kind.by_class.get(class).map(|amount| (*amount).min(*missing))
+            });
+            freed.fold(0, i64::saturating_add)
+        };
+        kinds.sort_by_cached_key(|kind| {
+            (std::cmp::Reverse(freed(kind)), kind.consumers.first().copied())
+        });
+        let Question { request, consumers, .. } = *question;
+        Ok(Some(Self { target, request, consumers, kinds, missing }))
+    }
+
+    /// A set of so many consumers that makes room if it leaves: the host, and what is to be done.
+    pub(super) fn find(
+        &mut self,
+        world: &Arc<World>,
+        count: usize,
+        relocation: &mut Option<Relocation>,
+        progress: &mut Progress,
+        is_enough: &mut impl FnMut() -> bool,
+    ) -> Result<Option<(ProviderId, Vec<Step>)>, Unknown> {
+        // For each consumer of the set its kind, not descending.
+        let mut chosen: Vec<usize> = Vec::new();
+        let mut next = 0;
+        loop {
+            progress.tries_left = progress.tries_left.saturating_sub(1);
+            let is_pause = progress.tries_left.is_multiple_of(PAUSE);
+            if progress.tries_left == 0 || progress.checks_left == 0 || is_pause && is_enough() {
+                (progress.checks_left, progress.is_exhaustive) = (0, false);
+                return Ok(None);
+            }
+            if chosen.len() < count {
+                if next < self.kinds.len() && self.may_suffice(&chosen, next, count) {
+                    if self.has_another(&chosen, next) {
+                        chosen.push(next);
+                    } else {
+                        next += 1;
+                    }
+                    continue;
+                }
+            } else {
+                if is_enough() {
+                    progress.checks_left = 0;
+                    continue;
+                }
+                progress.checks_left -= 1;
+                let makes_room = self.makes_room(world, &chosen)?;
+                progress.is_exhaustive &= makes_room.is_some();
+                if makes_room == Some(true) {
+                    match self.steps(world, &chosen, relocation, progress) {
+                        Some(steps) => return Ok(Some((self.target, steps))),
+                        // A kind that cannot move is left out from now on.
+                        None if self.kinds.iter().any(|kind| kind.is_movable == Some(false)) => {
+                            self.kinds.retain(|kind| kind.is_movable != Some(false));
+                            (chosen, next) = (Vec::new(), 0);
+                            continue;
+                        }
+                        None => {}
+                    }
+                }
+            }
+            let Some(last) = chosen.pop() else { return Ok(None) };
+            next = last + 1;
+        }
+    }
+
+    /// Whether there is a further consumer of a kind.
+    fn has_another(&self, chosen: &[usize], kind: usize) -> bool {
+        let taken = chosen.iter().filter(|it| **it == kind).count();
+        taken < self.kinds[kind].consumers.len()
+    }
+
+    /// Whether the amounts could suffice if the rest of the set is of this kind or later ones.
+    fn may_suffice(&self, chosen: &[usize], from: usize, count: usize) -> bool {
+        self.missing.iter().all(|(class, missing)| {
+            let amount = |kind: &Kind| kind.by_class.get(class).copied().unwrap_or(0);
+            let sum: i64 = chosen.iter().map(|kind| amount(&self.kinds[*kind])).sum();
+            let most = self.kinds[from..].iter().map(amount).max().unwrap_or(0);
+            let rest = i64::try_from(count - chosen.len()).unwrap_or(i64::MAX);
+            sum.saturating_add(most.saturating_mul(rest)) >= *missing
+        })
+    }
+
+    /// Whether the request fits on the host without these; `None` if this is not decided.
+    fn makes_room(&self, world: &World, chosen: &[usize]) -> Result<Option<bool>, Unknown> {
+        let released: Amounts =
+            chosen.iter().flat_map(|kind| self.kinds[*kind].released.iter().copied()).collect();
+        let without = changed(world, &released, &[]);
+        let Some(root) = without.provider_by_id(self.target) else {
+            return Ok(Some(false));
+        };
+        let query = engine::resolve(&without, self.request)?;
+        Ok(fits_on(&without, &query, root.slot()))
+    }
+
+    /// What is to be done so that these leave; `None` if one of them has no place elsewhere.
+    fn steps(
+        &mut self,
+        world: &Arc<World>,
+        chosen: &[usize],
+        relocation: &mut Option<Relocation>,
+        progress: &mut Progress,
+    ) -> Option<Vec<Step>> {
+        let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut steps = Vec::new();
+        let mut now = Arc::clone(world);
+        for (nth, kind) in chosen.iter().enumerate() {
+            let already = taken.entry(*kind).or_insert(0);
+            let consumer = *self.kinds[*kind].consumers.get(*already)?;
+            *already += 1;
+            let Some(relocation) = relocation else {
+                steps.push(Step { consumer, to: None, allocations: Vec::new() });
+                continue;
+            };
+            let held = &self.consumers[consumer].allocations;
+            let Some((to, allocations)) = relocation.place(&now, held, self.target) else {
+                if nth == 0 {
+                    // Nothing has moved yet, so it fits nowhere.
+                    self.kinds[*kind].is_movable = Some(false);
+                } else if relocation.place(world, held, self.target).is_none() {
+                    self.kinds[*kind].is_movable = Some(false);
+                } else {
+                    // Other places for those before it might have left one for it.
+                    progress.is_exhaustive = false;
+                }
+                return None;
+            };
+            now = Arc::new(changed(&now, held, &allocations));
+            steps.push(Step { consumer, to: Some(to), allocations });
+        }
+        Some(steps)
+    }
+}
+
+/// What is missing on a host of each class, if its pieces are added up. What is shared with it may replace
+/// what it lacks, so classes that anybody shares are left out.
+fn missing(world: &World, request: &Request, root: u32) -> Result<Vec<(ClassId, i64)>, Unknown> {
+    let query = engine::resolve(world, request)?;
+    let mut missing = Vec::new();
+    for (class, units) in query.totals() {
+        let Some(column) = world.column(class) else { continue };
+        if query.sharing.iter().any(|slot| column.get(slot).is_some()) {
+            continue;
+        }
+        let slots = root..root + world.place(root).len;
+        let free = slots.filter_map(|slot| column.get(slot)).map(|entry| entry.free());
+        // A piece with too much in use lacks more than its free capacity says.
+        let free = free.map(|free| free.max(0)).fold(0, i64::saturating_add);
+        if units > free {
+            missing.push((class, units - free));
+        }
+    }
+    Ok(missing)
+}

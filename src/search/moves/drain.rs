@@ -1,0 +1,70 @@
+//! Whether what some hosts hold fits on others.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::hypothetical::changed;
+use super::relocation::{Keeping, Relocation};
+use crate::model::ProviderId;
+use crate::model::consumer::ConsumerRow;
+use crate::world::World;
+
+/// What was found out about the consumers of hosts that are drained.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drained {
+    /// How many of them fit on other hosts, all at once.
+    pub placed: usize,
+    /// The positions of those for which no place was found beside the others.
+    pub without_place: Vec<usize>,
+    /// Whether all were looked at.
+    pub is_complete: bool,
+}
+
+/// Looks for other hosts for all consumers of these hosts, one after the other, those that hold most first.
+/// `is_enough` is asked before each; if it returns true, the rest is left out.
+pub fn drain(
+    world: &Arc<World>,
+    hosts: &[ProviderId],
+    consumers: &[ConsumerRow],
+    keeping: Keeping,
+    mut is_enough: impl FnMut() -> bool,
+) -> Drained {
+    let relocation = Relocation::new(keeping, hosts.iter().copied().collect());
+    let mut order: Vec<usize> = (0..consumers.len()).collect();
+    // Of equal classes, what is large is hard to place.
+    let sizes = |position: &usize| {
+        let amounts = consumers.get(*position).map(|consumer| {
+            let amounts = consumer.allocations.iter();
+            amounts.map(|(_, class, amount)| (*class, *amount)).collect::<BTreeSet<_>>()
+        });
+        std::cmp::Reverse(amounts)
+    };
+    order.sort_by_cached_key(sizes);
+    let mut drained = Drained { is_complete: true, ..Drained::default() };
+    let mut now = Arc::clone(world);
+    for position in order {
+        let Some(consumer) = consumers.get(position) else { continue };
+        if is_enough() {
+            drained.is_complete = false;
+            break;
+        }
+        let held = &consumer.allocations;
+        let leaving = hosts.iter().copied().find(|host| holds_on(world, consumer, *host));
+        let place = leaving.and_then(|leaving| relocation.place(&now, held, leaving));
+        match place {
+            Some((_, allocations)) => {
+                now = Arc::new(changed(&now, held, &allocations));
+                drained.placed += 1;
+            }
+            None => drained.without_place.push(position),
+        }
+    }
+    drained.without_place.sort_unstable();
+    drained
+}
+
+/// Whether a consumer holds something on a host.
+fn holds_on(world: &World, consumer: &ConsumerRow, host: ProviderId) -> bool {
+    let mut providers = consumer.allocations.iter().filter_map(|it| world.provider_by_id(it.0));
+    providers.any(|provider| provider.root().id() == host)
+}

@@ -1,0 +1,203 @@
+//! Finds another host for what a consumer holds on one: the same amounts, what one provider supplied again
+//! from one provider.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::super::request::{Group, Request};
+use super::super::steps::Next;
+use super::super::trees::{Trees, trees};
+use super::super::{Search, find};
+use crate::model::{ClassId, ProviderId, traits};
+use crate::world::{Provider, World};
+
+/// The maximum number of pauses of a walk over hosts, of about a millisecond each.
+const PAUSES_MAX: usize = 100;
+
+/// What a host has to have in common with the one that a consumer leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keeping {
+    /// The traits: of the provider, and of the root. Those that say where a host is, or what state it is in,
+    /// do not count.
+    pub traits: bool,
+    /// The aggregates of the root.
+    pub aggregates: bool,
+}
+
+/// Traits that are those of a host and not of what is on it.
+const PLACES: [&str; 2] = [traits::RACK_PREFIX, traits::CLUSTER_PREFIX];
+const STATES: [&str; 2] = [traits::COMPUTE_DISABLED, traits::EXCLUSIVE];
+
+/// Finds hosts.
+#[derive(Debug)]
+pub(super) struct Relocation {
+    keeping: Keeping,
+    /// The roots of hosts that nobody may move to.
+    closed: BTreeSet<ProviderId>,
+}
+
+/// Amounts on providers.
+type Amounts = Vec<(ProviderId, ClassId, i64)>;
+
+impl Relocation {
+    /// Finds hosts that have this in common, apart from some.
+    pub(super) fn new(keeping: Keeping, closed: BTreeSet<ProviderId>) -> Self {
+        Self { keeping, closed }
+    }
+
+    /// Another host for a consumer that leaves one, with all that it holds then.
+    pub(super) fn place(
+        &self,
+        world: &Arc<World>,
+        held: &[(ProviderId, ClassId, i64)],
+        leaving: ProviderId,
+    ) -> Option<(ProviderId, Amounts)> {
+        let from = world.provider_by_id(leaving)?;
+        let mut here: BTreeMap<ProviderId, Vec<(ClassId, i64)>> = BTreeMap::new();
+        let mut elsewhere: Amounts = Vec::new();
+        for &(id, class, amount) in held {
+            let provider = world.provider_by_id(id)?;
+            if provider.root() == from {
+                here.entry(id).or_default().push((class, amount));
+            } else if is_sharing(world, &provider) {
+                elsewhere.push((id, class, amount));
+            } else {
+                // It is on two hosts: somebody is moving it already.
+                return None;
+            }
+        }
+        let request = self.request(world, &from, &here)?;
+        let mut walk = trees(Arc::clone(world), &request).ok()?;
+        let mut pauses = 0;
+        loop {
+            let to = match next(&mut walk) {
+                Next::Found(root) => root,
+                Next::Paused if pauses < PAUSES_MAX => {
+                    pauses += 1;
+                    continue;
+                }
+                Next::Paused | Next::Exhausted => return None,
+            };
+            let root = world.provider_by_id(to)?;
+            if root == from
+                || self.closed.contains(&to)
+                || !self.suits(world, &from, &root, &elsewhere)
+            {
+                continue;
+            }
+            if let Some(mut allocations) = allocations(world, &request, &root) {
+                allocations.extend(&elsewhere);
+                allocations.sort_unstable();
+                return Some((to, allocations));
+            }
+        }
+    }
+
+    /// A request for what the consumer holds: a group for each provider.
+    fn request(
+        &self,
+        world: &World,
+        from: &Provider<'_>,
+        here: &BTreeMap<ProviderId, Vec<(ClassId, i64)>>,
+    ) -> Option<Request> {
+        let mut groups = Vec::new();
+        for (nth, (id, amounts)) in here.iter().enumerate() {
+            let provider = world.provider_by_id(*id)?;
+            let resources =
+                amounts.iter().map(|(class, it)| (world.name_of_class(*class).to_owned(), *it));
+            groups.push(Group {
+                suffix: format!("_{nth}"),
+                resources: resources.collect(),
+                required: self.traits(world, &provider).into_iter().map(|it| vec![it]).collect(),
+                ..Group::default()
+            });
+        }
+        let forbidden = STATES.iter().filter(|name| world.trait_id(name).is_some());
+        Some(Request {
+            groups,
+            root_required: self.traits(world, from),
+            root_forbidden: forbidden.map(|name| (*name).to_owned()).collect(),
+            nested: true,
+            ..Request::default()
+        })
+    }
+
+    /// The traits of a provider that another has to have.
+    fn traits(&self, world: &World, provider: &Provider<'_>) -> Vec<String> {
+        if !self.keeping.traits {
+            return Vec::new();
+        }
+        let names = provider.traits().iter().map(|id| world.name_of_trait(*id));
+        let counts = |name: &&str| {
+            !STATES.contains(name)
+                && *name != traits::SHARING
+                && !PLACES.iter().any(|prefix| name.starts_with(prefix))
+        };
+        names.filter(counts).map(str::to_owned).collect()
+    }
+
+    /// Whether a host has the aggregates, and can use what the consumer holds at sharing providers.
+    fn suits(
+        &self,
+        world: &World,
+        from: &Provider<'_>,
+        to: &Provider<'_>,
+        elsewhere: &[(ProviderId, ClassId, i64)],
+    ) -> bool {
+        let has_aggregates = !self.keeping.aggregates
+            || from.aggregates().iter().all(|it| to.aggregates().binary_search(it).is_ok());
+        has_aggregates
+            && elsewhere.iter().all(|(id, ..)| {
+                let Some(shared) = world.provider_by_id(*id) else { return false };
+                to.tree().any(|member| {
+                    member
+                        .aggregates()
+                        .iter()
+                        .any(|it| shared.aggregates().binary_search(it).is_ok())
+                })
+            })
+    }
+}
+
+/// The root of the next tree of a walk.
+fn next(walk: &mut Trees) -> Next<ProviderId> {
+    match walk.next_tree() {
+        Next::Found(tree) => match tree.root() {
+            Some(root) => Next::Found(root.id()),
+            None => Next::Paused,
+        },
+        Next::Paused => Next::Paused,
+        Next::Exhausted => Next::Exhausted,
+    }
+}
+
+fn is_sharing(world: &World, provider: &Provider<'_>) -> bool {
+    let shares = world.trait_id(traits::SHARING);
+    shares.is_some_and(|shares| provider.traits().contains(&shares))
+}
+
+/// What a request would be given on a host.
+fn allocations(world: &Arc<World>, request: &Request, root: &Provider<'_>) -> Option<Amounts> {
+    let mut request = request.clone();
+    for group in &mut request.groups {
+        group.in_tree = Some(root.uuid());
+    }
+    let mut search = find(Arc::clone(world), &request).ok()?;
+    first(&mut search)
+}
+
+fn first(search: &mut Search) -> Option<Amounts> {
+    for _ in 0..PAUSES_MAX {
+        match search.next_candidate() {
+            Next::Found(candidate) => {
+                let amounts = candidate.allocations().flat_map(|(provider, amounts)| {
+                    amounts.iter().map(move |(class, amount)| (provider.id(), *class, *amount))
+                });
+                return Some(amounts.collect());
+            }
+            Next::Paused => {}
+            Next::Exhausted => return None,
+        }
+    }
+    None
+}

@@ -1,0 +1,145 @@
+//! The scores of trees, by which candidates are ordered.
+
+#![expect(clippy::indexing_slicing, reason = "slots are taken modulo the length of a block")]
+
+use super::part::range;
+use super::ranking::{Ranking, Subject, Weight};
+use crate::model::ClassId;
+use crate::world::World;
+use crate::world::column::{Column, WHOLE, share};
+use crate::world::set::{BLOCK, Set, Words};
+
+/// What a weight of 1 is.
+const ONE: f64 = 1000.0;
+/// Means of up to ten shares are multiples of this part of a share.
+const STEPS_OF_SHARE: u32 = 2520;
+
+/// The scores of a block of slots. They are whole numbers far below 2^53, so that nothing is rounded; processors
+/// multiply several floats at once, but not several integers of this size.
+pub(super) type Scores = [f64; BLOCK as usize];
+
+/// What a class adds to a score.
+#[derive(Clone, Debug)]
+struct Class {
+    column: Column,
+    /// For each part of the capacity that is free.
+    weight: f64,
+}
+
+/// A ranking, resolved against one world.
+#[derive(Clone, Debug)]
+pub(super) struct Scorer {
+    classes: Vec<Class>,
+    /// Whether the mean of the classes counts that a tree has; otherwise their sum.
+    is_mean: bool,
+    /// Traits and aggregates, with what they add.
+    sets: Vec<(Set, f64)>,
+}
+
+impl Scorer {
+    /// Scores by a ranking for a request that asks for these classes, each once. What does not exist in this
+    /// world adds nothing.
+    pub(super) fn new(world: &World, ranking: &Ranking, requested: &[ClassId]) -> Self {
+        let class = |id: ClassId, weight: f64| {
+            let column = world.column(id).cloned();
+            column.map(|column| Class { column, weight })
+        };
+        let weights: &[Weight] = match ranking {
+            Ranking::Pack | Ranking::Spread => {
+                let weight = if *ranking == Ranking::Pack { -ONE } else { ONE };
+                let classes = requested.iter().filter_map(|id| class(*id, weight)).collect();
+                return Self { classes, is_mean: true, sets: Vec::new() };
+            }
+            Ranking::Weights(weights) => weights,
+        };
+        let mut scorer = Self { classes: Vec::new(), is_mean: false, sets: Vec::new() };
+        for Weight { subject, thousandths } in weights {
+            let weight = f64::from(*thousandths);
+            match subject {
+                Subject::Class(name) => {
+                    let found = world.class_id(name).and_then(|id| class(id, weight));
+                    scorer.classes.extend(found);
+                }
+                Subject::Trait(name) => {
+                    let carriers = world.trait_id(name).map(|id| world.carriers(id));
+                    scorer.sets.extend(carriers.map(|set| (set, weight * f64::from(WHOLE))));
+                }
+                Subject::Aggregate(uuid) => {
+                    scorer.sets.push((world.members(*uuid), weight * f64::from(WHOLE)));
+                }
+            }
+        }
+        scorer
+    }
+
+    /// How many columns and sets a score is made of.
+    pub(super) fn len(&self) -> usize {
+        self.classes.len() + self.sets.len()
+    }
+
+    /// The score of each slot of a block as that of a tree with no other provider, which has inventory of all
+    /// classes that are requested.
+    pub(super) fn of_block(&self, block: u32) -> Scores {
+        let mut scores = [0.0; BLOCK as usize];
+        for Class { column, weight } in &self.classes {
+            if let Some(shares) = column.shares(block) {
+                let weight = if self.is_mean {
+                    weight * of_mean(self.classes.iter().map(|_| 1).sum())
+                } else {
+                    *weight
+                };
+                for (score, share) in scores.iter_mut().zip(shares) {
+                    *score += weight * f64::from(*share);
+                }
+            }
+        }
+        for (set, weight) in &self.sets {
+            add(&mut scores, set.words(block), *weight);
+        }
+        scores
+    }
+
+    /// The score of a tree.
+    pub(super) fn of_tree(&self, world: &World, root: u32) -> f64 {
+        let end = root + world.place(root).len;
+        let (mut score, mut count) = (0.0, 0);
+        for Class { column, weight } in &self.classes {
+            let (mut free, mut capacity, mut has_any) = (0_i128, 0_i128, false);
+            for entry in (root..end).filter_map(|slot| column.get(slot)) {
+                let (more_free, more) = entry.free_of();
+                free += i128::from(more_free);
+                capacity += i128::from(more);
+                has_any = true;
+            }
+            score += weight * f64::from(share(free, capacity));
+            count += u32::from(has_any);
+        }
+        if self.is_mean {
+            score *= of_mean(count);
+        }
+        let counts = |set: &Set| {
+            let blocks = root / BLOCK..=(end - 1) / BLOCK;
+            blocks.into_iter().any(|block| {
+                let tree = range(block, root, end);
+                set.words(block).iter().zip(tree).any(|(word, tree)| word & tree != 0)
+            })
+        };
+        score
+            + self.sets.iter().filter(|(set, _)| counts(set)).map(|(_, weight)| weight).sum::<f64>()
+    }
+}
+
+/// What each of so many classes counts in a mean.
+fn of_mean(classes: u32) -> f64 {
+    f64::from(STEPS_OF_SHARE / classes.max(1))
+}
+
+/// Adds a weight where a bit is set.
+fn add(scores: &mut Scores, words: Words, weight: f64) {
+    for (scores, mut word) in scores.chunks_mut(64).zip(words) {
+        while word != 0 {
+            scores[word.trailing_zeros() as usize] += weight;
+            word &= word - 1;
+        }
+    }
+}

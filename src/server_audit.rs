@@ -1,0 +1,24 @@
+//! Comparing what a placement service holds with nova's servers, and setting it right.
+//!
+//! Both sides are read as plain data: the service through its published API, and nova's side from
+//! a list of servers ([`list`]) or from nova's databases. [`classify`] compares them and finds the
+//! situations of [`kind`]. What can be set right becomes a [`plan`].
+
+pub mod classify;
+pub mod cloud;
+pub mod finding;
+pub mod flavor;
+pub mod guard;
+pub mod heal;
+mod hosts;
+pub mod kind;
+pub mod list;
+pub mod nova;
+pub mod placement;
+pub mod plan;
+pub mod report;
+mod servers;
+pub mod service;
+mod strangers;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! Comparing what a placement service holds with what nova knows.
+//!
+//! It is done twice. From the lists by provider follows which consumers have to be looked at by
+//! themselves ([`Audit::suspects`]), which are few. With these details it is decided
+//! ([`Audit::outcome`]). Whatever is under way, has changed lately or is not nova's is left alone.
+
+use std::collections::{HashMap, HashSet};
+
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use super::cloud::{Cloud, FromDatabase, Migration, Server, State};
+use super::finding::{Change, Finding, Outcome, Reason, Remedy};
+use super::kind::Kind;
+use super::placement::{Allocations, Consumer, Details, Held, Placement};
+
+/// What to judge, and what to leave alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// What has changed less than this before the servers were listed, or since, is left alone.
+    pub grace: Duration,
+    /// Compare projects and users of all servers: one request for each.
+    pub owners: bool,
+    /// Delete providers without allocations whose compute node nova has deleted.
+    pub delete_providers: bool,
+}
+
+/// Both sides of a comparison.
+pub struct Audit<'a> {
+    pub(super) placement: &'a Placement,
+    pub(super) cloud: &'a Cloud,
+    rules: Rules,
+    /// What has changed after this is left alone.
+    until: OffsetDateTime,
+    /// The ended migrations of a server.
+    pub(super) ended: HashMap<Uuid, Vec<(Uuid, &'a Migration)>>,
+    /// The servers with a migration under way.
+    pub(super) moving: HashSet<Uuid>,
+}
+
+/// What is thought of a consumer.
+pub(super) enum Verdict {
+    Fine,
+    Left(Reason),
+    Found(Draft),
+}
+
+/// A finding before the details of its consumer are known.
+pub(super) struct Draft {
+    kind: Kind,
+    evidence: String,
+    fix: Fix,
+}
+
+/// What is to be done about a finding.
+pub(super) enum Fix {
+    /// The consumer is to hold this.
+    Hold(Allocations),
+    /// The consumer, which holds nothing, is to hold this for the server's project and user.
+    Create(Allocations),
+    /// The consumer is to hold the same for the server's project and user.
+    Own,
+    /// The server takes over what this migration holds.
+    TakeOver(Uuid),
+    /// A person must decide.
+    Ask(String),
+}
+
+impl<'a> Audit<'a> {
+    /// Prepares a comparison.
+    pub fn new(placement: &'a Placement, cloud: &'a Cloud, rules: Rules) -> Self {
+        let mut ended: HashMap<Uuid, Vec<(Uuid, &Migration)>> = HashMap::new();
+        let mut moving = HashSet::new();
+        for (uuid, migration) in cloud.database.iter().flat_map(|it| &it.migrations) {
+            let Some(server) = migration.server else { continue };
+            if migration.has_ended() {
+                ended.entry(server).or_default().push((*uuid, migration));
+            } else {
+                moving.insert(server);
+            }
+        }
+        // The latest first.
+        for migrations in ended.values_mut() {
+            migrations.sort_by_key(|(uuid, it)| (std::cmp::Reverse(it.changed), *uuid));
+        }
+        let until = cloud.taken.saturating_sub(rules.grace);
+        Self { placement, cloud, rules, until, ended, moving }
+    }
+
+    /// The consumers whose details are needed, sorted.
+    pub fn suspects(&self) -> Vec<Uuid> {
+        let mut found = HashSet::new();
+        for (uuid, server) in &self.cloud.servers {
+            let holds = self.placement.consumers.contains_key(uuid);
+            match self.server(*uuid, server, None) {
+                Verdict::Found(draft) => {
+                    found.insert(*uuid);
+                    if let Fix::TakeOver(migration) = draft.fix {
+                        found.insert(migration);
+                    }
+                }
+                // Their projects say whose migrations a list of servers does not name.
+                Verdict::Left(Reason::Busy | Reason::Elsewhere)
+                    if holds && !self.has_database() =>
+                {
+                    found.insert(*uuid);
+                }
+                Verdict::Fine if self.rules.owners && holds => {
+                    found.insert(*uuid);
+                }
+                Verdict::Fine | Verdict::Left(_) => {}
+            }
+        }
+        for (uuid, consumer) in self.strangers() {
+            if matches!(self.stranger(*uuid, consumer, None, &[]), Verdict::Found(_)) {
+                found.insert(*uuid);
+            }
+        }
+        let mut found: Vec<Uuid> = found.into_iter().collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// Judges all consumers. `details` has those of [`suspects`](Self::suspects); `hosts`, the roots that
+    /// look like hosts.
+    pub fn outcome(&self, details: &HashMap<Uuid, Details>, hosts: &HashSet<Uuid>) -> Outcome {
+        let mut outcome = Outcome::default();
+        let mut taken_over = HashSet::new();
+        let mut servers: Vec<(&Uuid, &Server)> = self.cloud.servers.iter().collect();
+        servers.sort_unstable_by_key(|(uuid, _)| **uuid);
+        for (uuid, server) in servers {
+            let verdict = self.server(*uuid, server, details.get(uuid));
+            if let Verdict::Found(Draft { fix: Fix::TakeOver(migration), .. }) = verdict {
+                taken_over.insert(migration);
+            }
+            self.settle(*uuid, verdict, details, &mut outcome);
+        }
+        let busy = self.projects_of_busy_servers(details);
+        let mut strangers: Vec<(&Uuid, &Consumer)> = self.strangers().collect();
+        strangers.sort_unstable_by_key(|(uuid, _)| **uuid);
+        for (uuid, consumer) in strangers {
+            if !taken_over.contains(uuid) {
+                let verdict = self.stranger(*uuid, consumer, details.get(uuid), &busy);
+                self.settle(*uuid, verdict, details, &mut outcome);
+            }
+        }
+        outcome.findings.extend(self.providers(hosts));
+        outcome.findings.sort_by_key(|finding| finding.kind);
+        outcome
+    }
+
+    fn has_database(&self) -> bool {
+        self.cloud.database.is_some()
+    }
+
+    /// The consumers that are no server that nova has.
+    fn strangers(&self) -> impl Iterator<Item = (&'a Uuid, &'a Consumer)> {
+        let servers = &self.cloud.servers;
+        self.placement.consumers.iter().filter(move |(uuid, _)| !servers.contains_key(*uuid))
+    }
+
+    pub(super) fn is_recent(&self, time: Option<OffsetDateTime>) -> bool {
+        time.is_some_and(|time| time > self.until)
+    }
+
+    /// Adds a verdict to the outcome, if the details confirm it.
+    fn settle(
+        &self,
+        consumer: Uuid,
+        verdict: Verdict,
+        details: &HashMap<Uuid, Details>,
+        outcome: &mut Outcome,
+    ) {
+        let reason = match verdict {
+            Verdict::Fine => return,
+            Verdict::Left(reason) => reason,
+            Verdict::Found(draft) => match self.remedy(consumer, draft.fix, details) {
+                Err(reason) => reason,
+                Ok(remedy) => {
+                    let Draft { kind, evidence, .. } = draft;
+                    let finding = Finding { kind, subject: consumer, evidence, remedy };
+                    outcome.findings.push(finding);
+                    return;
+                }
+            },
+        };
+        outcome.left.entry(reason).or_default().push(consumer);
+    }
+
+    fn remedy(
+        &self,
+        consumer: Uuid,
+        fix: Fix,
+        details: &HashMap<Uuid, Details>,
+    ) -> Result<Remedy, Reason> {
+        let own = self.confirmed(consumer, details)?;
+        let server = self.cloud.servers.get(&consumer);
+        let owned = |allocations: Allocations| Held {
+            allocations,
+            project_id: server.and_then(|it| it.project.clone()).or(own.held.project_id.clone()),
+            user_id: server.and_then(|it| it.user.clone()).or(own.held.user_id.clone()),
+        };
+        let change = |after: Held| Change {
+            consumer,
+            generation: own.generation,
+            before: own.held.clone(),
+            after,
+        };
+        Ok(Remedy::Change(match fix {
+            Fix::Ask(question) => return Ok(Remedy::Person(question)),
+            Fix::Hold(allocations) => vec![change(Held { allocations, ..own.held.clone() })],
+            Fix::Create(allocations) => vec![change(owned(allocations))],
+            Fix::Own => vec![change(owned(own.held.allocations.clone()))],
+            Fix::TakeOver(migration) => {
+                let from = self.confirmed(migration, details)?;
+                let nothing = Held { allocations: Allocations::new(), ..from.held.clone() };
+                let release = Change {
+                    consumer: migration,
+                    generation: from.generation,
+                    before: from.held.clone(),
+                    after: nothing,
+                };
+                // A server that holds nothing is shown without an owner; its migration has the same.
+                let of_both = if own.held.project_id.is_some() { own } else { from };
+                let allocations = from.held.allocations.clone();
+                let after = Held { allocations, ..of_both.held.clone() };
+                vec![change(after), release]
+            }
+        }))
+    }
+
+    /// The details of a consumer, if they are those of the lists and not recent.
+    fn confirmed<'d>(
+        &self,
+        consumer: Uuid,
+        details: &'d HashMap<Uuid, Details>,
+    ) -> Result<&'d Details, Reason> {
+        let found = details.get(&consumer).ok_or(Reason::Changing)?;
+        let nothing = Consumer::default();
+        let listed = self.placement.consumers.get(&consumer).map_or(&nothing, |listed| listed);
+        if found.held.allocations != listed.allocations || found.generation != listed.generation {
+            return Err(Reason::Changing);
+        }
+        // Without allocations, the time is that of the answer.
+        if !listed.allocations.is_empty() && self.is_recent(found.modified) {
+            return Err(Reason::Recent);
+        }
+        Ok(found)
+    }
+
+    pub(super) fn database(&self) -> Option<&'a FromDatabase> {
+        self.cloud.database.as_ref()
+    }
+
+    pub(super) fn deletes_providers(&self) -> bool {
+        self.rules.delete_providers
+    }
+
+    pub(super) fn is_new(&self, created: Option<OffsetDateTime>) -> bool {
+        self.is_recent(created)
+    }
+
+    /// The projects of servers with which nova is doing something, if migrations are not known.
+    fn projects_of_busy_servers(&self, details: &HashMap<Uuid, Details>) -> Vec<String> {
+        if self.has_database() {
+            return Vec::new();
+        }
+        let busy = self.cloud.servers.iter().filter(|(_, it)| it.state != State::Settled);
+        let projects = busy.filter_map(|(uuid, server)| {
+            let of_service = details.get(uuid).and_then(|it| it.held.project_id.clone());
+            of_service.or_else(|| server.project.clone())
+        });
+        let mut projects: Vec<String> = projects.collect();
+        projects.sort_unstable();
+        projects.dedup();
+        projects
+    }
+}
+
+pub(super) fn found(kind: Kind, evidence: String, fix: Fix) -> Verdict {
+    Verdict::Found(Draft { kind, evidence, fix })
+}

@@ -1,0 +1,57 @@
+//! Refusing a list of servers that cannot be the right one.
+//!
+//! Whatever such a list lacks looks like an orphan, and healing it would take away what servers use.
+
+use super::cloud::Cloud;
+use super::finding::{Outcome, Remedy};
+use super::placement::Placement;
+
+/// Without another number: one consumer in so many may be an orphan.
+const ONE_OF: usize = 100;
+/// So many may be orphans in any case.
+const ALWAYS: usize = 2;
+
+/// Checks that the servers and what a service holds belong together.
+///
+/// # Errors
+/// A sentence that says what is wrong, and how to go on if it is not.
+pub fn check(
+    placement: &Placement,
+    cloud: &Cloud,
+    outcome: &Outcome,
+    orphans_max: Option<usize>,
+) -> Result<(), String> {
+    let is_removed = |finding: &&super::finding::Finding| {
+        finding.kind.rests_on_absence() && matches!(finding.remedy, Remedy::Change(_))
+    };
+    let orphans = outcome.findings.iter().filter(is_removed).count();
+    let holding = |uuid| placement.consumers.contains_key(uuid);
+    let known = cloud.servers.keys().filter(|uuid| holding(*uuid)).count();
+    if orphans_max.is_some_and(|most| orphans <= most) || orphans == 0 {
+        return Ok(());
+    }
+    let (servers, source, url) = (cloud.servers.len(), &cloud.source, &placement.url);
+    let unless = format!("If they are right, say --max-orphans {orphans}");
+    if known == 0 {
+        return Err(format!(
+            "not one of the {servers} servers of {source} holds anything in {url}, and {orphans} others \
+             do: these are the servers of another cloud, or it is another cloud's service. {unless}"
+        ));
+    }
+    if let Some(doubt) = &cloud.doubt
+        && orphans_max.is_none()
+    {
+        return Err(format!(
+            "the servers may not be complete, and {orphans} consumers are not among them. {doubt}. {unless}"
+        ));
+    }
+    let most = orphans_max.unwrap_or_else(|| ALWAYS.max((known + orphans) / ONE_OF));
+    if orphans <= most {
+        return Ok(());
+    }
+    Err(format!(
+        "{orphans} of {} consumers in {url} are not among the servers of {source}, and at most {most} \
+         are believed: the servers are probably not complete (all projects, all cells, all pages). {unless}",
+        known + orphans
+    ))
+}

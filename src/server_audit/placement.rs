@@ -1,0 +1,204 @@
+//! What a placement service holds: providers, and what consumers hold of them.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+/// Amounts by resource class.
+pub type Resources = BTreeMap<String, u64>;
+
+/// Amounts by provider.
+pub type Allocations = BTreeMap<Uuid, Resources>;
+
+/// A provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// Its name.
+    pub name: String,
+    /// Its generation.
+    pub generation: i64,
+    /// The root of its tree.
+    pub root: Uuid,
+    /// Whether it shares what it has with other trees through an aggregate.
+    pub shares: bool,
+}
+
+/// All that a service holds, as far as its lists by provider tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The address of the service.
+    pub url: String,
+    /// The providers by UUID.
+    pub providers: HashMap<Uuid, Provider>,
+    /// The consumers by UUID.
+    pub consumers: HashMap<Uuid, Consumer>,
+    /// The UUIDs of roots by their names.
+    roots: HashMap<String, Uuid>,
+    /// The UUIDs of roots by the first part of their names, where only one has it.
+    short_names: HashMap<String, Option<Uuid>>,
+    /// The roots of which something is allocated, in their trees.
+    used: HashSet<Uuid>,
+    /// The roots that have children.
+    with_children: HashSet<Uuid>,
+}
+
+/// A consumer as the lists by provider show it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Consumer {
+    /// What it holds.
+    pub allocations: Allocations,
+    /// Its generation.
+    pub generation: Option<i64>,
+}
+
+/// A consumer as it is shown by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Details {
+    /// What it holds and who owns it.
+    pub held: Held,
+    /// Its generation; none if it holds nothing.
+    pub generation: Option<i64>,
+    /// Its type, if it has one and the service tells.
+    pub kind: Option<String>,
+    /// When its allocations last changed.
+    pub modified: Option<OffsetDateTime>,
+}
+
+/// What a consumer holds, and for whom.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Held {
+    /// What it holds.
+    pub allocations: Allocations,
+    /// Its project; none if it holds nothing.
+    pub project_id: Option<String>,
+    /// Its user; none if it holds nothing.
+    pub user_id: Option<String>,
+}
+
+impl Held {
+    /// Whether both hold the same for the same. Whatever holds nothing is the same.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.allocations.is_empty() && other.allocations.is_empty() || self == other
+    }
+}
+
+impl Placement {
+    /// Puts together what was read.
+    pub fn new(url: String, providers: Vec<Provider>, consumers: HashMap<Uuid, Consumer>) -> Self {
+        let mut roots = HashMap::new();
+        let mut short_names: HashMap<String, Option<Uuid>> = HashMap::new();
+        let mut with_children = HashSet::new();
+        for provider in &providers {
+            if provider.root != provider.uuid {
+                with_children.insert(provider.root);
+                continue;
+            }
+            roots.insert(provider.name.clone(), provider.uuid);
+            if let Some((short, _)) = provider.name.split_once('.') {
+                short_names
+                    .entry(short.to_owned())
+                    .and_modify(|found| *found = None)
+                    .or_insert(Some(provider.uuid));
+            }
+        }
+        let providers: HashMap<Uuid, Provider> =
+            providers.into_iter().map(|provider| (provider.uuid, provider)).collect();
+        let held = consumers.values().flat_map(|consumer| consumer.allocations.keys());
+        let used = held.filter_map(|uuid| providers.get(uuid)).map(|it| it.root).collect();
+        Self { url, providers, consumers, roots, short_names, used, with_children }
+    }
+
+    /// The root provider of a host, by the first of its names that one has. A short name is that of the
+    /// provider whose name begins with it, if there is only one.
+    pub fn root_named(&self, names: &[String]) -> Option<Uuid> {
+        let exact = names.iter().find_map(|name| self.roots.get(name).copied());
+        exact
+            .or_else(|| names.iter().find_map(|name| self.short_names.get(name).copied().flatten()))
+    }
+
+    /// The root of a provider's tree.
+    pub fn root_of(&self, provider: &Uuid) -> Option<Uuid> {
+        self.providers.get(provider).map(|provider| provider.root)
+    }
+
+    /// The name of a provider, or else its UUID.
+    pub fn name_of(&self, provider: &Uuid) -> String {
+        let name = self.providers.get(provider).map(|provider| provider.name.clone());
+        name.unwrap_or_else(|| provider.to_string())
+    }
+
+    /// The consumers that hold something in the trees of several roots.
+    pub fn on_several_roots(&self) -> HashSet<Uuid> {
+        let is_spread = |consumer: &Consumer| {
+            let mut roots = consumer.allocations.keys().map(|provider| self.root_of(provider));
+            let first = roots.next();
+            roots.any(|root| Some(root) != first)
+        };
+        let spread = self.consumers.iter().filter(|(_, consumer)| is_spread(consumer));
+        spread.map(|(uuid, _)| *uuid).collect()
+    }
+
+    /// What is held, in words: by provider.
+    pub fn words(&self, allocations: &Allocations) -> String {
+        let each = allocations.iter().map(|(provider, resources)| {
+            let amounts: Vec<String> =
+                resources.iter().map(|(class, amount)| format!("{class}={amount}")).collect();
+            format!("{} on {}", amounts.join(" "), self.name_of(provider))
+        });
+        each.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether nothing is allocated in the tree of a root, and it has no children.
+    pub fn is_empty_leaf(&self, root: &Uuid) -> bool {
+        !self.used.contains(root) && !self.with_children.contains(root)
+    }
+
+    /// The roots, sorted by name.
+    pub fn roots(&self) -> Vec<&Provider> {
+        let mut roots: Vec<&Provider> =
+            self.providers.values().filter(|it| it.root == it.uuid).collect();
+        roots.sort_by(|one, other| (&one.name, one.uuid).cmp(&(&other.name, other.uuid)));
+        roots
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use uuid::Uuid;
+
+    use super::{Placement, Provider};
+
+    #[test]
+    fn a_host_is_found_by_its_name_or_by_the_only_name_that_begins_with_it() {
+        let root = |nth: u128, name: &str| Provider {
+            uuid: Uuid::from_u128(nth),
+            name: name.to_owned(),
+            generation: 0,
+            root: Uuid::from_u128(nth),
+            shares: false,
+        };
+        let providers = vec![
+            root(1, "a.rack1.example"),
+            root(2, "b.rack1.example"),
+            root(3, "b.rack2.example"),
+            root(4, "c"),
+        ];
+        let placement = Placement::new(String::new(), providers, HashMap::new());
+        let found = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            placement.root_named(&names).map(|uuid| uuid.as_u128())
+        };
+        assert_eq!(found(&["a"]), Some(1));
+        assert_eq!(found(&["b"]), None);
+        assert_eq!(found(&["b.rack2.example", "b"]), Some(3));
+        assert_eq!(found(&["c"]), Some(4));
+        assert_eq!(found(&["other", "c"]), Some(4));
+    }
+}

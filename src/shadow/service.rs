@@ -1,0 +1,295 @@
+//! A placement service that requests are passed on to: where it is, and how a request is sent.
+
+use std::error::Error as _;
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::uri::{Authority, PathAndQuery, Scheme};
+use axum::http::{HeaderValue, Response, Uri, Version, header};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Client, Error};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{ClientConfig, WebPkiServerVerifier};
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls_platform_verifier::Verifier;
+use tokio::time::timeout;
+
+use super::copied_body::BodyCopy;
+use super::exchange::{Answered, Asked, Failure, Incomparable};
+
+/// The time for a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// How long a connection is kept without requests. Servers close idle connections after two seconds and
+/// more; a request that meets the end of its connection would fail.
+const IDLE_MAX: Duration = Duration::from_secs(1);
+
+/// The URL of a placement service: `http://HOST[:PORT][/PREFIX]`, or with https.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceUrl {
+    scheme: Scheme,
+    authority: Authority,
+    /// The path without a slash at its end.
+    prefix: String,
+}
+
+impl FromStr for ServiceUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let uri: Uri = text.parse().map_err(|error| format!("is no URL: {error}"))?;
+        let parts = uri.into_parts();
+        let scheme = parts.scheme.filter(|it| *it == Scheme::HTTP || *it == Scheme::HTTPS);
+        let (Some(scheme), Some(authority)) = (scheme, parts.authority) else {
+            return Err("must begin with http:// or https:// and have a host".to_owned());
+        };
+        if authority.as_str().contains('@') {
+            return Err("must not contain a user: callers send their tokens".to_owned());
+        }
+        let path = parts.path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/"));
+        if path.query().is_some() {
+            return Err("must not have a query".to_owned());
+        }
+        let prefix = path.path().trim_end_matches('/').to_owned();
+        Ok(Self { scheme, authority, prefix })
+    }
+}
+
+impl fmt::Display for ServiceUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}{}", self.scheme, self.authority, self.prefix)
+    }
+}
+
+impl ServiceUrl {
+    /// Where the request for a path and query goes. They are passed on as they are.
+    ///
+    /// # Errors
+    /// It is no path: `OPTIONS *`, `CONNECT host:port`.
+    pub(super) fn target(&self, asked: &Uri) -> Result<Uri, String> {
+        let asked = asked.path_and_query().filter(|it| it.as_str().starts_with('/'));
+        let Some(asked) = asked else {
+            return Err("the target of the request is no path".to_owned());
+        };
+        let path = if self.prefix.is_empty() {
+            Ok(asked.clone())
+        } else {
+            PathAndQuery::try_from(format!("{}{asked}", self.prefix))
+        };
+        let path = path.map_err(|error| error.to_string())?;
+        Uri::builder()
+            .scheme(self.scheme.clone())
+            .authority(self.authority.clone())
+            .path_and_query(path)
+            .build()
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// A placement service. Clones share connections.
+#[derive(Clone, Debug)]
+pub(super) struct PlacementService {
+    url: Arc<ServiceUrl>,
+    client: Client<HttpsConnector<HttpConnector>, Body>,
+    tls: ClientConfig,
+    /// The time until an answer begins.
+    patience: Duration,
+}
+
+impl PlacementService {
+    pub(super) fn new(url: ServiceUrl, tls: ClientConfig, patience: Duration) -> Self {
+        let client = client(tls.clone());
+        Self { url: Arc::new(url), client, tls, patience }
+    }
+
+    /// The same service, by connections of its own.
+    pub(super) fn apart(&self) -> Self {
+        Self { client: client(self.tls.clone()), ..self.clone() }
+    }
+
+    pub(super) fn url(&self) -> &ServiceUrl {
+        &self.url
+    }
+
+    /// Sends a request to this service, and waits for the beginning of the answer.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) async fn send(
+        &self,
+        target: Uri,
+        mut request: Request,
+    ) -> Result<Response<Incoming>, Failure> {
+        *request.uri_mut() = target;
+        *request.version_mut() = Version::HTTP_11;
+        if !request.headers().contains_key(header::HOST)
+            && let Ok(host) = HeaderValue::from_str(self.url.authority.as_str())
+        {
+            request.headers_mut().insert(header::HOST, host);
+        }
+        match timeout(self.patience, self.client.request(request)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(failure(&error)),
+            Err(_) => Err(Failure::TimedOut),
+        }
+    }
+}
+
+impl PlacementService {
+    /// Sends a request and copies the whole answer.
+    ///
+    /// # Errors
+    /// There is no answer, or no copy of it.
+    pub(super) async fn ask(
+        &self,
+        asked: &Asked,
+        body: Vec<u8>,
+        copy: BodyCopy,
+    ) -> Result<Answered, Incomparable> {
+        let began = Instant::now();
+        match timeout(self.patience, self.ask_at_leisure(asked, body, copy)).await {
+            Ok(answered) => answered.map(|it| Answered { took: began.elapsed(), ..it }),
+            Err(_) => Err(Incomparable::Failed(Failure::TimedOut)),
+        }
+    }
+
+    async fn ask_at_leisure(
+        &self,
+        asked: &Asked,
+        body: Vec<u8>,
+        mut copy: BodyCopy,
+    ) -> Result<Answered, Incomparable> {
+        let broken = |words: String| Incomparable::Failed(Failure::Broken(words));
+        let target = self.url.target(&asked.uri).map_err(broken)?;
+        let answer = self.send(target, asked.request(body)).await.map_err(Incomparable::Failed)?;
+        let (parts, mut body) = answer.into_parts();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| broken(error.to_string()))?;
+            if let Some(part) = frame.data_ref() {
+                copy.add(part).map_err(Incomparable::Omitted)?;
+            }
+        }
+        let (status, headers, took) = (parts.status, parts.headers, Duration::ZERO);
+        Ok(Answered { status, headers, body: copy, took })
+    }
+}
+
+/// Why a client has no answer.
+fn failure(error: &Error) -> Failure {
+    let mut words = Vec::new();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        words.push(error.to_string());
+        cause = error.source();
+    }
+    let words = words.join(": ");
+    if error.is_connect() { Failure::NotConnected(words) } else { Failure::Broken(words) }
+}
+
+/// The client of a service.
+fn client(tls: ClientConfig) -> Client<HttpsConnector<HttpConnector>, Body> {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT_WITHIN));
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(connector);
+    Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_MAX)
+        .http1_preserve_header_case(true)
+        // The client's `Host` is passed on.
+        .set_host(false)
+        .build(connector)
+}
+
+/// TLS to a service, which is believed if its certificate is from these authorities (a PEM file), or else
+/// from one of the system's.
+///
+/// # Errors
+/// The authorities cannot be read. Without a file, that is no error for plain http.
+pub(super) fn client_tls(file: Option<&Path>, url: &ServiceUrl) -> Result<ClientConfig, String> {
+    let provider = Arc::new(default_provider());
+    let verifier: Arc<dyn ServerCertVerifier> = match file {
+        Some(file) => {
+            let told = |why: String| format!("--ca-file {}: {why}", file.display());
+            let found = CertificateDer::pem_file_iter(file).map_err(|it| told(it.to_string()))?;
+            let mut roots = rustls::RootCertStore::empty();
+            for certificate in found {
+                let certificate = certificate.map_err(|error| told(error.to_string()))?;
+                roots.add(certificate).map_err(|error| told(error.to_string()))?;
+            }
+            let verifier =
+                WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+            verifier.build().map_err(|error| told(error.to_string()))?
+        }
+        None => match Verifier::new(Arc::clone(&provider)) {
+            Ok(verifier) => Arc::new(verifier),
+            Err(_) if url.scheme == Scheme::HTTP => return without_authorities(provider),
+            Err(error) => return Err(format!("{url}: no authorities: {error}; say --ca-file")),
+        },
+    };
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    Ok(config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
+}
+
+/// TLS that believes nobody, for services that are reached by plain http.
+fn without_authorities(
+    provider: Arc<rustls::crypto::CryptoProvider>,
+) -> Result<ClientConfig, String> {
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let roots = rustls::RootCertStore::empty();
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ServiceUrl;
+
+    #[test]
+    fn a_url_has_a_host_and_may_have_a_prefix() {
+        for (text, shown) in [
+            ("http://old:8778", "http://old:8778"),
+            ("http://old:8778/", "http://old:8778"),
+            ("https://[::1]/placement/", "https://[::1]/placement"),
+        ] {
+            assert_eq!(text.parse::<ServiceUrl>().unwrap().to_string(), shown);
+        }
+        for text in ["", "old:8778", "/placement", "ftp://old", "http://u:p@old", "http://old?a=b"]
+        {
+            let why = text.parse::<ServiceUrl>().unwrap_err();
+            assert!(!why.contains("u:p"), "{why}");
+        }
+    }
+
+    #[test]
+    fn paths_and_queries_are_passed_on_as_they_are() {
+        let target = |url: &str, asked: &str| {
+            let url: ServiceUrl = url.parse().unwrap();
+            url.target(&asked.parse().unwrap()).map(|it| it.to_string())
+        };
+        let odd = "/a/../b//c%2Fd%zz?name=in:A,B&x=%2B+%20|'";
+        assert_eq!(target("http://old", odd).unwrap(), format!("http://old{odd}"));
+        assert_eq!(target("http://old/p", "/x?y").unwrap(), "http://old/p/x?y");
+        assert_eq!(target("http://old", "http://new/x?y").unwrap(), "http://old/x?y");
+        target("http://old", "*").unwrap_err();
+        target("http://old", "new:80").unwrap_err();
+    }
+}

@@ -1,0 +1,150 @@
+//! Reads of many consumers at once.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use sqlx::{Connection, PgConnection};
+use uuid::Uuid;
+
+use super::reads::{ConsumerAllocations, HeldOnProvider, TypeFilter};
+use super::{Result, Store};
+use crate::model::Generation;
+
+/// Which consumers to read. They must pass all filters that are given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerFilter {
+    /// Only these.
+    pub uuids: Option<Vec<Uuid>>,
+    /// Only those of this project.
+    pub project: Option<String>,
+    /// Only those of this user.
+    pub user: Option<String>,
+    /// Only those of this type.
+    pub consumer_type: TypeFilter,
+    /// Only those that hold something on this provider.
+    pub provider: Option<Uuid>,
+    /// Only those with a greater UUID.
+    pub after: Option<Uuid>,
+    /// At most so many, those with the least UUIDs.
+    pub limit: i64,
+}
+
+impl Store {
+    /// The consumers that pass, ascending by UUID, with all that they hold, as of one moment.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn consumers(
+        &self,
+        filter: ConsumerFilter,
+    ) -> Result<Vec<(Uuid, ConsumerAllocations)>> {
+        let filter = Arc::new(filter);
+        let read = self.read(move |conn| {
+            let filter = Arc::clone(&filter);
+            async move { read(conn, &filter).await }.boxed()
+        });
+        read.await
+    }
+}
+
+async fn read(
+    conn: &mut PgConnection,
+    filter: &ConsumerFilter,
+) -> sqlx::Result<Vec<(Uuid, ConsumerAllocations)>> {
+    let mut tx = conn.begin_with("begin read only").await?;
+    // The best plan depends on which filters there are.
+    sqlx::raw_sql("set local plan_cache_mode = force_custom_plan").execute(&mut *tx).await?;
+    let (of_type, name) = match &filter.consumer_type {
+        TypeFilter::All | TypeFilter::Each => (false, None),
+        TypeFilter::Unknown => (true, None),
+        TypeFilter::Named(name) => (true, Some(name.as_str())),
+    };
+    let rows = sqlx::query_as!(
+        Row,
+        r#"with page as materialized (
+               select c.id, c.uuid, c.generation, c.project_id, c.user_id, c.consumer_type_id
+               from consumers c
+               where ($1::uuid[] is null or c.uuid = any($1))
+                 and ($2::text is null
+                      or c.project_id = (select id from projects where external_id = $2))
+                 and ($3::text is null
+                      or c.user_id = (select id from users where external_id = $3))
+                 and (not $4 or c.consumer_type_id is not distinct from
+                                (select id from consumer_types where name = $5)
+                            and ($5::text is null or c.consumer_type_id is not null))
+                 and ($6::uuid is null
+                      or c.id in (select a.consumer_id from allocations a
+                                  join providers p on p.id = a.provider_id where p.uuid = $6))
+                 and ($7::uuid is null or c.uuid > $7)
+               order by c.uuid limit $8
+           )
+           select c.uuid, c.generation, pr.external_id as project, u.external_id as "user",
+                  t.name as "consumer_type?", p.uuid as provider,
+                  p.generation as provider_generation, rc.name as class, a.used,
+                  extract(epoch from a.updated_at)::bigint as "updated_at!"
+           from page c
+           join projects pr on pr.id = c.project_id
+           join users u on u.id = c.user_id
+           left join consumer_types t on t.id = c.consumer_type_id
+           join allocations a on a.consumer_id = c.id
+           join providers p on p.id = a.provider_id
+           join resource_classes rc on rc.id = a.class_id
+           order by c.uuid, a.provider_id, a.class_id"#,
+        filter.uuids.as_deref(),
+        filter.project,
+        filter.user,
+        of_type,
+        name,
+        filter.provider,
+        filter.after,
+        filter.limit
+    )
+    .fetch_all(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok(assembled(rows))
+}
+
+/// An allocation with its consumer.
+struct Row {
+    uuid: Uuid,
+    generation: Generation,
+    project: String,
+    user: String,
+    consumer_type: Option<String>,
+    provider: Uuid,
+    provider_generation: Generation,
+    class: String,
+    used: i64,
+    updated_at: i64,
+}
+
+/// Consumers, from rows that are sorted by consumer and provider.
+fn assembled(rows: Vec<Row>) -> Vec<(Uuid, ConsumerAllocations)> {
+    let mut consumers: Vec<(Uuid, ConsumerAllocations)> = Vec::new();
+    for row in rows {
+        if consumers.last().is_none_or(|(last, _)| *last != row.uuid) {
+            let held = ConsumerAllocations {
+                project: row.project,
+                user: row.user,
+                consumer_type: row.consumer_type,
+                generation: row.generation,
+                providers: Vec::new(),
+                updated_at: row.updated_at,
+            };
+            consumers.push((row.uuid, held));
+        }
+        let Some((_, held)) = consumers.last_mut() else { continue };
+        held.updated_at = held.updated_at.max(row.updated_at);
+        let amount = (row.class, row.used);
+        match held.providers.last_mut() {
+            Some(last) if last.provider == row.provider => last.resources.push(amount),
+            _ => held.providers.push(HeldOnProvider {
+                provider: row.provider,
+                generation: row.provider_generation,
+                resources: vec![amount],
+            }),
+        }
+    }
+    consumers
+}

@@ -1,0 +1,177 @@
+//! Gives numbers to events, batch by batch; see the [module above](super).
+//!
+//! The log begins anew where it has missed something: a transaction with a row in the change log and none in the
+//! log of events (of a replica without `--events`, or of the version before), a change log that was pruned beyond
+//! the last batch, or a database that was restored. Who has read before is told so.
+
+use sqlx::{Connection, PgConnection, Postgres, Transaction};
+
+use crate::store::error::{Error, Result};
+
+/// What is known before numbers are given.
+#[derive(Debug)]
+pub(super) struct Look {
+    /// The number of the last batch, if there is one.
+    last: Option<i64>,
+    /// How many events are new.
+    count: i64,
+    /// The snapshot that they are visible in.
+    snapshot: String,
+    /// Whether this database wrote the log.
+    is_ours: bool,
+    /// Whether something is missing in it.
+    has_gap: bool,
+    /// The time in microseconds since 1970.
+    now: i64,
+}
+
+/// What has to be stored.
+#[derive(Debug, PartialEq, Eq)]
+enum Decision {
+    /// Nothing: this is the last number.
+    Same(i64),
+    /// A batch with so many events.
+    Batch { number: i64, count: i64 },
+    /// The log begins anew; what is there of another database goes.
+    Begin { number: i64, is_foreign: bool },
+}
+
+fn decide(look: &Look) -> Decision {
+    let first = look.now.max(look.last.map_or(0, |last| last.saturating_add(1)));
+    match look.last {
+        Some(last) if look.is_ours && !look.has_gap => match look.count {
+            0 => Decision::Same(last),
+            count => Decision::Batch { number: first.saturating_add(count - 1), count },
+        },
+        _ => Decision::Begin { number: first, is_foreign: !look.is_ours },
+    }
+}
+
+/// Gives numbers if there is something to give them to, and returns the last one.
+///
+/// # Errors
+/// The database cannot be asked.
+pub(in crate::store) async fn keep_up(conn: &mut PgConnection) -> Result<i64> {
+    // Nothing is written or locked while nothing changes.
+    if let Decision::Same(last) = decide(&look(conn, None).await?) {
+        return Ok(last);
+    }
+    let mut tx = lock(conn).await?;
+    let number = number(&mut tx, None).await?;
+    tx.commit().await?;
+    Ok(number)
+}
+
+/// Begins a transaction that may give numbers. Others wait until it ends.
+pub(super) async fn lock(conn: &mut PgConnection) -> Result<Transaction<'_, Postgres>> {
+    let mut tx = conn.begin().await?;
+    // A number that has been told must not get lost.
+    sqlx::raw_sql("set local synchronous_commit = on").execute(&mut *tx).await?;
+    sqlx::query!("select from event_log for update").execute(&mut *tx).await?;
+    Ok(tx)
+}
+
+/// Gives numbers to all events that are visible in a snapshot, or now, and returns the last one. The snapshot
+/// must have been taken since the [`lock`].
+pub(super) async fn number(conn: &mut PgConnection, snapshot: Option<&str>) -> Result<i64> {
+    let look = look(conn, snapshot).await?;
+    let (number, count) = match decide(&look) {
+        Decision::Same(last) => return Ok(last),
+        Decision::Batch { number, count } => (number, count),
+        Decision::Begin { number, is_foreign } => {
+            tracing::info!(number, "the log of events begins");
+            if is_foreign {
+                sqlx::query!("delete from events").execute(&mut *conn).await?;
+                sqlx::query!("delete from event_batches").execute(&mut *conn).await?;
+            }
+            sqlx::query!("update event_log set begun = $1, xid = pg_current_xact_id()", number)
+                .execute(&mut *conn)
+                .await?;
+            (number, 0)
+        }
+    };
+    sqlx::query!(
+        "insert into event_batches (number, count, snapshot)
+         values ($1, $2, $3::text::pg_snapshot)",
+        number,
+        count,
+        look.snapshot
+    )
+    .execute(conn)
+    .await?;
+    Ok(number)
+}
+
+/// The change log is looked at as a refresh does (`world_rows`). The two logs are compared by transaction.
+async fn look(conn: &mut PgConnection, snapshot: Option<&str>) -> Result<Look> {
+    let look = sqlx::query_as!(
+        Look,
+        r#"with last as materialized (
+               select number, snapshot from event_batches order by number desc limit 1
+           ), now as materialized (
+               select coalesce($1::text::pg_snapshot, pg_current_snapshot()) as snapshot
+           ), unseen as materialized (
+               select xid, count from events
+               where xid = any(array(select pg_snapshot_xip(snapshot) from last))
+                 and pg_visible_in_snapshot(xid, (select snapshot from now))
+               union all
+               select xid, count from events
+               where xid >= (select pg_snapshot_xmax(snapshot) from last)
+                 and xid < (select pg_snapshot_xmax(snapshot) from now)
+                 and pg_visible_in_snapshot(xid, (select snapshot from now))
+           ), logged as materialized (
+               select xid from change_log
+               where xid = any(array(select pg_snapshot_xip(snapshot) from last))
+                 and pg_visible_in_snapshot(xid, (select snapshot from now))
+               union all
+               select xid from change_log
+               where xid >= (select pg_snapshot_xmax(snapshot) from last)
+                 and xid < (select pg_snapshot_xmax(snapshot) from now)
+                 and pg_visible_in_snapshot(xid, (select snapshot from now))
+           )
+           select last.number as "last?", now.snapshot::text as "snapshot!",
+                  (select coalesce(sum(count), 0)::bigint from unseen) as "count!",
+                  mod(log.xid::text::numeric, 4294967296)::text = log.xmin::text as "is_ours!",
+                  coalesce(
+                      exists (select xid from logged except select xid from unseen)
+                      or pg_snapshot_xmax(h.cut) > pg_snapshot_xmax(last.snapshot)
+                      or exists (select from pg_snapshot_xip(last.snapshot) as open
+                                 where pg_visible_in_snapshot(open, h.cut))
+                      or h.xid > pg_snapshot_xmax(h.cut)
+                         and h.xid > pg_snapshot_xmin(last.snapshot)
+                      or pg_snapshot_xmax(now.snapshot) < pg_snapshot_xmax(last.snapshot),
+                      true) as "has_gap!",
+                  (extract(epoch from clock_timestamp()) * 1000000)::bigint as "now!"
+           from event_log log cross join change_log_horizon h cross join now
+           left join last on true"#,
+        snapshot
+    );
+    let missing = || Error::inconsistent("event_log", "one", "the row is missing");
+    look.fetch_optional(conn).await?.ok_or_else(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Decision, Look, decide};
+
+    fn look(last: Option<i64>, count: i64) -> Look {
+        let snapshot = String::new();
+        Look { last, count, snapshot, is_ours: true, has_gap: false, now: 1000 }
+    }
+
+    #[test]
+    fn numbers_follow_the_clock_and_never_go_back() {
+        assert_eq!(decide(&look(Some(10), 0)), Decision::Same(10));
+        assert_eq!(decide(&look(Some(10), 3)), Decision::Batch { number: 1002, count: 3 });
+        assert_eq!(decide(&look(Some(5000), 3)), Decision::Batch { number: 5003, count: 3 });
+    }
+
+    #[test]
+    fn a_log_that_lacks_something_begins_anew() {
+        assert_eq!(decide(&look(None, 0)), Decision::Begin { number: 1000, is_foreign: false });
+        let gap = Look { has_gap: true, ..look(Some(5000), 7) };
+        assert_eq!(decide(&gap), Decision::Begin { number: 5001, is_foreign: false });
+        let foreign = Look { is_ours: false, ..look(Some(10), 0) };
+        assert_eq!(decide(&foreign), Decision::Begin { number: 1000, is_foreign: true });
+    }
+}

@@ -1,0 +1,66 @@
+//! Removes old events, some at a time with pauses between.
+//!
+//! First their batches go, and are gone for readers at once; then the rows.
+
+use std::time::Duration;
+
+use sqlx::PgConnection;
+use tokio::time::sleep;
+
+use super::EventLog;
+use crate::store::error::Result;
+use crate::store::prune::{Pruning, bounded};
+
+/// Removes what is older than the log is kept.
+///
+/// # Errors
+/// The database cannot be asked.
+pub(in crate::store) async fn remove_old(
+    conn: &mut PgConnection,
+    log: EventLog,
+    pruning: Pruning,
+) -> Result<()> {
+    bounded(forget(conn, log)).await?;
+    let limit = i64::from(pruning.piece);
+    while bounded(remove_piece(conn, limit)).await? == u64::from(pruning.piece) {
+        sleep(pruning.pause.max(Duration::from_millis(1))).await;
+    }
+    Ok(())
+}
+
+/// Removes old batches but the last of them, of which the snapshot is left: events begin behind it.
+async fn forget(conn: &mut PgConnection, log: EventLog) -> Result<()> {
+    sqlx::query!(
+        "with turn as materialized (
+             select from event_log for update
+         ), old as materialized (
+             select max(number) as number from event_batches
+             where exists (select from turn) and made_at < now() - make_interval(hours => $1)
+         ), gone as (
+             delete from event_batches where number < (select number from old)
+         )
+         update event_batches set count = 0
+         where number = (select number from old) and count > 0",
+        i32::from(log.hours)
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Removes some rows that are visible in the snapshot of the first batch, which has no events. Returns how many.
+async fn remove_piece(conn: &mut PgConnection, limit: i64) -> Result<u64> {
+    let removed = sqlx::query!(
+        "with first as materialized (
+             select snapshot from event_batches order by number limit 1
+         ), piece as materialized (
+             select ctid as place from events
+             where xid < (select pg_snapshot_xmax(snapshot) from first)
+               and pg_visible_in_snapshot(xid, (select snapshot from first))
+             order by xid limit $1 for update skip locked
+         )
+         delete from events where ctid = any(array(select place from piece))",
+        limit
+    );
+    Ok(removed.execute(conn).await?.rows_affected())
+}

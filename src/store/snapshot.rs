@@ -1,0 +1,190 @@
+//! Reads of both sides as of one snapshot: the world, brought forward to the snapshot of a transaction, and
+//! the allocations that are visible in this transaction.
+//!
+//! The transaction is read-only and `repeatable read`, so all its statements see one snapshot. The change log
+//! says within it what the known world lacks, as it does for a refresh (`feed`), so the world that is handed out
+//! has exactly what the transaction sees.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{Stream, TryStreamExt};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, PgConnection};
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use super::error::{Error, Result};
+use super::events::Numbering;
+use super::feed::{self, Known, RELOAD_ABOVE};
+use super::primary::{READ_MAX, Term};
+use super::world_rows::{self, Delta};
+use super::{FEED_WAIT_MAX, Store, waiting};
+use crate::model::{ClassId, Generation, ProviderId};
+use crate::world::World;
+
+/// These statements look keys up, as those of the feed do.
+const LOOK_UPS: &str = "set local enable_hashjoin = off; set local enable_mergejoin = off; \
+                        set local enable_seqscan = off";
+/// Allocations are read by whatever way is the fastest.
+const ANY_PLAN: &str = "set local enable_hashjoin = on; set local enable_mergejoin = on; \
+                        set local enable_seqscan = on";
+
+/// Both sides at one moment. It has a connection of its own until it is dropped.
+#[derive(Debug)]
+pub struct Snapshot {
+    world: Arc<World>,
+    number: Option<i64>,
+    conn: PgConnection,
+    _term: Arc<Term>,
+}
+
+/// What a consumer holds of one class on one provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// The provider.
+    pub provider: ProviderId,
+    /// The resource class.
+    pub class: ClassId,
+    /// The amount.
+    pub used: i64,
+    /// The consumer.
+    pub consumer: Uuid,
+    /// Its generation.
+    pub generation: Generation,
+    /// Its project, as clients name it.
+    pub project: String,
+    /// Its user, as clients name it.
+    pub user: String,
+    /// Its type; `None` if it was never said.
+    pub consumer_type: Option<String>,
+}
+
+impl Store {
+    /// Both sides as of a moment after this call began. The server ends the transaction after `duration`.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn snapshot(&self, duration: Duration) -> Result<Snapshot> {
+        let late = || Error::Unavailable(format!("no snapshot within {READ_MAX:?}"));
+        let taken = async {
+            if let Some(snapshot) = self.try_snapshot(duration).await? {
+                return Ok(snapshot);
+            }
+            // Much has changed since the last refresh, or the database was restored.
+            self.world().await?;
+            let lost = || Error::Unavailable("the world changes too fast to be read".to_owned());
+            self.try_snapshot(duration).await?.ok_or_else(lost)
+        };
+        timeout(READ_MAX, taken).await.unwrap_or_else(|_| Err(late())).map_err(Error::settled)
+    }
+
+    /// `None` if the known world cannot be brought forward.
+    async fn try_snapshot(&self, duration: Duration) -> Result<Option<Snapshot>> {
+        let known = self.feed.known_with_snapshot();
+        let (mut conn, term) = self.primary().connect(settings).await?;
+        let mut numbering =
+            if self.keeps_events() { Some(Numbering::new(&term).await?) } else { None };
+        let forward = term.during(async {
+            let number = match &mut numbering {
+                None => {
+                    begin(&mut conn, duration).await?;
+                    None
+                }
+                Some(numbering) => {
+                    let locked = numbering.lock().await?;
+                    begin(&mut conn, duration).await?;
+                    let now =
+                        sqlx::query_scalar!(r#"select pg_current_snapshot()::text as "now!""#);
+                    let now = now.fetch_one(&mut conn).await?;
+                    Some(locked.number(&now).await?)
+                }
+            };
+            let world = forward(&mut conn, &known).await?;
+            sqlx::raw_sql(ANY_PLAN).execute(&mut conn).await?;
+            Ok((world, number))
+        });
+        let (Some(world), number) = forward.await? else { return Ok(None) };
+        drop(numbering);
+        self.primary().confirm(&term).await?;
+        Ok(Some(Snapshot { world, number, conn, _term: term }))
+    }
+}
+
+fn settings(options: PgConnectOptions) -> PgConnectOptions {
+    waiting(options, FEED_WAIT_MAX)
+}
+
+/// Begins a transaction that may last so long.
+async fn begin(conn: &mut PgConnection, duration: Duration) -> Result<()> {
+    let most = duration.as_millis();
+    let begin = format!(
+        "begin isolation level repeatable read, read only;
+         set local statement_timeout = {most};
+         set local idle_in_transaction_session_timeout = {most};
+         {LOOK_UPS}"
+    );
+    sqlx::raw_sql(AssertSqlSafe(begin)).execute(conn).await?;
+    Ok(())
+}
+
+/// The known world with what it lacks of the transaction's snapshot; `None` if that is too much, or not
+/// known.
+async fn forward(conn: &mut PgConnection, known: &Known) -> Result<Option<Arc<World>>> {
+    let Some(seen) = &known.seen else { return Ok(None) };
+    match world_rows::delta_in_snapshot(conn, &seen.snapshot).await? {
+        Delta::Changes { identity, changes, keys, .. }
+            if identity.as_ref() == Some(&seen.identity) && keys <= RELOAD_ABOVE =>
+        {
+            let world = Arc::clone(&known.world);
+            Ok(Some(match keys {
+                0 => world,
+                _ => Arc::new(feed::apply(world, changes, keys).await?),
+            }))
+        }
+        Delta::Changes { .. } | Delta::Lost => Ok(None),
+    }
+}
+
+impl Snapshot {
+    /// The number of the last event that it has, if the log of events is kept.
+    pub fn number(&self) -> Option<i64> {
+        self.number
+    }
+
+    /// The provider side.
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    /// The allocations on providers, ascending by the key of the provider, then by consumer and class.
+    pub fn allocations<'c>(
+        &'c mut self,
+        providers: &'c [i64],
+    ) -> impl Stream<Item = Result<Allocation>> + Send + 'c {
+        let rows = sqlx::query!(
+            r#"select a.provider_id, a.class_id, a.used, c.uuid as consumer, c.generation,
+                      p.external_id as project, u.external_id as "user",
+                      t.name as "consumer_type?"
+               from allocations a
+               join consumers c on c.id = a.consumer_id
+               join projects p on p.id = c.project_id
+               join users u on u.id = c.user_id
+               left join consumer_types t on t.id = c.consumer_type_id
+               where a.provider_id = any($1)
+               order by a.provider_id, a.consumer_id, a.class_id"#,
+            providers
+        );
+        let rows = rows.map(|row| Allocation {
+            provider: ProviderId(row.provider_id),
+            class: ClassId(row.class_id),
+            used: row.used,
+            consumer: row.consumer,
+            generation: row.generation,
+            project: row.project,
+            user: row.user,
+            consumer_type: row.consumer_type,
+        });
+        rows.fetch(&mut self.conn).map_err(Error::from)
+    }
+}

@@ -1,0 +1,366 @@
+//! Follows a running old service: keeps Berth's tables up with its database until the cut-over.
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use sqlx::{Connection, PgConnection};
+use time::OffsetDateTime;
+use time::macros::format_description;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::kept;
+use super::reference::Database;
+use super::reference_url::{Access, ReferenceUrl};
+use super::report::{Report, TableRows};
+use super::round::{self, Depth, Round};
+use super::{Error, Options, findings, import, import_heeding, load, refuse_faults};
+use crate::store;
+
+/// How long a round may take. One that takes longer is given up, and changes nothing.
+const ROUND_MAX: Duration = Duration::from_hours(1);
+/// The first and the longest pause after a failure.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// How often it is looked whether another process wants to finish.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long `--finish` waits for the process that follows to end.
+const FINISH_WAIT_MAX: Duration = Duration::from_mins(10);
+/// A line is printed at least so often.
+const QUIET_MAX: Duration = Duration::from_mins(1);
+
+/// What following needs from outside.
+pub struct Surroundings<'s> {
+    /// Connects to Berth's database.
+    pub connect: &'s (dyn Fn() -> BoxFuture<'s, store::Result<PgConnection>> + Sync),
+    /// Prints a line for the operator.
+    pub tell: &'s (dyn Fn(&str) + Sync),
+    /// Becomes true when the operator wants it to end.
+    pub stop: watch::Receiver<bool>,
+    /// The pause between two rounds.
+    pub interval: Duration,
+}
+
+impl std::fmt::Debug for Surroundings<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Surroundings")
+            .field("interval", &self.interval)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Surroundings<'_> {
+    /// A connection to Berth's database.
+    async fn connected(&self) -> Result<PgConnection, Error> {
+        Ok((self.connect)().await?)
+    }
+
+    /// Waits until the operator wants it to end.
+    async fn stopped(&self) {
+        if self.stop.clone().wait_for(|stop| *stop).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Imports, unless that has been done, and then follows until it is told to stop. Returns the last words.
+///
+/// # Errors
+/// What [`import`] refuses; somebody else has written to Berth's tables; rows of the source cannot be brought
+/// over any more. A database that fails is waited for, once the first import is done.
+pub async fn follow(
+    from: &ReferenceUrl,
+    options: Options,
+    around: &Surroundings<'_>,
+) -> Result<String, Error> {
+    let mut conn = around.connected().await?;
+    if !is_following(from, &mut conn).await? || options.replace {
+        let report = {
+            let mut work = pin!(import(from, &mut conn, options));
+            tokio::select! {
+                report = &mut work => report?,
+                () = around.stopped() => return Ok(
+                    "stopped before the import was done; run it again to go on with what was read".to_owned()
+                ),
+            }
+        };
+        (around.tell)(&report.words());
+    } else if !kept::lock(&mut conn).await? {
+        return Err(busy());
+    }
+    kept::request_finish(&mut conn, false).await?;
+    let mut follower = Follower {
+        from,
+        around,
+        conn: Some(conn),
+        rounds: 0,
+        failing: None,
+        shown: None,
+        as_of: None,
+    };
+    follower.run().await
+}
+
+fn busy() -> Error {
+    Error::Refused("another `berth import` is at work in Berth's database".to_owned())
+}
+
+/// Whether Berth's tables have been filled from this source, to be kept up with it.
+async fn is_following(from: &ReferenceUrl, conn: &mut PgConnection) -> Result<bool, Error> {
+    if let Some(why) = store::schema::status(conn).await?.hindrance() {
+        return Err(Error::Refused(why));
+    }
+    Ok(kept::state(conn)
+        .await?
+        .is_some_and(|state| state.is_following && state.source == from.to_string()))
+}
+
+struct Follower<'f, 's> {
+    from: &'f ReferenceUrl,
+    around: &'f Surroundings<'s>,
+    conn: Option<PgConnection>,
+    rounds: u64,
+    /// Since when a database does not answer.
+    failing: Option<Instant>,
+    /// When a line was printed last.
+    shown: Option<Instant>,
+    /// When the snapshot was taken that Berth shows.
+    as_of: Option<Instant>,
+}
+
+impl Follower<'_, '_> {
+    async fn run(&mut self) -> Result<String, Error> {
+        let mut pause = PAUSE_MIN;
+        loop {
+            if *self.around.stop.borrow() {
+                return Ok(format!(
+                    "stopped after {} rounds; go on with `berth import --follow`, or end with `berth import --finish`",
+                    self.rounds
+                ));
+            }
+            let wait = match self.round().await {
+                Ok(()) => {
+                    pause = PAUSE_MIN;
+                    self.around.interval
+                }
+                Err(refused @ Error::Refused(_)) => return Err(refused),
+                // Of this program, or of rows that contradict each other: it would be the same again.
+                Err(Error::Target(error)) if error.is_ours() => return Err(Error::Target(error)),
+                Err(error) => {
+                    self.conn = None;
+                    if self.failing.is_none() {
+                        self.failing = Some(Instant::now());
+                        (self.around.tell)(&format!("{}: {error}; trying again", now()));
+                    }
+                    let wait = pause;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                    wait
+                }
+            };
+            if self.rest(wait).await {
+                return Ok("another process finishes".to_owned());
+            }
+        }
+    }
+
+    /// Waits until the next round, or until the operator wants an end. Returns whether another process finishes.
+    async fn rest(&mut self, wait: Duration) -> bool {
+        let until = Instant::now() + wait;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if let Some(conn) = &mut self.conn {
+                match kept::is_finish_requested(conn).await {
+                    Ok(false) => {}
+                    Ok(true) => return true,
+                    Err(_) => self.conn = None,
+                }
+            }
+            if left.is_zero() || timeout(left.min(LOOK), self.around.stopped()).await.is_ok() {
+                return false;
+            }
+        }
+    }
+
+    /// A round, to its end even if the operator wants an end meanwhile.
+    async fn round(&mut self) -> Result<(), Error> {
+        let mut conn = match self.conn.take() {
+            Some(conn) => conn,
+            None => self.connected_again().await?,
+        };
+        if !kept::is_intact(&mut conn).await? {
+            (self.around.tell)(&format!(
+                "{}: PostgreSQL has been restarted after a crash, and the rows that had been read are lost: reading \
+                 everything again",
+                now()
+            ));
+            let options = Options { dry_run: false, replace: true, follow: true };
+            import_heeding(self.from, &mut conn, options, true).await?;
+        }
+        let began = Instant::now();
+        let made = timeout(ROUND_MAX, one_round(self.from, &mut conn, Depth::Changed)).await;
+        let made = made.map_err(|_| {
+            Error::Target(store::Error::Unavailable(format!("no round within {ROUND_MAX:?}")))
+        })?;
+        let (round, snapshot) = made?;
+        self.conn = Some(conn);
+        self.rounds += 1;
+        self.as_of = Some(snapshot);
+        if let Some(since) = self.failing.take() {
+            let seconds = since.elapsed().as_secs();
+            (self.around.tell)(&format!(
+                "{}: both databases answer again, after {seconds} s",
+                now()
+            ));
+        }
+        let is_due = self.shown.is_none_or(|shown| shown.elapsed() >= QUIET_MAX);
+        if is_due || !round.changed.is_empty() {
+            self.shown = Some(Instant::now());
+            (self.around.tell)(&self.line(&round, began, snapshot));
+        }
+        Ok(())
+    }
+
+    /// A connection in the place of one that has died.
+    async fn connected_again(&self) -> Result<PgConnection, Error> {
+        let mut conn = self.around.connected().await?;
+        if !is_following(self.from, &mut conn).await? {
+            return Err(Error::Refused("what was kept of the import has been removed".to_owned()));
+        }
+        // The server may not have noticed yet that the connection before is gone.
+        if !kept::lock(&mut conn).await? {
+            let why = "another `berth import` is at work".to_owned();
+            return Err(Error::Target(store::Error::Unavailable(why)));
+        }
+        Ok(conn)
+    }
+
+    fn line(&self, round: &Round, began: Instant, snapshot: Instant) -> String {
+        let each = |it: &TableRows| format!("{} of {}", it.rows, it.table);
+        let changed: Vec<String> = round.changed.iter().map(each).collect();
+        let changed = if changed.is_empty() { "nothing".to_owned() } else { changed.join(", ") };
+        format!(
+            "{} round {}: changed {changed}; compared {} rows, read {}, in {:.1} s; {:.1} s behind",
+            now(),
+            self.rounds,
+            round.compared,
+            round.read,
+            began.elapsed().as_secs_f64(),
+            snapshot.elapsed().as_secs_f64()
+        )
+    }
+}
+
+/// The time, for a line that is printed.
+fn now() -> String {
+    let form = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
+    OffsetDateTime::now_utc().format(&form).unwrap_or_else(|error| error.to_string())
+}
+
+/// One round and its commit. Returns also when the snapshot was taken.
+async fn one_round(
+    from: &ReferenceUrl,
+    conn: &mut PgConnection,
+    depth: Depth,
+) -> Result<(Round, Instant), Error> {
+    let began = Instant::now();
+    let mut source = Database::open(from, Access::Read).await?;
+    let mut tx = conn.begin().await?;
+    let made = round::make(&mut source, &mut tx, began, depth).await;
+    source.close().await;
+    let round = made?;
+    tx.commit().await?;
+    Ok((round, began))
+}
+
+/// Ends following, once the old service is stopped: a last round, then one that reads everything and compares it
+/// with what Berth has. Removes what was kept.
+///
+/// # Errors
+/// Nothing is followed; somebody else has written to Berth's tables; the source still changes; its rows cannot be
+/// brought over; either database fails. What is followed can be followed on then, or finished again.
+pub async fn finish(from: &ReferenceUrl, around: &Surroundings<'_>) -> Result<Report, Error> {
+    let began = Instant::now();
+    let mut conn = around.connected().await?;
+    if !is_following(from, &mut conn).await? {
+        return Err(Error::Refused(format!(
+            "nothing has been imported from {from} that could be finished: begin with `berth import --follow`"
+        )));
+    }
+    wait_for_lock(&mut conn, around).await?;
+    if !kept::is_intact(&mut conn).await? {
+        return Err(Error::Refused(
+            "PostgreSQL has been restarted after a crash, and the rows that had been read are lost: run `berth \
+             import --follow` until it prints its first round, and finish then"
+                .to_owned(),
+        ));
+    }
+    let (last, _) = one_round(from, &mut conn, Depth::Changed).await?;
+    let changed: u64 = last.changed.iter().map(|it| it.rows).sum();
+    let said = |what: &str| (around.tell)(&format!("{}: {what}", now()));
+    said(&format!("the last changes are in Berth ({changed} rows); comparing everything now"));
+
+    let snapshot = Instant::now();
+    let mut source = Database::open(from, Access::Read).await?;
+    let mut tx = conn.begin().await?;
+    let complete = round::make(&mut source, &mut tx, snapshot, Depth::Everything).await?;
+    let schema = source.schema().to_owned();
+    source.close().await;
+    let findings = findings::all(&mut tx).await?;
+    refuse_faults(&mut tx).await?;
+    let written = load::written(&mut tx).await?;
+    // The chunks are recorded now as they were; the source must still have them.
+    let mut source = Database::open(from, Access::Read).await?;
+    let still = round::is_unchanged(&mut source, &mut tx).await?;
+    source.close().await;
+    if !still {
+        return Err(Error::Refused(
+            "the old database has changed while everything was compared: the old service still runs somewhere. Stop \
+             it on all controllers, and finish again"
+                .to_owned(),
+        ));
+    }
+    kept::discard(&mut tx).await?;
+    tx.commit().await?;
+    let differing: u64 = complete.changed.iter().map(|it| it.rows).sum();
+    let notes = vec![
+        format!("the last round changed {changed} rows"),
+        format!(
+            "{} rows were read and compared with what had been followed; {differing} differed, and {} of Berth's \
+             providers were not as the rows say and were mended",
+            complete.read, complete.providers
+        ),
+    ];
+    Ok(Report {
+        database: from.to_string(),
+        schema,
+        dry_run: false,
+        notes,
+        read: complete.changed,
+        written,
+        findings,
+        seconds: began.elapsed().as_secs_f64(),
+    })
+}
+
+/// Asks the process that follows to end, and waits for that.
+async fn wait_for_lock(conn: &mut PgConnection, around: &Surroundings<'_>) -> Result<(), Error> {
+    let until = Instant::now() + FINISH_WAIT_MAX;
+    let mut is_first = true;
+    while !kept::lock(conn).await? {
+        if Instant::now() >= until {
+            return Err(busy());
+        }
+        if is_first {
+            (around.tell)(&format!(
+                "{}: waiting for the process that follows to end its round",
+                now()
+            ));
+            kept::request_finish(conn, true).await?;
+            is_first = false;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Imports what a placement service shows over its API.
+//!
+//! What was read becomes rows of the tables of OpenStack Placement ([`super::service`]), and goes the same way as rows of
+//! a database from there: through the staging, which is made and dropped in one transaction here.
+
+use std::time::Instant;
+
+use futures_util::{StreamExt, stream};
+use sqlx::{Connection, PgConnection};
+
+use super::progress::Progress;
+use super::report::{Report, TableRows};
+use super::tables::TABLES;
+use super::{Error, Options, findings, kept, load, refuse_faults, service, staging};
+use crate::placement_client::Client;
+use crate::store;
+
+/// Copies what a placement service shows into Berth's database.
+///
+/// # Errors
+/// The service cannot be read or changes too fast, Berth's schema is not current, its tables are not empty and are not
+/// to be replaced, another import is at work, or the database fails. Nothing is written then.
+pub async fn import_service(
+    client: &Client,
+    target: &mut PgConnection,
+    options: Options,
+) -> Result<Report, Error> {
+    let began = Instant::now();
+    if let Some(why) = store::schema::status(target).await?.hindrance() {
+        return Err(Error::Refused(why));
+    }
+    if !options.dry_run && !kept::lock(target).await? {
+        return Err(Error::Refused(
+            "another `berth import` is at work in Berth's database".to_owned(),
+        ));
+    }
+    if let Some(state) = kept::state(target).await?.filter(|state| state.is_following) {
+        return Err(Error::Refused(format!(
+            "Berth's database follows {}: end that with `berth import --finish` or `berth import --discard` first",
+            state.source
+        )));
+    }
+    // What may not be replaced is found out before hours of reading.
+    load::before(target, options.replace).await?;
+    let progress = Progress::new();
+    let read = service::read(client, &progress).await?;
+
+    let mut tx = target.begin().await?;
+    load::lock(&mut tx).await?;
+    let before = load::before(&mut tx, options.replace).await?;
+    staging::create(&mut tx, staging::ONCE).await?;
+    let mut copied = Vec::new();
+    for table in &TABLES {
+        let rows = stream::iter(read.snapshot.rows(table.name).map(Ok)).boxed();
+        let rows = staging::copy(&mut tx, table, rows, &|_| {}).await?;
+        copied.push(TableRows { table: table.name.to_owned(), rows });
+    }
+    load::settle(&mut tx).await?;
+    let mut found = findings::all(&mut tx).await?;
+    found.extend(read.findings);
+    found.sort_by(|one, other| one.kind.cmp(&other.kind));
+    let mut report = Report {
+        database: read.url,
+        schema: format!("API {}", read.version),
+        dry_run: options.dry_run,
+        notes: read.notes,
+        read: copied,
+        written: Vec::new(),
+        findings: found,
+        seconds: 0.0,
+    };
+    if options.dry_run {
+        tx.rollback().await?;
+    } else {
+        load::write(&mut tx, before).await?;
+        load::announce_all(&mut tx).await?;
+        report.written = load::written(&mut tx).await?;
+        refuse_faults(&mut tx).await?;
+        staging::remove(&mut tx, staging::ONCE).await?;
+        tx.commit().await?;
+        load::analyze(target).await?;
+    }
+    report.seconds = began.elapsed().as_secs_f64();
+    Ok(report)
+}

@@ -1,0 +1,291 @@
+//! Reads all that a placement service shows over its API, while it may go on to change.
+//!
+//! Everything is read once. Then the list of providers is read again, and the usages of each: a provider whose
+//! generation or usages are others than before has changed, and is read again with its consumers. Claims of the
+//! service raise the generations of the providers, and what a consumer gives up changes their usages. When nothing
+//! has changed since, what was read is what the service showed at one time.
+
+mod snapshot;
+mod view;
+
+use std::collections::{BTreeSet, HashMap};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use indicatif::ProgressBar;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::StatusCode;
+
+pub(super) use self::snapshot::Snapshot;
+use self::snapshot::{Amounts, Consumer, Parts};
+use super::Error;
+use super::progress::Progress;
+use super::report::Finding;
+use crate::placement_client::{self, Answer, Client, ListedProvider, Microversion};
+
+/// Below this microversion, the API does not tell where in a tree a provider is.
+const OLDEST: Microversion = Microversion(14);
+/// Since when the API tells the generations of consumers.
+const CONSUMER_GENERATIONS: Microversion = Microversion(28);
+/// Since when the API tells the types of consumers.
+const CONSUMER_TYPES: Microversion = Microversion(38);
+/// How often what has changed is read again.
+const ROUNDS: usize = 6;
+/// What stands in a URL as it is.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// What was read, and what is to be said about it.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) snapshot: Snapshot,
+    pub(super) url: String,
+    pub(super) version: Microversion,
+    pub(super) notes: Vec<String>,
+    pub(super) findings: Vec<Finding>,
+}
+
+/// Reads everything.
+///
+/// # Errors
+/// The service cannot be read, is too old, or changes faster than it can be read.
+pub(super) async fn read(client: &Client, progress: &Progress) -> Result<Read, Error> {
+    let version = client.highest_microversion().await?.min(Microversion::MAX);
+    let url = client.url().await?.to_string();
+    if version < OLDEST {
+        return Err(Error::Refused(format!(
+            "{url}: the highest microversion is {version}, and {OLDEST} is needed to read trees of providers"
+        )));
+    }
+    let mut reading = Reading { client, version, snapshot: Snapshot::default() };
+    let unexplained = reading.until_nothing_changes(progress).await?;
+    let names = |list: &'static str, path: &'static str| {
+        let client = client.clone();
+        async move { view::names(&client.read(path, version).await?, list).map_err(wrong(path)) }
+    };
+    reading.snapshot.classes = names("resource_classes", "/resource_classes").await?;
+    reading.snapshot.traits = names("traits", "/traits").await?;
+    let findings = unexplained.into_iter().map(|(uuid, more)| Finding {
+        kind: "usages that no consumer explains".to_owned(),
+        row: format!("provider {uuid}: {}", words(&more)),
+        done: "left out: the service shows no consumer that holds it".to_owned(),
+    });
+    let mut findings: Vec<Finding> = findings.collect();
+    findings.sort_by(|one, other| one.row.cmp(&other.row));
+    Ok(Read { snapshot: reading.snapshot, url, version, notes: untold(version), findings })
+}
+
+/// What the API does not tell.
+fn untold(version: Microversion) -> Vec<String> {
+    let mut untold = vec![
+        "when things were created, and the time of each single change: the latest change of a provider, of its \
+         inventories and of a consumer's allocations stands for all of them",
+        "consumers that hold nothing, and aggregates without members",
+        "the keys of rows: lists have the order of the service's list of providers",
+    ];
+    if version < CONSUMER_GENERATIONS {
+        untold.push("the generations of consumers (since 1.28): they are 0");
+    }
+    if version < CONSUMER_TYPES {
+        untold.push("the types of consumers (since 1.38): they have none");
+    }
+    untold.into_iter().map(|it| format!("the API at {version} does not tell {it}")).collect()
+}
+
+fn words(amounts: &Amounts) -> String {
+    let each: Vec<String> =
+        amounts.iter().map(|(class, used)| format!("{used} of {class}")).collect();
+    each.join(", ")
+}
+
+struct Reading<'c> {
+    client: &'c Client,
+    version: Microversion,
+    snapshot: Snapshot,
+}
+
+impl Reading<'_> {
+    /// Reads until the service shows what was read. Returns the usages that no consumer explains, by provider.
+    async fn until_nothing_changes(
+        &mut self,
+        progress: &Progress,
+    ) -> Result<HashMap<String, Amounts>, Error> {
+        let mut before: Option<HashMap<String, Amounts>> = None;
+        for _ in 0..ROUNDS {
+            let listed = self.client.providers("", self.version).await?;
+            let unexplained = self.unexplained();
+            let mut stale = self.changed(&listed, before.is_some()).await?;
+            if let Some(before) = &before {
+                // What two rounds show without a change is no change, but a consumer that the API hides.
+                stale.extend(
+                    unexplained
+                        .iter()
+                        .filter(|(uuid, more)| before.get(*uuid) != Some(more))
+                        .map(|(uuid, _)| uuid.clone()),
+                );
+            }
+            self.snapshot.providers = listed;
+            let gone = self.forget_gone();
+            if before.is_some() && stale.is_empty() && gone.is_empty() {
+                return Ok(unexplained);
+            }
+            before = Some(unexplained);
+            self.read_again(&stale, gone, progress).await?;
+        }
+        Err(Error::Refused(format!(
+            "the service changes faster than it can be read: after {ROUNDS} rounds, providers still change. Stop \
+             what writes to it, or import from its database, which can be read at one time"
+        )))
+    }
+
+    /// The providers that have to be read (again): they are new, or their generation or usages have changed.
+    async fn changed(
+        &self,
+        listed: &[ListedProvider],
+        asks_usages: bool,
+    ) -> Result<BTreeSet<String>, Error> {
+        let is_stale = |it: &ListedProvider| {
+            let parts = self.snapshot.parts.get(&it.uuid);
+            parts.is_none_or(|parts| parts.generation != Some(it.generation))
+        };
+        let (stale, same): (Vec<&ListedProvider>, Vec<&ListedProvider>) =
+            listed.iter().partition(|it| is_stale(it));
+        let mut stale: BTreeSet<String> = stale.into_iter().map(|it| it.uuid.clone()).collect();
+        if !asks_usages {
+            return Ok(stale);
+        }
+        let usages = same.into_iter().map(|it| async move {
+            let path = provider_path(&it.uuid, "/usages");
+            let answer = self.client.find(&path, self.version).await?;
+            let usages =
+                answer.map(|body| view::usages(&body).map_err(wrong(&path))).transpose()?;
+            Ok::<_, Error>((it.uuid.clone(), usages))
+        });
+        let mut usages = stream::iter(usages).buffer_unordered(self.client.concurrency());
+        while let Some((uuid, usages)) = usages.try_next().await? {
+            let known = self.snapshot.parts.get(&uuid).map(|parts| &parts.usages);
+            if usages.as_ref() != known {
+                stale.insert(uuid);
+            }
+        }
+        Ok(stale)
+    }
+
+    /// Forgets providers that are no longer listed. Returns the consumers they had.
+    fn forget_gone(&mut self) -> BTreeSet<String> {
+        let listed: BTreeSet<&str> =
+            self.snapshot.providers.iter().map(|it| it.uuid.as_str()).collect();
+        let gone: Vec<String> = self
+            .snapshot
+            .parts
+            .keys()
+            .filter(|uuid| !listed.contains(uuid.as_str()))
+            .cloned()
+            .collect();
+        let parts = gone.iter().filter_map(|uuid| self.snapshot.parts.remove(uuid));
+        parts.flat_map(|parts| parts.consumers).collect()
+    }
+
+    /// Reads providers, and then all consumers that they have or had.
+    async fn read_again(
+        &mut self,
+        stale: &BTreeSet<String>,
+        mut consumers: BTreeSet<String>,
+        progress: &Progress,
+    ) -> Result<(), Error> {
+        let (client, version) = (self.client, self.version);
+        let bar = progress.of("providers", stale.len() as u64);
+        let parts = stale.iter().map(|uuid| async move {
+            Ok::<_, Error>((uuid.clone(), parts(client, version, uuid).await?))
+        });
+        let mut parts = stream::iter(parts).buffer_unordered(client.concurrency());
+        while let Some((uuid, new)) = parts.try_next().await? {
+            consumers.extend(new.iter().flat_map(|it| it.consumers.iter().cloned()));
+            let old = match new {
+                Some(new) => self.snapshot.parts.insert(uuid, new),
+                None => self.snapshot.parts.remove(&uuid),
+            };
+            consumers.extend(old.into_iter().flat_map(|it| it.consumers));
+            bar.inc(1);
+        }
+        bar.finish();
+        self.read_consumers(&consumers, &progress.of("consumers", consumers.len() as u64)).await
+    }
+
+    async fn read_consumers(
+        &mut self,
+        consumers: &BTreeSet<String>,
+        bar: &ProgressBar,
+    ) -> Result<(), Error> {
+        let (client, version) = (self.client, self.version);
+        let read = consumers.iter().map(|uuid| async move {
+            let path = format!("/allocations/{}", encoded(uuid));
+            let answer = client.get(&path, version).await?.expect(StatusCode::OK)?;
+            let consumer = view::consumer(&answer.json()?).map_err(wrong(&path))?;
+            let changed = changed(&answer);
+            Ok::<_, Error>((uuid.clone(), consumer.map(|it| Consumer { changed, ..it })))
+        });
+        let mut read = stream::iter(read).buffer_unordered(client.concurrency());
+        while let Some((uuid, consumer)) = read.try_next().await? {
+            match consumer {
+                Some(consumer) => drop(self.snapshot.consumers.insert(uuid, consumer)),
+                None => drop(self.snapshot.consumers.remove(&uuid)),
+            }
+            bar.inc(1);
+        }
+        bar.finish();
+        Ok(())
+    }
+
+    /// What providers' usages have beyond what the consumers hold that were read, and the other way round.
+    fn unexplained(&self) -> HashMap<String, Amounts> {
+        let held = self.snapshot.held();
+        let mut unexplained = HashMap::new();
+        for (uuid, parts) in &self.snapshot.parts {
+            let mut more = parts.usages.clone();
+            for (class, used) in held.get(uuid.as_str()).into_iter().flatten() {
+                *more.entry(class.clone()).or_insert(0) -= used;
+            }
+            more.retain(|_, used| *used != 0);
+            if !more.is_empty() {
+                unexplained.insert(uuid.clone(), more);
+            }
+        }
+        unexplained
+    }
+}
+
+/// What a provider has; `None` if there is no such provider any more.
+async fn parts(client: &Client, version: Microversion, uuid: &str) -> Result<Option<Parts>, Error> {
+    let mut reader = view::Reader::default();
+    for part in ["", "/inventories", "/usages", "/aggregates", "/traits", "/allocations"] {
+        let path = provider_path(uuid, part);
+        let answer = client.get(&path, version).await?;
+        if answer.status() == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        let answer = answer.expect(StatusCode::OK)?;
+        reader.read(part, &answer.json()?, changed(&answer)).map_err(wrong(&path))?;
+    }
+    Ok(Some(reader.finish()))
+}
+
+fn provider_path(uuid: &str, part: &str) -> String {
+    format!("/resource_providers/{}{part}", encoded(uuid))
+}
+
+fn encoded(identifier: &str) -> percent_encoding::PercentEncode<'_> {
+    utf8_percent_encode(identifier, UNRESERVED)
+}
+
+/// When what an answer shows was changed last, in seconds since 1970.
+fn changed(answer: &Answer) -> Option<i64> {
+    let text = answer.headers().get(reqwest::header::LAST_MODIFIED)?.to_str().ok()?;
+    let time = httpdate::parse_http_date(text).ok()?;
+    let seconds = time.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs();
+    i64::try_from(seconds).ok()
+}
+
+/// An error that says which answer was not as it must be.
+fn wrong(path: &str) -> impl FnOnce(String) -> Error {
+    let url = path.to_owned();
+    move |why| placement_client::Error::NotPlacement { url, why }.into()
+}

@@ -1,0 +1,183 @@
+//! `/-/v1/explain`: why nothing fits, to who may know it.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::app::Berth;
+use crate::support::process::Server;
+
+/// Three hosts, none of which has 8 VCPU and the trait.
+async fn cloud() -> Berth {
+    let berth = Berth::new().await;
+    berth.host("cn1", &[("VCPU", 8), ("DISK_GB", 100)]).await;
+    for (name, cores) in [("cn2", 4), ("cn3", 2)] {
+        let host = berth.host(name, &[("VCPU", cores), ("DISK_GB", 100)]).await;
+        let traits = json!({"resource_provider_generation": 1, "traits": ["HW_CPU_X86_AVX"]});
+        berth.put(&format!("/resource_providers/{}/traits", host.0), traits).await.expect(200);
+    }
+    berth
+}
+
+async fn explained(berth: &Berth, query: &str) -> Value {
+    berth.get(&format!("/-/v1/explain?{query}")).await.expect(200).json()
+}
+
+#[tokio::test]
+async fn a_query_that_finds_nothing_is_explained() {
+    let berth = cloud().await;
+    let query = "resources=VCPU:8&required=HW_CPU_X86_AVX";
+    let candidates = berth.get(&format!("/allocation_candidates?{query}")).await.expect(200);
+    assert_eq!(candidates.json()["allocation_requests"], json!([]));
+    assert_eq!(
+        explained(&berth, query).await,
+        json!({
+            "providers": 3,
+            "hosts": 3,
+            "complete": true,
+            "fitting": 0,
+            "undecided": 0,
+            "conditions": [
+                {
+                    "condition": "resources=VCPU:8",
+                    "kind": "resources",
+                    "group": "",
+                    "providers": 1,
+                    "left": 1,
+                    "ruled_out": 2,
+                    "fitting_without": 2,
+                    "amount": {
+                        "resource_class": "VCPU",
+                        "requested": 8,
+                        "without_inventory": 0,
+                        "closest": {
+                            "host": "cn2", "available": 4, "capacity": 4, "used": 0,
+                            "limit": "free", "limit_value": null,
+                        },
+                    },
+                },
+                {
+                    "condition": "required=HW_CPU_X86_AVX",
+                    "kind": "required",
+                    "group": "",
+                    "providers": 2,
+                    "left": 0,
+                    "ruled_out": 1,
+                    "fitting_without": 1,
+                },
+                {
+                    "condition": "all conditions of group '' at once",
+                    "kind": "group",
+                    "group": "",
+                    "providers": null,
+                    "left": 0,
+                    "ruled_out": 0,
+                    "fitting_without": 0,
+                },
+            ],
+            "conflict": {
+                "conditions": ["resources=VCPU:8", "required=HW_CPU_X86_AVX"],
+                "smallest": true,
+            },
+            "near_misses": {
+                "count": 3,
+                "hosts": [
+                    {"host": "cn2", "condition": "resources=VCPU:8", "missing": 4},
+                    {"host": "cn3", "condition": "resources=VCPU:8", "missing": 6},
+                    {"host": "cn1", "condition": "required=HW_CPU_X86_AVX", "missing": null},
+                ],
+            },
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_query_that_finds_something_is_explained_as_well() {
+    let berth = cloud().await;
+    let found = explained(&berth, "resources=VCPU:4&limit=1").await;
+    assert_eq!((&found["fitting"], &found["conflict"]), (&json!(2), &Value::Null));
+}
+
+#[tokio::test]
+async fn a_query_is_understood_at_the_version_that_the_client_names() {
+    let berth = cloud().await;
+    let query = "/-/v1/explain?resources=VCPU:1&required=in:HW_CPU_X86_AVX,HW_CPU_X86_AVX2";
+    berth.without("openstack-api-version").get(query).await.expect(200);
+    berth.at("1.39").get(query).await.expect(200);
+    let refused = berth.at("1.38").get(query).await.expect(400);
+    assert!(refused.detail().contains("since microversion 1.39"), "{}", refused.detail());
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_query_is_said() {
+    let berth = cloud().await;
+    for (query, expected) in [
+        ("", "at least one resources"),
+        ("resources=VCPU:none", "expected positive integer amount"),
+        ("resources=NO_SUCH:1", "No such resource class NO_SUCH"),
+        ("resources=VCPU:1&required=NO_SUCH", "No such trait(s): NO_SUCH"),
+        (
+            "resources=VCPU:1&near_misses=many",
+            "near_misses must be a number from 0 to 1000, not many",
+        ),
+        (
+            "resources=VCPU:1&near_misses=1001",
+            "near_misses must be a number from 0 to 1000, not 1001",
+        ),
+        ("resources=VCPU:1&nonsense=1", "nonsense"),
+    ] {
+        let refused = berth.get(&format!("/-/v1/explain?{query}")).await.expect(400);
+        assert!(refused.detail().contains(expected), "{query}: {}", refused.detail());
+    }
+    let traits: Vec<String> = (0..130).map(|nth| format!("!CUSTOM_{nth}")).collect();
+    for name in &traits {
+        berth.put(&format!("/traits/{}", &name[1..]), json!({})).await.expect(201);
+    }
+    let many = format!("/-/v1/explain?resources=VCPU:1&required={}", traits.join(","));
+    let refused = berth.get(&many).await.expect(400);
+    assert!(refused.detail().contains("at most 128 can be explained"), "{}", refused.detail());
+}
+
+#[tokio::test]
+async fn only_administrators_and_services_see_the_cloud() {
+    let berth = cloud().await;
+    let path = "/-/v1/explain?resources=VCPU:8";
+    let denied = berth.header("x-auth-token", "someone").get(path).await.expect(403);
+    assert!(denied.detail().contains("berth:explain:show"), "{}", denied.detail());
+    berth.without("x-auth-token").get(path).await.expect(401);
+}
+
+#[tokio::test]
+async fn the_path_has_versions_and_nothing_else() {
+    let berth = Berth::new().await;
+    let versions = berth.without("x-auth-token").get("/-/").await.expect(200).json();
+    assert_eq!(versions["versions"][0]["id"], "v1");
+    berth.get("/-/v1/nothing").await.expect(404);
+    let refused = berth.delete("/-/v1/explain").await.expect(405);
+    assert_eq!(refused.headers["allow"], "GET, POST");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_asks_a_running_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    let url = format!("http://{}", server.address);
+    let explain = async |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.args(["explain", "--url", &url]).args(arguments);
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let told = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(told).unwrap())
+    };
+    let (code, told) = explain(&["GET /allocation_candidates?resources=VCPU:1 200"]).await;
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.starts_with("0 of 0 hosts fit (0 providers).\n"), "{told}");
+    let (code, told) = explain(&["resources=VCPU:1", "--format", "json"]).await;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((code, &told["hosts"]), (Some(0), &json!(0)));
+    let (code, told) = explain(&["resources=NOTHING:1"]).await;
+    assert_eq!(code, Some(1));
+    assert!(told.contains("400 Bad Request: Invalid resource class"), "{told}");
+    let (code, told) = explain(&["resources=VCPU:1", "--url", "http://127.0.0.1:1"]).await;
+    assert!(code == Some(2) && told.contains("--url"), "{told}");
+}

@@ -1,0 +1,154 @@
+//! `berth ls` and `berth show`: what a service shows, for people.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::process::Server;
+
+fn uuid(nth: u32) -> String {
+    format!("00000000-0000-0000-0000-00000000000{nth}")
+}
+
+/// Runs a command of `berth` against a server: whether it succeeds, and what it prints.
+async fn run(server: &Server, command: &str, arguments: &[&str]) -> (bool, String) {
+    let url = format!("http://{}", server.address);
+    let mut program = Command::new(env!("CARGO_BIN_EXE_berth"));
+    program.args([command, "--url", &url]).args(arguments).env("NO_COLOR", "1");
+    let output = tokio::task::spawn_blocking(move || program.output().unwrap()).await.unwrap();
+    let told = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(told).unwrap())
+}
+
+async fn send(server: &Server, method: &str, path: &str, body: Value) {
+    let (status, told) = server.ask(method, path, Some(&body)).await.unwrap();
+    assert!((200..300).contains(&status), "{method} {path}: {status} {told}");
+}
+
+/// `host-a` with two NUMA nodes of 8 VCPU, of which 5 are used; `host-b` with 8 VCPU and a GPU, all free; and a
+/// provider without inventory.
+async fn cloud(server: &Server) {
+    for (nth, name, parent) in [
+        (1, "host-a", None),
+        (2, "numa-0", Some(1)),
+        (3, "numa-1", Some(1)),
+        (4, "host-b", None),
+        (5, "empty", None),
+    ] {
+        let parent = parent.map(uuid);
+        let body = json!({"name": name, "uuid": uuid(nth), "parent_provider_uuid": parent});
+        send(server, "POST", "/resource_providers", body).await;
+    }
+    let vcpu = json!({"VCPU": {"total": 8}});
+    for (nth, inventories) in
+        [(2, vcpu.clone()), (3, vcpu), (4, json!({"VCPU": {"total": 8}, "VGPU": {"total": 4}}))]
+    {
+        let body = json!({"resource_provider_generation": 0, "inventories": inventories});
+        send(server, "PUT", &format!("/resource_providers/{}/inventories", uuid(nth)), body).await;
+    }
+    let body = json!({"resource_provider_generation": 1, "traits": ["HW_CPU_X86_AVX"]});
+    send(server, "PUT", &format!("/resource_providers/{}/traits", uuid(2)), body).await;
+    for (consumer, allocations) in [
+        (8, json!({uuid(2): {"resources": {"VCPU": 3}}, uuid(3): {"resources": {"VCPU": 1}}})),
+        (9, json!({uuid(2): {"resources": {"VCPU": 1}}})),
+    ] {
+        let body = json!({
+            "allocations": allocations, "project_id": "p", "user_id": "u",
+            "consumer_generation": null, "consumer_type": "INSTANCE",
+        });
+        send(server, "PUT", &format!("/allocations/{}", uuid(consumer)), body).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_are_listed_by_free_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    assert_eq!(run(&server, "ls", &[]).await.1, "There are no such hosts.\n");
+    cloud(&server).await;
+    let all = "\
+HOST    PROVIDERS  VCPU FREE          VGPU FREE
+host-b  1          ░░░░░░░░ 8 of 8    ░░░░░░░░ 4 of 4
+host-a  3          ██░░░░░░ 11 of 16
+";
+    assert_eq!(run(&server, "ls", &[]).await, (true, all.to_owned()));
+    let some = "\
+HOST    PROVIDERS  VCPU FREE
+host-a  3          ██░░░░░░ 11 of 16
+1 of 2 hosts
+";
+    let sorted = run(&server, "ls", &["--sort", "VCPU", "--classes", "VCPU", "--top", "1"]).await;
+    assert_eq!(sorted, (true, some.to_owned()));
+    let first = async |arguments: &[&str]| {
+        let (_, told) = run(&server, "ls", arguments).await;
+        told.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(first(&["--sort", "name"]).await, "host-a");
+    assert_eq!(first(&["--sort", "name", "--reverse"]).await, "host-b");
+    // A provider of the tree has the trait.
+    assert_eq!(first(&["required=HW_CPU_X86_AVX"]).await, "host-a");
+    let (_, told) = run(&server, "ls", &["--json", "required=HW_CPU_X86_AVX"]).await;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let expected = json!([{
+        "name": "host-a", "uuid": uuid(1), "providers": 3,
+        "classes": {"VCPU": {"capacity": 16, "used": 5}},
+    }]);
+    assert_eq!(told, expected);
+    for (arguments, expected) in [
+        (["required=NOBODY_KNOWS"].as_slice(), "NOBODY_KNOWS"),
+        (&["--limit", "2"], "there are 5 providers"),
+    ] {
+        let (succeeds, told) = run(&server, "ls", arguments).await;
+        assert!(!succeeds && told.contains(expected), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_is_shown_with_its_consumers_and_a_consumer_with_its_providers() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    cloud(&server).await;
+
+    let (succeeds, told) = run(&server, "show", &["numa-0"]).await;
+    assert!(succeeds, "{told}");
+    for expected in [
+        "numa-0  00000000-0000-0000-0000-000000000002\n  generation: 4\n",
+        "  parent: 00000000-0000-0000-0000-000000000001\n",
+        "  VCPU  ██████████░░░░░░░░░░  4 of 8\n  traits: HW_CPU_X86_AVX\n",
+        "2 of 2 consumers:\n",
+        "00000000-0000-0000-0000-000000000008  INSTANCE  VCPU:3  p        u     ",
+        "00000000-0000-0000-0000-000000000009  INSTANCE  VCPU:1  p        u     ",
+    ] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    assert!(told.contains(" GMT"), "since when: {told}");
+    let (_, told) = run(&server, "show", &["numa-0", "--limit", "1"]).await;
+    assert!(told.contains("1 of 2 consumers:"), "{told}");
+    let (_, told) = run(&server, "show", &["empty"]).await;
+    assert!(told.contains("Nobody holds anything of it."), "{told}");
+
+    let (succeeds, told) = run(&server, "show", &[&uuid(8)]).await;
+    assert!(succeeds, "{told}");
+    for expected in [
+        "consumer 00000000-0000-0000-0000-000000000008\n  type: INSTANCE\n  project: p\n  user: u\n",
+        "numa-0    00000000-0000-0000-0000-000000000002  VCPU:3\n",
+        "numa-1    00000000-0000-0000-0000-000000000003  VCPU:1\n",
+    ] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    let (_, told) = run(&server, "show", &[&uuid(8), "--json"]).await;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["consumer"]["allocations"][uuid(3)], json!({"VCPU": 1}));
+    let (_, told) = run(&server, "show", &["numa-1", "--json"]).await;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(
+        (&told["consumer_count"], &told["consumers"][0]["uuid"]),
+        (&json!(1), &json!(uuid(8)))
+    );
+
+    let (succeeds, told) = run(&server, "show", &["nobody"]).await;
+    assert!(
+        !succeeds && told.contains("there is no resource provider and no consumer nobody"),
+        "{told}"
+    );
+}

@@ -1,0 +1,181 @@
+//! `/-/v1/moves`: how to make room for a request, to who may know it. Nothing is done by itself.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+use sqlx::Executor;
+use uuid::Uuid;
+
+use crate::support::app::Berth;
+use crate::support::cloud::{Host, claim_body};
+use crate::support::process::Server;
+
+const SMALL: Uuid = Uuid::from_u128(2);
+
+/// Two hosts of 8 VCPU, of which 2 are free, as 4 and 2 of one project; one of the consumers is small.
+async fn cloud() -> (Berth, [Host; 2]) {
+    let berth = Berth::new().await;
+    let one = berth.host("cn1", &[("VCPU", 8), ("MEMORY_MB", 4096)]).await;
+    let two = berth.host("cn2", &[("VCPU", 8), ("MEMORY_MB", 4096)]).await;
+    for (consumer, host, amount) in [(1, one, 4), (3, two, 3), (4, two, 3)] {
+        let claim = berth.claim(Uuid::from_u128(consumer), None, &[(host, "VCPU", amount)]);
+        claim.await.expect(204);
+    }
+    berth.claim(SMALL, None, &[(one, "VCPU", 2), (one, "MEMORY_MB", 512)]).await.expect(204);
+    (berth, [one, two])
+}
+
+async fn moves(berth: &Berth, query: &str) -> Value {
+    berth.get(&format!("/-/v1/moves?{query}")).await.expect(200).json()
+}
+
+#[tokio::test]
+async fn the_fewest_moves_are_proposed_and_can_be_sent() {
+    let (berth, [one, two]) = cloud().await;
+    let query = "make-room-for=resources%3DVCPU:4";
+    let found = moves(&berth, query).await;
+    let body = json!({
+        SMALL.to_string(): {
+            "allocations": {two.0.to_string(): {"resources": {"VCPU": 2, "MEMORY_MB": 512}}},
+            "project_id": "project",
+            "user_id": "user",
+            "consumer_generation": 1,
+        },
+    });
+    assert_eq!(
+        found,
+        json!({
+            "request": "resources=VCPU:4",
+            "is_flavor": false,
+            "fits_on": null,
+            "target": {"host": "cn1", "uuid": one.0.to_string()},
+            "steps": [{
+                "consumer": SMALL.to_string(),
+                "project_id": "project",
+                "consumer_type": "INSTANCE",
+                "leaves": {"VCPU": 2, "MEMORY_MB": 512},
+                "to": {"host": "cn2", "uuid": two.0.to_string()},
+                "microversion": "1.28",
+                "body": body,
+            }],
+            "proven": true,
+            "examined": {"hosts": 2, "of_hosts": 2, "consumers": 4},
+        })
+    );
+    // Asking has changed nothing.
+    assert_eq!(berth.usages(one).await, json!({"VCPU": 6, "MEMORY_MB": 512}));
+    assert_eq!(moves(&berth, query).await, found);
+    berth.at("1.28").post("/allocations", body.clone()).await.expect(204);
+    let candidates = berth.get("/allocation_candidates?resources=VCPU:4").await.expect(200);
+    assert_eq!(candidates.json()["allocation_requests"].as_array().unwrap().len(), 1);
+    let held = berth.get(&format!("/allocations/{SMALL}")).await.expect(200).json();
+    assert_eq!(held["consumer_type"], "INSTANCE", "it keeps its type");
+    let done = moves(&berth, query).await;
+    assert_eq!((&done["fits_on"]["host"], &done["steps"]), (&json!("cn1"), &json!([])));
+    // A second time is refused: the consumer has changed.
+    berth.at("1.28").post("/allocations", body).await.expect(409);
+}
+
+#[tokio::test]
+async fn a_body_is_refused_if_its_consumer_has_changed() {
+    let (berth, [one, _]) = cloud().await;
+    let found = moves(&berth, "make-room-for=resources%3DVCPU:4").await;
+    let changed = claim_body(Some(1), &[(one, "VCPU", 1)]);
+    berth.put(&format!("/allocations/{SMALL}"), changed).await.expect(204);
+    berth.at("1.28").post("/allocations", found["steps"][0]["body"].clone()).await.expect(409);
+}
+
+#[tokio::test]
+async fn what_belongs_to_a_plan_is_left_alone() {
+    let (berth, _) = cloud().await;
+    let mut session = berth.session().await;
+    let insert = "insert into plans (id, name, stack_id, stack_key, project, user_id, document) \
+                  values ('00000000-0000-0000-0000-0000000000aa', 'p', 's', 's', 'project', 'u', '{}')";
+    session.execute(insert).await.unwrap();
+    let insert = "insert into placements (id, plan_id, position, orchestration_id, \
+                  orchestration_key, name, consumer, project) \
+                  values ('00000000-0000-0000-0000-0000000000bb', \
+                  '00000000-0000-0000-0000-0000000000aa', 0, 'o', 'o', 'n', \
+                  '00000000-0000-0000-0000-000000000002', 'project')";
+    session.execute(insert).await.unwrap();
+    let found = moves(&berth, "make-room-for=resources%3DVCPU:4").await;
+    assert_eq!((&found["target"], &found["examined"]["consumers"]), (&Value::Null, &json!(3)));
+}
+
+#[tokio::test]
+async fn victims_are_named_by_priority() {
+    let (berth, [one, _]) = cloud().await;
+    let spare = Uuid::from_u128(9);
+    let mut body = claim_body(None, &[(one, "VCPU", 1)]);
+    body["project_id"] = json!("batch");
+    body["consumer_type"] = json!("SPOT");
+    berth.put(&format!("/allocations/{spare}"), body).await.expect(204);
+    let of = async |query: &str| {
+        let found = moves(&berth, &format!("make-room-for=resources%3DVCPU:4&{query}")).await;
+        let steps = found["steps"].as_array().unwrap().clone();
+        let consumers = steps.iter().map(|step| step["consumer"].as_str().unwrap().to_owned());
+        (consumers.collect::<Vec<_>>(), steps)
+    };
+    assert_eq!(of("victim=project:batch").await.0, Vec::<String>::new());
+    let (consumers, steps) = of("victim=type:SPOT&victim=project:project").await;
+    assert_eq!(consumers.len(), 1);
+    assert_eq!(steps[0]["to"], Value::Null);
+    let body = steps[0]["body"].clone();
+    assert_eq!(body[&consumers[0]]["allocations"], json!({}));
+    berth.at("1.28").post("/allocations", body).await.expect(204);
+    let found = moves(&berth, "make-room-for=resources%3DVCPU:4").await;
+    assert!(found["fits_on"]["host"].is_string(), "{found}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_query_is_said() {
+    let (berth, _) = cloud().await;
+    let room = "make-room-for=resources%3DVCPU:4";
+    let query = |rest: &str| format!("{room}&{rest}");
+    for (query, expected) in [
+        (String::new(), "at least one resources"),
+        ("make-room-for=resources%3DNO_SUCH:1".to_owned(), "No such resource class NO_SUCH"),
+        (query(room), "room can be made for one request at a time"),
+        (query("query=resources%3DVCPU:4"), "the query is the value of make-room-for"),
+        (query("resources=VCPU:4"), "resources must stand in the value of"),
+        (query("keep=all"), "keep must be traits, aggregates"),
+        (query("keep=traits,nothing"), "keep must be traits, aggregates"),
+        (query("victim=everybody"), "victim must be project:ID or type:NAME"),
+        (query(&vec!["victim=type:X"; 101].join("&")), "victim can be given 100 times at most"),
+    ] {
+        let refused = berth.get(&format!("/-/v1/moves?{query}")).await.expect(400);
+        assert!(refused.detail().contains(expected), "{query}: {}", refused.detail());
+    }
+}
+
+#[tokio::test]
+async fn only_administrators_and_services_see_consumers() {
+    let (berth, _) = cloud().await;
+    let path = "/-/v1/moves?make-room-for=resources%3DVCPU:4";
+    let denied = berth.header("x-auth-token", "someone").get(path).await.expect(403);
+    assert!(denied.detail().contains("berth:moves:show"), "{}", denied.detail());
+    berth.without("x-auth-token").get(path).await.expect(401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_asks_a_running_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    let url = format!("http://{}", server.address);
+    let ask = async |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.args(["moves", "--url", &url]).args(arguments);
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let told = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(told).unwrap())
+    };
+    let (code, told) = ask(&["GET /allocation_candidates?resources=VCPU:1 200"]).await;
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.starts_with("No way was found to make room for resources=VCPU:1."), "{told}");
+    let (code, told) = ask(&["resources=VCPU:1", "--format", "json"]).await;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((code, &told["proven"]), (Some(0), &json!(true)));
+    let (code, told) = ask(&["--flavor", "none"]).await;
+    assert_eq!(code, Some(1));
+    assert!(told.contains("there is no flavor none"), "{told}");
+}

@@ -1,0 +1,349 @@
+//! `/-/v1/refused`: requests that were refused or found nothing are kept, with the reasons of then.
+
+use std::process::Command;
+use std::time::Duration;
+
+use berth::http::{Options, RefusedSettings};
+use serde_json::{Value, json};
+
+use crate::support::app::{Answer, Berth};
+use crate::support::postgres;
+use crate::support::process::Server;
+
+const GLOBAL: &str = "req-5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901";
+const NOTHING: &str = "/allocation_candidates?resources=VCPU:9";
+
+async fn keeping(refused: RefusedSettings) -> Berth {
+    let options = Options { refused, ..Options::default() };
+    Berth::with(&postgres::database().await, options).await
+}
+
+fn id(answer: &Answer) -> String {
+    answer.headers["x-openstack-request-id"].to_str().unwrap().to_owned()
+}
+
+/// What is kept of a request, when its conditions have been counted.
+async fn kept(berth: &Berth, id: &str) -> Value {
+    loop {
+        let found = berth.get(&format!("/-/v1/refused/{id}")).await.expect(200).json();
+        if found["requests"][0]["left_out"] != "pending" {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn listed(berth: &Berth, query: &str) -> Vec<String> {
+    let list = berth.get(&format!("/-/v1/refused{query}")).await.expect(200).json();
+    let requests = list["requests"].as_array().unwrap().iter();
+    requests.map(|it| it["path"].as_str().unwrap().to_owned()).collect()
+}
+
+fn claim(host: &str, cores: i64, generation: Option<i64>) -> Value {
+    json!({
+        "allocations": {host: {"resources": {"VCPU": cores}}},
+        "project_id": "p", "user_id": "u", "consumer_generation": generation,
+        "consumer_type": "INSTANCE",
+    })
+}
+
+#[tokio::test]
+async fn a_query_that_found_nothing_is_found_by_both_of_its_ids_with_the_counts_of_then() {
+    let berth = Berth::new().await;
+    let host = berth.host("cn1", &[("VCPU", 4)]).await;
+    let nothing = berth.header("x-openstack-request-id", GLOBAL).get(NOTHING).await.expect(200);
+    let found = kept(&berth, &id(&nothing)).await;
+    assert_eq!(found, kept(&berth, GLOBAL).await);
+    let request = &found["requests"][0];
+    for (name, expected) in [
+        ("request_id", json!(id(&nothing))),
+        ("global_request_id", json!(GLOBAL)),
+        ("kind", json!("candidates")),
+        ("method", json!("GET")),
+        ("path", json!(NOTHING)),
+        ("microversion", json!("1.39")),
+        ("project_id", json!("admin")),
+        ("user_id", json!("admin")),
+        ("status", json!(200)),
+        ("error", Value::Null),
+        ("left_out", Value::Null),
+    ] {
+        assert_eq!(request[name], expected, "{name}");
+    }
+    assert_eq!(found["count"], 1);
+    let then = berth.get("/-/v1/explain?resources=VCPU:9").await.expect(200).json();
+    assert_eq!(request["explanation"], then);
+    // The counts are those of then, whatever happens later.
+    let inventories = json!({
+        "resource_provider_generation": 1, "inventories": {"VCPU": {"total": 16}},
+    });
+    let path = format!("/resource_providers/{}/inventories", host.0);
+    berth.put(&path, inventories).await.expect(200);
+    let now = berth.get("/-/v1/explain?resources=VCPU:9").await.expect(200).json();
+    assert_eq!((&now["fitting"], &then["fitting"]), (&json!(1), &json!(0)));
+    assert_eq!(kept(&berth, GLOBAL).await, found);
+    // What finds something is not kept.
+    let some = berth.get(NOTHING).await.expect(200);
+    berth.get(&format!("/-/v1/refused/{}", id(&some))).await.expect(404);
+}
+
+#[tokio::test]
+async fn a_refused_claim_is_kept_with_all_its_faults_and_its_body() {
+    let berth = Berth::new().await;
+    let host = berth.host("cn1", &[("VCPU", 4), ("DISK_GB", 10)]).await.0.to_string();
+    let (one, two) = (uuid::Uuid::from_u128(1), uuid::Uuid::from_u128(2));
+    berth.put(&format!("/allocations/{one}"), claim(&host, 3, None)).await.expect(204);
+    let body = claim(&host, 2, Some(7));
+    let refused = berth
+        .header("x-openstack-request-id", GLOBAL)
+        .put(&format!("/allocations/{two}"), body.clone())
+        .await
+        .expect(409);
+    let found = kept(&berth, &id(&refused)).await;
+    let request = &found["requests"][0];
+    assert_eq!((&request["kind"], &request["status"]), (&json!("claim"), &json!(409)));
+    assert_eq!(
+        (&request["body"], &request["path"]),
+        (&body, &json!(format!("/allocations/{two}")))
+    );
+    assert_eq!(request["body_bytes"], body.to_string().len());
+    assert!(refused.detail().contains(request["error"].as_str().unwrap()), "{request}");
+    assert_eq!(
+        request["faults"],
+        json!({"count": 2, "faults": [
+            {
+                "kind": "consumer_generation", "consumer": two.to_string(), "given": 7,
+                "actual": null,
+            },
+            {
+                "kind": "capacity", "provider": host, "name": "cn1", "resource_class": "VCPU",
+                "wanted": 2, "given_back": 0, "used": 3, "capacity": 4, "total": 4, "reserved": 0,
+                "allocation_ratio": 1.0, "missing": 1,
+            },
+        ]})
+    );
+    // The same by POST, for several consumers, and by the reshaper.
+    let many =
+        json!({one.to_string(): claim(&host, 3, Some(1)), two.to_string(): claim(&host, 9, None)});
+    let many = berth.post("/allocations", many).await.expect(409);
+    let faults = kept(&berth, &id(&many)).await["requests"][0]["faults"].clone();
+    assert_eq!((&faults["count"], &faults["faults"][0]["missing"]), (&json!(1), &json!(8)));
+    let reshape = json!({
+        "inventories": {&host: {"resource_provider_generation": 0, "inventories": {}}},
+        "allocations": {},
+    });
+    let reshape = berth.header("x-roles", "service").post("/reshaper", reshape).await.expect(409);
+    let found = kept(&berth, &id(&reshape)).await["requests"][0].clone();
+    assert_eq!(found["kind"], "reshape");
+    assert_eq!(
+        found["faults"]["faults"],
+        json!([{"kind": "provider_generation", "provider": host, "given": 0, "actual": 2}])
+    );
+    // What is malformed was never judged, and is not kept.
+    let malformed = berth.put(&format!("/allocations/{two}"), json!({})).await.expect(400);
+    berth.get(&format!("/-/v1/refused/{}", id(&malformed))).await.expect(404);
+    assert_eq!(listed(&berth, "?kind=claim").await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_query_for_what_does_not_exist_is_kept_with_the_sentence() {
+    let berth = Berth::new().await;
+    let refused = berth.get("/allocation_candidates?resources=NOTHING:1").await.expect(400);
+    let found = kept(&berth, &id(&refused)).await["requests"][0].clone();
+    assert_eq!((&found["status"], &found["left_out"]), (&json!(400), &json!("not_counted")));
+    assert!(found["error"].as_str().unwrap().contains("No such resource class NOTHING"), "{found}");
+    let refused = berth.get("/allocation_candidates?password=hunter2").await.expect(400);
+    berth.get(&format!("/-/v1/refused/{}", id(&refused))).await.expect(404);
+}
+
+#[tokio::test]
+async fn the_last_ones_are_listed_newest_first_by_kind_caller_and_age() {
+    let berth = Berth::new().await;
+    let host = berth.host("cn1", &[("VCPU", 4)]).await.0.to_string();
+    let consumer = "/allocations/00000000-0000-0000-0000-000000000001";
+    berth.get(NOTHING).await.expect(200);
+    berth.put(consumer, claim(&host, 9, None)).await.expect(409);
+    let other = berth.header("x-auth-token", "admin:other");
+    other.get("/allocation_candidates?resources=VCPU:10").await.expect(200);
+    let (nine, ten) = (NOTHING, "/allocation_candidates?resources=VCPU:10");
+    assert_eq!(listed(&berth, "").await, [ten, consumer, nine]);
+    assert_eq!(listed(&berth, "?limit=2").await, [ten, consumer]);
+    assert_eq!(listed(&berth, "?kind=candidates").await, [ten, nine]);
+    assert_eq!(listed(&berth, "?kind=claim&seconds=100").await, [consumer]);
+    assert_eq!(listed(&berth, "?project=other").await, [ten]);
+    assert_eq!(listed(&berth, "?project=other&user=nobody").await, [""; 0]);
+    for (query, expected) in [
+        ("kind=plan", "kind must be one of candidates, claim, reshape, not plan"),
+        ("limit=0", "limit must be 1 to 1000, not 0"),
+        ("seconds=-1", "seconds must be a number, not -1"),
+        ("since=1", "since is none of kind"),
+    ] {
+        let refused = berth.get(&format!("/-/v1/refused?{query}")).await.expect(400);
+        assert!(refused.detail().contains(expected), "{query}: {}", refused.detail());
+    }
+}
+
+#[tokio::test]
+async fn no_more_is_kept_than_may_be() {
+    let few = RefusedSettings { requests: 3, ..RefusedSettings::default() };
+    let berth = keeping(few).await;
+    berth.host("cn1", &[("VCPU", 4)]).await;
+    let query = |nth: usize| format!("/allocation_candidates?resources=VCPU:{}", nth + 10);
+    let first = berth.get(&query(0)).await.expect(200);
+    for nth in 1..5 {
+        berth.get(&query(nth)).await.expect(200);
+    }
+    assert_eq!(listed(&berth, "").await, [query(4), query(3), query(2)]);
+    let gone = berth.get(&format!("/-/v1/refused/{}", id(&first))).await.expect(404);
+    assert!(gone.detail().contains("up to 3 of them, for 3600 seconds"), "{}", gone.detail());
+    assert!(gone.detail().contains("with several replicas, ask each"), "{}", gone.detail());
+    let list = berth.get("/-/v1/refused").await.expect(200).json();
+    assert_eq!(
+        (&list["kept"]["requests"], &list["kept"]["gone_by_requests"]),
+        (&json!(3), &json!(2))
+    );
+
+    let berth = keeping(RefusedSettings { bytes: 6000, ..RefusedSettings::default() }).await;
+    berth.host("cn1", &[("VCPU", 4)]).await;
+    for nth in 0..10 {
+        kept(&berth, &id(&berth.get(&query(nth)).await.expect(200))).await;
+    }
+    let list = berth.get("/-/v1/refused").await.expect(200).json();
+    let kept = &list["kept"];
+    assert!(
+        kept["bytes"].as_u64().unwrap() <= 6000 && kept["requests"].as_u64().unwrap() >= 2,
+        "{kept}"
+    );
+    assert!(kept["gone_by_bytes"].as_u64().unwrap() > 0, "{kept}");
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_left_out_but_its_faults_are_not() {
+    let berth = Berth::new().await;
+    let host = berth.host("cn1", &[("VCPU", 4)]).await.0.to_string();
+    let consumers =
+        (1..400_u128).map(|nth| (uuid::Uuid::from_u128(nth).to_string(), claim(&host, 5, None)));
+    let body: serde_json::Map<String, Value> = consumers.collect();
+    let refused = berth.post("/allocations", Value::from(body)).await.expect(409);
+    let found = kept(&berth, &id(&refused)).await["requests"][0].clone();
+    assert_eq!((&found["body"], &found["faults"]["count"]), (&Value::Null, &json!(1)));
+    assert!(found["body_bytes"].as_u64().unwrap() > 64 * 1024);
+    assert_eq!(found["faults"]["faults"][0]["wanted"], 5 * 399);
+}
+
+/// More queries find nothing than are counted: their answers do not wait, and they are kept without counts.
+#[tokio::test]
+async fn many_queries_that_find_nothing_are_kept_but_not_all_are_counted() {
+    let berth = Berth::new().await;
+    berth.host("cn1", &[("VCPU", 4)]).await;
+    // Nothing is counted between these requests: the test has one thread, and they do not wait.
+    let all: Vec<_> = (0..64).map(|_| berth.get(NOTHING)).collect();
+    let answers = futures_util::future::join_all(all).await;
+    assert!(answers.iter().all(|answer| answer.status == 200));
+    let (mut counted, mut busy) = (0, 0);
+    for answer in &answers {
+        let found = kept(&berth, &id(answer)).await["requests"][0].clone();
+        match found["left_out"].as_str() {
+            None => counted += 1,
+            Some("busy") => busy += 1,
+            Some(other) => panic!("{other}"),
+        }
+    }
+    let list = berth.get("/-/v1/refused").await.expect(200).json();
+    assert_eq!(list["kept"]["not_counted"], busy);
+    assert!(counted >= 8 && busy > 0 && counted + busy == 64, "{counted} {busy}");
+}
+
+#[tokio::test]
+async fn nothing_is_kept_where_that_is_turned_off() {
+    for off in [
+        RefusedSettings { requests: 0, ..RefusedSettings::default() },
+        RefusedSettings { bytes: 0, ..RefusedSettings::default() },
+        RefusedSettings { age: Duration::ZERO, ..RefusedSettings::default() },
+    ] {
+        let berth = keeping(off).await;
+        let nothing = berth.get(NOTHING).await.expect(200);
+        for path in ["/-/v1/refused".to_owned(), format!("/-/v1/refused/{}", id(&nothing))] {
+            let refused = berth.get(&path).await.expect(404);
+            assert!(refused.detail().contains("keeps no refused requests"), "{}", refused.detail());
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_administrators_and_services_see_them_and_no_token_is_in_them() {
+    let berth = Berth::new().await;
+    let secret = "admin:hunter2-secret";
+    let nothing = berth.header("x-service-token", secret).get(NOTHING).await.expect(200);
+    let shown = berth.get(&format!("/-/v1/refused/{}", id(&nothing))).await.expect(200);
+    assert!(!shown.text().contains("hunter2"), "{}", shown.text());
+    for path in ["/-/v1/refused", "/-/v1/refused/x"] {
+        let denied = berth.header("x-auth-token", "someone").get(path).await.expect(403);
+        assert!(denied.detail().contains("berth:refused:show"), "{}", denied.detail());
+        berth.without("x-auth-token").get(path).await.expect(401);
+    }
+}
+
+/// The ring belongs to one process.
+#[tokio::test]
+async fn another_replica_does_not_know_them() {
+    let berth = Berth::new().await;
+    let nothing = berth.get(NOTHING).await.expect(200);
+    let replica = berth.replica().await;
+    let unknown = replica.get(&format!("/-/v1/refused/{}", id(&nothing))).await.expect(404);
+    assert!(
+        unknown.detail().contains("only those that it has answered itself"),
+        "{}",
+        unknown.detail()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_says_why_by_the_id_in_a_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    let url = format!("http://{}", server.address);
+    let why = async |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.args(["why", "--url", &url]).args(arguments);
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let told = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(told).unwrap())
+    };
+    let (code, told) = why(&[]).await;
+    assert!(code == Some(0) && told.starts_with("No request was refused"), "{told}");
+    let client = reqwest::Client::new();
+    let nothing = client
+        .get(format!("{url}/allocation_candidates?resources=VCPU:9"))
+        .header("x-auth-token", "admin")
+        .header("x-openstack-request-id", GLOBAL)
+        .header("openstack-api-version", "placement 1.36")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(nothing.status(), 200);
+    let line = format!("INFO nova.scheduler.manager [None {GLOBAL} admin admin] Got no candidates");
+    let told = loop {
+        let (code, told) = why(&[&line]).await;
+        assert_eq!(code, Some(0), "{told}");
+        if !told.contains("being counted") {
+            break told;
+        }
+    };
+    for words in [
+        &format!("on behalf of {GLOBAL}"),
+        "GET /allocation_candidates?resources=VCPU:9\nat microversion 1.36, answered with 200",
+        "\nTHEN\n0 of 0 hosts fit",
+        "\nNOW\n0 of 0 hosts fit",
+    ] {
+        assert!(told.contains(words), "{told}");
+    }
+    let (code, told) = why(&[GLOBAL, "--then", "--json"]).await;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((code, &told[0]["now"]), (Some(0), &Value::Null));
+    assert_eq!(told[0]["then"]["global_request_id"], GLOBAL);
+    let (code, told) = why(&["--kind", "candidates", "--project", "admin"]).await;
+    assert!(code == Some(0) && told.contains(GLOBAL), "{told}");
+    let (code, told) = why(&["req-5c0bfa84-6b1c-4bbd-9d2f-000000000000"]).await;
+    assert!(code == Some(1) && told.contains("This process knows no request"), "{told}");
+}

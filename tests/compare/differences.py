@@ -1,0 +1,271 @@
+"""Compare the reference with Berth after an import, with one planted difference at a time."""
+
+import contextlib
+import json
+import pathlib
+import socket
+import tempfile
+
+import sqlalchemy
+from harness.commands import berth
+
+from comparing import Both
+from faulty import faulty
+from filling import CONSUMERS, HOSTS, SHARED, Cloud, aggregate, consumer, host
+
+
+class TheSame(Both):
+    def test_nothing_differs_after_an_import(self) -> None:
+        report = self.compares("--times", "--sample", "200")
+        self.assertEqual((report["total"], report["shown"], report["not_compared"]), (0, [], []))
+        compared = {it["subject"]: it["compared"] for it in report["differences"]}
+        providers = 2 * HOSTS + 1
+        self.assertEqual(compared, {
+            "resource_classes": 1, "traits": 1, "providers": providers, "inventories": providers,
+            "usages": providers, "aggregates": providers, "provider_traits": providers,
+            "provider_allocations": providers, "consumers": CONSUMERS, "project_usages": 6,
+            "candidates": 200,
+        })
+        self.assertEqual(report["providers"], [providers, providers])
+        self.assertEqual(report["microversion"], "1.39")
+
+    def test_words_and_a_file(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "report.json"
+            done = berth(
+                "compare", self.reference.url, self.berth.url, "--consumers", "5", "--report", file
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("inventories: 13 compared, the same\n", done.stdout)
+            self.assertIn("note: of 12 consumers, 5 were compared\n", done.stdout)
+            self.assertIn("the services are the same, compared at 1.39 in ", done.stdout)
+            self.assertEqual(json.loads(file.read_text())["total"], 0)
+            self.assertEqual(done.stderr, "")
+
+    def test_names_in_the_environment_and_of_clouds(self) -> None:
+        done = berth("compare", BERTH_COMPARE_LEFT=self.reference.url, BERTH_COMPARE_RIGHT=self.berth.url)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "clouds.yaml"
+            cloud = {"auth_type": "none", "auth": {"endpoint": self.reference.url}}
+            file.write_text(json.dumps({"clouds": {"old": cloud}}))
+            chosen = {"OS_CLIENT_CONFIG_FILE": str(file)}
+            done = berth("compare", "old", self.berth.url, **chosen)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = self.fails("new", self.berth.url, **chosen)
+            self.assertIn(f"new is no URL, so it is the name of a cloud: {file} has no cloud new", said)
+
+
+class Planted(Both):
+    """One difference at a time."""
+
+    @contextlib.contextmanager
+    def planted(self, change: str, back: str):
+        self.write(change)
+        try:
+            yield
+        finally:
+            self.write(back)
+
+    def write(self, statement: str) -> None:
+        with self.engine.begin() as connection:
+            connection.execute(sqlalchemy.text(statement))
+
+    def finds(self, change: str, back: str, expected: list[str], *options) -> None:
+        """Plant a difference; these are found, as subject, request and place."""
+        with self.planted(change, back):
+            report = self.compares("--sample", "0", *options, code=1)
+        found = [f"{it['subject']} {it['request']} {it['place']}" for it in report["shown"]]
+        self.assertEqual(sorted(found), sorted(expected))
+        self.assertEqual(report["total"], len(expected))
+        self.values = [(it["left"], it["right"]) for it in report["shown"]]
+
+    def test_of_each_kind(self) -> None:
+        h, c = host(1), consumer(3)
+        provider = f"(select id from resource_providers where uuid = '{h}')"
+        row = f"update resource_providers set {{}} where uuid = '{h}'"
+        of = f"/resource_providers/{h}"
+        with self.subTest("name"):
+            self.finds(row.format("name = 'other'"), row.format("name = 'host-1'"), [f"providers {of} body/name"])
+            self.assertEqual(self.values, [("other", "host-1")])
+        with self.subTest("generation"):
+            change, back = row.format("generation = generation + 1"), row.format("generation = generation - 1")
+            self.finds(change, back, [f"providers {of} body/generation"])
+            with self.planted(change, back):
+                self.compares("--ignore", "provider-generations,consumer-generations")
+        with self.subTest("tree"):
+            root = f"(select id from resource_providers where uuid = '{host(2)}')"
+            self.finds(
+                row.format(f"root_provider_id = {root}, parent_provider_id = {root}"),
+                row.format("root_provider_id = id, parent_provider_id = null"),
+                [f"providers {of} body/parent_provider_uuid", f"providers {of} body/root_provider_uuid"],
+            )
+        with self.subTest("inventory"):
+            row = "update inventories set {} where resource_provider_id = " + provider + " and total = 16"
+            change, back = row.format("allocation_ratio = 4.25"), row.format("allocation_ratio = 4.5")
+            self.finds(change, back, [f"inventories {of}/inventories body/inventories/VCPU/allocation_ratio"])
+            self.assertEqual(self.values, [(4.25, 4.5)])
+        with self.subTest("trait"):
+            where = f"resource_provider_id = {provider} and trait_id = (select id from traits where name = '{{}}')"
+            change = f"update resource_provider_traits set trait_id = (select id from traits where name = '{{}}') where {where}"
+            self.finds(
+                change.format("CUSTOM_UNUSED", "CUSTOM_RED"), change.format("CUSTOM_RED", "CUSTOM_UNUSED"),
+                [f"provider_traits {of}/traits body/traits/[]"] * 2,
+            )
+            self.assertEqual(sorted(self.values, key=str), [("CUSTOM_UNUSED", None), (None, "CUSTOM_RED")])
+        with self.subTest("aggregate"):
+            member = f"where resource_provider_id = {provider} and aggregate_id = (select id from placement_aggregates where uuid = '{aggregate(1)}')"
+            self.finds(
+                f"delete from resource_provider_aggregates {member}",
+                f"insert into resource_provider_aggregates (resource_provider_id, aggregate_id) values ({provider}, "
+                f"(select id from placement_aggregates where uuid = '{aggregate(1)}'))",
+                [f"aggregates {of}/aggregates body/aggregates/[]"],
+            )
+        with self.subTest("consumer"):
+            row = f"update consumers set {{}} where uuid = '{c}'"
+            self.finds(
+                row.format("generation = generation + 1"), row.format("generation = generation - 1"),
+                [f"consumers /allocations/{c} body/consumer_generation"],
+            )
+            self.finds(
+                row.format("generation = generation + 1"), row.format("generation = generation - 1"),
+                [f"provider_allocations /resource_providers/{it}/allocations body/allocations/{c}/consumer_generation"
+                 for it in (host(4), SHARED)],
+                "--consumers", "0",
+            )
+        with self.subTest("allocation"):
+            row = f"update allocations set used = {{}} where consumer_id = '{c}' and used = {{}}"
+            on = f"/resource_providers/{host(4)}"
+            usages = [f"project_usages /usages?project_id=project-0{more}" for more in (
+                " body/usages/INSTANCE/VCPU", "&consumer_type=all body/usages/all/VCPU")]
+            self.finds(row.format(3, 2), row.format(2, 3), [
+                f"usages {on}/usages body/usages/VCPU",
+                f"provider_allocations {on}/allocations body/allocations/{c}/resources/VCPU",
+                f"consumers /allocations/{c} body/allocations/{host(4)}/resources/VCPU", *usages,
+            ])
+        with self.subTest("owner"):
+            row = f"update consumers set user_id = (select id from users where external_id = 'user {{}}/ä') where uuid = '{c}'"
+            self.finds(row.format(0), row.format(1), [f"consumers /allocations/{c} body/user_id"])
+            row = f"update consumers set consumer_type_id = (select id from consumer_types where name = '{{}}') where uuid = '{c}'"
+            with self.planted(row.format("MIGRATION"), row.format("INSTANCE")):
+                report = self.compares("--sample", "0", code=1)
+                found = {f"{it['subject']} {it['place']}" for it in report["shown"]}
+                self.assertIn("consumers body/consumer_type", found)
+                self.assertEqual({it.split()[0] for it in found}, {"consumers", "project_usages"})
+        with self.subTest("time"):
+            row = f"update resource_providers set updated_at = {{}} where uuid = '{h}'"
+            [time] = self.read(f"select updated_at from resource_providers where uuid = '{h}'")
+            self.finds(
+                row.format("'2020-01-02 03:04:05'"), row.format(f"'{time}'"),
+                [f"providers {of} headers/last-modified"], "--times",
+            )
+        with self.subTest("candidates"):
+            where = f"resource_provider_id = {provider} and trait_id = (select id from traits where name = 'CUSTOM_RED')"
+            change = f"update resource_provider_traits set trait_id = (select id from traits where name = 'CUSTOM_BLUE') where {where}"
+            with self.planted(change, change.replace("CUSTOM_RED", "X").replace("CUSTOM_BLUE", "CUSTOM_RED").replace("'X'", "'CUSTOM_BLUE'")):
+                report = self.compares("--sample", "200", code=1)
+                counts = {it["subject"]: it["count"] for it in report["differences"] if it["count"]}
+                self.assertEqual(counts.pop("provider_traits"), 2)
+                self.assertEqual(list(counts), ["candidates"])
+                limited = self.compares("--sample", "200", "--differences", "3", code=1)
+                self.assertEqual((limited["total"], len(limited["shown"])), (report["total"], 3))
+        self.compares()
+
+    def read(self, query: str) -> list:
+        with self.engine.begin() as connection:
+            return list(connection.execute(sqlalchemy.text(query)).scalars())
+
+    def test_what_only_one_service_has(self) -> None:
+        cloud = Cloud(self.berth.url)
+        new = host(99)
+        cloud.provider(new, "new")
+        cloud.ask("PUT", "/traits/CUSTOM_NEW")
+        cloud.ask("PUT", "/resource_classes/CUSTOM_NEW")
+        try:
+            report = self.compares("--sample", "0", code=1)
+            found = [(it["subject"], it["place"], it["left"]) for it in report["shown"]]
+            self.assertEqual(found, [
+                ("resource_classes", "body/resource_classes/CUSTOM_NEW", None),
+                ("traits", "body/traits/[]", None),
+                ("providers", "status", 404),
+            ])
+            self.assertEqual(report["providers"], [13, 14])
+            done = berth("compare", self.reference.url, self.berth.url, "--sample", "0")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"  /resource_providers/{new} status: left 404, right 200\n", done.stdout)
+            self.assertIn("\n3 differences, compared at 1.39 in ", done.stdout)
+        finally:
+            cloud.ask("DELETE", f"/resource_providers/{new}")
+            cloud.ask("DELETE", "/traits/CUSTOM_NEW")
+            cloud.ask("DELETE", "/resource_classes/CUSTOM_NEW")
+        self.compares()
+
+    def test_what_changes_while_it_is_read_is_no_difference(self) -> None:
+        answers = {}
+
+        def stale(count: int, path: str):
+            # The first answer about each provider's usages is out of date.
+            if path.endswith("/usages") and path not in answers:
+                answers[path] = True
+                return 200, b'{"resource_provider_generation": 0, "usages": {"VCPU": 77}}'
+            return None
+
+        with faulty(self.berth.url, stale) as server:
+            self.compares(right=server.url)
+        self.assertEqual(len(answers), 2 * HOSTS + 1)
+
+
+class CannotBeCompared(Both):
+    def test_nothing_answers(self) -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+            said = self.fails(self.reference.url, url)
+        self.assertIn(f"GET {url}/: ", said)
+        self.assertIn("refused", said)
+
+    def test_what_answers_is_no_placement(self) -> None:
+        html = lambda count, path: (200, b"<html>It works!</html>")  # noqa: E731
+        with faulty(None, html) as server:
+            self.assertIn(f"{server.url}/: this is no placement service", self.fails(self.reference.url, server.url))
+        keystone = b'{"versions": {"values": [{"id": "v3.14"}]}}'
+        with faulty(None, lambda count, path: (300, keystone)) as server:
+            self.assertIn(f"{server.url}/: 300 Multiple Choices", self.fails(server.url, self.berth.url))
+
+    def test_a_service_that_fails_midway(self) -> None:
+        late = lambda count, path: (500, b'{"errors": [{"detail": "Out of luck."}]}') if count > 20 else None  # noqa: E731
+        with faulty(self.reference.url, late) as server:
+            said = self.fails(server.url, self.berth.url)
+            self.assertIn(f"GET {server.url}/resource_providers/", said)
+            self.assertIn(": 500 Internal Server Error: Out of luck.", said)
+
+    def test_a_service_that_is_overloaded_for_a_while(self) -> None:
+        now_and_then = lambda count, path: (503, b"busy") if count % 7 == 3 else None  # noqa: E731
+        with faulty(self.reference.url, now_and_then) as server:
+            self.compares(left=server.url)
+
+    def test_a_token_that_is_refused(self) -> None:
+        refused = lambda count, path: None if path == "/" else (401, b"who are you?")  # noqa: E731
+        with faulty(self.reference.url, refused) as server:
+            said = self.fails(server.url, self.berth.url, BERTH_COMPARE_LEFT_TOKEN="s3cret")
+            self.assertIn("/resource_classes: 401 Unauthorized: who are you?", said)
+            self.assertNotIn("s3cret", said)
+
+    def test_candidates_that_fail(self) -> None:
+        failing = lambda count, path: (500, b"no") if path.startswith("/allocation_candidates") else None  # noqa: E731
+        with faulty(self.reference.url, failing) as server:
+            report = self.compares("--sample", "3", left=server.url, code=2)
+            self.assertEqual((report["total"], len(report["not_compared"])), (0, 3))
+
+    def test_what_is_wrong_on_the_command_line(self) -> None:
+        for arguments, words in [
+            (["http://a"], "RIGHT"),
+            (["ftp://a", "http://b"], "ftp://a: a URL such as http://HOST:8778 is wanted"),
+            (["http://a?b", "http://b"], "has no query"),
+            (["http://u:s3cret@a", "http://b"], "must not have credentials"),
+            (["http://a", "http://b", "--ignore", "names"], "names"),
+            (["http://a", "http://b", "--report", "/no/such/file"], "/no/such/file: "),
+        ]:
+            said = self.fails(*arguments)
+            self.assertIn(words, said)
+            self.assertNotIn("s3cret", said)

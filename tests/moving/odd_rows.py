@@ -1,0 +1,234 @@
+"""Rows that only faults of old releases leave behind are written by SQL, and must all be named in the report."""
+
+import collections
+import subprocess
+import sys
+import tempfile
+
+import sqlalchemy
+
+import sources
+from moving_case import Moving, Reference, Request, berth, send, uuid
+
+# The first schema of a release of its own, Stein's.
+FIRST_SCHEMA = "b4ed3a175331"
+
+
+class Source(Moving):
+    """A database of the reference on SQLite, filled by SQL."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.source = self.enterContext(sources.sqlite())
+        with self.reference():
+            pass
+        self.engine = sqlalchemy.create_engine(self.source)
+        self.addCleanup(self.engine.dispose)
+
+    def write(self, *statements: str) -> None:
+        with self.engine.begin() as connection:
+            for statement in statements:
+                connection.execute(sqlalchemy.text(statement))
+
+    def class_id(self, name: str) -> int:
+        with self.engine.begin() as connection:
+            query = sqlalchemy.text("select id from resource_classes where name = :name")
+            return connection.execute(query, {"name": name}).scalar_one()
+
+    def provider(self, number: int, name: str, root: object, parent: object = "null") -> str:
+        return (
+            "insert into resource_providers (id, uuid, name, generation, root_provider_id, "
+            f"parent_provider_id, created_at) values ({number}, '{uuid(number)}', '{name}', 7, {root}, "
+            f"{parent}, '2020-01-02 03:04:05')"
+        )
+
+    def inventory(self, provider: int, resource_class: int, total: int = 10) -> str:
+        return (
+            "insert into inventories (resource_provider_id, resource_class_id, total, reserved, min_unit, "
+            "max_unit, step_size, allocation_ratio) values "
+            f"({provider}, {resource_class}, {total}, 0, 1, 10, 1, 1.5)"
+        )
+
+    def allocation(self, provider: int, consumer: str, resource_class: int, used: int = 1) -> str:
+        return (
+            "insert into allocations (resource_provider_id, consumer_id, resource_class_id, used) values "
+            f"({provider}, '{consumer}', {resource_class}, {used})"
+        )
+
+    def reference(self):
+        """The reference, served from the database."""
+        return Reference(self.source).start(f"moving-{self.name}")
+
+
+class Odd(Source):
+    """Rows that Berth stores differently, or not at all."""
+
+    def findings(self, report: dict) -> dict[str, list[str]]:
+        found = collections.defaultdict(list)
+        for it in report["findings"]:
+            found[it["kind"]].append(f"{it['row']}: {it['done']}")
+        return dict(found)
+
+    def test_every_odd_row_is_brought_over_or_named(self) -> None:
+        vcpu, disk = self.class_id("VCPU"), self.class_id("DISK_GB")
+        consumer = "insert into consumers (id, uuid, project_id, user_id, generation) values "
+        self.write(
+            "insert into projects (id, external_id) values (1, 'p')",
+            "insert into users (id, external_id) values (1, 'u')",
+            self.provider(1, "root", "null"),
+            self.provider(2, "child", 2, 1),
+            self.provider(3, "nul\0", 3).replace("nul\0'", "nul' || char(0) || 'b'"),
+            self.provider(4, "orphan", 4, 99),
+            "insert into placement_aggregates (id, uuid) values (1, 'not-a-uuid'), "
+            f"(2, '{uuid(50).upper()}'), (3, '{uuid(50)}'), (4, '{uuid(51)}')",
+            "insert into resource_provider_aggregates (resource_provider_id, aggregate_id) values "
+            "(1, 1), (1, 2), (1, 3), (1, 77)",
+            "insert into traits (id, name) values (9001, 'HW_NOBODY_KNOWS')",
+            "insert into resource_provider_traits (resource_provider_id, trait_id) values (1, 9001), (1, 9999)",
+            self.inventory(1, vcpu),
+            self.inventory(2, vcpu, total=0),
+            consumer + f"(1, '{uuid(101)}', 1, 1, 5), (2, '{uuid(102)}', 1, 1, 6), "
+            f"(3, '{uuid(103).upper()}', 1, 1, 7), (4, '{uuid(104)}', 44, 1, 8)",
+            self.allocation(1, uuid(101), vcpu, 20),
+            self.allocation(1, uuid(103).upper(), vcpu),
+            self.allocation(1, uuid(104), vcpu),
+            self.allocation(1, uuid(105), vcpu, 2),
+            self.allocation(1, uuid(105), vcpu, 3),
+            self.allocation(1, "no-uuid", vcpu),
+            self.allocation(1, uuid(101), disk),
+            self.allocation(66, uuid(101), vcpu),
+        )
+        found = self.findings(self.imports(self.source))
+        nobody = "00000000-0000-0000-0000-000000000000"
+        u = uuid
+        self.assertEqual(found, {
+            "providers whose root is missing or wrong": [
+                f"provider {u(1)}, root null: its root is {u(1)}, as its parents say",
+                f"provider {u(2)}, root {u(2)}: its root is {u(1)}, as its parents say",
+            ],
+            "providers whose parent is gone": [f"provider {u(4)}, parent 99: it is the root of its tree"],
+            "names with a NUL": ["provider nul\ufffdb: the NUL is replaced by U+FFFD"],
+            "aggregates whose UUID has another spelling": [
+                f"aggregate {u(50).upper()} of provider {u(1)}: shown as it is, and found also as {u(50)}"
+            ],
+            "members of what is no aggregate": [
+                f"provider {u(1)}, aggregate 77: left out",
+                f"provider {u(1)}, aggregate not-a-uuid: left out",
+            ],
+            "aggregates without members": [f"aggregate {u(51)}: left out: nothing shows it"],
+            "resource classes and traits that are neither custom nor known here": [
+                "trait HW_NOBODY_KNOWS: kept as it is"
+            ],
+            "traits of what is gone": [f"provider {u(1)}, trait 9999: left out"],
+            "inventories that cannot be": [
+                f"provider {u(2)}, VCPU: total 0, reserved 0, min_unit 1, max_unit 10, step_size 1, "
+                "allocation_ratio 1.5: left out"
+            ],
+            "inventories with more allocated than there is": [
+                f"provider {u(1)}, VCPU: 27 allocated, capacity 15: kept as it is"
+            ],
+            "allocations that cannot be": [
+                f"consumer {u(101)}: 1 of DISK_GB on provider {u(1)}: left out: the provider has no "
+                "inventory of it",
+                f"consumer {u(101)}: 1 of VCPU on provider 66 (gone): left out: there is no such provider",
+                f"consumer no-uuid: 1 of VCPU on provider {u(1)}: left out: the consumer is no UUID",
+            ],
+            "allocations that stand several times": [
+                f"consumer {u(105)}: 2 rows of VCPU on provider {u(1)}: one allocation of 5"
+            ],
+            "consumers without a row": [
+                f"consumer {u(105)}: has project and user {nobody}, and generation 0"
+            ],
+            "consumers whose project, user or type is gone": [
+                f"consumer {u(104)}: has project {nobody}, user u and type none"
+            ],
+            "consumers whose UUID has another spelling": [
+                f"consumer {u(103).upper()}: shown as {u(103)}"
+            ],
+            "consumers that hold nothing": [f"consumer {u(102)}: left out: nothing shows it"],
+        })
+        self.assertEqual(berth("db", "audit", "--database-url", self.url).stdout, "0 faults\n")
+        self.assertEqual(self.rows("select used from inventories"), "27")
+        self.assertEqual(self.rows(f"select generation from consumers where uuid = '{u(101)}'"), "5")
+        self.assertEqual(
+            self.rows("select extract(epoch from updated_at)::bigint from providers limit 1"), "1577934245"
+        )
+        # The next provider gets a key of its own.
+        with self.serving() as server:
+            made = send(server.url, Request("POST", "/resource_providers", "1.39", body={"name": "x"}))
+            self.assertEqual(made.status, 200)
+
+    def test_a_dry_run_reports_and_writes_nothing(self) -> None:
+        self.write(self.provider(1, "root", "null"))
+        report = self.imports(self.source, "--dry-run")
+        self.assertEqual((report["dry_run"], report["written"], len(report["findings"])), (True, [], 1))
+        self.assertEqual(self.rows("select count(*) from providers"), "0")
+        self.assertIn("nothing was written (--dry-run)", self.words)
+
+    def test_a_schema_of_the_first_release_has_no_consumer_types(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            url = f"sqlite:///{folder}/old.sqlite"
+            upgrade = (
+                "import sys; from oslo_config import cfg; from placement import conf; "
+                "from placement.db.sqlalchemy import migration; from placement import db_api; "
+                "config = cfg.ConfigOpts(); conf.register_opts(config); "
+                f"config.set_override('connection', '{url}', 'placement_database'); "
+                "config([], project='placement', default_config_files=[]); "
+                f"db_api.configure(config); migration.upgrade('{FIRST_SCHEMA}')"
+            )
+            subprocess.run([sys.executable, "-c", upgrade], check=True)
+            self.engine = sqlalchemy.create_engine(url)
+            self.addCleanup(self.engine.dispose)
+            # Standard classes had no rows then: 0 is VCPU.
+            self.write(
+                "insert into projects (id, external_id) values (1, 'p')",
+                "insert into users (id, external_id) values (1, 'u')",
+                self.provider(1, "root", 1),
+                self.inventory(1, 0),
+                "insert into consumers (id, uuid, project_id, user_id, generation) values "
+                f"(1, '{uuid(101)}', 1, 1, 5)",
+                self.allocation(1, uuid(101), 0),
+            )
+            report = self.imports(url)
+            self.assertEqual((report["schema"], report["findings"]), (FIRST_SCHEMA, []))
+            self.assertEqual(
+                self.rows("select c.name from inventories join resource_classes c on c.id = class_id"), "VCPU"
+            )
+
+    def test_what_cannot_be_imported_is_refused(self) -> None:
+        self.write(self.provider(1, "root", 1))
+        self.write("update resource_providers set parent_provider_id = 1")
+        self.assertIn(f"are their own ancestors, or below such providers: {uuid(1)}", self.refused(self.source))
+        self.write("update resource_providers set parent_provider_id = null, uuid = 'x'")
+        self.assertIn("the UUID of provider x (root) is none", self.refused(self.source))
+        self.write(f"update resource_providers set uuid = '{uuid(1)}', generation = 'many'")
+        self.assertIn('resource_providers, row 1: generation is no number, but "many"', self.refused(self.source))
+        self.write("delete from alembic_version")
+        self.assertIn("the schema has no version", self.refused(self.source))
+        self.write("insert into alembic_version values ('0123456789ab')")
+        self.assertIn("the schema has version 0123456789ab, which is not known", self.refused(self.source))
+        self.write(f"update alembic_version set version_num = '{FIRST_SCHEMA}'", "drop table inventories")
+        self.assertIn("is not complete: it has no table inventories", self.refused(self.source))
+        self.write("create table instances (id integer)")
+        self.assertIn("this is a database of nova's", self.refused(self.source))
+        self.assertIn("unable to open database file", self.refused("sqlite:////no/such/file"))
+        other = self.cluster.url(self.name).replace("postgres://", "postgresql://")
+        self.assertIn("this is a database of Berth's already", self.refused(other))
+        with tempfile.NamedTemporaryFile() as empty:
+            self.assertIn("it has no table resource_providers", self.refused(f"sqlite:///{empty.name}"))
+
+    def test_berths_database_must_be_empty(self) -> None:
+        self.write(self.provider(1, "root", 1))
+        self.imports(self.source)
+        before = self.rows("select count(*) from providers")
+        done = self.tries(self.source)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("is not empty: it has 1 providers and 0 consumers", done.stderr)
+        self.assertEqual(self.rows("select count(*) from providers"), before)
+
+    def test_a_replica_that_runs_sees_what_was_imported(self) -> None:
+        self.write(self.provider(1, "root", 1))
+        with self.serving() as server:
+            self.imports(self.source)
+            found = send(server.url, Request("GET", f"/resource_providers/{uuid(1)}", "1.39"))
+            self.assertEqual(found.status, 200)

@@ -1,0 +1,170 @@
+"""An import that is killed goes on with what it has read, and one can replace what Berth has."""
+
+import signal
+import subprocess
+import time
+
+import sources
+from moving_case import Reference, Request, _environment, find_berth, send, uuid
+from odd_rows import Source
+
+CONSUMERS = 60_000
+WAIT_SECONDS = 300
+
+
+class Resuming(Source):
+    """Killed with SIGKILL, at moments that the database tells."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        vcpu = self.class_id("VCPU")
+        numbers = f"with recursive n(i) as (select 1 union all select i + 1 from n where i < {CONSUMERS}) "
+        spelled = "printf('0000000a-0000-4000-8000-%012d', i)"
+        self.write(
+            "insert into projects (id, external_id) values (1, 'p'), (2, 'q')",
+            "insert into users (id, external_id) values (1, 'u')",
+            self.provider(1, "root", 1),
+            self.inventory(1, vcpu, total=CONSUMERS),
+            "insert into consumers (id, uuid, project_id, user_id, generation) "
+            f"{numbers} select i, {spelled}, 1, 1, 3 from n",
+            "insert into allocations (resource_provider_id, consumer_id, resource_class_id, used) "
+            f"{numbers} select 1, {spelled}, {vcpu}, 1 from n",
+        )
+
+    def killed_when(self, condition: str) -> None:
+        """Import, and kill that as soon as the condition holds in Berth's database."""
+        command = [str(find_berth()), "import", "--from-database", self.source, "--database-url", self.url]
+        process = subprocess.Popen(
+            command, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        deadline = time.monotonic() + WAIT_SECONDS
+        while process.poll() is None and self.rows(f"select {condition}") != "t":
+            self.assertLess(time.monotonic(), deadline)
+        process.send_signal(signal.SIGKILL)
+        _, said = process.communicate()
+        self.assertEqual(process.returncode, -signal.SIGKILL, said)
+        self.assertEqual(self.rows("select count(*) from consumers"), "0")
+        # PostgreSQL may take a moment to notice that a client is gone.
+        while self.rows("select count(*) from pg_locks where locktype = 'advisory'") != "0":
+            self.assertLess(time.monotonic(), deadline)
+
+    def staged(self, table: str) -> str:
+        """A condition: rows of the table are kept."""
+        return (
+            "case when to_regclass('berth_import.chunks') is null then false else (xpath('//c/text()', query_to_xml("
+            f"'select count(*) as c from berth_import.chunks where name = ''{table}''', false, true, '')))"
+            "[1]::text <> '0' end"
+        )
+
+    def test_what_was_read_is_kept_and_brought_up_to_date(self) -> None:
+        self.killed_when("to_regclass('berth_import.state') is not null")
+        self.killed_when(self.staged("consumers"))
+        # What had been read changes: another project, one consumer less, one more.
+        new, vcpu = CONSUMERS + 1, self.class_id("VCPU")
+        self.write(
+            f"update consumers set project_id = 2, generation = 4 where id in (1, {CONSUMERS // 2})",
+            "delete from consumers where id = 7",
+            f"delete from allocations where consumer_id = '{uuid(7)}'",
+            "insert into consumers (id, uuid, project_id, user_id, generation) values "
+            f"({new}, '{uuid(new)}', 2, 1, 1)",
+            self.allocation(1, uuid(new), vcpu, 5),
+            "update resource_providers set name = 'renamed' where id = 1",
+        )
+        self.killed_when(self.staged("allocations"))
+        self.write("update allocations set used = 2 where id = 3")
+        # While Berth's tables are being filled.
+        self.killed_when(
+            "exists (select from pg_locks where relation = 'consumers'::regclass and mode = 'ExclusiveLock')"
+        )
+        report = self.imports(self.source)
+        self.assertIn("going on with the import that was begun at", report["notes"][0])
+        kept = int(report["notes"][1].split()[0])
+        self.assertGreater(kept, CONSUMERS)
+        written = {it["table"]: it["rows"] for it in report["written"]}
+        self.assertEqual((written["consumers"], written["allocations"]), (CONSUMERS, CONSUMERS))
+        self.assertEqual(report["findings"], [])
+        self.assertEqual(self.rows("select to_regnamespace('berth_import') is null"), "t")
+        with self.serving() as server, self.reference() as reference:
+            paths = [f"/allocations/{uuid(n)}" for n in (1, 2, 3, 7, CONSUMERS // 2, CONSUMERS, new)]
+            paths += [f"/usages?project_id={project}" for project in ("p", "q")]
+            paths += [f"/resource_providers/{uuid(1)}{part}" for part in ("", "/usages", "/inventories")]
+            for path in paths:
+                request = Request("GET", path, "1.39")
+                self.assertEqual(send(server.url, request).json(), send(reference.url, request).json(), path)
+
+    def test_what_was_kept_can_be_given_up(self) -> None:
+        self.killed_when(self.staged("consumers"))
+        self.assertIn("unable to open database file", self.refused("sqlite:////no/such/file"))
+        self.assertEqual(self.rows("select count(*) from berth_import.state"), "1")
+        done = self.berth("import", "--discard")
+        self.assertEqual((done.returncode, done.stdout), (0, "what had been read was removed\n"))
+        self.assertEqual(self.berth("import", "--discard").stdout, "there was nothing to remove\n")
+        self.killed_when(self.staged("consumers"))
+        with sources.sqlite() as other, Reference(other).start(self.name):
+            report = self.imports(other)
+            self.assertEqual(report["notes"], ["what an import from another database had read was given up"])
+
+    def test_a_crash_of_postgresql_is_noticed(self) -> None:
+        self.killed_when(self.staged("consumers"))
+        self.crash()
+        report = self.imports(self.source)
+        self.assertIn("PostgreSQL has been restarted after a crash", report["notes"][1])
+        written = {it["table"]: it["rows"] for it in report["written"]}
+        self.assertEqual(written["consumers"], CONSUMERS)
+
+    def crash(self) -> None:
+        self.cluster._run("pg_ctl", "stop", "-D", self.cluster._data, "-m", "immediate", "-w", "-s")
+        self.cluster.start()
+
+
+class Replacing(Source):
+    """`--replace`."""
+
+    def test_what_berth_has_is_replaced(self) -> None:
+        vcpu = self.class_id("VCPU")
+        self.write(
+            "insert into projects (id, external_id) values (1, 'p')",
+            "insert into users (id, external_id) values (1, 'u')",
+            self.provider(1, "root", 1),
+            self.provider(2, "child", 1, 1),
+            self.inventory(1, vcpu),
+            "insert into consumers (id, uuid, project_id, user_id, generation) values "
+            f"(1, '{uuid(101)}', 1, 1, 5)",
+            self.allocation(1, uuid(101), vcpu, 4),
+        )
+        with self.serving() as server:
+            # In Berth, the keys are those of others, the names are exchanged, and there is more.
+            for number, name in ((9, "nine"), (2, "root"), (1, "child"), (8, "eight")):
+                body = {"name": name, "uuid": uuid(number)}
+                made = send(server.url, Request("POST", "/resource_providers", "1.39", body=body))
+                self.assertEqual(made.status, 200)
+            send(server.url, Request("PUT", "/traits/CUSTOM_OF_BERTH", "1.39"))
+            body = {"resource_provider_generation": 0, "inventories": {"DISK_GB": {"total": 100}}}
+            path = f"/resource_providers/{uuid(9)}/inventories"
+            self.assertEqual(send(server.url, Request("PUT", path, "1.39", body=body)).status, 200)
+            body = {
+                "allocations": {uuid(9): {"resources": {"DISK_GB": 7}}}, "project_id": "z", "user_id": "z",
+                "consumer_generation": None, "consumer_type": "INSTANCE",
+            }  # fmt: skip
+            claim = Request("PUT", f"/allocations/{uuid(105)}", "1.39", body=body)
+            self.assertEqual(send(server.url, claim).status, 204)
+            before = self.rows("select count(*), sum(generation) from providers")
+            done = self.tries(self.source)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("is not empty: it has 4 providers and 1 consumers", done.stderr)
+            self.assertIn("with --replace", done.stderr)
+            self.assertEqual(self.rows("select count(*), sum(generation) from providers"), before)
+            self.imports(self.source, "--dry-run", "--replace")
+            self.assertEqual(self.rows("select count(*), sum(generation) from providers"), before)
+            self.imports(self.source, "--replace")
+            with self.reference() as reference:
+                paths = ["/resource_providers", "/resource_classes", "/usages?project_id=p"]
+                paths += [f"/allocations/{uuid(number)}" for number in (101, 105)]
+                parts = ("", "/inventories", "/usages", "/allocations")
+                paths += [f"/resource_providers/{uuid(number)}{part}" for number in (1, 2) for part in parts]
+                for path in paths:
+                    request = Request("GET", path, "1.39")
+                    self.assertEqual(send(server.url, request).json(), send(reference.url, request).json(), path)
+            gone = send(server.url, Request("GET", "/traits/CUSTOM_OF_BERTH", "1.39"))
+            self.assertEqual(gone.status, 404)
+        self.assertEqual(self.berth("db", "audit").stdout, "0 faults\n")
