@@ -132,6 +132,11 @@ mod tests {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let (mut lines, thread) = start(&writer).unwrap();
         drop(writer);
+        // More than a pipe takes: the thread stands still from here on, and takes no lines between others.
+        lines.write_all(format!("{}\n", "x".repeat(1024 * 1024)).as_bytes()).unwrap();
+        while !lines.0.progress().0 {
+            std::thread::yield_now();
+        }
         let line = format!("{}\n", "x".repeat(1023));
         let count = 3 * WAITING_BYTES_MAX / line.len();
         for _ in 0..count {
