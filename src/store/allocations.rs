@@ -138,6 +138,7 @@ impl Change for Reshape {
             });
             let wanted = wanted.collect::<Result<Vec<_>>>()?;
             changed.push(tx.before(Kind::Inventories, lock).await?);
+            tx.touch(id);
             inventories::write(tx, id, &wanted).await?;
             stays.push((id, wanted.iter().map(|(class, _)| *class).collect::<Vec<_>>()));
         }

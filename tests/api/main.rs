@@ -24,6 +24,7 @@ mod database_commands;
 mod databases;
 mod differences;
 mod doctor;
+mod event_copies;
 mod events;
 mod explain;
 mod explain_claim;
