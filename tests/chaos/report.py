@@ -47,6 +47,13 @@ def summary(chosen: argparse.Namespace, stage: Stage, outcome: Outcome, audit: s
         "recoveries": recoveries(judged.recoveries),
         "unanswered": answers.unanswered(history, windows, chosen.after),
         "longest_gap": {kind: gap(history, kind, windows, span) for kind in (READS, WRITES)},
+        "copies": {
+            keeper.name: {
+                "events": sum(len(stretch.events) for stretch in keeper.stretches),
+                "connected": keeper.connected, "compared": keeper.compared, "gaps": keeper.gaps,
+            }
+            for keeper in outcome.keepers
+        },
         "violations": [violation.summary() for violation in judged.violations],
         "believed": judged.believed, "stale_believed": judged.stale,
         "audit": audit,
@@ -119,6 +126,11 @@ def words(document: dict, judged: verdict.Verdict) -> list[str]:
         lines.append(
             f"{document['believed']} answers while a deposed primary may be believed, "
             f"{document['stale_believed']} contradictions among them"
+        )
+    for name, of in document["copies"].items():
+        lines.append(
+            f"{name}: {of['events']} events over {of['connected']} connections, "
+            f"{of['gaps']} gaps, compared {of['compared']} times"
         )
     by_kind = collections.defaultdict(list)
     for violation in judged.violations:

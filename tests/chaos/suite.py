@@ -75,7 +75,7 @@ def on_a_stage(chosen: argparse.Namespace, with_faults: bool) -> int:
 def unit_tests() -> int:
     """The tests of the checkers themselves; return how many failed."""
     result = cases.Result()
-    unittest.defaultTestLoader.loadTestsFromNames(["test_checkers", "test_verdict"]).run(result)
+    unittest.defaultTestLoader.loadTestsFromNames(["test_checkers", "test_copies", "test_verdict"]).run(result)
     failed = len(result.failures) + len(result.errors)
     print(f"checkers: {result.testsRun - failed} passed, {failed} failed", flush=True)
     return failed

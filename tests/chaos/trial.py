@@ -8,6 +8,7 @@ import random
 import time
 
 import books
+import copies
 import verdict
 from answers import Window
 from api import Caller, Replica
@@ -20,7 +21,7 @@ from violations import Violation
 from workload import Claimant, Owner, Reader, read_candidates, read_consumer, read_project, read_provider
 from world import World
 
-PLANNERS, OWNERS, READERS = 3, 1, 3
+PLANNERS, OWNERS, READERS, KEEPERS = 3, 1, 3, 3
 # Longer than this process should ever wait for its turn.
 STALLED_SECONDS = 0.5
 CLIENTS_END_WITHIN_SECONDS = 180
@@ -36,6 +37,7 @@ class Outcome:
     windows: list[Window]
     judged: verdict.Verdict
     span: tuple[float, float]
+    keepers: list[copies.Keeper]
 
 
 async def with_faults(chosen: argparse.Namespace, stage: Stage) -> Outcome:
@@ -87,11 +89,17 @@ async def _trial(chosen, stage: Stage, random_, replicas, windows, until, spoile
     await world.build(harness, replicas[0].name)
     reached = [await spoiled(replica, world) for replica in replicas] if spoiled else replicas
 
+    # What a faulty proxy makes of events is another matter.
+    keepers = [
+        copies.Keeper(f"copy{number}", replicas, random_.getrandbits(32))
+        for number in range(0 if spoiled else KEEPERS)
+    ]
     done = asyncio.Event()
     clients = make_clients(chosen, reached, world, history, random_)
     began = time.monotonic()
     provoking = asyncio.create_task(until(began))
     tasks = [asyncio.create_task(client.run(done)) for client in clients]
+    tasks += [asyncio.create_task(keeper.run(done)) for keeper in keepers]
     tasks.append(asyncio.create_task(books.watch(lambda: stage.pair.primary, world, history, done)))
     tasks.append(asyncio.create_task(notice_stalls(windows, done)))
     # Whoever fails ends the trial.
@@ -105,11 +113,16 @@ async def _trial(chosen, stage: Stage, random_, replicas, windows, until, spoile
         await asyncio.gather(*tasks)
     await stage.ready()
     await final_reads(harness, stage, world, history)
+    if keepers:
+        last = await copies.bulk(replicas[0])
+        await asyncio.gather(*(keeper.end(last) for keeper in keepers))
     for caller in (harness, *(client.caller for client in clients)):
         caller.close()
     allowed = verdict.Parameters(chosen.after, chosen.bound, chosen.deposed, chosen.lease)
     judged = await asyncio.to_thread(verdict.judge, history, world, windows, stage.names, allowed)
-    return Outcome(history, windows, judged, span)
+    judged.violations += [it for keeper in keepers for it in keeper.violations]
+    judged.violations += copies.disagreements(keepers)
+    return Outcome(history, windows, judged, span, keepers)
 
 
 def make_clients(chosen, replicas: list[Replica], world: World, history: History, random_) -> list:

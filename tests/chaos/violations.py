@@ -24,6 +24,7 @@ OUTSIDE = "503 outside of faults"
 STUCK = "not back in time"
 ENDED = "a replica ended by itself"
 UNDECIDED = "undecided"
+COPY = "a copy kept by events differs"
 
 
 @dataclasses.dataclass

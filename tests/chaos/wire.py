@@ -14,6 +14,14 @@ class Broken(Exception):
     """The request was sent, at least in part, and no whole answer came: nobody knows its outcome."""
 
 
+class Refused(Exception):
+    """The answer is not the one that was asked for, but a status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+
+
 @dataclasses.dataclass
 class Answer:
     status: int
@@ -83,12 +91,7 @@ class Connection:
         return await self._read(reader)
 
     async def _read(self, reader: asyncio.StreamReader) -> Answer:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        status = int(head[0].split()[1])
-        headers = {}
-        for line in head[1:]:
-            name, _, value = line.partition(":")
-            headers[name.lower()] = value.strip()
+        status, headers = await _head(reader)
         if headers.get("transfer-encoding", "") == "chunked":
             text = b""
             while size := int(await reader.readline(), 16):
@@ -105,3 +108,48 @@ class Connection:
             with contextlib.suppress(Exception):
                 self._streams[1].transport.abort()
             self._streams = None
+
+
+async def stream(port: int, path: str, headers: dict[str, str], silence: float):
+    """The lines of an answer that goes on, each within `silence` seconds of the one before.
+
+    Raises Unreached, Broken (also when the answer ends without a last chunk) or Refused.
+    """
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**20)
+    except OSError as nobody:
+        raise Unreached(str(nobody)) from nobody
+    try:
+        lines = [f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{port}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+        async with asyncio.timeout(silence):
+            status, _ = await _head(reader)
+        if status != 200:
+            raise Refused(status)
+        rest = b""
+        while True:
+            async with asyncio.timeout(silence):
+                size = int(await reader.readline(), 16)
+                rest += (await reader.readexactly(size + 2))[:-2]
+            *lines, rest = rest.split(b"\n")
+            for line in lines:
+                yield line
+            if not size:
+                return
+    except TimeoutError as late:
+        raise Broken(f"nothing came in {silence:g} s") from late
+    except (OSError, asyncio.IncompleteReadError, ValueError) as broken:
+        raise Broken(f"{type(broken).__name__}: {broken}") from broken
+    finally:
+        writer.transport.abort()
+
+
+async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
+    """The status of an answer, and its headers in lower case."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    headers = {}
+    for line in head[1:]:
+        name, _, value = line.partition(":")
+        headers[name.lower()] = value.strip()
+    return int(head[0].split()[1]), headers
