@@ -82,6 +82,9 @@ pub async fn run(
                 pause = (pause * 2).min(PAUSE_MAX);
                 continue;
             }
+            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => {
+                return Err(Failure(format!("only Berth with --events tells of changes: {error}")));
+            }
             Err(error) => return Err(failure(error)),
         };
         (pause, is_first) = (PAUSE, false);

@@ -1,5 +1,6 @@
 //! `/-/v1/events`: every committed change, once and in order.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
@@ -11,12 +12,13 @@ use berth::store::{EventLog, Pruning, StoreOptions};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use sqlx::postgres::PgConnectOptions;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader, Lines};
 use uuid::Uuid;
 
 use crate::support::app::Berth;
 use crate::support::cloud::claim_body;
 use crate::support::postgres;
-use crate::support::process::Server;
+use crate::support::process::{Server, free_port, signal};
 
 /// How long anything may take that is bound to happen.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -377,16 +379,14 @@ async fn the_command_shows_changes_and_goes_on() {
     let watch = |arguments: &[&str]| {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_berth"));
         command.args(["watch", "--url", &url]).args(arguments).kill_on_drop(true);
-        command.stdout(std::process::Stdio::piped()).spawn().unwrap()
+        command.stdout(Stdio::piped()).spawn().unwrap()
     };
     let lines = async |arguments: &[&str], count| {
         let mut command = watch(arguments);
-        let stdout = command.stdout.take().unwrap();
-        let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(stdout));
+        let mut told = BufReader::new(command.stdout.take().unwrap()).lines();
         let mut found = Vec::new();
         while found.len() < count {
-            let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap();
-            found.push(line.unwrap().unwrap());
+            found.push(line(&mut told).await);
         }
         found
     };
@@ -396,4 +396,58 @@ async fn the_command_shows_changes_and_goes_on() {
     let of_three = ["three", "--since", &since.to_string(), "--format", "json"];
     let told: Value = serde_json::from_str(&lines(&of_three, 1).await[0]).unwrap();
     assert_eq!(told["provider"]["name"], "three");
+}
+
+/// Its server is killed and comes back: what has changed meanwhile is told, and nothing twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_goes_on_from_the_last_event_when_its_server_comes_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let (first, address) = (directory.path(), format!("127.0.0.1:{}", free_port()));
+    let start = async |address: &str| {
+        let server = Server::spawn_at(address, first, &["--events", "1"]);
+        server.ready().await;
+        server
+    };
+    let create = async |server: &Server, name: &str| {
+        let body = json!({"name": name});
+        server.ask("POST", "/resource_providers", Some(&body)).await.unwrap()
+    };
+    let mut server = start(&address).await;
+    let (_, all) = server.ask("GET", "/-/v1/providers", None).await.unwrap();
+    let since = serde_json::from_str::<Value>(&all).unwrap()["number"].to_string();
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_berth"));
+    command.args(["watch", "--since", &since, "--url", &format!("http://{address}")]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut watch = command.kill_on_drop(true).spawn().unwrap();
+    let mut told = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut notices = BufReader::new(watch.stderr.take().unwrap()).lines();
+    create(&server, "one").await;
+    assert!(line(&mut told).await.contains("provider one"));
+    signal("KILL", &server.pid());
+    server.wait();
+    assert!(line(&mut notices).await.contains("going on from the last event"));
+    // While the command hears nothing, another replica changes something.
+    create(&start(&format!("127.0.0.1:{}", free_port())).await, "two").await;
+    let server = start(&address).await;
+    create(&server, "three").await;
+    assert!(line(&mut told).await.contains("provider two"));
+    assert!(line(&mut told).await.contains("provider three"));
+}
+
+/// What a server without events answers is explained.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_says_that_a_server_keeps_no_events() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_berth"));
+    command.args(["watch", "--url", &format!("http://{}", server.address)]);
+    let ended = command.output().await.unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&ended.stderr);
+    assert!(words.contains("only Berth with --events"), "{words}");
+}
+
+/// The next line of a program's output.
+async fn line<R: AsyncBufRead + Unpin>(lines: &mut Lines<R>) -> String {
+    tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap()
 }

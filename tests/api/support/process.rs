@@ -39,7 +39,21 @@ impl Server {
 
     /// The same with another program, such as that of an earlier release.
     pub fn spawn_program(program: &OsStr, directory: &Path, options: &[&str]) -> Self {
-        let address = format!("127.0.0.1:{}", free_port());
+        Self::spawn_program_at(program, &format!("127.0.0.1:{}", free_port()), directory, options)
+    }
+
+    /// The same at an address, where another one was before.
+    pub fn spawn_at(address: &str, directory: &Path, options: &[&str]) -> Self {
+        let program = env!("CARGO_BIN_EXE_berth").as_ref();
+        Self::spawn_program_at(program, address, directory, options)
+    }
+
+    fn spawn_program_at(
+        program: &OsStr,
+        address: &str,
+        directory: &Path,
+        options: &[&str],
+    ) -> Self {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
@@ -48,7 +62,7 @@ impl Server {
         let plans = options.contains(&"--planner-listen");
         let without_planner: &[&str] = if plans { &[] } else { &["--planner-listen", "none"] };
         let child = Command::new(program)
-            .args(["serve", "--listen", &address, "--data-dir"])
+            .args(["serve", "--listen", address, "--data-dir"])
             .arg(directory.join("data"))
             .args(without_planner)
             .args(options)
@@ -60,7 +74,7 @@ impl Server {
         // Installed already, if this is not the first server.
         drop(rustls::crypto::ring::default_provider().install_default());
         let client = reqwest::Client::builder().timeout(Duration::from_secs(20)).build().unwrap();
-        Self { child, directory: directory.to_owned(), address, client }
+        Self { child, directory: directory.to_owned(), address: address.to_owned(), client }
     }
 
     /// Waits until reads of the database's state succeed.
