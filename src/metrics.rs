@@ -31,7 +31,7 @@ const COUNTS: [f64; 13] =
 static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
 /// Counters: name, description.
-const COUNTERS: [(&str, &str); 32] = [
+const COUNTERS: [(&str, &str); 35] = [
     ("berth_requests_total", "Requests answered by the APIs."),
     ("berth_requests_shed_total", "Requests refused because --max-requests were in progress."),
     ("berth_connections_closed_for_room_total", "Idle connections that were closed for new ones."),
@@ -45,6 +45,12 @@ const COUNTERS: [(&str, &str); 32] = [
     ("berth_audit_entries_dropped_total", "Entries of the audit log that were dropped."),
     ("berth_history_entries_total", "Entries that were added to the history of changes."),
     ("berth_history_entries_removed_total", "Entries that were removed from the history by age."),
+    ("berth_events_told_total", "Events that clients were told."),
+    ("berth_event_answers_ended_total", "Answers with events that were ended, by reason."),
+    (
+        "berth_event_log_begun_total",
+        "Times that the log of events began anew, so clients missed some.",
+    ),
     ("berth_trace_spans_total", "Spans for the collector of traces, by outcome."),
     ("berth_claims_total", "Replaced or deleted allocations of consumers, by outcome."),
     ("berth_claims_refused_total", "Refused claims, by reason."),
@@ -102,11 +108,8 @@ const GAUGES: [(&str, &str); 20] = [
     ),
     ("berth_database_pool_connections", "Connections of the pool to the database, by state."),
     ("berth_database_pool_connections_max", "Connections that the pool may have."),
-    ("berth_turns_held", "Searches, plans and reads of plans in progress."),
-    (
-        "berth_turns_waiting",
-        "Requests that wait for a turn at a search, a plan or a read of plans.",
-    ),
+    ("berth_turns_held", "Searches, plans, bulk reads and the like in progress."),
+    ("berth_turns_waiting", "Requests that wait for a turn, such as one at a search."),
     ("berth_shadow_mirror_on", "Whether the shadow mirrors: 1 or 0."),
     ("berth_shadow_pending", "Requests that wait to be mirrored, or are being mirrored."),
 ];

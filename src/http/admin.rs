@@ -133,6 +133,8 @@ fn record(app: &App) {
         ("plan", &app.plan_turns),
         ("plan_read", &app.read_turns),
         ("plan_request", &app.planned),
+        ("bulk_read", &app.snapshots),
+        ("events", &app.followers),
     ] {
         gauge!("berth_turns_held", "kind" => kind).set(number(turns.held()));
         gauge!("berth_turns_waiting", "kind" => kind).set(number(turns.waiting()));

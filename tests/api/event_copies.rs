@@ -179,20 +179,7 @@ async fn write(berth: Berth, seed: u64, over: Arc<AtomicBool>) {
                 let body = json!({Uuid::new_v4().to_string(): moved, consumer.to_string(): left});
                 berth.post("/allocations", body).await;
             }
-            9 => {
-                let held = berth.get(&format!("/allocations/{consumer}")).await.json();
-                let consumer_generation = held["consumer_generation"].as_i64();
-                let claim = claim_body(consumer_generation, &[(host, "VCPU", 1)]);
-                let total = dice(30) + 1;
-                let body = json!({
-                    "inventories": {host.0.to_string(): {
-                        "resource_provider_generation": generation,
-                        "inventories": {"VCPU": {"total": total}, "DISK_GB": {"total": 50}},
-                    }},
-                    "allocations": {consumer.to_string(): claim},
-                });
-                berth.header("x-roles", "admin,service").post("/reshaper", body).await;
-            }
+            9 => reshape(&berth, consumer, (host, generation), dice(30) + 1).await,
             _ => {
                 let amounts = [dice(4), dice(3), dice(3)];
                 claim(&berth, consumer, (host, other), amounts).await;
@@ -215,6 +202,20 @@ async fn claim(berth: &Berth, consumer: Uuid, (host, other): (Host, Host), dice:
         body["consumer_type"] = json!("VOLUME");
     }
     berth.put(&format!("/allocations/{consumer}"), body).await;
+}
+
+/// Gives a host other inventories, and a consumer some of them.
+async fn reshape(berth: &Berth, consumer: Uuid, (host, seen): (Host, Option<i64>), total: u64) {
+    let held = berth.get(&format!("/allocations/{consumer}")).await.json();
+    let generation = held["consumer_generation"].as_i64();
+    let body = json!({
+        "inventories": {host.0.to_string(): {
+            "resource_provider_generation": seen,
+            "inventories": {"VCPU": {"total": total}, "DISK_GB": {"total": 50}},
+        }},
+        "allocations": {consumer.to_string(): claim_body(generation, &[(host, "VCPU", 1)])},
+    });
+    berth.header("x-roles", "admin,service").post("/reshaper", body).await;
 }
 
 /// A replica in a process of its own, which claims until it is killed.

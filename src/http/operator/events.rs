@@ -6,6 +6,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use metrics::counter;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -31,6 +32,14 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The pause after the database could not be asked.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
+/// The metrics of events that were told, and of answers that were ended here, by reason.
+const TOLD: &str = "berth_events_told_total";
+const ENDED: &str = "berth_event_answers_ended_total";
+
+/// What clients are told whose answer ends.
+const SLOW: &str = "the client has taken nothing in for too long";
+const LATE: &str = "an answer lasts for so long only";
+const STOPPED: &str = "the server stops";
 /// What clients are told that have missed something.
 const GAP: &str =
     "the log does not reach back to this number, or begins anew: read everything again";
@@ -109,11 +118,14 @@ struct Follower {
     turns_of: Asker,
 }
 
-/// Why there is no further event.
+/// Why there is no further event. The client can go on later, but for a gap.
 enum End {
-    /// For this reason. The client can go on later.
-    Word(&'static str),
     Gap,
+    /// The client does not take in what it is sent.
+    Slow,
+    /// The answer has lasted for as long as one may.
+    Late,
+    Stopped,
 }
 
 impl Follower {
@@ -121,15 +133,17 @@ impl Follower {
     async fn send_all(mut self, tail: watch::Receiver<i64>, seat: Turn) -> Result<(), Problem> {
         let ended = self.send_until_the_end(tail).await?;
         drop(seat);
-        let change = match ended {
-            End::Word(why) => Change::End { detail: why.to_owned() },
-            End::Gap => Change::Gap { detail: GAP.to_owned() },
+        let (reason, change) = match ended {
+            End::Gap => ("gap", Change::Gap { detail: GAP.to_owned() }),
+            End::Slow => ("slow", Change::End { detail: SLOW.to_owned() }),
+            End::Late => ("late", Change::End { detail: LATE.to_owned() }),
+            End::Stopped => ("stopped", Change::End { detail: STOPPED.to_owned() }),
         };
+        counter!(ENDED, "reason" => reason).increment(1);
         self.parts.send(self.said(change)).await
     }
 
     async fn send_until_the_end(&mut self, mut tail: watch::Receiver<i64>) -> Result<End, Problem> {
-        const SLOW: &str = "the client has taken nothing in for too long";
         let settings = self.app.options.events;
         let until = Instant::now() + settings.lifetime;
         let app = Arc::clone(&self.app);
@@ -137,11 +151,11 @@ impl Follower {
         let mut part = self.said(Change::Position {});
         loop {
             if !part.is_empty() && !self.parts.send_within(part, settings.patience).await? {
-                return Ok(End::Word(SLOW));
+                return Ok(End::Slow);
             }
             tail.mark_unchanged();
             if Instant::now() > until {
-                return Ok(End::Word("an answer lasts for so long only"));
+                return Ok(End::Late);
             }
             part = match self.app.store.events_after(self.cursor).await {
                 Ok(Found::Gap) => return Ok(End::Gap),
@@ -149,18 +163,20 @@ impl Follower {
                     let (form, since) = (self.form, self.cursor.number);
                     self.cursor = cursor;
                     let work = move || read(form, &rows, since);
-                    aside(&self.app, self.turns_of, work).await??
+                    let (part, count) = aside(&self.app, self.turns_of, work).await??;
+                    counter!(TOLD).increment(count);
+                    part
                 }
                 Ok(Found::Nothing) => {
                     tokio::select! {
                         changed = tail.changed() => {
                             if changed.is_err() {
-                                return Ok(End::Word("the server stops"));
+                                return Ok(End::Stopped);
                             }
                             Bytes::new()
                         }
                         () = sleep(settings.heartbeat) => self.said(Change::Position {}),
-                        () = &mut stopped => return Ok(End::Word("the server stops")),
+                        () = &mut stopped => return Ok(End::Stopped),
                         () = sleep_until(until) => Bytes::new(),
                     }
                 }
@@ -185,9 +201,9 @@ impl Follower {
     }
 }
 
-/// Events as the client reads them, without those up to a number.
-fn read(form: Form, rows: &[Row], since: i64) -> Result<Bytes, Problem> {
-    let mut written = Vec::new();
+/// Events as the client reads them, without those up to a number; and how many they are.
+fn read(form: Form, rows: &[Row], since: i64) -> Result<(Bytes, u64), Problem> {
+    let (mut written, mut count) = (Vec::new(), 0);
     for row in rows {
         let entries: Vec<Map<String, Value>> = serde_json::from_str(&row.entries)
             .map_err(|error| Problem::internal(format!("events from {} on: {error}", row.first)))?;
@@ -200,9 +216,10 @@ fn read(form: Form, rows: &[Row], since: i64) -> Result<Bytes, Problem> {
             event.insert("at".to_owned(), row.at.clone().into());
             event.extend(entry);
             write(form, &mut written, number, &Value::Object(event));
+            count += 1;
         }
     }
-    Ok(written.into())
+    Ok((written.into(), count))
 }
 
 fn write(form: Form, written: &mut Vec<u8>, number: i64, event: &Value) {

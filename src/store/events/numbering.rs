@@ -80,6 +80,7 @@ pub(super) async fn number(conn: &mut PgConnection, snapshot: Option<&str>) -> R
         Decision::Batch { number, count } => (number, count),
         Decision::Begin { number, is_foreign } => {
             tracing::info!(number, "the log of events begins");
+            metrics::counter!("berth_event_log_begun_total").increment(1);
             if is_foreign {
                 sqlx::query!("delete from events").execute(&mut *conn).await?;
                 sqlx::query!("delete from event_batches").execute(&mut *conn).await?;
