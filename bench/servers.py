@@ -58,10 +58,10 @@ class Service:
 
 
 @contextlib.contextmanager
-def berth(cluster: Cluster, database: str, replicas: int = 1):
-    """Berth, as `berth serve` is without further options."""
+def berth(cluster: Cluster, database: str, replicas: int = 1, options: tuple[str, ...] = ()):
+    """Berth, as `berth serve` is with these options and no others."""
     command = [BERTH, "serve", "--auth", "noauth2", "--enforce-new-defaults", "false"]
-    command += ["--planner-listen", "none", "--database-url", cluster.url(database)]
+    command += ["--planner-listen", "none", "--database-url", cluster.url(database), *options]
     with contextlib.ExitStack() as all_of_them:
         servers = [
             all_of_them.enter_context(

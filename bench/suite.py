@@ -15,7 +15,11 @@ import clouds
 import measure
 import servers
 import table
+from questions import QUESTIONS
 from workloads import WORKLOADS, Arena, Workload
+
+# One replica without options.
+ALONE = (1, ())
 
 
 def main() -> None:
@@ -24,9 +28,14 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=4, help="length of one measurement")
     options.add_argument("--only", default="", metavar="REGEX", help="workloads to run, by name")
     options.add_argument("--without-reference", action="store_true", help="measure Berth alone")
+    options.add_argument(
+        "--questions", action="store_true",
+        help="measure what the published API has no answer for, instead of that API",
+    )
     options.add_argument("--record", action="store_true", help="put the table into docs/benchmarks.md")
     chosen = options.parse_args()
-    workloads = [it for it in WORKLOADS if re.search(chosen.only, it.name)]
+    table_of = QUESTIONS if chosen.questions else WORKLOADS
+    workloads = [it for it in table_of if re.search(chosen.only, it.name)]
     if not workloads:
         sys.exit(f"no workload is called {chosen.only!r}")
     servers.WORK.mkdir(parents=True, exist_ok=True)
@@ -47,7 +56,7 @@ def main() -> None:
             text = table.render(run)
             print(text)
     if chosen.record:
-        table.record(text)
+        table.record(text, "questions" if chosen.questions else "workloads")
 
 
 def bench_cloud(cluster, meter, cloud, workloads: list[Workload], compared: bool, run) -> None:
@@ -59,14 +68,14 @@ def bench_cloud(cluster, meter, cloud, workloads: list[Workload], compared: bool
     cluster.execute("checkpoint")
     with contextlib.ExitStack() as running:
         services = {}
-        for replicas in sorted({it.replicas for it in workloads}):
+        for kind in sorted({(it.replicas, it.options) for it in workloads}):
             began = time.monotonic()
-            service = running.enter_context(servers.berth(cluster, names["berth"], replicas))
-            services["berth", replicas] = service
-            if replicas == 1:
+            service = running.enter_context(servers.berth(cluster, names["berth"], *kind))
+            services["berth", *kind] = service
+            if kind == ALONE:
                 run.note_start(cloud, time.monotonic() - began, service.resident())
         if compared:
-            services["reference", 1] = running.enter_context(
+            services["reference", *ALONE] = running.enter_context(
                 servers.reference(cluster, names["reference"])
             )
             check_equal(services, workloads)
@@ -74,14 +83,15 @@ def bench_cloud(cluster, meter, cloud, workloads: list[Workload], compared: bool
             for workload in workloads:
                 arenas = [
                     Arena(cluster, meter, cloud, server, names[server], service, number)
-                    for (server, replicas), service in services.items()
+                    for (server, *kind), service in services.items()
                     if server == "reference" and workload.compared
-                    or server == "berth" and replicas == workload.replicas
+                    or server == "berth" and kind == [workload.replicas, workload.options]
                 ]
                 # Whoever comes second may find a warmer machine: they take turns at it.
                 for arena in arenas if number % 2 else reversed(arenas):
                     run.add(workload, arena.server, workload.measure(arena))
-                run.add_limit(workload, limit_of(workload, meter, services["berth", workload.replicas]))
+                ours = services["berth", workload.replicas, workload.options]
+                run.add_limit(workload, limit_of(workload, meter, ours))
                 told(f"round {number + 1}: {run.line(workload)}")
     for name in names.values():
         cluster.drop(name)
@@ -102,7 +112,7 @@ def check_equal(services: dict, workloads: list[Workload]) -> None:
     queries = {it.paths[0].split("&limit=")[0] for it in workloads if it.compared and it.paths}
     for query in sorted(queries):
         ours, theirs = (
-            canonical(json.loads(get(services[server, 1], query))) for server in ("berth", "reference")
+            canonical(json.loads(get(services[server, *ALONE], query))) for server in ("berth", "reference")
         )
         if ours != theirs:
             sys.exit(f"The servers answer {query} differently.")

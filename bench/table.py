@@ -15,7 +15,7 @@ from measure import Sample
 from workloads import Workload
 
 DOCUMENT = REPOSITORY / "docs" / "benchmarks.md"
-MARK = "<!-- bench/run --record writes below this line -->\n"
+MARKS = "<!-- the table of {}: bench/run --record writes it -->\n", "<!-- its end -->\n"
 
 
 @dataclasses.dataclass
@@ -97,10 +97,14 @@ def render(run: Run) -> str:
     return "\n".join(["", *about, *lines, *starts, ""])
 
 
-def record(text: str) -> None:
-    """Replace the table of the document."""
-    head = DOCUMENT.read_text().split(MARK)[0]
-    DOCUMENT.write_text(head + MARK + text)
+def record(text: str, name: str) -> None:
+    """Replace one of the tables of the document."""
+    begin, end = MARKS[0].format(name), MARKS[1]
+    head, found, rest = DOCUMENT.read_text().partition(begin)
+    _, ended, tail = rest.partition(end)
+    if not found or not ended:
+        raise ValueError(f"{DOCUMENT.name} has no place for the table of {name}")
+    DOCUMENT.write_text(head + begin + text + "\n" + end + tail)
 
 
 def _cells(workload: Workload, rounds: Rounds) -> list[str]:

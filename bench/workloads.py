@@ -25,8 +25,6 @@ WIDE = (
     "/allocation_candidates?group_policy=none&"
     + "&".join(f"resources{n}=VGPU:1" for n in range(1, 7))
 )
-# What a provider has, by the last segment of its path.
-PARTS = ("inventories", "usages", "traits", "aggregates", "allocations")
 # Claims that are written for a measurement of a few seconds; more than can be done.
 CLAIMS = 60_000
 SLOW_DELETES, DELETES = 1_000, 10_000
@@ -62,6 +60,8 @@ class Workload:
     limit: str = "constant"
     paths: tuple[str, ...] = ()
     replicas: int = 1
+    # What Berth is started with.
+    options: tuple[str, ...] = ()
     # Whether the reference takes part.
     compared: bool = True
     # Where bytes are compared, the load on the handler that sends the same.
@@ -116,23 +116,6 @@ def claims_on_a_pool(arena: Arena) -> Sample:
     seconds = arena.meter.seconds
     return arena.meter.replay(
         arena.service, requests, workers=64, seconds=seconds, may_refuse=not arena.is_berth
-    )
-
-
-def whole_cloud(arena: Arena) -> Sample:
-    """All that there is of all providers: one request of Berth, and one for each part of each
-    provider of the reference, of which some are sent. Rates are in clouds a second."""
-    if arena.is_berth:
-        path = f"/-/v1/providers?include={','.join(PARTS)}"
-        return arena.meter.wrk(arena.service, [path], connections=1)
-    some = [uuid_of(PROVIDER, 1 + n * 7) for n in range(1000)]
-    paths = [f"/resource_providers/{uuid}/{part}" for uuid in some for part in PARTS]
-    sample = arena.meter.wrk(arena.service, paths, connections=8)
-    requests = 1 + len(PARTS) * arena.cloud.providers
-    took = requests / sample.rate
-    return Sample(
-        rate=1 / took, p50=took, p99=took, cpu_server=sample.cpu_server * requests,
-        cpu_database=sample.cpu_database * requests,
     )
 
 
@@ -266,10 +249,6 @@ WORKLOADS = [
     small("GET its inventories", "/resource_providers/{}/inventories"),
     small("GET its traits", "/resource_providers/{}/traits"),
     small("GET its usages", "/resource_providers/{}/usages"),
-    Workload(
-        "read the whole cloud: 10k providers, 80k consumers", HELD, whole_cloud, "50x", "200x",
-        limit="none",
-    ),
     Workload(
         "claims, random hosts, 32 clients", HELD, claims, "15x, 0.5 of limit",
         "60x, 2.0 of limit", limit="simple-update",
