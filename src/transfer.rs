@@ -6,6 +6,7 @@
 //! what the source has ([`load`]), in one transaction: it is written whole or not at all. Following a source that
 //! goes on to change is the same for the rows that differ ([`round`], [`follow`]); [`chunks`] finds them.
 
+mod answers;
 mod chunks;
 mod export;
 mod fill;
@@ -143,7 +144,7 @@ async fn import_heeding(
     }
     let opened = Instant::now();
     let mut source = Database::open(from, Access::Read).await?;
-    let mut notes = resume(from, target, options).await?;
+    let mut notes = resume(&from.to_string(), target, options).await?;
     let filled = fill::fill(&mut source, target, &Progress::new()).await?;
     let schema = source.schema().to_owned();
     source.close().await;
@@ -185,11 +186,10 @@ async fn import_heeding(
 
 /// Makes what an import keeps, or finds what an interrupted one has left. Returns what is to be said about it.
 async fn resume(
-    from: &ReferenceUrl,
+    source: &str,
     target: &mut PgConnection,
     options: Options,
 ) -> Result<Vec<String>, Error> {
-    let source = from.to_string();
     let found = kept::state(target).await?;
     let is_same = found.as_ref().is_some_and(|state| state.source == source);
     let Some(state) = found.filter(|state| is_same || state.is_following) else {
@@ -197,9 +197,9 @@ async fn resume(
         load::before(&mut tx, options.replace).await?;
         // What was read from another source, or was left by a process that was killed while it made this.
         let is_given_up = kept::discard(&mut tx).await?;
-        kept::create(&mut tx, &source).await?;
+        kept::create(&mut tx, source).await?;
         tx.commit().await?;
-        let note = "what an import from another database had read was given up".to_owned();
+        let note = "what an import from elsewhere had read was given up".to_owned();
         return Ok(is_given_up.then_some(note).into_iter().collect());
     };
     if !is_same {

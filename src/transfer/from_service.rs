@@ -1,17 +1,18 @@
 //! Imports what a placement service shows over its API.
 //!
 //! What was read becomes rows of the tables of OpenStack Placement ([`super::service`]), and goes the same way as rows of
-//! a database from there: through the staging, which is made and dropped in one transaction here.
+//! a database from there. What was read is kept until the import is done ([`super::answers`]).
 
 use std::time::Instant;
 
 use futures_util::{StreamExt, stream};
 use sqlx::{Connection, PgConnection};
 
+use super::answers::Answers;
 use super::progress::Progress;
 use super::report::{Report, TableRows};
 use super::tables::TABLES;
-use super::{Error, Options, findings, kept, load, refuse_faults, service, staging};
+use super::{Error, Options, findings, kept, load, refuse_faults, resume, service, staging};
 use crate::placement_client::Client;
 use crate::store;
 
@@ -34,21 +35,26 @@ pub async fn import_service(
             "another `berth import` is at work in Berth's database".to_owned(),
         ));
     }
-    if let Some(state) = kept::state(target).await?.filter(|state| state.is_following) {
-        return Err(Error::Refused(format!(
-            "Berth's database follows {}: end that with `berth import --finish` or `berth import --discard` first",
-            state.source
-        )));
-    }
     // What may not be replaced is found out before hours of reading.
     load::before(target, options.replace).await?;
-    let progress = Progress::new();
-    let read = service::read(client, &progress).await?;
+    let service = service::Service::open(client).await?;
+    let mut resumed = Vec::new();
+    let kept = if options.dry_run {
+        None
+    } else {
+        let source = format!("{} (API {})", service.url, service.version);
+        resumed = resume(&source, target, options).await?;
+        Some(Answers::new(target))
+    };
+    let mut read = service::read(service, kept, &Progress::new()).await?;
+    read.notes.splice(0..0, resumed);
 
     let mut tx = target.begin().await?;
     load::lock(&mut tx).await?;
     let before = load::before(&mut tx, options.replace).await?;
-    staging::create(&mut tx, staging::ONCE).await?;
+    if options.dry_run {
+        staging::create(&mut tx, staging::ONCE).await?;
+    }
     let mut copied = Vec::new();
     for table in &TABLES {
         let rows = stream::iter(read.snapshot.rows(table.name).map(Ok)).boxed();
@@ -76,7 +82,7 @@ pub async fn import_service(
         load::announce_all(&mut tx).await?;
         report.written = load::written(&mut tx).await?;
         refuse_faults(&mut tx).await?;
-        staging::remove(&mut tx, staging::ONCE).await?;
+        kept::discard(&mut tx).await?;
         tx.commit().await?;
         load::analyze(target).await?;
     }

@@ -13,7 +13,7 @@ use super::staging::{self, KEPT};
 use super::tables::Table;
 
 /// Of the form of these tables. A program that makes others has another number.
-const LAYOUT: i32 = 1;
+const LAYOUT: i32 = 2;
 
 /// Key of the lock that each command holds which works with what is kept, as long as its connection lives.
 const LOCK: i64 = 0x6265_7274_685f_696d;
@@ -39,6 +39,10 @@ const CREATE: &str = "
     create unlogged table berth_import.widths (name text primary key, width bigint not null);
     create unlogged table berth_import.chunks (
         name text, chunk bigint, rows bigint not null, fingerprint text not null, primary key (name, chunk)
+    );
+    create unlogged table berth_import.answers (
+        about text, uuid text, answer text not null, number bigint generated always as identity,
+        primary key (about, uuid)
     );
     create function berth_import.note_write() returns trigger language plpgsql security definer
         set search_path = pg_catalog, pg_temp as $$

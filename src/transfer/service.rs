@@ -15,9 +15,10 @@ use indicatif::ProgressBar;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
 
-pub(super) use self::snapshot::Snapshot;
-use self::snapshot::{Amounts, Consumer, Parts};
+use self::snapshot::Amounts;
+pub(super) use self::snapshot::{Consumer, Parts, Snapshot};
 use super::Error;
+use super::answers::{About, Answers, Known};
 use super::progress::Progress;
 use super::report::Finding;
 use crate::placement_client::{self, Answer, Client, ListedProvider, Microversion};
@@ -43,20 +44,53 @@ pub(super) struct Read {
     pub(super) findings: Vec<Finding>,
 }
 
-/// Reads everything.
+/// A service that can be read.
+#[derive(Debug)]
+pub(super) struct Service<'c> {
+    client: &'c Client,
+    pub(super) url: String,
+    pub(super) version: Microversion,
+}
+
+impl<'c> Service<'c> {
+    /// Asks the service which microversions it has.
+    ///
+    /// # Errors
+    /// The service cannot be asked, or is too old.
+    pub(super) async fn open(client: &'c Client) -> Result<Self, Error> {
+        let version = client.highest_microversion().await?.min(Microversion::MAX);
+        let url = client.url().await?.to_string();
+        if version < OLDEST {
+            return Err(Error::Refused(format!(
+                "{url}: the highest microversion is {version}, and {OLDEST} is needed to read trees of providers"
+            )));
+        }
+        Ok(Self { client, url, version })
+    }
+}
+
+/// Reads everything that was not read before, and what has changed since. Keeps what it reads, if that is wanted.
 ///
 /// # Errors
-/// The service cannot be read, is too old, or changes faster than it can be read.
-pub(super) async fn read(client: &Client, progress: &Progress) -> Result<Read, Error> {
-    let version = client.highest_microversion().await?.min(Microversion::MAX);
-    let url = client.url().await?.to_string();
-    if version < OLDEST {
-        return Err(Error::Refused(format!(
-            "{url}: the highest microversion is {version}, and {OLDEST} is needed to read trees of providers"
-        )));
+/// The service cannot be read, or changes faster than it can be read; or what is kept cannot be read or written.
+pub(super) async fn read(
+    service: Service<'_>,
+    mut kept: Option<Answers<'_>>,
+    progress: &Progress,
+) -> Result<Read, Error> {
+    let Service { client, url, version } = service;
+    let known = match &mut kept {
+        Some(kept) => kept.known().await?,
+        None => Known::default(),
+    };
+    let mut notes = untold(version);
+    if known.count > 0 {
+        notes.push(format!("{} answers had been read before", known.count));
     }
-    let mut reading = Reading { client, version, snapshot: Snapshot::default() };
-    let unexplained = reading.until_nothing_changes(progress).await?;
+    let snapshot =
+        Snapshot { parts: known.parts, consumers: known.consumers, ..Snapshot::default() };
+    let mut reading = Reading { client, version, kept, snapshot };
+    let unexplained = reading.until_nothing_changes(known.unread, progress).await?;
     let names = |list: &'static str, path: &'static str| {
         let client = client.clone();
         async move { view::names(&client.read(path, version).await?, list).map_err(wrong(path)) }
@@ -70,7 +104,7 @@ pub(super) async fn read(client: &Client, progress: &Progress) -> Result<Read, E
     });
     let mut findings: Vec<Finding> = findings.collect();
     findings.sort_by(|one, other| one.row.cmp(&other.row));
-    Ok(Read { snapshot: reading.snapshot, url, version, notes: untold(version), findings })
+    Ok(Read { snapshot: reading.snapshot, url, version, notes, findings })
 }
 
 /// What the API does not tell.
@@ -99,20 +133,23 @@ fn words(amounts: &Amounts) -> String {
 struct Reading<'c> {
     client: &'c Client,
     version: Microversion,
+    kept: Option<Answers<'c>>,
     snapshot: Snapshot,
 }
 
 impl Reading<'_> {
-    /// Reads until the service shows what was read. Returns the usages that no consumer explains, by provider.
+    /// Reads until the service shows what was read, beginning with these consumers and what is not known. Returns
+    /// the usages that no consumer explains, by provider.
     async fn until_nothing_changes(
         &mut self,
+        mut unread: BTreeSet<String>,
         progress: &Progress,
     ) -> Result<HashMap<String, Amounts>, Error> {
         let mut before: Option<HashMap<String, Amounts>> = None;
         for _ in 0..ROUNDS {
             let listed = self.client.providers("", self.version).await?;
             let unexplained = self.unexplained();
-            let mut stale = self.changed(&listed, before.is_some()).await?;
+            let mut stale = self.changed(&listed).await?;
             if let Some(before) = &before {
                 // What two rounds show without a change is no change, but a consumer that the API hides.
                 stale.extend(
@@ -123,7 +160,8 @@ impl Reading<'_> {
                 );
             }
             self.snapshot.providers = listed;
-            let gone = self.forget_gone();
+            let mut gone = self.forget_gone();
+            gone.append(&mut unread);
             if before.is_some() && stale.is_empty() && gone.is_empty() {
                 return Ok(unexplained);
             }
@@ -137,11 +175,7 @@ impl Reading<'_> {
     }
 
     /// The providers that have to be read (again): they are new, or their generation or usages have changed.
-    async fn changed(
-        &self,
-        listed: &[ListedProvider],
-        asks_usages: bool,
-    ) -> Result<BTreeSet<String>, Error> {
+    async fn changed(&self, listed: &[ListedProvider]) -> Result<BTreeSet<String>, Error> {
         let is_stale = |it: &ListedProvider| {
             let parts = self.snapshot.parts.get(&it.uuid);
             parts.is_none_or(|parts| parts.generation != Some(it.generation))
@@ -149,9 +183,6 @@ impl Reading<'_> {
         let (stale, same): (Vec<&ListedProvider>, Vec<&ListedProvider>) =
             listed.iter().partition(|it| is_stale(it));
         let mut stale: BTreeSet<String> = stale.into_iter().map(|it| it.uuid.clone()).collect();
-        if !asks_usages {
-            return Ok(stale);
-        }
         let usages = same.into_iter().map(|it| async move {
             let path = provider_path(&it.uuid, "/usages");
             let answer = self.client.find(&path, self.version).await?;
@@ -198,6 +229,9 @@ impl Reading<'_> {
         });
         let mut parts = stream::iter(parts).buffer_unordered(client.concurrency());
         while let Some((uuid, new)) = parts.try_next().await? {
+            if let Some(kept) = &mut self.kept {
+                kept.keep(About::Provider, &uuid, new.as_ref()).await?;
+            }
             consumers.extend(new.iter().flat_map(|it| it.consumers.iter().cloned()));
             let old = match new {
                 Some(new) => self.snapshot.parts.insert(uuid, new),
@@ -207,6 +241,7 @@ impl Reading<'_> {
             bar.inc(1);
         }
         bar.finish();
+        self.write_kept().await?;
         self.read_consumers(&consumers, &progress.of("consumers", consumers.len() as u64)).await
     }
 
@@ -225,6 +260,9 @@ impl Reading<'_> {
         });
         let mut read = stream::iter(read).buffer_unordered(client.concurrency());
         while let Some((uuid, consumer)) = read.try_next().await? {
+            if let Some(kept) = &mut self.kept {
+                kept.keep(About::Consumer, &uuid, consumer.as_ref()).await?;
+            }
             match consumer {
                 Some(consumer) => drop(self.snapshot.consumers.insert(uuid, consumer)),
                 None => drop(self.snapshot.consumers.remove(&uuid)),
@@ -232,7 +270,14 @@ impl Reading<'_> {
             bar.inc(1);
         }
         bar.finish();
-        Ok(())
+        self.write_kept().await
+    }
+
+    async fn write_kept(&mut self) -> Result<(), Error> {
+        match &mut self.kept {
+            Some(kept) => kept.write().await,
+            None => Ok(()),
+        }
     }
 
     /// What providers' usages have beyond what the consumers hold that were read, and the other way round.

@@ -89,13 +89,6 @@ pub(super) async fn enter(conn: &mut PgConnection, schema: &str) -> Result<(), E
     Ok(())
 }
 
-/// Removes the schema with all that is in it.
-pub(super) async fn remove(conn: &mut PgConnection, schema: &str) -> Result<(), Error> {
-    let remove = format!("set local client_min_messages = warning; drop schema {schema} cascade");
-    sqlx::raw_sql(AssertSqlSafe(remove)).execute(conn).await?;
-    Ok(())
-}
-
 /// Copies rows into the table of the staging. Returns how many.
 pub(super) async fn copy(
     conn: &mut PgConnection,

@@ -7,7 +7,7 @@ import threading
 
 import sqlalchemy
 from harness.commands import berth, imported, serving
-from harness.servers import Reference
+from harness.servers import Reference, find_berth
 
 from comparing import Both
 from faulty import faulty
@@ -41,8 +41,11 @@ class Importing(Both):
         done = self.tries(source, *options)
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertEqual(self.rows("select count(*) from providers"), "0")
-        self.assertEqual(self.rows("select count(*) from pg_namespace where nspname like 'berth_import%'"), "0")
         return done.stderr
+
+    def is_kept(self) -> bool:
+        """Whether there is something that an interrupted import has left."""
+        return self.rows("select count(*) from pg_namespace where nspname like 'berth_import%'") != "0"
 
     def rows(self, sql: str) -> str:
         return self.cluster.execute(sql, self.name).strip()
@@ -138,6 +141,34 @@ class Importing(Both):
             self.imports(proxied)
             self.is_the_same(direct, "--times")
 
+    def test_an_import_that_is_killed_goes_on(self) -> None:
+        asked, running = [], []
+
+        def kill(cloud: Cloud, count: int, path: str) -> None:
+            asked.append(path)
+            if running and sum(it.startswith("/allocations/") for it in asked) == 10:
+                running.pop().kill()
+
+        with self.changing(kill) as (direct, proxied):
+            command = [find_berth(), "import", "--from-api", proxied, "--database-url", self.url]
+            running.append(subprocess.Popen([str(part) for part in command], stderr=subprocess.DEVNULL))
+            self.assertEqual(running[0].wait(60), -9)
+            self.assertTrue(self.is_kept())
+            self.assertEqual(self.rows("select count(*) from providers"), "0")
+            # Since the providers were read: one consumer comes, and one goes.
+            cloud = Cloud(direct)
+            cloud.claim(50, {host(1): {"VCPU": 1}})
+            ask(direct, "DELETE", f"/allocations/{consumer(3)}")
+            asked.clear()
+            self.imports(proxied)
+            self.assertIn("going on with the import that was begun at", self.words)
+            self.assertRegex(self.words, r"[1-9]\d* answers had been read before")
+            # What has changed is read again, and nothing else of the providers.
+            read = sum(path.endswith("/inventories") for path in asked)
+            self.assertTrue(1 <= read <= 4, read)
+            self.assertFalse(self.is_kept())
+            self.is_the_same(direct, "--times")
+
     def test_what_always_changes_is_refused(self) -> None:
         lists = [0]
 
@@ -159,6 +190,11 @@ class Importing(Both):
             said = self.refused(server.url)
             self.assertIn("/usages: this is no placement service", said)
             self.assertIn("the answer lacks usages", said)
+        # What had been read is kept until it is given up, or another service is read.
+        self.assertTrue(self.is_kept())
+        self.imports(self.berth.url)
+        self.assertIn("what an import from elsewhere had read was given up", self.words)
+        self.assertFalse(self.is_kept())
 
     def test_what_cannot_be_read_is_refused(self) -> None:
         with faulty(None, lambda count, path: (200, b"<html>")) as server:

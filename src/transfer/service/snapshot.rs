@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use serde::{Deserialize, Serialize};
+
 use crate::placement_client::ListedProvider;
 
 /// A row: the columns of a table as text.
@@ -12,7 +14,7 @@ pub(in crate::transfer) type Row = Vec<Option<String>>;
 /// Rows, each made when it is taken: there may be millions.
 pub(in crate::transfer) type Rows<'s> = Box<dyn Iterator<Item = Row> + Send + 's>;
 /// Amounts by resource class.
-pub(super) type Amounts = BTreeMap<String, i64>;
+pub(in crate::transfer) type Amounts = BTreeMap<String, i64>;
 
 /// All that a service shows.
 #[derive(Debug, Default)]
@@ -28,8 +30,8 @@ pub(in crate::transfer) struct Snapshot {
 }
 
 /// What a provider has.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Parts {
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(in crate::transfer) struct Parts {
     /// The generation at which all of it was read; `None` if it changed meanwhile.
     pub(super) generation: Option<i64>,
     /// When the provider was changed last, in seconds since 1970.
@@ -41,11 +43,11 @@ pub(super) struct Parts {
     pub(super) aggregates: Vec<String>,
     pub(super) usages: Amounts,
     /// The consumers that hold something of it.
-    pub(super) consumers: BTreeSet<String>,
+    pub(in crate::transfer) consumers: BTreeSet<String>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Inventory {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(in crate::transfer) struct Inventory {
     pub(super) class: String,
     /// `total`, `reserved`, `min_unit`, `max_unit` and `step_size`.
     pub(super) units: [i64; 5],
@@ -54,8 +56,8 @@ pub(super) struct Inventory {
 }
 
 /// What a consumer holds, and whose it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Consumer {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::transfer) struct Consumer {
     pub(super) project: String,
     pub(super) user: String,
     /// The type, if it has one and the service tells.
@@ -65,7 +67,7 @@ pub(super) struct Consumer {
     /// When its allocations were changed last.
     pub(super) changed: Option<i64>,
     /// By provider.
-    pub(super) holds: BTreeMap<String, Amounts>,
+    pub(in crate::transfer) holds: BTreeMap<String, Amounts>,
 }
 
 impl Snapshot {

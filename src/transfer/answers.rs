@@ -1,0 +1,199 @@
+//! What an import over the API has read: kept in Berth's database until the import is done, so that an import which
+//! was interrupted asks for the rest only.
+//!
+//! Each answer has a number, in the order in which they were kept. The consumers of a provider are read after the
+//! provider, so one whose number is less, or that is not there, is still to be read. Whether a provider has changed
+//! since, its generation and usages tell, as in each round of [`super::service`].
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use futures_util::TryStreamExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sqlx::PgConnection;
+
+use super::Error;
+use super::service::{Consumer, Parts};
+
+/// So many answers are written at once, at the most.
+const AT_ONCE: usize = 500;
+/// How long an answer waits for others before it is written.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// What an answer is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    Provider,
+    Consumer,
+}
+
+/// Where answers are kept.
+#[derive(Debug)]
+pub(super) struct Answers<'c> {
+    conn: &'c mut PgConnection,
+    /// What is to be written, in the order in which it was read.
+    waiting: Vec<(About, String, String)>,
+    written: Instant,
+}
+
+/// What was read before.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) parts: HashMap<String, Parts>,
+    pub(super) consumers: BTreeMap<String, Consumer>,
+    /// Consumers that are to be read, because a provider was read after them.
+    pub(super) unread: BTreeSet<String>,
+    /// How many answers there are.
+    pub(super) count: u64,
+}
+
+impl About {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Provider => "provider",
+            Self::Consumer => "consumer",
+        }
+    }
+}
+
+impl<'c> Answers<'c> {
+    pub(super) fn new(conn: &'c mut PgConnection) -> Self {
+        Self { conn, waiting: Vec::new(), written: Instant::now() }
+    }
+
+    /// Keeps an answer; `None` stands for what does not exist. It may be written later.
+    pub(super) async fn keep<T: Serialize>(
+        &mut self,
+        about: About,
+        uuid: &str,
+        answer: Option<&T>,
+    ) -> Result<(), Error> {
+        let text = serde_json::to_string(&answer)
+            .map_err(|error| Error::Refused(format!("{uuid} cannot be kept: {error}")))?;
+        self.waiting.push((about, uuid.to_owned(), text));
+        if self.waiting.len() >= AT_ONCE || self.written.elapsed() > WAIT {
+            self.write().await?;
+        }
+        Ok(())
+    }
+
+    /// Writes what waits.
+    pub(super) async fn write(&mut self) -> Result<(), Error> {
+        let (mut about, mut uuids, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        for (of, uuid, text) in self.waiting.drain(..) {
+            about.push(of.word());
+            uuids.push(uuid);
+            texts.push(text);
+        }
+        sqlx::query(
+            "insert into berth_import.answers (about, uuid, answer)
+             select about, uuid, answer
+             from unnest($1::text[], $2::text[], $3::text[]) with ordinality as it (about, uuid, answer, nth)
+             order by nth
+             on conflict (about, uuid) do update set answer = excluded.answer, number = excluded.number",
+        )
+        .bind(about)
+        .bind(uuids)
+        .bind(texts)
+        .execute(&mut *self.conn)
+        .await?;
+        self.written = Instant::now();
+        Ok(())
+    }
+
+    /// What was kept before.
+    pub(super) async fn known(&mut self) -> Result<Known, Error> {
+        let mut rows = sqlx::query_as::<_, (String, String, String, i64)>(
+            "select about, uuid, answer, number from berth_import.answers",
+        )
+        .fetch(&mut *self.conn);
+        let mut known = Known::default();
+        let (mut parts, mut consumers) = (HashMap::new(), HashMap::new());
+        while let Some((about, uuid, text, number)) = rows.try_next().await? {
+            known.count += 1;
+            if about == About::Provider.word() {
+                if let Some(it) = read(&uuid, &text)? {
+                    known.parts.insert(uuid.clone(), it);
+                }
+                parts.insert(uuid, number);
+            } else {
+                if let Some(it) = read(&uuid, &text)? {
+                    known.consumers.insert(uuid.clone(), it);
+                }
+                consumers.insert(uuid, number);
+            }
+        }
+        known.unread = unread(&known, &parts, &consumers);
+        Ok(known)
+    }
+}
+
+/// The consumers that a provider has or had, and that were not read after it.
+fn unread(
+    known: &Known,
+    parts: &HashMap<String, i64>,
+    consumers: &HashMap<String, i64>,
+) -> BTreeSet<String> {
+    let of_parts = known.parts.iter().flat_map(|(provider, parts)| {
+        parts.consumers.iter().map(move |consumer| (provider.as_str(), consumer.as_str()))
+    });
+    let of_consumers = known.consumers.iter().flat_map(|(uuid, consumer)| {
+        consumer.holds.keys().map(move |provider| (provider.as_str(), uuid.as_str()))
+    });
+    let is_read = |provider: &str, consumer: &str| {
+        consumers.get(consumer).is_some_and(|read| parts.get(provider).is_none_or(|it| it < read))
+    };
+    let pairs = of_parts.chain(of_consumers);
+    let late = pairs.filter(|(provider, consumer)| !is_read(provider, consumer));
+    late.map(|(_, consumer)| consumer.to_owned()).collect()
+}
+
+fn read<T: DeserializeOwned>(uuid: &str, text: &str) -> Result<Option<T>, Error> {
+    serde_json::from_str(text).map_err(|error| {
+        Error::Refused(format!(
+            "what was kept of {uuid} cannot be read ({error}): run `berth import --discard`, and begin again"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+    use super::{Consumer, Known, Parts, unread};
+
+    #[test]
+    fn consumers_that_were_read_before_their_provider_are_read_again() {
+        let parts = |consumers: &[&str]| Parts {
+            consumers: consumers.iter().map(|&it| it.to_owned()).collect(),
+            ..Parts::default()
+        };
+        let consumer = |provider: &str| Consumer {
+            holds: BTreeMap::from([(provider.to_owned(), BTreeMap::new())]),
+            ..Consumer::default()
+        };
+        let known = Known {
+            parts: HashMap::from([
+                ("p1".to_owned(), parts(&["same", "new", "gone", "moved"])),
+                ("p2".to_owned(), parts(&[])),
+            ]),
+            consumers: BTreeMap::from([
+                ("same".to_owned(), consumer("p1")),
+                ("moved".to_owned(), consumer("p2")),
+                ("left".to_owned(), consumer("p2")),
+                ("of p3".to_owned(), consumer("p3")),
+            ]),
+            ..Known::default()
+        };
+        let numbers = |each: &[(&str, i64)]| -> HashMap<String, i64> {
+            each.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect()
+        };
+        let providers = numbers(&[("p1", 10), ("p2", 20)]);
+        let consumers =
+            numbers(&[("same", 11), ("gone", 12), ("moved", 13), ("left", 14), ("of p3", 1)]);
+        let found = unread(&known, &providers, &consumers);
+        assert_eq!(found, ["left", "moved", "new"].map(str::to_owned).into());
+        assert_eq!(unread(&Known::default(), &providers, &consumers), BTreeSet::new());
+    }
+}
