@@ -34,7 +34,7 @@ use super::effects::{Kind, Origin, Recorder};
 use super::owners::OwnerNames;
 use crate::model::claim::{Consumer, LockedState, Owner};
 use crate::model::{ClassId, Generation, Inventory, ProviderId};
-pub(super) use numbering::keep_up;
+pub(super) use numbering::reach_now;
 pub(super) use retention::remove_old;
 pub(super) use snapshot_number::Numbering;
 pub(super) use tail::Tail;

@@ -116,7 +116,7 @@ impl Work {
         let cut = self.cut.take();
         if self.primary.options().events.is_some() {
             // The log of events is compared with what is about to go.
-            term.during(bounded(events::keep_up(&mut conn))).await?;
+            term.during(bounded(events::reach_now(&mut conn))).await?;
         }
         let now = term.during(round(&mut conn, self.pruning, cut.as_deref())).await?;
         self.cut = Some(now);

@@ -268,6 +268,34 @@ async fn a_gap_is_said() {
     gap(since - 1).await;
 }
 
+/// That nothing changes for some time is no gap, although the change log is pruned meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_on_which_nothing_changes_has_no_gap() {
+    let database = postgres::database().await;
+    let period = Duration::from_millis(50);
+    let pruning = Pruning { period, ..Pruning::default() };
+    let berth = Berth::opened(
+        StoreOptions { pruning, ..keeping(&database) },
+        Options { history: true, ..Options::default() },
+    )
+    .await;
+    let mut following = Following::new(&berth, "").await;
+    let mut session = berth.session().await;
+    for name in ["one", "two", "three"] {
+        berth.host(name, &[]).await;
+        assert_eq!(following.change().await["provider"]["name"], name);
+        // The rows go in the second round after the change, at the latest.
+        let rows = "select count(*) from change_log";
+        while sqlx::query_scalar::<_, i64>(rows).fetch_one(&mut session).await.unwrap() > 0 {
+            tokio::time::sleep(period).await;
+        }
+        tokio::time::sleep(4 * period).await;
+    }
+    let begun = "select count(*) from event_batches where count = 0";
+    let begun: i64 = sqlx::query_scalar(begun).fetch_one(&mut session).await.unwrap();
+    assert_eq!(begun, 1, "the log begins once");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_of_elsewhere_begins_a_log_of_its_own() {
     let berth = replica(&postgres::database().await).await;

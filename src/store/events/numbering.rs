@@ -62,6 +62,36 @@ pub(in crate::store) async fn keep_up(conn: &mut PgConnection) -> Result<i64> {
     Ok(number)
 }
 
+/// Gives numbers, and lets the last batch reach up to now even if there is nothing to give them to. To be called
+/// before the change log is pruned: what goes there must not be later than the last batch.
+///
+/// # Errors
+/// The database cannot be asked.
+pub(in crate::store) async fn reach_now(conn: &mut PgConnection) -> Result<()> {
+    // While nothing changes there is nothing to prune.
+    let may_prune = sqlx::query_scalar!(r#"select exists (select from change_log) as "any!""#);
+    if !may_prune.fetch_one(&mut *conn).await? {
+        return Ok(());
+    }
+    let mut tx = lock(conn).await?;
+    let look = look(&mut tx, None).await?;
+    match decide(&look) {
+        // No event is between the two snapshots, so the batch has the same events as before.
+        Decision::Same(last) => {
+            sqlx::query!(
+                "update event_batches set snapshot = $2::text::pg_snapshot where number = $1",
+                last,
+                look.snapshot
+            )
+            .execute(&mut *tx)
+            .await?;
+        }
+        decision => drop(store(&mut tx, decision, &look).await?),
+    }
+    tx.commit().await?;
+    Ok(())
+}
+
 /// Begins a transaction that may give numbers. Others wait until it ends.
 pub(super) async fn lock(conn: &mut PgConnection) -> Result<Transaction<'_, Postgres>> {
     let mut tx = conn.begin().await?;
@@ -75,7 +105,12 @@ pub(super) async fn lock(conn: &mut PgConnection) -> Result<Transaction<'_, Post
 /// must have been taken since the [`lock`].
 pub(super) async fn number(conn: &mut PgConnection, snapshot: Option<&str>) -> Result<i64> {
     let look = look(conn, snapshot).await?;
-    let (number, count) = match decide(&look) {
+    store(conn, decide(&look), &look).await
+}
+
+/// Stores what was decided, and returns the last number.
+async fn store(conn: &mut PgConnection, decision: Decision, look: &Look) -> Result<i64> {
+    let (number, count) = match decision {
         Decision::Same(last) => return Ok(last),
         Decision::Batch { number, count } => (number, count),
         Decision::Begin { number, is_foreign } => {
