@@ -15,7 +15,7 @@ from measure import Sample
 from workloads import FLAT, HELD, Arena, Workload, claim_lines, claims
 
 # What a provider has, by the last segment of its path.
-PARTS = ("inventories", "usages", "traits", "aggregates", "allocations")
+PARTS = ("inventories", "usages", "traits", "aggregates")
 # Providers of which all parts are read, where reading all of them would take an hour.
 SOME = 1_000
 # Claims that a client is to learn of.
@@ -67,23 +67,28 @@ def ordered(order: str) -> Callable[[Arena], Sample]:
     return measure
 
 
-def whole_cloud(arena: Arena) -> Sample:
+def whole_cloud(*more: str) -> Callable[[Arena], Sample]:
     """All that there is of all providers: one request of Berth, and one for each part of each
     provider of the reference, of which some are sent."""
-    if arena.is_berth:
-        path = f"/-/v1/providers?include={','.join(PARTS)}"
-        return arena.meter.wrk(arena.service, [path], connections=1)
-    draw = random.Random(arena.round)
-    some = [uuid_of(PROVIDER, draw.randint(1, arena.cloud.providers)) for _ in range(SOME)]
-    paths = [f"/resource_providers/{uuid}/{part}" for uuid in some for part in PARTS]
-    sample = arena.meter.wrk(arena.service, paths, connections=8)
-    return whole(sample, 1 + len(PARTS) * arena.cloud.providers)
+    parts = (*PARTS, *more)
+
+    def measure(arena: Arena) -> Sample:
+        if arena.is_berth:
+            return in_turn(arena, [f"/-/v1/providers?include={','.join(parts)}"])
+        draw = random.Random(arena.round)
+        some = [uuid_of(PROVIDER, draw.randint(1, arena.cloud.providers)) for _ in range(SOME)]
+        paths = [f"/resource_providers/{uuid}/{part}" for uuid in some for part in parts]
+        sample = arena.meter.wrk(arena.service, paths, connections=8)
+        return whole(sample, 1 + len(parts) * arena.cloud.providers)
+
+    return measure
 
 
 def changes(arena: Arena) -> Sample:
     """What 1,000 claims have changed. A client of the reference lists all providers for their
     generations, and reads the allocations of those whose generation is another."""
-    lines = claim_lines(arena, random.Random(2000 + arena.round))[:CHANGES]
+    # Other consumers than those of the claims that are measured.
+    lines = claim_lines(apart(arena), random.Random(2000 + arena.round))[:CHANGES]
     if not arena.is_berth:
         hosts = {uuid for line in lines for uuid in json.loads(line["body"])["allocations"]}
         paths = [f"/resource_providers/{uuid}/allocations" for uuid in sorted(hosts)]
@@ -98,6 +103,16 @@ def changes(arena: Arena) -> Sample:
         return left == 0
 
     return timed(arena, lambda: events(arena, first, is_last))
+
+
+def claims_that_are_told(arena: Arena) -> Sample:
+    """The same as without events, for other consumers."""
+    return claims(dataclasses.replace(arena, round=1000 + arena.round))
+
+
+def apart(arena: Arena) -> Arena:
+    """The arena of measurements that have consumers of their own."""
+    return dataclasses.replace(arena, round=2000 + arena.round)
 
 
 def events(arena: Arena, since: int | None, is_last) -> list[dict]:
@@ -161,7 +176,10 @@ QUESTIONS = [
             f"explain why nothing fits, {size}", cloud, explain, "10 ms" if size == "100k" else ""
         ),
         question(f"how many more fit, {size}", cloud, fit, ""),
-        question(f"read the whole cloud, {size}", cloud, whole_cloud, "1 s" if size == "100k" else ""),
+        question(
+            f"read the whole cloud, {size}", cloud, whole_cloud(), "1 s" if size == "100k" else ""
+        ),
+        question(f"the same with all allocations, {size}", cloud, whole_cloud("allocations"), ""),
         question(f"candidates limit=1000 as stored, {size}", cloud, ordered(""), "", compared=False),
         question(
             f"candidates limit=1000, spread, {size}", cloud, ordered("&order=spread"),
@@ -175,6 +193,6 @@ QUESTIONS = [
     )
 ] + [
     question("claims without --events, 32 clients", TOLD, claims, "", compared=False),
-    question("claims with --events, 32 clients", TOLD, claims, "", options=EVENTS, compared=False),
+    question("claims with --events, 32 clients", TOLD, claims_that_are_told, "", options=EVENTS, compared=False),
     question("learn of 1,000 claims", TOLD, changes, "", options=EVENTS),
 ]  # fmt: skip

@@ -138,6 +138,8 @@ def _spread(values: list[float], show) -> str:
 
 
 def _times(samples: list[Sample]) -> str:
+    if not samples:
+        return ""
     p50 = statistics.median(sample.p50 for sample in samples)
     p99 = statistics.median(sample.p99 for sample in samples)
     return f"{_time(p50)}, {_time(p99)}"
