@@ -165,8 +165,8 @@ impl Combination {
         if self.depth == self.levels.len() && !self.step_back(query) {
             return Progress::Exhausted;
         }
-        // The check of `same_subtree` may examine all choices.
-        let effort = if query.subtrees.is_empty() { 1 } else { 1 + self.choices.len() / 8 };
+        // The check of each set of `same_subtree` may examine all choices.
+        let effort = 1 + query.subtrees.len() * self.choices.len() / 8;
         loop {
             if !steps.take(effort) {
                 return Progress::Paused;

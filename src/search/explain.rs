@@ -20,6 +20,7 @@ use self::survey::{Survey, bit, count_ones};
 use super::funnel::{Condition, Counted, Funnel, HostChecks, NearMiss, is_host};
 use super::part::{and_not, pop};
 use super::request::{Request, Unknown};
+use super::steps::WORK_BETWEEN;
 use crate::world::World;
 use crate::world::set::{BLOCK, Words};
 
@@ -100,16 +101,20 @@ pub fn explain(
     let flat = FlatHosts::new(world, request, Condition::of(request).len());
     let is_host = is_host(world);
     let mut is_complete = true;
-    for block in 0..world.end().div_ceil(BLOCK) {
+    'blocks: for block in 0..world.end().div_ceil(BLOCK) {
         let flat_hosts = flat.hosts(block);
         let mut work = flat.add(block, flat_hosts, &mut checks, &mut survey);
         let mut others = and_not(world.roots().words(block), flat_hosts);
         while let Some(slot) = pop(&mut others, block) {
             let root = world.occupied(slot);
-            work += 8;
             if is_host(&root) {
                 let failing = checks.failing(&root);
                 survey.add(&root, &failing, &mut checks);
+            }
+            work += 8 + checks.take_work();
+            if work > WORK_BETWEEN && is_enough(std::mem::take(&mut work)) {
+                is_complete = false;
+                break 'blocks;
             }
         }
         if is_enough(work + checks.take_work()) {

@@ -9,6 +9,9 @@ pub(super) const ANCHOR_STEPS: usize = 16;
 /// The steps that combining the sets of one part in one block costs.
 pub(super) const BLOCK_STEPS: usize = 16;
 
+/// The numbers that are read between two questions whether the work is enough: about a millisecond.
+pub(super) const WORK_BETWEEN: usize = 1 << 20;
+
 /// What a call found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<T> {

@@ -74,7 +74,7 @@ impl<'w> FlatHosts<'w> {
             }
             self.name(block, near, (condition, probe), survey);
         }
-        add_masks(&failing, survey);
+        add_masks(once, &failing, survey);
         BLOCK as usize / 8 * (failing.len() + 1) + 2 * count_ones(once)
     }
 
@@ -188,22 +188,25 @@ fn absent(block: u32, condition: usize, hosts: Words, checks: &HostChecks<'_>) -
     }
 }
 
-/// Counts the hosts by the conditions that they fail.
-fn add_masks(failing: &[Words], survey: &mut Survey) {
-    let mut masks: [Mask; BLOCK as usize] = [0; BLOCK as usize];
+/// Counts the hosts that fail something by the conditions that they fail: each condition splits those that have
+/// failed the same so far.
+fn add_masks(hosts: Words, failing: &[Words], survey: &mut Survey) {
+    let mut groups: Vec<(Mask, Words)> = vec![(0, hosts)];
+    let mut split = Vec::new();
     for (condition, failing) in failing.iter().enumerate() {
-        let mut failing = *failing;
-        while let Some(slot) = pop(&mut failing, 0) {
-            if let Some(mask) = masks.get_mut(slot as usize) {
+        for (mask, hosts) in &mut groups {
+            let both = and(*hosts, *failing);
+            if both == *hosts {
                 *mask |= bit(condition);
+            } else if both != [0; 4] {
+                *hosts = and_not(*hosts, both);
+                split.push((*mask | bit(condition), both));
             }
         }
+        groups.append(&mut split);
     }
-    // Neighbours often fail the same.
-    for equal in masks.chunk_by(|one, other| one == other) {
-        if let Some(mask) = equal.first().filter(|mask| **mask != 0) {
-            survey.add_failing(*mask, equal.len());
-        }
+    for (mask, hosts) in groups {
+        survey.add_failing(mask, count_ones(hosts));
     }
 }
 

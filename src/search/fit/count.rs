@@ -3,6 +3,7 @@
 use super::super::anchors::solo;
 use super::super::part::{Look, and, and_not, pop};
 use super::super::query::Query;
+use super::super::steps::WORK_BETWEEN;
 use super::answer::Bounds;
 use super::flat::Totals;
 use super::offers::Offers;
@@ -87,9 +88,9 @@ impl<'w> Count<'w> {
         let blocks = self.world.end().div_ceil(BLOCK);
         let mut is_complete = true;
         for block in 0..blocks {
-            let work = self.block(block, &totals);
-            if is_enough(work) {
-                is_complete = block + 1 == blocks;
+            let work = self.block(block, &totals, is_enough);
+            if work.is_none_or(&mut *is_enough) {
+                is_complete = work.is_some() && block + 1 == blocks;
                 break;
             }
         }
@@ -97,8 +98,14 @@ impl<'w> Count<'w> {
         is_complete
     }
 
-    /// Counts on the trees whose root is in a block. Returns the work, in numbers read.
-    fn block(&mut self, block: u32, totals: &Totals) -> usize {
+    /// Counts on the trees whose root is in a block. Returns the work that was not told yet, in numbers read;
+    /// `None` if it was enough before the end.
+    fn block(
+        &mut self,
+        block: u32,
+        totals: &Totals,
+        is_enough: &mut impl FnMut(usize) -> bool,
+    ) -> Option<usize> {
         let Self { world, query, excluded, .. } = *self;
         let out = [&excluded.lost, &excluded.closed].map(|set| set.words(block));
         let roots = out.into_iter().fold(world.roots().words(block), and_not);
@@ -122,8 +129,11 @@ impl<'w> Count<'w> {
         }
         while let Some(root) = pop(&mut rest, block) {
             work += self.tree(root);
+            if work > WORK_BETWEEN && is_enough(std::mem::take(&mut work)) {
+                return None;
+            }
         }
-        work
+        Some(work)
     }
 
     /// Counts on a tree. Returns the work.

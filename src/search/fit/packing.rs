@@ -10,8 +10,10 @@ use crate::world::World;
 
 /// The maximum work to find one candidate, in options tried.
 const TRIES_MAX: usize = 4096;
-/// The maximum work for one tree, in options tried.
-const TREE_TRIES_MAX: usize = 400_000;
+/// The maximum work for one tree in one order, in numbers read.
+const TREE_WORK_MAX: usize = 3_200_000;
+/// The numbers read to try an option, apart from those of the options chosen for other parts.
+const TRY_WORK: usize = 8;
 
 /// Which options are tried first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +41,12 @@ pub(super) struct Packer {
     picks: Vec<usize>,
     /// For each pool, what the candidate takes.
     taken: Vec<i64>,
-    /// The options tried since the work was last read.
-    tries: usize,
+    /// The numbers read since the work was last asked for.
+    work: usize,
+    /// The work at which the tree is left.
+    work_max: usize,
+    /// The numbers read to try an option.
+    try_work: usize,
     /// Whether a search for a candidate was given up since a tree was begun.
     gave_up: bool,
 }
@@ -48,7 +54,7 @@ pub(super) struct Packer {
 impl Packer {
     /// The work since it was last read, in numbers read.
     pub(super) fn take_work(&mut self) -> usize {
-        std::mem::take(&mut self.tries) * 8
+        std::mem::take(&mut self.work)
     }
 
     /// Whether there may be candidates that were not found in the last tree.
@@ -69,10 +75,11 @@ impl Packer {
         }
         self.taken.resize(stock.pool_count().max(self.taken.len()), 0);
         let is_simple = query.contended.is_empty() && !query.keeps_apart();
-        let enough = self.tries.saturating_add(TREE_TRIES_MAX);
+        self.try_work = try_work(query);
+        self.work_max = self.work.saturating_add(TREE_WORK_MAX);
         let mut number: u64 = 0;
         self.gave_up = false;
-        while self.tries < enough {
+        while self.work < self.work_max {
             self.arrange(stock, query, tree, order);
             if !self.find(stock, (world, query), tree) {
                 break;
@@ -105,7 +112,7 @@ impl Packer {
                 let users = if supply.is_shared { 1 + stock.users(supply) } else { 0 };
                 (users, Reverse(supply.meets.count_ones()), by_times)
             });
-            self.tries += supplies.len() / 4;
+            self.work += 2 * supplies.len();
         }
         self.levels.sort_by_key(|(part, options)| (options.len(), *part));
         self.next.clear();
@@ -117,7 +124,7 @@ impl Packer {
     /// Finds a candidate. Its draws are in `taken`.
     fn find(&mut self, stock: &Stock, context: (&World, &Query), tree: usize) -> bool {
         let mut depth = 0;
-        let enough = self.tries + TRIES_MAX;
+        let mut tries = 0;
         loop {
             if depth == self.levels.len() {
                 if self.is_whole(stock, context, tree) {
@@ -128,10 +135,12 @@ impl Packer {
             }
             let (part, options) = &self.levels[depth];
             let (part, at) = (*part, self.next[depth]);
-            self.tries += 1;
-            let Some(&option) = options.get(at).filter(|_| self.tries < enough) else {
-                if depth == 0 || self.tries >= enough {
-                    self.gave_up |= self.tries >= enough;
+            tries += 1;
+            self.work += self.try_work;
+            let is_over = tries >= TRIES_MAX || self.work >= self.work_max;
+            let Some(&option) = options.get(at).filter(|_| !is_over) else {
+                if depth == 0 || is_over {
+                    self.gave_up |= is_over;
                     while depth > 0 {
                         depth = self.step_back(stock, tree, depth);
                     }
@@ -263,4 +272,11 @@ impl Packer {
             }
         }
     }
+}
+
+/// The numbers read to try an option: what it draws, and the options that it must go together with.
+fn try_work(query: &Query) -> usize {
+    let of_sets = query.subtrees.iter().flatten().map(|group| query.groups[*group].parts.len());
+    let beside = if query.isolate || !query.nested { query.parts.len() } else { 0 };
+    TRY_WORK + of_sets.sum::<usize>() + beside
 }

@@ -40,8 +40,7 @@ pub(super) fn shared_bounds(
             sum = sum.plus(alone.alone);
             continue;
         }
-        let (at_most, work) = upper_bound(stock, context.1, &sharers);
-        let mut is_stopped = is_enough(work);
+        let (at_most, mut is_stopped) = upper_bound(stock, context.1, &sharers, is_enough);
         // Those that can use least of what is shared come first.
         sharers.sort_by_key(|it| (shared(stock, it.tree).count(), it.tree));
         let mut at_least = 0;
@@ -101,20 +100,29 @@ fn leader(leaders: &mut [usize], mut position: usize) -> usize {
     position
 }
 
-/// No more fit on connected trees. Returns the work as well.
-fn upper_bound(stock: &Stock, query: &Query, sharers: &[Sharer]) -> (u64, usize) {
+/// No more fit on connected trees. Returns as well whether the work was enough before all parts were looked at.
+fn upper_bound(
+    stock: &Stock,
+    query: &Query,
+    sharers: &[Sharer],
+    is_enough: &mut impl FnMut(usize) -> bool,
+) -> (u64, bool) {
     let sum = sharers.iter().map(|it| it.alone.at_most).fold(0, u64::saturating_add);
     let trees: Vec<usize> = sharers.iter().map(|it| it.tree).collect();
     let mut least = sum.min(of_classes(stock, query, &trees));
-    let mut work = sharers.len() * query.parts.len() * 8;
+    if is_enough(sharers.len() * query.parts.len() * 8) {
+        return (least, true);
+    }
     for (part, it) in query.parts.iter().enumerate() {
         if !it.amounts.is_empty() {
             let (bound, more) = of_part(stock, part, sharers);
             least = least.min(bound);
-            work += more;
+            if is_enough(more) {
+                return (least, true);
+            }
         }
     }
-    (least, work)
+    (least, false)
 }
 
 /// The maximum flow from trees to the pools of a part.
