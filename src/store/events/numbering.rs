@@ -86,7 +86,9 @@ pub(in crate::store) async fn reach_now(conn: &mut PgConnection) -> Result<()> {
             .execute(&mut *tx)
             .await?;
         }
-        decision => drop(store(&mut tx, decision, &look).await?),
+        decision @ (Decision::Batch { .. } | Decision::Begin { .. }) => {
+            store(&mut tx, decision, &look).await?;
+        }
     }
     tx.commit().await?;
     Ok(())

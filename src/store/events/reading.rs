@@ -10,6 +10,8 @@ use crate::store::error::{Error, Result};
 
 /// Transactions that are read at once at the most.
 const PAGE: i64 = 32;
+/// No further transaction is read at once with those that have so many bytes.
+const PAGE_BYTES: i64 = 4 << 20;
 
 /// How far a reader has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +159,12 @@ async fn rows(
            select e.seq as "seq?", e.count as "count?", e.entries as "entries?",
                   to_char(e.at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at
            from event_batches b
-           left join lateral (select * from unseen where seq > $5 order by seq limit $6) as e on true
+           left join lateral (
+               select * from (
+                   select *, sum(octet_length(entries)) over (order by seq) - octet_length(entries) as before
+                   from (select * from unseen where seq > $5 order by seq limit $6) as next
+               ) as page where before < $7
+           ) as e on true
            where b.number = $1 and b.count = $2
            order by e.seq"#,
         batch.number,
@@ -165,7 +172,8 @@ async fn rows(
         batch.before,
         batch.snapshot,
         within.seq,
-        PAGE
+        PAGE,
+        PAGE_BYTES
     )
     .fetch_all(conn)
     .await?;
