@@ -133,6 +133,7 @@ fn record(app: &App) {
         ("plan", &app.plan_turns),
         ("plan_read", &app.read_turns),
         ("plan_request", &app.planned),
+        ("question", &app.questions),
         ("bulk_read", &app.snapshots),
         ("events", &app.followers),
     ] {

@@ -22,6 +22,8 @@ use crate::watch::Watch;
 /// Snapshots of the database that are read at once. While one is read, which may take as long as a client
 /// needs to take it in, PostgreSQL keeps rows that have been replaced since.
 const SNAPSHOTS_MAX: usize = 4;
+/// How many questions of operators may wait for a turn: few, because each holds a place among all requests.
+const QUESTIONS_WAITING_MAX: Waiting = Waiting { of_one: 32, of_all: 128 };
 
 /// Seconds since the Unix epoch.
 pub type Clock = fn() -> i64;
@@ -48,6 +50,8 @@ pub struct App {
     pub(super) planned: Turns,
     /// Turns at large searches for candidates, a part of an answer each.
     pub search_turns: Turns,
+    /// Turns at questions of operators that search the whole cloud.
+    pub(super) questions: Turns,
     /// Turns at finding places for plans, a whole search each.
     pub plan_turns: Turns,
     /// Turns at work that takes as long as a stored plan is large.
@@ -89,6 +93,11 @@ impl App {
             clock: system_clock,
             panics: Arc::default(),
             search_turns: Turns::new(half_the_processors(), half_the_processors()),
+            questions: Turns::bounded(
+                half_the_processors(),
+                most_of_one(half_the_processors()),
+                QUESTIONS_WAITING_MAX,
+            ),
             plan_turns: Turns::new(plans_at_once(), most_of_one(plans_at_once())),
             read_turns: Turns::new(plans_at_once() * 2, most_of_one(plans_at_once() * 2)),
             snapshots: Turns::new(SNAPSHOTS_MAX, most_of_one(SNAPSHOTS_MAX)),

@@ -12,6 +12,7 @@ mod fit;
 mod fragmentation;
 mod moves;
 mod providers;
+mod question;
 mod refused;
 mod sending;
 

@@ -8,7 +8,8 @@ use axum::http::{HeaderMap, Uri};
 use super::{AskedBy, Problem, microversion};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
-use crate::http::placement::allocation_candidates::{aside, keep_out, request, unknown};
+use crate::http::operator::question;
+use crate::http::placement::allocation_candidates::{keep_out, request, unknown};
 use crate::http::placement::query::Query;
 use crate::operator_api as view;
 use crate::search::explain::{Explained, Explanation, Unexplained, explain};
@@ -20,6 +21,8 @@ const NEAR_MISSES: &str = "near_misses";
 /// How many are named if the query does not say, and at most.
 const NEAR_MISSES_NAMED: usize = 10;
 const NEAR_MISSES_MAX: usize = 1000;
+/// The characters of a condition that are repeated for each near miss, at most.
+const NEAR_MISS_NAME_MAX: usize = 200;
 /// The maximum work, in numbers read: about a second.
 const WORK_MAX: usize = 200_000_000;
 
@@ -44,13 +47,14 @@ pub(super) async fn show(
         work += more;
         work > WORK_MAX
     };
-    let work = move || explain(&world, &request, near_misses, is_enough);
-    let found = aside(&app, Asker::of(&caller), work).await?;
-    let explanation = found.map_err(|error| match error {
+    let work = move || {
+        let found = explain(&world, &request, near_misses, is_enough);
+        found.map(|explanation| Reply::json(&explained(&explanation)))
+    };
+    question::answer(&app, Asker::of(&caller), work).await?.map_err(|error| match error {
         Unexplained::Unknown(name) => Problem::from(unknown(name)),
         Unexplained::TooManyConditions(_) => Problem::bad_request(format!("{error}.")),
-    })?;
-    Ok(Reply::json(&explained(&explanation)))
+    })
 }
 
 /// How many near misses are to be named.
@@ -68,9 +72,11 @@ pub(in crate::http) fn explained(explanation: &Explanation) -> view::Explanation
     let conditions = &explanation.conditions;
     let name =
         |position: &usize| conditions.get(*position).map(|it| it.counted.condition.to_string());
+    // Each of many hosts may lack the same thing, whose name may be as long as a query.
     let near_miss = |it: &NearMiss| {
         let (host, missing) = (it.host.clone(), it.missing);
-        Some(view::NearMiss { host, condition: name(&it.condition)?, missing })
+        let condition = shortened(name(&it.condition)?, NEAR_MISS_NAME_MAX);
+        Some(view::NearMiss { host, condition, missing })
     };
     view::Explanation {
         providers: explanation.providers,
@@ -87,6 +93,14 @@ pub(in crate::http) fn explained(explanation: &Explanation) -> view::Explanation
             count: explanation.near,
             hosts: explanation.near_misses.iter().filter_map(near_miss).collect(),
         },
+    }
+}
+
+/// A text, cut off after so many characters.
+fn shortened(text: String, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text,
     }
 }
 

@@ -10,8 +10,8 @@ use url::form_urlencoded::Serializer;
 
 use super::asked::{FLAVOR, requests};
 use super::fit::WORK_MAX;
+use super::question;
 use crate::http::app::App;
-use crate::http::placement::allocation_candidates::aside;
 use crate::http::placement::query::Query;
 use crate::search::fit::{Bounds, Excluded, Question, fit};
 use crate::turns::Asker;
@@ -67,7 +67,8 @@ async fn counted(app: &Arc<App>, name: &str) -> Result<(Bounds, bool), String> {
             Question { request: &only.request, excluded: &excluded, names_max: 0, by: None };
         Some(fit(&world, &question, is_enough))
     };
-    let found = aside(app, Asker::named(ASKER), work).await.map_err(|problem| problem.detail)?;
+    let found = question::answer(app, Asker::named(ASKER), work).await;
+    let found = found.map_err(|problem| problem.detail)?;
     match found {
         Some(Ok(found)) => Ok((found.total, found.is_complete)),
         Some(Err(unknown)) => Err(format!("it asks for something unknown: {unknown:?}")),

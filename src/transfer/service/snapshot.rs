@@ -33,39 +33,39 @@ pub(in crate::transfer) struct Snapshot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(in crate::transfer) struct Parts {
     /// The generation at which all of it was read; `None` if it changed meanwhile.
-    pub(super) generation: Option<i64>,
+    pub(in crate::transfer) generation: Option<i64>,
     /// When the provider was changed last, in seconds since 1970.
-    pub(super) changed: Option<i64>,
-    pub(super) inventories: Vec<Inventory>,
+    pub(in crate::transfer) changed: Option<i64>,
+    pub(in crate::transfer) inventories: Vec<Inventory>,
     /// When the inventories were changed last.
-    pub(super) inventories_changed: Option<i64>,
-    pub(super) traits: Vec<String>,
-    pub(super) aggregates: Vec<String>,
-    pub(super) usages: Amounts,
+    pub(in crate::transfer) inventories_changed: Option<i64>,
+    pub(in crate::transfer) traits: Vec<String>,
+    pub(in crate::transfer) aggregates: Vec<String>,
+    pub(in crate::transfer) usages: Amounts,
     /// The consumers that hold something of it.
     pub(in crate::transfer) consumers: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(in crate::transfer) struct Inventory {
-    pub(super) class: String,
+    pub(in crate::transfer) class: String,
     /// `total`, `reserved`, `min_unit`, `max_unit` and `step_size`.
-    pub(super) units: [i64; 5],
+    pub(in crate::transfer) units: [i64; 5],
     /// As the service writes it.
-    pub(super) allocation_ratio: String,
+    pub(in crate::transfer) allocation_ratio: String,
 }
 
 /// What a consumer holds, and whose it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::transfer) struct Consumer {
-    pub(super) project: String,
-    pub(super) user: String,
+    pub(in crate::transfer) project: String,
+    pub(in crate::transfer) user: String,
     /// The type, if it has one and the service tells.
-    pub(super) kind: Option<String>,
+    pub(in crate::transfer) kind: Option<String>,
     /// 0 if the service does not tell.
-    pub(super) generation: i64,
+    pub(in crate::transfer) generation: i64,
     /// When its allocations were changed last.
-    pub(super) changed: Option<i64>,
+    pub(in crate::transfer) changed: Option<i64>,
     /// By provider.
     pub(in crate::transfer) holds: BTreeMap<String, Amounts>,
 }
