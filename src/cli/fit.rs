@@ -132,7 +132,9 @@ fn drained(text: &mut String, it: &Drained) {
     let Drained { consumers, placed, .. } = it;
     line(text, format_args!("{placed} of {consumers} consumers on drained hosts fit elsewhere."));
     if !it.complete {
-        text.push_str("Not all of them were looked at, because that takes too long.\n");
+        text.push_str(
+            "Not all possibilities were looked at, because that takes too long: more may fit.\n",
+        );
     }
     if !it.without_place.is_empty() {
         line(text, format_args!("No place was found for {}.", it.without_place.join(", ")));

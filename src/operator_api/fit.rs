@@ -25,7 +25,8 @@ pub struct Drained {
     pub placed: usize,
     /// Some of those for which no place was found beside the others.
     pub without_place: Vec<String>,
-    /// Whether all were looked at. If not, that would have taken too long.
+    /// Whether all were looked at, and each search for a place came to its end. If not, that would have taken
+    /// too long.
     pub complete: bool,
 }
 

@@ -1,6 +1,7 @@
 //! The moves that are proposed make room, each of them is possible, and no fewer suffice.
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use berth::model::consumer::ConsumerRow;
@@ -273,6 +274,47 @@ fn what_drained_hosts_hold_is_placed_elsewhere() {
     assert_eq!(of(&["cn1", "cn3"]), (2, vec![1]));
     let stopped = drain(&world, &[], &consumers, keeping, || true);
     assert!(!stopped.is_complete && stopped.placed == 0);
+}
+
+/// A consumer of threes and twos on `cn1`, and on `cn2` nothing but fours. Nine threes and four twos do not
+/// go together in ten fours, but there are so many ways to try that the search for one is given up.
+fn puzzle() -> (Cloud, Vec<ConsumerRow>) {
+    let mut lines = "cn1\ncn2\n".to_owned();
+    let mut held = Vec::new();
+    for device in 0..13 {
+        let amount = if device < 9 { 3 } else { 2 };
+        writeln!(lines, "a{device} < cn1; CUSTOM_VF:{amount}").unwrap();
+        held.push(format!("a{device}:CUSTOM_VF:{amount}"));
+    }
+    for device in 0..10 {
+        writeln!(lines, "b{device} < cn2; CUSTOM_VF:4").unwrap();
+    }
+    with_consumers(Cloud::new(&lines), &held.join(" "))
+}
+
+#[test]
+fn nothing_is_proven_if_the_search_for_a_place_was_given_up() {
+    let (cloud, consumers) = puzzle();
+    let world = cloud.world();
+    let asked = request("resources1=CUSTOM_VF:3&in_tree1=cn1");
+    let (targets, found) = found(&world, &consumers, &asked, &ANYWHERE);
+    assert!(targets.is_complete);
+    assert_eq!((found.plan, found.is_proven), (None, false));
+    let keeping = Keeping { traits: false, aggregates: false };
+    let host = world.provider(crate::cloud::uuid("cn1")).unwrap().id();
+    let drained = drain(&world, &[host], &consumers, keeping, || false);
+    assert_eq!((drained.without_place, drained.is_complete), (vec![0], false));
+}
+
+#[test]
+fn it_is_proven_that_there_is_no_way() {
+    let cloud = Cloud::new(
+        "cn1; VCPU:4
+         cn2; VCPU:4",
+    );
+    let (cloud, consumers) = with_consumers(cloud, "cn1:VCPU:2\ncn2:VCPU:3");
+    let (_, found) = found(&cloud.world(), &consumers, &request("resources=VCPU:4"), &ANYWHERE);
+    assert_eq!((found.plan, found.is_proven), (None, true));
 }
 
 /// Random consumers of what the rows say is in use: pieces of 1 or 2, each on one provider.

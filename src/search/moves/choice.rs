@@ -10,7 +10,7 @@ use super::super::fit::fits_on;
 use super::super::request::{Request, Unknown};
 use super::hypothetical::changed;
 use super::question::{Leaving, Question};
-use super::relocation::Relocation;
+use super::relocation::{Place, Relocation};
 use super::step::{Progress, Step};
 use crate::model::consumer::ConsumerRow;
 use crate::model::{ClassId, ProviderId};
@@ -30,7 +30,7 @@ struct Kind {
     by_class: BTreeMap<ClassId, i64>,
     /// Positions in the question.
     consumers: Vec<usize>,
-    /// Whether one can move somewhere else, if that is known.
+    /// Whether a place was found to which one can move, if one was looked for.
     is_movable: Option<bool>,
 }
 
@@ -203,22 +203,25 @@ impl<'q> Choices<'q> {
                 continue;
             };
             let held = &self.consumers[consumer].allocations;
-            let Some((to, allocations)) = relocation.place(&now, held, self.target) else {
-                if nth == 0 {
-                    // Nothing has moved yet, so it fits nowhere.
-                    self.kinds[*kind].is_movable = Some(false);
-                } else if relocation.place(world, held, self.target).is_none() {
-                    self.kinds[*kind].is_movable = Some(false);
-                } else {
-                    // Other places for those before it might have left one for it.
-                    progress.is_exhaustive = false;
-                }
+            let place = relocation.place(&now, held, self.target);
+            let Place::On(to, allocations) = place else {
+                let at_first =
+                    if nth == 0 { place } else { relocation.place(world, held, self.target) };
+                self.leave_out(*kind, &at_first, progress);
                 return None;
             };
             now = Arc::new(changed(&now, held, &allocations));
             steps.push(Step { consumer, to: Some(to), allocations });
         }
         Some(steps)
+    }
+
+    /// Leaves out a kind if no place was found for it before anything had moved.
+    fn leave_out(&mut self, kind: usize, at_first: &Place, progress: &mut Progress) {
+        // If there is one, other places for those that moved before it might have left that for it. If the
+        // search for one was given up, there might be one.
+        progress.is_exhaustive &= matches!(at_first, Place::Nowhere);
+        self.kinds[kind].is_movable = Some(matches!(at_first, Place::On(..)));
     }
 }
 

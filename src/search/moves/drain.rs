@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::hypothetical::changed;
-use super::relocation::{Keeping, Relocation};
+use super::relocation::{Keeping, Place, Relocation};
 use crate::model::ProviderId;
 use crate::model::consumer::ConsumerRow;
 use crate::world::World;
@@ -16,7 +16,7 @@ pub struct Drained {
     pub placed: usize,
     /// The positions of those for which no place was found beside the others.
     pub without_place: Vec<usize>,
-    /// Whether all were looked at.
+    /// Whether all were looked at, and each search for a place came to its end.
     pub is_complete: bool,
 }
 
@@ -50,13 +50,17 @@ pub fn drain(
         }
         let held = &consumer.allocations;
         let leaving = hosts.iter().copied().find(|host| holds_on(world, consumer, *host));
-        let place = leaving.and_then(|leaving| relocation.place(&now, held, leaving));
+        let place = leaving.map_or(Place::Undecided, |it| relocation.place(&now, held, it));
         match place {
-            Some((_, allocations)) => {
+            Place::On(_, allocations) => {
                 now = Arc::new(changed(&now, held, &allocations));
                 drained.placed += 1;
             }
-            None => drained.without_place.push(position),
+            Place::Nowhere => drained.without_place.push(position),
+            Place::Undecided => {
+                drained.without_place.push(position);
+                drained.is_complete = false;
+            }
         }
     }
     drained.without_place.sort_unstable();

@@ -39,36 +39,62 @@ pub(super) struct Relocation {
 /// Amounts on providers.
 type Amounts = Vec<(ProviderId, ClassId, i64)>;
 
+/// Where a consumer fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// On this host, by the root of its tree, with all that the consumer holds then.
+    On(ProviderId, Amounts),
+    /// On no host, or it is not to be moved.
+    Nowhere,
+    /// No host was found before the search was given up, or the world does not know all that the consumer
+    /// holds. So it is not proven that there is none.
+    Undecided,
+}
+
 impl Relocation {
     /// Finds hosts that have this in common, apart from some.
     pub(super) fn new(keeping: Keeping, closed: BTreeSet<ProviderId>) -> Self {
         Self { keeping, closed }
     }
 
-    /// Another host for a consumer that leaves one, with all that it holds then.
+    /// Another host for a consumer that leaves one.
     pub(super) fn place(
         &self,
         world: &Arc<World>,
         held: &[(ProviderId, ClassId, i64)],
         leaving: ProviderId,
-    ) -> Option<(ProviderId, Amounts)> {
-        let from = world.provider_by_id(leaving)?;
+    ) -> Place {
+        let Some(from) = world.provider_by_id(leaving) else { return Place::Undecided };
         let mut here: BTreeMap<ProviderId, Vec<(ClassId, i64)>> = BTreeMap::new();
         let mut elsewhere: Amounts = Vec::new();
         for &(id, class, amount) in held {
-            let provider = world.provider_by_id(id)?;
+            let Some(provider) = world.provider_by_id(id) else { return Place::Undecided };
             if provider.root() == from {
                 here.entry(id).or_default().push((class, amount));
             } else if is_sharing(world, &provider) {
                 elsewhere.push((id, class, amount));
             } else {
                 // It is on two hosts: somebody is moving it already.
-                return None;
+                return Place::Nowhere;
             }
         }
-        let request = self.request(world, &from, &here)?;
-        let mut walk = trees(Arc::clone(world), &request).ok()?;
+        match self.request(world, &from, &here) {
+            Some(request) => self.search(world, &request, &from, &elsewhere),
+            None => Place::Undecided,
+        }
+    }
+
+    /// The first host that suits, and has what is requested.
+    fn search(
+        &self,
+        world: &Arc<World>,
+        request: &Request,
+        from: &Provider<'_>,
+        elsewhere: &[(ProviderId, ClassId, i64)],
+    ) -> Place {
+        let Ok(mut walk) = trees(Arc::clone(world), request) else { return Place::Undecided };
         let mut pauses = 0;
+        let mut otherwise = Place::Nowhere;
         loop {
             let to = match next(&mut walk) {
                 Next::Found(root) => root,
@@ -76,24 +102,31 @@ impl Relocation {
                     pauses += 1;
                     continue;
                 }
-                Next::Paused | Next::Exhausted => return None,
+                Next::Paused => return Place::Undecided,
+                Next::Exhausted => return otherwise,
             };
-            let root = world.provider_by_id(to)?;
-            if root == from
+            let Some(root) = world.provider_by_id(to) else { return Place::Undecided };
+            if root == *from
                 || self.closed.contains(&to)
-                || !self.suits(world, &from, &root, &elsewhere)
+                || !self.suits(world, from, &root, elsewhere)
             {
                 continue;
             }
-            if let Some(mut allocations) = allocations(world, &request, &root) {
-                allocations.extend(&elsewhere);
-                allocations.sort_unstable();
-                return Some((to, allocations));
+            match allocations(world, request, &root) {
+                Next::Found(mut allocations) => {
+                    allocations.extend(elsewhere);
+                    allocations.sort_unstable();
+                    return Place::On(to, allocations);
+                }
+                // Another host may have it; if none has, it remains open whether this one does.
+                Next::Paused => otherwise = Place::Undecided,
+                Next::Exhausted => {}
             }
         }
     }
 
-    /// A request for what the consumer holds: a group for each provider.
+    /// A request for what the consumer holds: a group for each provider. `None` if the world does not know all
+    /// of it.
     fn request(
         &self,
         world: &World,
@@ -103,11 +136,14 @@ impl Relocation {
         let mut groups = Vec::new();
         for (nth, (id, amounts)) in here.iter().enumerate() {
             let provider = world.provider_by_id(*id)?;
-            let resources =
-                amounts.iter().map(|(class, it)| (world.name_of_class(*class).to_owned(), *it));
+            // Consumers are read from the database, which may know classes that this world does not.
+            let resources = amounts
+                .iter()
+                .map(|(class, it)| Some((world.class_name(*class)?.to_owned(), *it)))
+                .collect::<Option<_>>()?;
             groups.push(Group {
                 suffix: format!("_{nth}"),
-                resources: resources.collect(),
+                resources,
                 required: self.traits(world, &provider).into_iter().map(|it| vec![it]).collect(),
                 ..Group::default()
             });
@@ -176,28 +212,28 @@ fn is_sharing(world: &World, provider: &Provider<'_>) -> bool {
     shares.is_some_and(|shares| provider.traits().contains(&shares))
 }
 
-/// What a request would be given on a host.
-fn allocations(world: &Arc<World>, request: &Request, root: &Provider<'_>) -> Option<Amounts> {
+/// What a request would be given on a host. A pause means that the search was given up.
+fn allocations(world: &Arc<World>, request: &Request, root: &Provider<'_>) -> Next<Amounts> {
     let mut request = request.clone();
     for group in &mut request.groups {
         group.in_tree = Some(root.uuid());
     }
-    let mut search = find(Arc::clone(world), &request).ok()?;
+    let Ok(mut search) = find(Arc::clone(world), &request) else { return Next::Paused };
     first(&mut search)
 }
 
-fn first(search: &mut Search) -> Option<Amounts> {
+fn first(search: &mut Search) -> Next<Amounts> {
     for _ in 0..PAUSES_MAX {
         match search.next_candidate() {
             Next::Found(candidate) => {
                 let amounts = candidate.allocations().flat_map(|(provider, amounts)| {
                     amounts.iter().map(move |(class, amount)| (provider.id(), *class, *amount))
                 });
-                return Some(amounts.collect());
+                return Next::Found(amounts.collect());
             }
             Next::Paused => {}
-            Next::Exhausted => return None,
+            Next::Exhausted => return Next::Exhausted,
         }
     }
-    None
+    Next::Paused
 }
