@@ -30,6 +30,7 @@ pub use self::step::Step;
 pub use self::targets::{Targets, targets};
 use super::request::Unknown;
 use crate::model::ProviderId;
+use crate::model::consumer::ConsumerRow;
 use crate::world::World;
 
 /// The maximum number of consumers that leave.
@@ -87,10 +88,12 @@ pub fn plan(
         Leaving::Moves(keeping) => Some(Relocation::new(*keeping, BTreeSet::new())),
         Leaving::Victims(_) => None,
     };
+    let known = known(world, question);
+    progress.is_exhaustive &= known.len() == question.consumers.len();
     for tier in tiers {
         let mut hosts = Vec::new();
         for target in question.targets {
-            hosts.extend(Choices::of(world, question, *target, tier)?);
+            hosts.extend(Choices::of(world, question, &known, *target, tier)?);
         }
         for count in 1..=LEAVING_MAX {
             // One does not suffice where none does, so a single step needs no proof by exhaustion.
@@ -109,4 +112,20 @@ pub fn plan(
         }
     }
     Ok(Found { plan: None, is_proven: progress.is_exhaustive })
+}
+
+/// The positions of the consumers of which the world knows all that they hold. Consumers are read from the
+/// database, so one of them may hold something that was created after the world was read, or deleted before.
+/// What becomes of the others cannot be said, so they stay where they are.
+fn known(world: &World, question: &Question<'_>) -> Vec<usize> {
+    let consumers = question.consumers.iter().enumerate();
+    let known = consumers.filter(|(_, consumer)| is_known(world, consumer));
+    known.map(|(position, _)| position).collect()
+}
+
+/// Whether the world knows all that a consumer holds.
+fn is_known(world: &World, consumer: &ConsumerRow) -> bool {
+    consumer.allocations.iter().all(|(provider, class, _)| {
+        world.provider_by_id(*provider).is_some() && world.class_name(*class).is_some()
+    })
 }

@@ -307,6 +307,35 @@ fn nothing_is_proven_if_the_search_for_a_place_was_given_up() {
 }
 
 #[test]
+fn a_consumer_that_holds_what_the_world_does_not_know_stays() {
+    let cloud = Cloud::new(
+        "cn1; VCPU:4
+         cn2; VCPU:4",
+    );
+    let (cloud, mut consumers) = with_consumers(cloud, "cn1:VCPU:2\ncn2:VCPU:3");
+    let world = cloud.world();
+    let host = consumers[0].allocations[0].0;
+    let asked = request("resources=VCPU:4&in_tree=cn1");
+    let victims = Leaving::Victims(vec![Some(0); 2]);
+    let of = |consumers: &[ConsumerRow], leaving| {
+        let found = found(&world, consumers, &asked, leaving).1;
+        (found.plan.map(|plan| plan.steps.len()), found.is_proven)
+    };
+    assert_eq!(of(&consumers, &victims), (Some(1), true));
+    let keeping = Keeping { traits: false, aggregates: false };
+    // A class, and a provider, that were created after the world was read.
+    for strange in [(host, ClassId(1000), 1), (ProviderId(1000), ClassId(0), 1)] {
+        consumers[0].allocations.push(strange);
+        for leaving in [&victims, &ANYWHERE] {
+            assert_eq!(of(&consumers, leaving), (None, false));
+        }
+        let drained = drain(&world, &[host], &consumers[..1], keeping, || false);
+        assert_eq!((drained.without_place, drained.is_complete), (vec![0], false));
+        consumers[0].allocations.pop();
+    }
+}
+
+#[test]
 fn it_is_proven_that_there_is_no_way() {
     let cloud = Cloud::new(
         "cn1; VCPU:4

@@ -79,10 +79,12 @@ pub(super) async fn show(
         aside(&app, turns_of, move || left_out(&world, &terms)).await?
     };
     let absent = absent.map_err(Problem::bad_request)?;
-    let holders = if absent.drained.is_empty() {
-        Holders::default()
+    let (holders, after) = if absent.drained.is_empty() {
+        (Holders::default(), Arc::clone(&world))
     } else {
-        app.store.holders(&absent.providers, CONSUMERS_MAX).await?
+        let holders = app.store.holders(&absent.providers, CONSUMERS_MAX).await?;
+        // They may hold what was created since that world was read, so places are looked for in a later one.
+        (holders, app.store.world().await?)
     };
     let watch = app.watch.clone();
     let began = watch.now();
@@ -90,7 +92,7 @@ pub(super) async fn show(
         let requests = fits(&world, &asked, &absent.excluded, names_max, by.as_ref())?;
         let consumers = &holders.consumers;
         let is_enough = || watch.now() - began > SEARCH_MAX;
-        let found = drain(&world, &absent.drained, consumers, keeping, is_enough);
+        let found = drain(&after, &absent.drained, consumers, keeping, is_enough);
         let without_place = found.without_place.iter().filter_map(|nth| consumers.get(*nth));
         let drained = view::Drained {
             consumers: consumers.len(),

@@ -75,6 +75,8 @@ pub(super) async fn show(
     let providers: Vec<ProviderId> =
         providers.flat_map(|root| root.tree()).map(|provider| provider.id()).collect();
     let holders = app.store.holders(&providers, CONSUMERS_MAX).await?;
+    // The consumers may hold what was created since that world was read, so moves are looked for in a later one.
+    let world = app.store.world().await?;
     let watch = app.watch.clone();
     let began = watch.now();
     let work = move || {

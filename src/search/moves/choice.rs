@@ -45,13 +45,15 @@ pub(super) struct Choices<'q> {
 }
 
 impl<'q> Choices<'q> {
-    /// Those of a host; `None` if it is gone. Victims are those up to a tier.
+    /// Those of a host, of the consumers at some positions; `None` if the host is gone. Victims are those up to
+    /// a tier.
     ///
     /// # Errors
     /// The request names something unknown.
     pub(super) fn of(
         world: &World,
         question: &Question<'q>,
+        positions: &[usize],
         target: ProviderId,
         tier: usize,
     ) -> Result<Option<Self>, Unknown> {
@@ -60,7 +62,8 @@ impl<'q> Choices<'q> {
             world.provider_by_id(*id).is_some_and(|provider| provider.root() == root)
         };
         let mut kinds: BTreeMap<Amounts, Kind> = BTreeMap::new();
-        for (position, consumer) in question.consumers.iter().enumerate() {
+        for position in positions.iter().copied() {
+            let Some(consumer) = question.consumers.get(position) else { continue };
             let here = consumer.allocations.iter().filter(|it| is_here(&it.0)).copied();
             let here: Amounts = here.collect();
             let may_leave = match question.leaving {
