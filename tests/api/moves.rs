@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use berth::model::ProviderId;
+use berth::store::holders::{Holders, HoldersMax};
 use serde_json::{Value, json};
 use sqlx::Executor;
 use uuid::Uuid;
@@ -87,7 +89,7 @@ async fn a_body_is_refused_if_its_consumer_has_changed() {
 
 #[tokio::test]
 async fn what_belongs_to_a_plan_is_left_alone() {
-    let (berth, _) = cloud().await;
+    let (berth, [one, _]) = cloud().await;
     let mut session = berth.session().await;
     let insert = "insert into plans (id, name, stack_id, stack_key, project, user_id, document) \
                   values ('00000000-0000-0000-0000-0000000000aa', 'p', 's', 's', 'project', 'u', '{}')";
@@ -100,6 +102,34 @@ async fn what_belongs_to_a_plan_is_left_alone() {
     session.execute(insert).await.unwrap();
     let found = moves(&berth, "make-room-for=resources%3DVCPU:4").await;
     assert_eq!((&found["target"], &found["examined"]["consumers"]), (&Value::Null, &json!(3)));
+    // Its two allocations count where these are limited, although no consumer is left.
+    berth.delete(&format!("/allocations/{}", Uuid::from_u128(1))).await.expect(204);
+    let store = berth.app().store;
+    let one = store.world().await.unwrap().provider(one.0).unwrap().id();
+    for (allocations, are_all) in [(2, true), (1, false)] {
+        let most = HoldersMax { consumers: 5, allocations };
+        let holders = store.holders(&[one], most).await.unwrap();
+        assert_eq!(holders, Holders { consumers: Vec::new(), are_all });
+    }
+}
+
+#[tokio::test]
+async fn holders_are_all_only_if_all_allocations_were_read() {
+    let (berth, [one, two]) = cloud().await;
+    let store = berth.app().store;
+    let world = store.world().await.unwrap();
+    let [one, two] = [one, two].map(|host| world.provider(host.0).unwrap().id());
+    let of = async |providers: &[ProviderId], consumers, allocations| {
+        let most = HoldersMax { consumers, allocations };
+        let holders = store.holders(providers, most).await.unwrap();
+        (holders.consumers.len(), holders.are_all)
+    };
+    // One consumer holds two classes, so there are three allocations.
+    assert_eq!(of(&[one], 2, 3).await, (2, true));
+    assert!(!of(&[one], 2, 2).await.1);
+    assert_eq!(of(&[one], 1, 3).await, (1, false));
+    assert_eq!(of(&[one, two], 5, 5).await, (4, true));
+    assert_eq!(of(&[], 5, 5).await, (0, true));
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Uri};
 use uuid::Uuid;
 
 use super::asked::{AllAsked, query_of, requests};
-use super::moves::{CONSUMERS_MAX, KEEP, SEARCH_MAX, keeping};
+use super::moves::{HOLDERS_MAX, KEEP, SEARCH_MAX, keeping};
 use super::{AskedBy, Problem};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
@@ -82,7 +82,7 @@ pub(super) async fn show(
     let (holders, after) = if absent.drained.is_empty() {
         (Holders::default(), Arc::clone(&world))
     } else {
-        let holders = app.store.holders(&absent.providers, CONSUMERS_MAX).await?;
+        let holders = app.store.holders(&absent.providers, HOLDERS_MAX).await?;
         // They may hold what was created since that world was read, so places are looked for in a later one.
         (holders, app.store.world().await?)
     };

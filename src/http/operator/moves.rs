@@ -19,6 +19,7 @@ use crate::model::consumer::ConsumerRow;
 use crate::operator_api::moves as view;
 use crate::search::fit::Excluded;
 use crate::search::moves::{Found, Keeping, Leaving, Question, Step, Targets, plan, targets};
+use crate::store::holders::HoldersMax;
 use crate::turns::Asker;
 use crate::world::World;
 
@@ -31,7 +32,7 @@ const VICTIMS_MAX: usize = 100;
 pub(super) const KEEP: &str = "keep";
 /// The maximum number of hosts whose consumers are looked at, and of these.
 const TARGETS_MAX: usize = 64;
-pub(super) const CONSUMERS_MAX: u32 = 5000;
+pub(super) const HOLDERS_MAX: HoldersMax = HoldersMax { consumers: 5000, allocations: 200_000 };
 /// The maximum work to find hosts, in numbers read: about a second.
 const WORK_MAX: usize = 200_000_000;
 /// The maximum time to search.
@@ -74,7 +75,7 @@ pub(super) async fn show(
     let providers = hosts.roots.iter().filter_map(|root| world.provider_by_id(*root));
     let providers: Vec<ProviderId> =
         providers.flat_map(|root| root.tree()).map(|provider| provider.id()).collect();
-    let holders = app.store.holders(&providers, CONSUMERS_MAX).await?;
+    let holders = app.store.holders(&providers, HOLDERS_MAX).await?;
     // The consumers may hold what was created since that world was read, so moves are looked for in a later one.
     let world = app.store.world().await?;
     let watch = app.watch.clone();
