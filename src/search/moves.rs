@@ -58,6 +58,9 @@ pub struct Found {
     pub plan: Option<Plan>,
     /// If there is none, whether it is proven that no [`LEAVING_MAX`] consumers suffice.
     pub is_proven: bool,
+    /// How many of the hosts were examined before the search ended, the first ones. With fewer than all, not
+    /// even a single consumer of the others was tried.
+    pub examined: usize,
 }
 
 /// Finds the fewest consumers that have to leave. `is_enough` is asked now and then; if it returns true,
@@ -90,6 +93,8 @@ pub fn plan(
     };
     let known = known(world, question);
     progress.is_exhaustive &= known.len() == question.consumers.len();
+    let all = question.targets.len();
+    let mut examined = 0;
     for tier in tiers {
         let mut hosts = Vec::new();
         for target in question.targets {
@@ -103,15 +108,18 @@ pub fn plan(
                     host.find(world, count, &mut relocation, &mut progress, &mut is_enough)?;
                 if let Some((target, steps)) = chosen {
                     let plan = Some(Plan { target, steps, is_proven });
-                    return Ok(Found { plan, is_proven });
+                    return Ok(Found { plan, is_proven, examined: all });
+                }
+                if progress.checks_left == 0 {
+                    let before = question.targets.iter().take_while(|it| **it != host.target());
+                    let examined = examined.max(before.count());
+                    return Ok(Found { plan: None, is_proven: false, examined });
                 }
             }
-            if progress.checks_left == 0 {
-                return Ok(Found { plan: None, is_proven: false });
-            }
+            examined = all;
         }
     }
-    Ok(Found { plan: None, is_proven: progress.is_exhaustive })
+    Ok(Found { plan: None, is_proven: progress.is_exhaustive, examined: all })
 }
 
 /// The positions of the consumers of which the world knows all that they hold. Consumers are read from the

@@ -1,9 +1,13 @@
 //! `/-/v1/moves`: how to make room for a request, to who may know it. Nothing is done by itself.
 
 use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
+use std::time::Instant;
 
 use berth::model::ProviderId;
 use berth::store::holders::{Holders, HoldersMax};
+use berth::watch::Watch;
 use serde_json::{Value, json};
 use sqlx::Executor;
 use uuid::Uuid;
@@ -130,6 +134,29 @@ async fn holders_are_all_only_if_all_allocations_were_read() {
     assert_eq!(of(&[one], 1, 3).await, (1, false));
     assert_eq!(of(&[one, two], 5, 5).await, (4, true));
     assert_eq!(of(&[], 5, 5).await, (0, true));
+}
+
+#[tokio::test]
+async fn time_counts_from_when_there_is_a_turn() {
+    let (berth, _) = cloud().await;
+    let looks = Arc::new(Mutex::new(Vec::new()));
+    let watch = {
+        let looks = Arc::clone(&looks);
+        Watch::of(move || {
+            looks.lock().unwrap().push(thread::current().id());
+            Instant::now()
+        })
+    };
+    let berth = berth.timed_by(watch);
+    for path in
+        ["/-/v1/moves?make-room-for=resources%3DVCPU:4", "/-/v1/fit?resources=VCPU:4&drain=cn1"]
+    {
+        berth.get(path).await.expect(200);
+        let looks = std::mem::take(&mut *looks.lock().unwrap());
+        // A turn is waited for on this thread, and the work is done on another.
+        let is_elsewhere = |it: &ThreadId| *it != thread::current().id();
+        assert!(looks.len() > 1 && looks.iter().all(is_elsewhere), "{path}: {looks:?}");
+    }
 }
 
 #[tokio::test]

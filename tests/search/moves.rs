@@ -307,6 +307,39 @@ fn nothing_is_proven_if_the_search_for_a_place_was_given_up() {
 }
 
 #[test]
+fn hosts_that_were_not_reached_were_not_examined() {
+    let cloud = Cloud::new(
+        "cn1; VCPU:4
+         cn2; VCPU:4",
+    );
+    let (cloud, consumers) = with_consumers(cloud, "cn1:VCPU:2\ncn2:VCPU:3");
+    let world = cloud.world();
+    let asked = request("resources=VCPU:4");
+    let targets = targets(&world, &asked, &Excluded::default(), 64, |_| false).unwrap();
+    let question = Question {
+        request: &asked,
+        targets: &targets.roots,
+        is_needed: true,
+        are_all_targets: true,
+        consumers: &consumers,
+        are_all_consumers: true,
+        leaving: &ANYWHERE,
+    };
+    let examined = |looks: usize| {
+        let mut looks_left = looks;
+        let is_enough = || {
+            let Some(fewer) = looks_left.checked_sub(1) else { return true };
+            looks_left = fewer;
+            false
+        };
+        let found = plan(&world, &question, is_enough).unwrap();
+        assert_eq!(found.plan, None);
+        (found.examined, found.is_proven)
+    };
+    assert_eq!([examined(0), examined(1), examined(2)], [(0, false), (1, false), (2, true)]);
+}
+
+#[test]
 fn a_consumer_that_holds_what_the_world_does_not_know_stays() {
     let cloud = Cloud::new(
         "cn1; VCPU:4

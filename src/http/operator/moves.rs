@@ -79,8 +79,9 @@ pub(super) async fn show(
     // The consumers may hold what was created since that world was read, so moves are looked for in a later one.
     let world = app.store.world().await?;
     let watch = app.watch.clone();
-    let began = watch.now();
     let work = move || {
+        // To wait for a turn takes none of the time.
+        let began = watch.now();
         let leaving = if victims.is_empty() {
             Leaving::Moves(keeping)
         } else {
@@ -203,6 +204,11 @@ fn written(
             body: body(world, consumer, step),
         })
     });
+    let examined = hosts.roots.get(..found.examined).unwrap_or(&hosts.roots);
+    let on_examined = consumers.iter().filter(|consumer| {
+        let mut providers = consumer.allocations.iter().filter_map(|it| world.provider_by_id(it.0));
+        providers.any(|provider| examined.contains(&provider.root().id()))
+    });
     view::Moves {
         request: asked.words.clone(),
         is_flavor: asked.is_flavor,
@@ -211,9 +217,9 @@ fn written(
         steps: steps.collect(),
         proven: hosts.fitting.is_some() || found.is_proven,
         examined: view::Examined {
-            hosts: hosts.roots.len(),
+            hosts: examined.len(),
             of_hosts: hosts.count,
-            consumers: consumers.len(),
+            consumers: on_examined.count(),
         },
     }
 }

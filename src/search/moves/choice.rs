@@ -103,6 +103,11 @@ impl<'q> Choices<'q> {
         Ok(Some(Self { target, request, consumers, kinds, missing }))
     }
 
+    /// The host, by the root of its tree.
+    pub(super) fn target(&self) -> ProviderId {
+        self.target
+    }
+
     /// A set of so many consumers that makes room if it leaves: the host, and what is to be done.
     pub(super) fn find(
         &mut self,
