@@ -130,6 +130,22 @@ async fn what_a_drained_host_holds_fits_elsewhere_or_not() {
 }
 
 #[tokio::test]
+async fn what_a_drained_host_holds_does_not_fit_on_hosts_that_are_left_out() {
+    let (berth, [one, ..]) = cloud().await;
+    let consumer = uuid::Uuid::from_u128(1);
+    berth.claim(consumer, None, &[(one, "VCPU", 4)]).await.expect(204);
+    let drained = async |without: &str| {
+        let found = fits(&berth, &format!("resources=VCPU:2&drain=cn1{without}")).await;
+        (found["drained"]["placed"].clone(), found["drained"]["without_place"].clone())
+    };
+    assert_eq!(drained("").await, (json!(1), json!([])));
+    assert_eq!(drained("&without=CUSTOM_RACK_2").await, (json!(1), json!([])));
+    // That leaves no more than 3 VCPU in one piece.
+    let none = (json!(0), json!([consumer.to_string()]));
+    assert_eq!(drained("&without=CUSTOM_RACK_1").await, none);
+}
+
+#[tokio::test]
 async fn several_requests_are_counted_each_by_itself() {
     let (berth, _) = cloud().await;
     let mut session = berth.session().await;

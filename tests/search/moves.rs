@@ -263,7 +263,7 @@ fn what_drained_hosts_hold_is_placed_elsewhere() {
         let hosts: Vec<ProviderId> = names.iter().map(id).collect();
         let is_there = |it: &&ConsumerRow| hosts.contains(&it.allocations[0].0);
         let there: Vec<ConsumerRow> = consumers.iter().filter(is_there).cloned().collect();
-        let found = drain(&world, &hosts, &there, keeping, || false);
+        let found = drain(&world, &hosts, &[], &there, keeping, || false);
         (found.placed, found.without_place)
     };
     // 5 fits on cn3, which leaves cn2 and cn4 for the other.
@@ -272,7 +272,7 @@ fn what_drained_hosts_hold_is_placed_elsewhere() {
     assert_eq!(of(&["cn1", "cn2"]), (2, vec![0]));
     // Only 4 VCPU of cn2 and 4 of cn4 are left for 5, 3 and 2.
     assert_eq!(of(&["cn1", "cn3"]), (2, vec![1]));
-    let stopped = drain(&world, &[], &consumers, keeping, || true);
+    let stopped = drain(&world, &[], &[], &consumers, keeping, || true);
     assert!(!stopped.is_complete && stopped.placed == 0);
 }
 
@@ -302,7 +302,7 @@ fn nothing_is_proven_if_the_search_for_a_place_was_given_up() {
     assert_eq!((found.plan, found.is_proven), (None, false));
     let keeping = Keeping { traits: false, aggregates: false };
     let host = world.provider(crate::cloud::uuid("cn1")).unwrap().id();
-    let drained = drain(&world, &[host], &consumers, keeping, || false);
+    let drained = drain(&world, &[host], &[], &consumers, keeping, || false);
     assert_eq!((drained.without_place, drained.is_complete), (vec![0], false));
 }
 
@@ -362,7 +362,7 @@ fn a_consumer_that_holds_what_the_world_does_not_know_stays() {
         for leaving in [&victims, &ANYWHERE] {
             assert_eq!(of(&consumers, leaving), (None, false));
         }
-        let drained = drain(&world, &[host], &consumers[..1], keeping, || false);
+        let drained = drain(&world, &[host], &[], &consumers[..1], keeping, || false);
         assert_eq!((drained.without_place, drained.is_complete), (vec![0], false));
         consumers[0].allocations.pop();
     }
@@ -377,6 +377,35 @@ fn it_is_proven_that_there_is_no_way() {
     let (cloud, consumers) = with_consumers(cloud, "cn1:VCPU:2\ncn2:VCPU:3");
     let (_, found) = found(&cloud.world(), &consumers, &request("resources=VCPU:4"), &ANYWHERE);
     assert_eq!((found.plan, found.is_proven), (None, true));
+}
+
+#[test]
+fn nothing_that_is_gone_has_a_place_for_what_drained_hosts_hold() {
+    let cloud = Cloud::new(
+        "cn1; VCPU:4; ; A
+         d1 < cn1; DISK_GB:20
+         cn2; VCPU:4; ; A
+         cn3; VCPU:4
+         pool; DISK_GB:100; MISC_SHARES_VIA_AGGREGATE; A",
+    );
+    let (cloud, consumers) = with_consumers(
+        cloud,
+        "cn1:VCPU:1 d1:DISK_GB:10
+         cn1:VCPU:1 pool:DISK_GB:10
+         cn1:VCPU:1",
+    );
+    let world = cloud.world();
+    let of = |names: &[&str]| {
+        let id = |name: &&str| world.provider(crate::cloud::uuid(name)).unwrap().id();
+        let gone: Vec<ProviderId> = names.iter().map(id).collect();
+        let keeping = Keeping { traits: false, aggregates: false };
+        drain(&world, &[id(&"cn1")], &gone, &consumers, keeping, || false).without_place
+    };
+    assert_eq!(of(&[]), Vec::<usize>::new());
+    // Without the pool there is disk neither for the first nor for the second.
+    assert_eq!(of(&["cn1", "pool"]), [0, 1]);
+    assert_eq!(of(&["cn2"]), [0, 1]);
+    assert_eq!(of(&["cn2", "cn3"]), [0, 1, 2]);
 }
 
 /// Random consumers of what the rows say is in use: pieces of 1 or 2, each on one provider.

@@ -93,7 +93,8 @@ pub(super) async fn show(
         // Neither to wait for a turn nor to count takes any of the time.
         let began = watch.now();
         let is_enough = || watch.now() - began > SEARCH_MAX;
-        let found = drain(&after, &absent.drained, consumers, keeping, is_enough);
+        let gone = absent.excluded.lost_roots(&world);
+        let found = drain(&after, &absent.drained, &gone, consumers, keeping, is_enough);
         let without_place = found.without_place.iter().filter_map(|nth| consumers.get(*nth));
         let drained = view::Drained {
             consumers: consumers.len(),

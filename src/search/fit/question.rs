@@ -64,6 +64,11 @@ impl Excluded {
         self.lose_roots(world, &world.members(aggregate))
     }
 
+    /// The roots of the trees of which nothing counts, in the world in which they were left out.
+    pub fn lost_roots(&self, world: &World) -> Vec<ProviderId> {
+        self.lost.iter().map(|slot| world.occupied(slot).id()).collect()
+    }
+
     fn lose_roots(&mut self, world: &World, slots: &Set) -> usize {
         let mut count = 0;
         for root in slots.iter().filter(|slot| world.roots().contains(*slot)) {

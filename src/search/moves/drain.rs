@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::hypothetical::changed;
+use super::hypothetical::{changed, without_shared};
 use super::relocation::{Keeping, Place, Relocation};
 use crate::model::ProviderId;
 use crate::model::consumer::ConsumerRow;
@@ -21,15 +21,19 @@ pub struct Drained {
 }
 
 /// Looks for other hosts for all consumers of these hosts, one after the other, those that hold most first.
-/// `is_enough` is asked before each; if it returns true, the rest is left out.
+/// Other trees can be gone as well, by their roots: nothing that they have counts. `is_enough` is asked before
+/// each consumer; if it returns true, the rest is left out.
 pub fn drain(
     world: &Arc<World>,
     hosts: &[ProviderId],
+    gone: &[ProviderId],
     consumers: &[ConsumerRow],
     keeping: Keeping,
     mut is_enough: impl FnMut() -> bool,
 ) -> Drained {
-    let relocation = Relocation::new(keeping, hosts.iter().copied().collect());
+    let closed: BTreeSet<ProviderId> = hosts.iter().chain(gone).copied().collect();
+    let mut now = Arc::new(without_shared(world, &closed));
+    let relocation = Relocation::new(keeping, closed);
     let mut order: Vec<usize> = (0..consumers.len()).collect();
     // Of equal classes, what is large is hard to place.
     let sizes = |position: &usize| {
@@ -41,7 +45,6 @@ pub fn drain(
     };
     order.sort_by_cached_key(sizes);
     let mut drained = Drained { is_complete: true, ..Drained::default() };
-    let mut now = Arc::clone(world);
     for position in order {
         let Some(consumer) = consumers.get(position) else { continue };
         if is_enough() {

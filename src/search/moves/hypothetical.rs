@@ -1,7 +1,9 @@
 //! Worlds as they would be.
 
-use crate::model::{ClassId, ProviderId};
-use crate::world::{Changes, World};
+use std::collections::BTreeSet;
+
+use crate::model::{ClassId, ProviderId, traits};
+use crate::world::{Changes, Provider, World};
 
 /// The world after amounts were released, and others were taken.
 pub(super) fn changed(
@@ -28,4 +30,23 @@ pub(super) fn changed(
         rows.push((id, Some(row)));
     }
     world.apply(Changes { catalogue: None, providers: rows })
+}
+
+/// The world without what some trees, by their roots, share with others. They keep their traits and aggregates,
+/// which say what the consumers that leave them need.
+pub(super) fn without_shared(world: &World, trees: &BTreeSet<ProviderId>) -> World {
+    let roots = trees.iter().filter_map(|root| world.provider_by_id(*root));
+    let sharing = roots.flat_map(|root| root.tree()).filter(|it| is_sharing(world, it));
+    let rows = sharing.map(|provider| {
+        let mut row = provider.row();
+        row.inventories.clear();
+        (provider.id(), Some(row))
+    });
+    world.apply(Changes { catalogue: None, providers: rows.collect() })
+}
+
+/// Whether other trees can use what a provider has.
+pub(super) fn is_sharing(world: &World, provider: &Provider<'_>) -> bool {
+    let shares = world.trait_id(traits::SHARING);
+    shares.is_some_and(|shares| provider.traits().contains(&shares))
 }

@@ -8,6 +8,7 @@ use super::super::request::{Group, Request};
 use super::super::steps::Next;
 use super::super::trees::{Trees, trees};
 use super::super::{Search, find};
+use super::hypothetical::is_sharing;
 use crate::model::{ClassId, ProviderId, traits};
 use crate::world::{Provider, World};
 
@@ -32,7 +33,7 @@ const STATES: [&str; 2] = [traits::COMPUTE_DISABLED, traits::EXCLUSIVE];
 #[derive(Debug)]
 pub(super) struct Relocation {
     keeping: Keeping,
-    /// The roots of hosts that nobody may move to.
+    /// The roots of trees that nobody may move to, or keep anything on that they share.
     closed: BTreeSet<ProviderId>,
 }
 
@@ -52,7 +53,7 @@ pub(super) enum Place {
 }
 
 impl Relocation {
-    /// Finds hosts that have this in common, apart from some.
+    /// Finds hosts that have this in common, apart from some trees.
     pub(super) fn new(keeping: Keeping, closed: BTreeSet<ProviderId>) -> Self {
         Self { keeping, closed }
     }
@@ -71,6 +72,8 @@ impl Relocation {
             let Some(provider) = world.provider_by_id(id) else { return Place::Undecided };
             if provider.root() == from {
                 here.entry(id).or_default().push((class, amount));
+            } else if self.closed.contains(&provider.root().id()) {
+                return Place::Nowhere;
             } else if is_sharing(world, &provider) {
                 elsewhere.push((id, class, amount));
             } else {
@@ -205,11 +208,6 @@ fn next(walk: &mut Trees) -> Next<ProviderId> {
         Next::Paused => Next::Paused,
         Next::Exhausted => Next::Exhausted,
     }
-}
-
-fn is_sharing(world: &World, provider: &Provider<'_>) -> bool {
-    let shares = world.trait_id(traits::SHARING);
-    shares.is_some_and(|shares| provider.traits().contains(&shares))
 }
 
 /// What a request would be given on a host. A pause means that the search was given up.
