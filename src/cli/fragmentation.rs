@@ -73,7 +73,10 @@ fn text(all: &Fragmentation) -> String {
     }
     if all.requests.len() > 1 {
         text.push_str("\nOf no use for any of these, on hosts:\n\n");
-        let rows = all.for_all.iter().map(row);
+        if !all.for_all.complete {
+            text.push_str("Only hosts that were examined for each of them are in it.\n\n");
+        }
+        let rows = all.for_all.classes.iter().map(row);
         text.push_str(&columns(["CLASS", "FREE", "OF NO USE"], rows));
     }
     text
@@ -126,7 +129,7 @@ mod tests {
     use super::text;
     use crate::operator_api::fit::Number;
     use crate::operator_api::fragmentation::{
-        ClassFragment, Fragment, Fragmentation, HostFragments, RequestFragments,
+        ClassFragment, CommonFragments, Fragment, Fragmentation, HostFragments, RequestFragments,
     };
 
     fn fragment(class: &str, free: u64, unusable: u64) -> Fragment {
@@ -154,7 +157,7 @@ mod tests {
         };
         let all = Fragmentation {
             requests: vec![request.clone(), RequestFragments { hosts: Vec::new(), ..request }],
-            for_all: vec![fragment("VCPU", 12, 3)],
+            for_all: CommonFragments { complete: false, classes: vec![fragment("VCPU", 12, 3)] },
         };
         insta::assert_snapshot!(text(&all), @r"
         m1.large fits once; if all that is free were in one piece: 3.
@@ -173,6 +176,8 @@ mod tests {
         VCPU   12    8 (66 %)
 
         Of no use for any of these, on hosts:
+
+        Only hosts that were examined for each of them are in it.
 
         CLASS  FREE  OF NO USE
         VCPU   12    3 (25 %)

@@ -9,9 +9,18 @@ use super::fit::Number;
 pub struct Fragmentation {
     /// For each request, in the order of the query.
     pub requests: Vec<RequestFragments>,
-    /// What is of no use for any of the requests, by class that any of them asks for: on each host, the
-    /// request counts that leaves least of the class. What is shared between hosts is not in it.
-    pub for_all: Vec<Fragment>,
+    /// What is of no use for any of the requests.
+    pub for_all: CommonFragments,
+}
+
+/// What is of no use for any of the requests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommonFragments {
+    /// Whether all hosts were examined for each of the requests. If not, the others are left out.
+    pub complete: bool,
+    /// By class that any of the requests asks for: on each host, the request counts that leaves least of the
+    /// class. What is shared between hosts is not in it.
+    pub classes: Vec<Fragment>,
 }
 
 /// What is of no use for a request.
@@ -29,7 +38,7 @@ pub struct RequestFragments {
     pub in_one_piece: u64,
     /// By class that it asks for.
     pub classes: Vec<ClassFragment>,
-    /// The number of hosts with something of no use.
+    /// The number of hosts with something of no use, of those that were examined.
     pub host_count: usize,
     /// Those with most of it.
     pub hosts: Vec<HostFragments>,

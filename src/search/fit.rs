@@ -45,7 +45,8 @@ pub use self::answer::{Bounds, Fit, GroupFit, HostFit};
 use self::count::{Count, HostCount};
 pub(super) use self::emptied::{Empty, count_empty, fits_on};
 pub use self::fragments::{
-    ClassFragment, Fragment, Fragmentation, HostFragments, RequestFragments, fragmentation,
+    ClassFragment, CommonFragments, Fragment, Fragmentation, HostFragments, RequestFragments,
+    fragmentation,
 };
 use self::grouping::Groups;
 pub use self::question::{Excluded, GroupBy, Question};

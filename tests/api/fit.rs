@@ -201,10 +201,13 @@ async fn what_is_of_no_use_is_found() {
                     "short_of": [],
                 }],
             }],
-            "for_all": [
-                {"resource_class": "VCPU", "free": 20, "unusable": 10},
-                {"resource_class": "MEMORY_MB", "free": 8288, "unusable": 5728},
-            ],
+            "for_all": {
+                "complete": true,
+                "classes": [
+                    {"resource_class": "VCPU", "free": 20, "unusable": 10},
+                    {"resource_class": "MEMORY_MB", "free": 8288, "unusable": 5728},
+                ],
+            },
         })
     );
     let denied = berth.header("x-auth-token", "someone").get(path).await.expect(403);

@@ -1,6 +1,7 @@
 //! As many requests fit as a brute force can claim: exactly that many on hosts of one provider, and between
 //! the two bounds elsewhere.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use berth::model::provider::{InventoryRow, ProviderRow};
@@ -177,7 +178,7 @@ fn what_is_left_when_no_more_fit_is_of_no_use() {
         names_max: 2,
         by: None,
     });
-    let found = fragmentation(&world, &questions, |_| false).unwrap();
+    let found = fragmentation(&world, &questions, || |_| false).unwrap();
     let of = |it: &Fragment| (world.name_of_class(it.class).to_owned(), it.free, it.unusable);
     let some = |class: &str, free, unusable| (class.to_owned(), free, unusable);
     let first = &found.requests[0];
@@ -210,8 +211,40 @@ fn what_is_left_when_no_more_fit_is_of_no_use() {
     );
     assert_eq!(first.host_count, 3);
     // One VCPU of cn1 and one of cn2 is left even by the small ones; memory only by the large one.
-    let for_all: Vec<_> = found.for_all.iter().map(of).collect();
+    assert!(found.for_all.is_complete);
+    let for_all: Vec<_> = found.for_all.classes.iter().map(of).collect();
     assert_eq!(for_all, [some("VCPU", 18, 2), some("MEMORY_MB", 128, 120)]);
+}
+
+#[test]
+fn nothing_is_said_of_hosts_that_were_not_examined() {
+    let lines: Vec<String> = (0..600).map(|host| format!("cn{host}; VCPU:3")).collect();
+    let world = Cloud::new(&lines.join("\n")).world();
+    let excluded = Excluded::default();
+    let asked = request("resources=VCPU:2");
+    let question = Question { request: &asked, excluded: &excluded, names_max: 1000, by: None };
+    // Each request ends after some blocks of 256 hosts, the first before the second.
+    let blocks = Cell::new(0);
+    let budget = || {
+        blocks.set(blocks.get() + 1);
+        let mut left = blocks.get();
+        move |_| {
+            left -= 1;
+            left == 0
+        }
+    };
+    let found = fragmentation(&world, &[question; 3], budget).unwrap();
+    let of = |nth: usize| {
+        let it = &found.requests[nth];
+        assert!(it.hosts.iter().all(|host| host.fits == Bounds::exactly(1)));
+        (it.is_complete, it.fits.at_least, it.hosts.len(), it.host_count)
+    };
+    assert_eq!(of(0), (false, 256, 256, 256));
+    assert_eq!(of(1), (false, 512, 512, 512));
+    assert_eq!(of(2), (true, 600, 600, 600));
+    assert!(!found.for_all.is_complete);
+    let [Fragment { free, unusable, .. }] = found.for_all.classes[..] else { panic!() };
+    assert_eq!((free, unusable), (3 * 256, 256));
 }
 
 #[test]

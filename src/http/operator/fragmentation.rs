@@ -54,12 +54,16 @@ fn answer(
         .zip(&excluded)
         .map(|(it, excluded)| Question { request: &it.request, excluded, names_max, by: None })
         .collect();
-    let mut work = 0;
-    let is_enough = |more: usize| {
-        work += more;
-        work > WORK_MAX
+    // Each has its part, so that a costly request leaves something for those after it.
+    let work_max = WORK_MAX / questions.len().max(1);
+    let budget = || {
+        let mut work = 0;
+        move |more: usize| {
+            work += more;
+            work > work_max
+        }
     };
-    let found = fragmentation(world, &questions, is_enough)?;
+    let found = fragmentation(world, &questions, budget)?;
     let written = |(it, found): (&super::asked::Asked, &RequestFragments)| view::RequestFragments {
         request: it.words.clone(),
         is_flavor: it.is_flavor,
@@ -67,7 +71,10 @@ fn answer(
     };
     Ok(view::Fragmentation {
         requests: asked.requests.iter().zip(&found.requests).map(written).collect(),
-        for_all: found.for_all.iter().map(|it| fragment(world, it)).collect(),
+        for_all: view::CommonFragments {
+            complete: found.for_all.is_complete,
+            classes: found.for_all.classes.iter().map(|it| fragment(world, it)).collect(),
+        },
     })
 }
 

@@ -33,6 +33,8 @@ pub(super) struct Count<'w> {
     excluded: &'w Excluded,
     /// The hosts where the request may fit, ascending by slot.
     hosts: Vec<HostCount>,
+    /// The slot up to which trees were examined, by the slots of their roots.
+    examined: u32,
     /// Whether it is known of each examined host whether the request fits at all.
     is_decided: bool,
     /// Whether a sharing provider can supply any part.
@@ -55,6 +57,7 @@ impl<'w> Count<'w> {
             query,
             excluded,
             hosts: Vec::new(),
+            examined: 0,
             is_decided: true,
             are_shared: query.sharing.iter().filter(there).any(may_share),
             offers: Offers::new(),
@@ -69,6 +72,11 @@ impl<'w> Count<'w> {
         &self.hosts
     }
 
+    /// The slot up to which trees were examined, by the slots of their roots.
+    pub(super) fn examined(&self) -> u32 {
+        self.examined
+    }
+
     /// Whether it is known of each examined host whether the request fits at all.
     pub(super) fn is_decided(&self) -> bool {
         self.is_decided
@@ -81,21 +89,21 @@ impl<'w> Count<'w> {
 
     /// Counts on each tree. Returns whether all were examined.
     pub(super) fn all(&mut self, is_enough: &mut impl FnMut(usize) -> bool) -> bool {
+        let end = self.world.end();
         if self.query.hopeless {
+            self.examined = end;
             return true;
         }
         let totals = Totals::of(self.query);
-        let blocks = self.world.end().div_ceil(BLOCK);
-        let mut is_complete = true;
-        for block in 0..blocks {
-            let work = self.block(block, &totals, is_enough);
-            if work.is_none_or(&mut *is_enough) {
-                is_complete = work.is_some() && block + 1 == blocks;
+        for block in 0..end.div_ceil(BLOCK) {
+            let Some(work) = self.block(block, &totals, is_enough) else { break };
+            self.examined = end.min((block + 1) * BLOCK);
+            if is_enough(work) {
                 break;
             }
         }
         self.hosts.sort_unstable_by_key(|host| host.root);
-        is_complete
+        self.examined == end
     }
 
     /// Counts on the trees whose root is in a block. Returns the work that was not told yet, in numbers read;

@@ -16,9 +16,18 @@ use crate::world::{Provider, World};
 pub struct Fragmentation {
     /// For each request.
     pub requests: Vec<RequestFragments>,
+    /// What is of no use for any of them.
+    pub for_all: CommonFragments,
+}
+
+/// What is of no use for any of several requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommonFragments {
+    /// Whether all hosts were examined for each of the requests. The others are left out.
+    pub is_complete: bool,
     /// By class that any request asks for: what is free on hosts, and of no use for any of the requests,
     /// even if the host is filled with those that leave least of the class.
-    pub for_all: Vec<Fragment>,
+    pub classes: Vec<Fragment>,
 }
 
 /// What is of no use for a request.
@@ -33,7 +42,7 @@ pub struct RequestFragments {
     /// By class that it asks for: what is free anywhere, and left when as many requests as were found to fit
     /// are there.
     pub classes: Vec<ClassFragment>,
-    /// The number of hosts with something of no use.
+    /// The number of hosts with something of no use, of those that were examined.
     pub host_count: usize,
     /// Those where the greatest part of what is free in the cloud is of no use.
     pub hosts: Vec<HostFragments>,
@@ -82,30 +91,31 @@ type Free = BTreeMap<ClassId, u64>;
 struct Counted {
     totals: Totals,
     is_complete: bool,
+    /// The slot up to which hosts were examined, by the slots of their roots.
+    examined: u32,
     fits: Bounds,
     /// By the slot of the root, ascending.
     by_host: Vec<(u32, Bounds)>,
 }
 
-/// Finds what is of no use for some requests, all with the same hosts left out as far as they are lost.
-/// `is_enough` is told the work that was done since the last call, in numbers read; if it returns true, the
-/// rest of the hosts is left out.
+/// Finds what is of no use for some requests, all with the same hosts left out as far as they are lost. For each
+/// request, `budget` gives a function that is told the work that was done since its last call, in numbers read;
+/// if it returns true, the rest of the hosts is left out for this request.
 ///
 /// # Errors
 /// A request names something unknown.
-pub fn fragmentation(
+pub fn fragmentation<F: FnMut(usize) -> bool>(
     world: &World,
     questions: &[Question<'_>],
-    mut is_enough: impl FnMut(usize) -> bool,
+    budget: impl Fn() -> F,
 ) -> Result<Fragmentation, Unknown> {
     let mut all = Vec::with_capacity(questions.len());
     for question in questions {
-        all.push(counted(world, question, &mut is_enough)?);
+        all.push(counted(world, question, &mut budget())?);
     }
     let classes: BTreeSet<ClassId> = all.iter().flat_map(|it| it.totals.keys()).copied().collect();
     let is_host = is_host(world);
     let mut free_all = Free::new();
-    let mut for_all: BTreeMap<ClassId, (u64, u64)> = BTreeMap::new();
     let mut hosts: Vec<(u32, Free)> = Vec::new();
     let lost = questions.first().map(|question| &question.excluded.lost);
     for root in world.trees() {
@@ -118,23 +128,34 @@ pub fn fragmentation(
             *sum = sum.saturating_add(*free);
         }
         if is_host(&root) {
-            for (class, free) in &free {
-                let least = all.iter().map(|it| it.unusable(root.slot(), *class, *free)).min();
-                let (sum, unusable) = for_all.entry(*class).or_insert((0, 0));
-                *sum = sum.saturating_add(*free);
-                *unusable = unusable.saturating_add(least.unwrap_or(0));
-            }
             hosts.push((root.slot(), free));
         }
     }
     let names_max = questions.first().map_or(0, |question| question.names_max);
     Ok(Fragmentation {
         requests: all.iter().map(|it| it.fragments(world, &free_all, &hosts, names_max)).collect(),
-        for_all: for_all
-            .into_iter()
-            .map(|(class, (free, unusable))| Fragment { class, free, unusable })
-            .collect(),
+        for_all: common(&all, &hosts),
     })
+}
+
+/// What is of no use for any of the requests.
+fn common(all: &[Counted], hosts: &[(u32, Free)]) -> CommonFragments {
+    let mut is_complete = true;
+    let mut sums: BTreeMap<ClassId, (u64, u64)> = BTreeMap::new();
+    for (root, free) in hosts {
+        if !all.iter().all(|it| it.has_examined(*root)) {
+            is_complete = false;
+            continue;
+        }
+        for (class, free) in free {
+            let least = all.iter().map(|it| it.unusable(*root, *class, *free)).min();
+            let (sum, unusable) = sums.entry(*class).or_insert((0, 0));
+            *sum = sum.saturating_add(*free);
+            *unusable = unusable.saturating_add(least.unwrap_or(0));
+        }
+    }
+    let fragment = |(class, (free, unusable))| Fragment { class, free, unusable };
+    CommonFragments { is_complete, classes: sums.into_iter().map(fragment).collect() }
 }
 
 fn counted(
@@ -149,6 +170,7 @@ fn counted(
     Ok(Counted {
         totals: query.totals(),
         is_complete: are_examined && is_counted,
+        examined: count.examined(),
         fits,
         by_host: count.hosts().iter().map(|host| (host.root, host.fits)).collect(),
     })
@@ -169,12 +191,18 @@ fn free(world: &World, root: &Provider<'_>, classes: &BTreeSet<ClassId>) -> Free
 }
 
 impl Counted {
+    /// Whether it is known what fits on a host.
+    fn has_examined(&self, root: u32) -> bool {
+        root < self.examined
+    }
+
+    /// What fits on a host that was examined.
     fn on(&self, root: u32) -> Bounds {
         let at = self.by_host.binary_search_by_key(&root, |(root, _)| *root).ok();
         at.and_then(|at| self.by_host.get(at)).map_or(Bounds::exactly(0), |(_, fits)| *fits)
     }
 
-    /// What is of no use of a free amount on a host.
+    /// What is of no use of a free amount on a host that was examined.
     fn unusable(&self, root: u32, class: ClassId, free: u64) -> u64 {
         match self.totals.get(&class) {
             None => free,
@@ -202,6 +230,7 @@ impl Counted {
         let times = classes.iter().map(|it| it.fragment.free / it.requested.max(1).unsigned_abs());
         let mut worst: Vec<(f64, u32, &Free)> = hosts
             .iter()
+            .filter(|(root, _)| self.has_examined(*root))
             .map(|(root, free)| (self.share(*root, free, free_all), *root, free))
             .filter(|(share, ..)| *share > 0.0)
             .collect();
