@@ -5,10 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 
-use super::{AskedBy, Problem, microversion};
+use super::{AskedBy, Problem, microversion, question};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
-use crate::http::operator::question;
 use crate::http::placement::allocation_candidates::{keep_out, request, unknown};
 use crate::http::placement::query::Query;
 use crate::operator_api as view;
@@ -98,10 +97,9 @@ pub(in crate::http) fn explained(explanation: &Explanation) -> view::Explanation
 
 /// A text, cut off after so many characters.
 fn shortened(text: String, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
+    let mut rest = text.chars();
+    let kept: String = rest.by_ref().take(most).collect();
+    if rest.next().is_some() { kept + "..." } else { text }
 }
 
 fn condition(explained: &Explained, fitting: usize) -> view::Condition {

@@ -9,10 +9,10 @@ use uuid::Uuid;
 
 use super::asked::{AllAsked, query_of, requests};
 use super::moves::{HOLDERS_MAX, KEEP, SEARCH_MAX, keeping};
-use super::{AskedBy, Problem};
+use super::{AskedBy, Problem, question};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
-use crate::http::placement::allocation_candidates::{aside, unknown};
+use crate::http::placement::allocation_candidates::unknown;
 use crate::http::placement::query::Query;
 use crate::model::ProviderId;
 use crate::operator_api::fit as view;
@@ -76,7 +76,7 @@ pub(super) async fn show(
     let (names_max, by, keeping) = (terms.names_max, terms.by.clone(), terms.keeping);
     let absent = {
         let world = Arc::clone(&world);
-        aside(&app, turns_of, move || left_out(&world, &terms)).await?
+        question::answer(&app, turns_of, move || left_out(&world, &terms)).await?
     };
     let absent = absent.map_err(Problem::bad_request)?;
     let (holders, after) = if absent.drained.is_empty() {
@@ -103,10 +103,11 @@ pub(super) async fn show(
             complete: found.is_complete && holders.are_all,
         };
         let drained = (!absent.drained.is_empty()).then_some(drained);
-        Ok(view::Fits { providers: world.len(), left_out: absent.named, drained, requests })
+        let providers = world.len();
+        Ok(Reply::json(&view::Fits { providers, left_out: absent.named, drained, requests }))
     };
-    let answer = aside(&app, turns_of, work).await?;
-    Ok(Reply::json(&answer.map_err(|name| Problem::from(unknown(name)))?))
+    let answer = question::answer(&app, turns_of, work).await?;
+    answer.map_err(|name| Problem::from(unknown(name)))
 }
 
 /// How many hosts are to be named.

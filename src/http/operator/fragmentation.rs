@@ -7,10 +7,10 @@ use axum::http::{HeaderMap, Uri};
 
 use super::asked::{AllAsked, query_of, requests};
 use super::fit::{HOSTS, WORK_MAX, names_max, number, view_of};
-use super::{AskedBy, Problem};
+use super::{AskedBy, Problem, question};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
-use crate::http::placement::allocation_candidates::{aside, unknown};
+use crate::http::placement::allocation_candidates::unknown;
 use crate::operator_api::fragmentation as view;
 use crate::search::Unknown;
 use crate::search::fit::{
@@ -29,9 +29,9 @@ pub(super) async fn show(
     let query = query_of(&uri)?;
     let names_max = names_max(&query)?;
     let (asked, world) = requests(&app, &headers, &query.without(HOSTS)).await?;
-    let work = move || answer(&world, &asked, names_max);
-    let answer = aside(&app, Asker::of(&caller), work).await?;
-    Ok(Reply::json(&answer.map_err(|name| Problem::from(unknown(name)))?))
+    let work = move || answer(&world, &asked, names_max).map(|answer| Reply::json(&answer));
+    let answer = question::answer(&app, Asker::of(&caller), work).await?;
+    answer.map_err(|name| Problem::from(unknown(name)))
 }
 
 fn answer(

@@ -9,10 +9,10 @@ use axum::http::{HeaderMap, Uri};
 use serde_json::{Map, Value, json};
 
 use super::asked::{AllAsked, Asked, QUERY, query_of, requests};
-use super::{AskedBy, Problem};
+use super::{AskedBy, Problem, question};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
-use crate::http::placement::allocation_candidates::{aside, unknown};
+use crate::http::placement::allocation_candidates::unknown;
 use crate::http::placement::query::Query;
 use crate::model::ProviderId;
 use crate::model::consumer::ConsumerRow;
@@ -69,7 +69,7 @@ pub(super) async fn show(
     let turns_of = Asker::of(&caller);
     let hosts = {
         let world = Arc::clone(&world);
-        aside(&app, turns_of, move || hosts(&world, &asked)).await?
+        question::answer(&app, turns_of, move || hosts(&world, &asked)).await?
     };
     let hosts = hosts.map_err(|name| Problem::from(unknown(name)))?;
     let providers = hosts.roots.iter().filter_map(|root| world.provider_by_id(*root));
@@ -98,10 +98,10 @@ pub(super) async fn show(
             leaving: &leaving,
         };
         let found = plan(&world, &question, || watch.now() - began > SEARCH_MAX)?;
-        Ok(written(&world, &only, &hosts, &holders.consumers, &found))
+        Ok(Reply::json(&written(&world, &only, &hosts, &holders.consumers, &found)))
     };
-    let answer = aside(&app, turns_of, work).await?;
-    Ok(Reply::json(&answer.map_err(|name| Problem::from(unknown(name)))?))
+    let answer = question::answer(&app, turns_of, work).await?;
+    answer.map_err(|name| Problem::from(unknown(name)))
 }
 
 fn hosts(world: &World, asked: &AllAsked) -> Result<Targets, crate::search::Unknown> {
