@@ -210,14 +210,26 @@ fn next(walk: &mut Trees) -> Next<ProviderId> {
     }
 }
 
-/// What a request would be given on a host. A pause means that the search was given up.
+/// What a request would be given on a host: all of it in its tree; or else all but one group, at least, from
+/// providers that share with it. A pause means that the search was given up.
 fn allocations(world: &Arc<World>, request: &Request, root: &Provider<'_>) -> Next<Amounts> {
-    let mut request = request.clone();
-    for group in &mut request.groups {
-        group.in_tree = Some(root.uuid());
+    let only_in_tree = |is_in_tree: &dyn Fn(usize) -> bool| {
+        let mut request = request.clone();
+        for (nth, group) in request.groups.iter_mut().enumerate() {
+            group.in_tree = is_in_tree(nth).then(|| root.uuid());
+        }
+        let Ok(mut search) = find(Arc::clone(world), &request) else { return Next::Paused };
+        first(&mut search)
+    };
+    let mut found = only_in_tree(&|_| true);
+    if request.groups.len() > 1 {
+        for group in 0..request.groups.len() {
+            if matches!(found, Next::Exhausted) {
+                found = only_in_tree(&|nth| nth == group);
+            }
+        }
     }
-    let Ok(mut search) = find(Arc::clone(world), &request) else { return Next::Paused };
-    first(&mut search)
+    found
 }
 
 fn first(search: &mut Search) -> Next<Amounts> {
