@@ -87,14 +87,18 @@ fn text(it: &Moves) -> String {
         return text;
     }
     let Some(Host { host, .. }) = &it.target else {
-        let proof = if it.proven { "That there is none was proven." } else { "There may be one." };
+        let proof =
+            if it.proven { "No 8 consumers of one host suffice." } else { "There may be one." };
         line(&mut text, format_args!("No way was found to make room for {}. {proof}", it.request));
         examined(&mut text, it);
         return text;
     };
     let (count, unit) = (it.steps.len(), if it.steps.len() == 1 { "step" } else { "steps" });
-    let proof =
-        if it.proven { "Fewer do not suffice." } else { "Fewer might do; that was not proven." };
+    let proof = if it.proven {
+        "No fewer consumers of one host suffice."
+    } else {
+        "Fewer might do; that was not proven."
+    };
     line(&mut text, format_args!("{} fits on {host} after {count} {unit}. {proof}", it.request));
     examined(&mut text, it);
     text.push('\n');
@@ -165,7 +169,7 @@ mod tests {
         ");
         let none = Moves { target: None, steps: Vec::new(), proven: true, ..moves.clone() };
         insta::assert_snapshot!(text(&none), @r"
-        No way was found to make room for m1.large. That there is none was proven.
+        No way was found to make room for m1.large. No 8 consumers of one host suffice.
         900 consumers of 64 hosts were examined; on 70 hosts it would fit if they were empty.
         ");
         let fits = Moves { fits_on: Some(host("cn3")), ..none };

@@ -18,8 +18,8 @@ pub struct Moves {
     pub target: Option<Host>,
     /// Who leaves it, in the order in which it is to be done.
     pub steps: Vec<Step>,
-    /// With a target: whether it is proven that fewer steps do not suffice. Without: whether it is proven that
-    /// no 8 consumers suffice.
+    /// With a target: whether it is proven that no fewer consumers of one host suffice, of victims up to the
+    /// priority of the last step. Without: whether it is proven that no 8 consumers of one host suffice.
     pub proven: bool,
     /// What was looked at.
     pub examined: Examined,

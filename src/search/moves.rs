@@ -47,7 +47,8 @@ pub struct Plan {
     pub target: ProviderId,
     /// Who leaves, in the order in which it is to be done.
     pub steps: Vec<Step>,
-    /// Whether it is proven that fewer do not suffice.
+    /// Whether it is proven that no fewer consumers of one host suffice, if each moves directly; of victims, up
+    /// to the priority of the last of them.
     pub is_proven: bool,
 }
 
