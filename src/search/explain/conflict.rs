@@ -3,8 +3,8 @@
 /// A set of conditions, by position.
 pub(super) type Mask = u128;
 
-/// The maximum number of partial sets that are tried: some milliseconds.
-const TRIES_MAX: usize = 100_000;
+/// The maximum number of sets that are looked at while partial sets are tried: some ten milliseconds.
+const LOOKS_MAX: usize = 10_000_000;
 
 /// The maximum number of different sets that are searched exactly.
 const SETS_MAX: usize = 2_000;
@@ -23,35 +23,36 @@ pub(super) fn smallest_hitting_set(sets: impl Iterator<Item = Mask>) -> Option<(
     if sets.len() > SETS_MAX {
         return Some((greedy, false));
     }
-    let mut tries = TRIES_MAX;
+    let mut looks = LOOKS_MAX;
     for size in 1..greedy.count_ones() {
-        match hitting(&sets, 0, size, &mut tries) {
+        match hitting(&sets, 0, size, &mut looks) {
             Ok(Some(found)) => return Some((found, true)),
             Ok(None) => {}
-            Err(OutOfTries) => return Some((greedy, false)),
+            Err(OutOfLooks) => return Some((greedy, false)),
         }
     }
     Some((greedy, true))
 }
 
 /// The search was not completed.
-struct OutOfTries;
+struct OutOfLooks;
 
 /// A hitting set with at most so many elements more than those that are chosen.
 fn hitting(
     sets: &[Mask],
     chosen: Mask,
     more: u32,
-    tries: &mut usize,
-) -> Result<Option<Mask>, OutOfTries> {
-    *tries = tries.checked_sub(1).ok_or(OutOfTries)?;
+    looks: &mut usize,
+) -> Result<Option<Mask>, OutOfLooks> {
     // The sets are in ascending order of their sizes.
-    let Some(open) = sets.iter().find(|set| **set & chosen == 0) else { return Ok(Some(chosen)) };
+    let open = sets.iter().position(|set| set & chosen == 0);
+    *looks = looks.checked_sub(open.map_or(sets.len(), |nth| nth + 1)).ok_or(OutOfLooks)?;
+    let Some(open) = open.and_then(|nth| sets.get(nth)) else { return Ok(Some(chosen)) };
     if more == 0 {
         return Ok(None);
     }
     for element in elements(*open) {
-        let found = hitting(sets, chosen | element, more - 1, tries)?;
+        let found = hitting(sets, chosen | element, more - 1, looks)?;
         if found.is_some() {
             return Ok(found);
         }
@@ -62,13 +63,18 @@ fn hitting(
 /// A hitting set of which no element can be left out.
 fn greedy(sets: &[Mask]) -> Mask {
     let mut chosen: Mask = 0;
-    let all = sets.iter().fold(0, |all, set| all | set);
-    while sets.iter().any(|set| set & chosen == 0) {
-        let hits = |element: &Mask| {
-            sets.iter().filter(|set| **set & chosen == 0 && **set & element != 0).count()
-        };
-        let Some(best) = elements(all & !chosen).max_by_key(hits) else { return all };
+    let mut open = sets.to_vec();
+    while !open.is_empty() {
+        let mut hits = [0_usize; Mask::BITS as usize];
+        for element in open.iter().flat_map(|set| elements(*set)) {
+            if let Some(hits) = hits.get_mut(element.trailing_zeros() as usize) {
+                *hits += 1;
+            }
+        }
+        let Some((best, _)) = (0..).zip(hits).max_by_key(|(_, hits)| *hits) else { break };
+        let best: Mask = 1 << best;
         chosen |= best;
+        open.retain(|set| set & best == 0);
     }
     for element in elements(chosen) {
         let rest = chosen & !element;
