@@ -1,6 +1,6 @@
 //! `/-/v1/moves`: how to make room for a request. It proposes, and changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -204,7 +204,7 @@ fn written(
             body: body(world, consumer, step),
         })
     });
-    let examined = hosts.roots.get(..found.examined).unwrap_or(&hosts.roots);
+    let examined: BTreeSet<ProviderId> = hosts.roots.iter().take(found.examined).copied().collect();
     let on_examined = consumers.iter().filter(|consumer| {
         let mut providers = consumer.allocations.iter().filter_map(|it| world.provider_by_id(it.0));
         providers.any(|provider| examined.contains(&provider.root().id()))
