@@ -91,7 +91,7 @@ pub fn explain(
     near_misses_max: usize,
     mut is_enough: impl FnMut(usize) -> bool,
 ) -> Result<Explanation, Unexplained> {
-    check_names(world, request)?;
+    check_names(world, request).map_err(Unexplained::Unknown)?;
     let mut checks = HostChecks::new(world, request);
     let conditions = checks.conditions().to_vec();
     if conditions.len() > CONDITIONS_MAX {
@@ -126,12 +126,15 @@ pub fn explain(
     Ok(explanation(survey, world.len(), &providers, is_complete))
 }
 
-/// The first names in the order of the request that do not exist.
-fn check_names(world: &World, request: &Request) -> Result<(), Unexplained> {
+/// Whether all that a request names exists.
+///
+/// # Errors
+/// The first names in the order of the request that do not.
+pub fn check_names(world: &World, request: &Request) -> Result<(), Unknown> {
     let classes = request.groups.iter().flat_map(|group| &group.resources);
     for (class, _) in classes {
         if world.class_id(class).is_none() {
-            return Err(Unexplained::Unknown(Unknown::Class(class.clone())));
+            return Err(Unknown::Class(class.clone()));
         }
     }
     let unknown = |names: &mut dyn Iterator<Item = &String>| -> Vec<String> {
@@ -140,11 +143,11 @@ fn check_names(world: &World, request: &Request) -> Result<(), Unexplained> {
     for group in &request.groups {
         let names = unknown(&mut group.required.iter().flatten().chain(&group.forbidden));
         if !names.is_empty() {
-            return Err(Unexplained::Unknown(Unknown::Traits(names)));
+            return Err(Unknown::Traits(names));
         }
     }
     let names = unknown(&mut request.root_required.iter().chain(&request.root_forbidden));
-    if names.is_empty() { Ok(()) } else { Err(Unexplained::Unknown(Unknown::RootTraits(names))) }
+    if names.is_empty() { Ok(()) } else { Err(Unknown::RootTraits(names)) }
 }
 
 /// For each condition the providers that meet it and, in a suffixed group, those before it.

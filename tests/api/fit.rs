@@ -241,6 +241,10 @@ async fn what_is_wrong_with_a_query_is_said() {
         ("resources=VCPU:none", "expected positive integer amount"),
         ("resources=NO_SUCH:1", "No such resource class NO_SUCH"),
         ("query=resources%3DVCPU:1%26required%3DNO_SUCH", "No such trait(s): NO_SUCH"),
+        (
+            "query=resources%3DVCPU:1&query=resources%3DNO_SUCH:1",
+            "resources=NO_SUCH:1: Invalid resource class in resources parameter: No such",
+        ),
         ("resources=VCPU:1&hosts=1001", "hosts must be a number from 0 to 1000, not 1001"),
         ("resources=VCPU:1&by=rack", "by must be aggregate, or trait:PREFIX"),
         ("resources=VCPU:1&by=trait:", "by must be aggregate, or trait:PREFIX"),

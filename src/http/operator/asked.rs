@@ -7,12 +7,13 @@ use axum::http::{HeaderMap, Uri};
 
 use super::{Problem, microversion};
 use crate::http::app::App;
-use crate::http::placement::allocation_candidates::{keep_out, request};
+use crate::http::placement::allocation_candidates::{keep_out, request, unknown};
 use crate::http::placement::microversion::Microversion;
 use crate::http::placement::query::Query;
 use crate::planner::aggregates::AggregateMetadata;
 use crate::planner::request_of;
 use crate::search::Request;
+use crate::search::explain::check_names;
 use crate::search::fit::Excluded;
 use crate::world::World;
 
@@ -62,7 +63,7 @@ pub(super) fn query_of(uri: &Uri) -> Result<Query, Problem> {
 /// `GET /allocation_candidates`, or `query` and `flavor`, each as often as wanted. The world is current.
 ///
 /// # Errors
-/// Both, or none of them; a request that is wrong; a flavor that does not exist.
+/// Both, or none of them; a request that is wrong, or names what does not exist; a flavor that does not exist.
 pub(super) async fn requests(
     app: &App,
     headers: &HeaderMap,
@@ -115,6 +116,16 @@ pub(super) async fn requests(
         let demands = flavor.rules().map_err(wrong)?.aggregates;
         let request = request_of(&world, &size);
         requests.push(Asked { words: name, is_flavor: true, request, demands });
+    }
+    let is_single = requests.len() == 1;
+    for asked in &requests {
+        check_names(&world, &asked.request).map_err(|name| {
+            let mut problem = Problem::from(unknown(name));
+            if !is_single {
+                problem.detail = format!("{}: {}", asked.words, problem.detail);
+            }
+            problem
+        })?;
     }
     if !app.store.report_only() {
         for asked in &mut requests {
