@@ -10,6 +10,9 @@ use super::reads::{ConsumerAllocations, HeldOnProvider, TypeFilter};
 use super::{Result, Store};
 use crate::model::Generation;
 
+/// How many allocations are read at once, unless a single consumer has more.
+const ALLOCATIONS_MAX: i64 = 50_000;
+
 /// Which consumers to read. They must pass all filters that are given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerFilter {
@@ -29,15 +32,21 @@ pub struct ConsumerFilter {
     pub limit: i64,
 }
 
+/// Consumers that pass a filter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConsumerPage {
+    /// The consumers, ascending by UUID, with all that they hold.
+    pub consumers: Vec<(Uuid, ConsumerAllocations)>,
+    /// Whether more pass, with greater UUIDs: beyond the limit, or with too many allocations for one page.
+    pub has_more: bool,
+}
+
 impl Store {
-    /// The consumers that pass, ascending by UUID, with all that they hold, as of one moment.
+    /// The consumers that pass and hold something, as of one moment.
     ///
     /// # Errors
     /// The database cannot be asked.
-    pub async fn consumers(
-        &self,
-        filter: ConsumerFilter,
-    ) -> Result<Vec<(Uuid, ConsumerAllocations)>> {
+    pub async fn consumers(&self, filter: ConsumerFilter) -> Result<ConsumerPage> {
         let filter = Arc::new(filter);
         let read = self.read(move |conn| {
             let filter = Arc::clone(&filter);
@@ -47,10 +56,7 @@ impl Store {
     }
 }
 
-async fn read(
-    conn: &mut PgConnection,
-    filter: &ConsumerFilter,
-) -> sqlx::Result<Vec<(Uuid, ConsumerAllocations)>> {
+async fn read(conn: &mut PgConnection, filter: &ConsumerFilter) -> sqlx::Result<ConsumerPage> {
     let mut tx = conn.begin_with("begin read only").await?;
     // The best plan depends on which filters there are.
     sqlx::raw_sql("set local plan_cache_mode = force_custom_plan").execute(&mut *tx).await?;
@@ -76,13 +82,22 @@ async fn read(
                       or c.id in (select a.consumer_id from allocations a
                                   join providers p on p.id = a.provider_id where p.uuid = $6))
                  and ($7::uuid is null or c.uuid > $7)
-               order by c.uuid limit $8
+                 and exists (select from allocations a where a.consumer_id = c.id)
+               order by c.uuid limit $8::bigint + 1
+           ), counted as (
+               select p.*, row_number() over by_uuid as nth,
+                      sum((select count(*) from allocations a where a.consumer_id = p.id))
+                          over by_uuid as allocations
+               from page p window by_uuid as (order by p.uuid)
+           ), kept as (
+               select * from counted where nth = 1 or nth <= $8::bigint and allocations <= $9::bigint
            )
            select c.uuid, c.generation, pr.external_id as project, u.external_id as "user",
                   t.name as "consumer_type?", p.uuid as provider,
                   p.generation as provider_generation, rc.name as class, a.used,
-                  extract(epoch from a.updated_at)::bigint as "updated_at!"
-           from page c
+                  extract(epoch from a.updated_at)::bigint as "updated_at!",
+                  (select count(*) from page) > (select count(*) from kept) as "has_more!"
+           from kept c
            join projects pr on pr.id = c.project_id
            join users u on u.id = c.user_id
            left join consumer_types t on t.id = c.consumer_type_id
@@ -97,7 +112,8 @@ async fn read(
         name,
         filter.provider,
         filter.after,
-        filter.limit
+        filter.limit,
+        ALLOCATIONS_MAX
     )
     .fetch_all(&mut *tx)
     .await?;
@@ -117,10 +133,12 @@ struct Row {
     class: String,
     used: i64,
     updated_at: i64,
+    has_more: bool,
 }
 
-/// Consumers, from rows that are sorted by consumer and provider.
-fn assembled(rows: Vec<Row>) -> Vec<(Uuid, ConsumerAllocations)> {
+/// A page, from rows that are sorted by consumer and provider.
+fn assembled(rows: Vec<Row>) -> ConsumerPage {
+    let has_more = rows.first().is_some_and(|row| row.has_more);
     let mut consumers: Vec<(Uuid, ConsumerAllocations)> = Vec::new();
     for row in rows {
         if consumers.last().is_none_or(|(last, _)| *last != row.uuid) {
@@ -146,5 +164,5 @@ fn assembled(rows: Vec<Row>) -> Vec<(Uuid, ConsumerAllocations)> {
             }),
         }
     }
-    consumers
+    ConsumerPage { consumers, has_more }
 }

@@ -232,6 +232,41 @@ async fn pages_of_consumers_have_each_of_them_once() {
     assert_eq!(found, expected);
 }
 
+#[tokio::test]
+async fn a_page_of_consumers_ends_before_it_is_too_large() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 1000)]).await;
+    let mut uuids = [Uuid::new_v4(), Uuid::new_v4(), Uuid::new_v4()];
+    uuids.sort();
+    for uuid in uuids {
+        berth.claim(uuid, None, &[(host, "VCPU", 1)]).await.expect(204);
+    }
+    sqlx::query(
+        "with many as (
+             insert into providers (uuid, name, root_id)
+             select gen_random_uuid(), 'many-' || n, 1 from generate_series(1, 30000) n
+             returning id)
+         insert into allocations (consumer_id, provider_id, class_id, used)
+         select c.id, m.id, 0, 1 from many m, consumers c where c.uuid = any($1)",
+    )
+    .bind(uuids.get(..2))
+    .execute(&mut berth.session().await)
+    .await
+    .unwrap();
+    let page = berth.get("/-/v1/consumers").await.expect(200).json();
+    assert_eq!(page["next_marker"], json!(uuids[0]));
+    assert_eq!(page["consumers"][0]["allocations"].as_object().unwrap().len(), 30_001);
+    let path = format!("/-/v1/consumers?marker={}", uuids[0]);
+    let page = berth.get(&path).await.expect(200).json();
+    let listed = page["consumers"].as_array().unwrap().iter().map(|it| it["uuid"].clone());
+    assert_eq!(listed.collect::<Vec<_>>(), [json!(uuids[1]), json!(uuids[2])]);
+    assert_eq!(page["next_marker"], Value::Null);
+    let get = async |body: Value| berth.post("/-/v1/allocations/get", body).await;
+    get(json!({"consumers": uuids[1..]})).await.expect(200);
+    let refused = get(json!({"consumers": uuids})).await.expect(400);
+    assert!(refused.detail().contains("too many allocations"), "{}", refused.detail());
+}
+
 /// Two replicas move consumers between hosts while a third reads: what is held on a provider is what is used
 /// of it, and each consumer is in one place.
 #[tokio::test(flavor = "multi_thread")]

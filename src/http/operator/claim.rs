@@ -6,7 +6,7 @@ use axum::extract::{Request, State};
 use uuid::Uuid;
 
 use super::refused::rfc_3339;
-use super::{Problem, microversion};
+use super::{AskedBy, Problem, microversion, question};
 use crate::http::api::intake;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
@@ -19,6 +19,7 @@ use crate::operator_api::claim::{
     ClaimExplanation, ClaimFault, ClaimFaults, ClaimRefusal, ClaimedInventory, Holder,
 };
 use crate::store::{self, claim_check};
+use crate::turns::Asker;
 use crate::world::World;
 
 /// The parameters.
@@ -31,6 +32,7 @@ const HOLDERS_MAX: u32 = 1000;
 /// of `POST /allocations`, and says whether it would be refused. Nothing is written.
 pub(super) async fn explain(
     State(app): State<Arc<App>>,
+    AskedBy(caller): AskedBy,
     request: Request,
 ) -> Result<Reply, Problem> {
     let (parts, body) = request.into_parts();
@@ -45,17 +47,21 @@ pub(super) async fn explain(
     let consumer = query.last("consumer");
     let claims = claims_of(&body, consumer, asked, &app.options)?;
     let named = claims.first().map(|claim| claim.consumer).filter(|_| consumer.is_some());
+    let turn = question::turn(&app, Asker::of(&caller)).await?;
     let checked = app.store.check_claims(&claims, holders).await?;
     let world = app.store.known_world();
-    let refusal = checked.refusal.map(|refusal| claim_refusal(refusal, named));
-    let inventories = checked.inventories.iter().map(|it| claimed_inventory(&world, it));
-    Ok(Reply::json(&ClaimExplanation {
-        allowed: refusal.is_none(),
-        refusal,
-        faults: claim_faults(&world, &checked.faults),
-        inventories: inventories.collect(),
-        inventories_count: checked.inventories_count,
-    }))
+    let write = move || {
+        let refusal = checked.refusal.map(|refusal| claim_refusal(refusal, named));
+        let inventories = checked.inventories.iter().map(|it| claimed_inventory(&world, it));
+        Reply::json(&ClaimExplanation {
+            allowed: refusal.is_none(),
+            refusal,
+            faults: claim_faults(&world, &checked.faults),
+            inventories: inventories.collect(),
+            inventories_count: checked.inventories_count,
+        })
+    };
+    turn.work(write).await
 }
 
 /// How many holders of an inventory are to be named.

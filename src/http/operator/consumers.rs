@@ -7,15 +7,16 @@ use axum::http::Uri;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::Problem;
+use super::{AskedBy, Problem, question};
 use crate::http::api::intake;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::placement::query::Query;
 use crate::http::placement::spelling::{any_uuid, dashed_uuid};
 use crate::operator_api::consumers as view;
-use crate::store::consumers::ConsumerFilter;
+use crate::store::consumers::{ConsumerFilter, ConsumerPage};
 use crate::store::reads::{ConsumerAllocations, TypeFilter};
+use crate::turns::Asker;
 
 /// The parameters of a list.
 const PARAMETERS: [&str; 6] = ["project", "user", "type", "provider", "limit", "marker"];
@@ -26,20 +27,21 @@ const LIMIT_MAX: i64 = 5000;
 const NAMED_MAX: usize = 1000;
 
 /// `GET /-/v1/consumers`: the consumers that pass all filters, ascending by UUID, page by page.
-pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Reply, Problem> {
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    AskedBy(caller): AskedBy,
+    uri: Uri,
+) -> Result<Reply, Problem> {
     let query = Query::parse(uri.query().unwrap_or_default())?;
     let filter = filter(&query)?;
-    let limit = filter.limit;
-    // One more says whether there are more.
-    let filter = ConsumerFilter { limit: limit + 1, ..filter };
-    let mut found = app.store.consumers(filter).await?;
-    let has_more = i64::try_from(found.len()).is_ok_and(|count| count > limit);
-    if has_more {
-        found.pop();
-    }
-    let next = found.last().map(|(uuid, _)| *uuid).filter(|_| has_more);
-    let consumers = found.into_iter().map(consumer).collect();
-    Ok(Reply::json(&view::Consumers { consumers, next_marker: next }).modified(None))
+    let turn = question::turn(&app, Asker::of(&caller)).await?;
+    let ConsumerPage { consumers, has_more } = app.store.consumers(filter).await?;
+    let write = move || {
+        let next_marker = consumers.last().map(|(uuid, _)| *uuid).filter(|_| has_more);
+        let consumers = consumers.into_iter().map(consumer).collect();
+        Reply::json(&view::Consumers { consumers, next_marker }).modified(None)
+    };
+    turn.work(write).await
 }
 
 fn filter(query: &Query) -> Result<ConsumerFilter, Problem> {
@@ -86,6 +88,7 @@ struct Wanted {
 /// nothing are left out.
 pub(super) async fn allocations(
     State(app): State<Arc<App>>,
+    AskedBy(caller): AskedBy,
     request: Request,
 ) -> Result<Reply, Problem> {
     let body = intake::read(request.into_body(), &app.options).await?;
@@ -112,9 +115,17 @@ pub(super) async fn allocations(
         after: None,
         limit,
     };
-    let found = app.store.consumers(filter).await?;
-    let consumers = found.into_iter().map(consumer).collect();
-    Ok(Reply::json(&view::Allocations { consumers }).modified(None))
+    let turn = question::turn(&app, Asker::of(&caller)).await?;
+    let ConsumerPage { consumers, has_more } = app.store.consumers(filter).await?;
+    if has_more {
+        let detail = "these consumers have too many allocations for one answer; name fewer";
+        return Err(Problem::bad_request(detail));
+    }
+    let write = move || {
+        let consumers = consumers.into_iter().map(consumer).collect();
+        Reply::json(&view::Allocations { consumers }).modified(None)
+    };
+    turn.work(write).await
 }
 
 fn consumer((uuid, held): (Uuid, ConsumerAllocations)) -> view::Consumer {

@@ -73,7 +73,10 @@ pub(super) async fn follow(
     let turns_of = Asker::of(&caller);
     let seat = app.followers.turn_now(turns_of).ok_or_else(|| {
         let most = app.options.events.followers;
-        Problem::not_now(format!("{most} clients at most can follow events; ask again later"))
+        Problem::not_now(format!(
+            "{most} clients at most can follow events, all but one of them with tokens of one project; ask \
+             again later"
+        ))
     })?;
     let tail = app.store.event_tail();
     let number = match since {

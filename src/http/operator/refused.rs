@@ -9,12 +9,11 @@ use serde::de::DeserializeOwned;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::{AskedBy, Problem};
+use super::{AskedBy, Problem, question};
 use crate::http::api::extract::path_parts;
 use crate::http::api::query::pairs;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
-use crate::http::placement::allocation_candidates::aside;
 use crate::http::refused::{Facts, Kind, Refused, RefusedRequests, Status};
 use crate::model::Bug;
 use crate::operator_api::refused as view;
@@ -43,15 +42,18 @@ pub(super) async fn list(
     let filter = Filter::of(uri.query(), app.now())?;
     let Some(status) = app.refused.status(app.now()) else { return Err(turned_off()) };
     let refused = app.refused.clone();
-    let found = aside(&app, Asker::of(&caller), move || filter.find(&refused)).await?;
-    let requests = found.iter().map(|it| summary(it)).collect();
-    Ok(Reply::json(&view::RefusedList { kept: kept(&status), requests }))
+    let list = move || {
+        let requests = filter.find(&refused).iter().map(|it| summary(it)).collect();
+        Reply::json(&view::RefusedList { kept: kept(&status), requests })
+    };
+    question::answer(&app, Asker::of(&caller), list).await
 }
 
 /// `GET /-/v1/refused/{request_id}`: what is known of the requests with an id, which is theirs or that of
 /// the request on whose behalf they were sent.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
+    AskedBy(caller): AskedBy,
     RequestIdPath(id): RequestIdPath,
 ) -> Result<Reply, Problem> {
     let now = app.now();
@@ -60,8 +62,11 @@ pub(super) async fn show(
     if found.is_empty() {
         return Err(unknown(&id, &status));
     }
-    let requests = found.iter().map(|refused| details(refused)).collect();
-    Ok(Reply::json(&view::RefusedFound { count, requests }))
+    let list = move || {
+        let requests = found.iter().map(|refused| details(refused)).collect();
+        Reply::json(&view::RefusedFound { count, requests })
+    };
+    question::answer(&app, Asker::of(&caller), list).await
 }
 
 fn turned_off() -> Problem {

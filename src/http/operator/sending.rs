@@ -1,6 +1,6 @@
 //! Answers that a task makes part by part while they are sent.
 //!
-//! One part is made ahead of the client. The task ends when the client goes. An answer that ends early breaks
+//! Up to three parts are in memory: the one that the client takes in, one that waits, and the next. The task ends when the client goes. An answer that ends early breaks
 //! off: it must not look whole.
 
 use std::future::Future;
@@ -31,7 +31,7 @@ enum Message {
 pub(super) struct Parts(mpsc::Sender<Message>);
 
 impl Parts {
-    /// Sends a part, if the client takes in the one before the last within `patience`. Returns whether it has.
+    /// Sends a part, if there is room for it to wait within `patience`. Returns whether it has.
     ///
     /// # Errors
     /// The client has gone.
@@ -46,7 +46,7 @@ impl Parts {
         }
     }
 
-    /// Sends a part, once the client has taken in the one before the last.
+    /// Sends a part, once there is room for it to wait.
     ///
     /// # Errors
     /// The client has gone.
