@@ -21,7 +21,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// ones that more fingerprints are sent in each round.
 const ROWS: i64 = 200;
 
-/// Fingerprints longer than this are hashed.
+/// Fingerprints longer than this are hashed. A hash is not hashed once more when it is read back.
 const FINGERPRINT_MAX: usize = 40;
 
 /// What is known of a chunk.
@@ -35,7 +35,8 @@ pub(super) struct Chunk {
 
 impl Chunk {
     pub(super) fn new(rows: u64, mut fingerprint: String) -> Self {
-        if fingerprint.len() > FINGERPRINT_MAX {
+        // PostgreSQL cannot store a NUL, which the text of rows may have.
+        if fingerprint.len() > FINGERPRINT_MAX || fingerprint.contains('\0') {
             // Another release of Rust may hash in another way. The chunk is then read once more.
             let mut hasher = DefaultHasher::new();
             fingerprint.hash(&mut hasher);
@@ -154,5 +155,13 @@ mod tests {
         let long = Chunk::new(1, "x".repeat(1000));
         assert_eq!(long.fingerprint.len(), 16);
         assert_ne!(long, Chunk::new(1, "y".repeat(1000)));
+    }
+
+    #[test]
+    fn fingerprints_can_be_stored_and_read_back() {
+        let with_nul = Chunk::new(1, "1,a\0b".to_owned());
+        assert!(!with_nul.fingerprint.contains('\0'));
+        assert_ne!(with_nul, Chunk::new(1, "1,a\0c".to_owned()));
+        assert_eq!(with_nul, Chunk::new(1, with_nul.fingerprint.clone()));
     }
 }

@@ -73,7 +73,8 @@ class Odd(Source):
         vcpu, disk = self.class_id("VCPU"), self.class_id("DISK_GB")
         consumer = "insert into consumers (id, uuid, project_id, user_id, generation) values "
         self.write(
-            "insert into projects (id, external_id) values (1, 'p')",
+            # A table so small that its fingerprint could be its text.
+            "insert into projects (id, external_id) values (1, 'p'), (2, 'a' || char(0) || 'b')",
             "insert into users (id, external_id) values (1, 'u')",
             self.provider(1, "root", "null"),
             self.provider(2, "child", 2, 1),
@@ -107,7 +108,10 @@ class Odd(Source):
                 f"provider {u(2)}, root {u(2)}: its root is {u(1)}, as its parents say",
             ],
             "providers whose parent is gone": [f"provider {u(4)}, parent 99: it is the root of its tree"],
-            "names with a NUL": ["provider nul\ufffdb: the NUL is replaced by U+FFFD"],
+            "names with a NUL": [
+                "project a\ufffdb: the NUL is replaced by U+FFFD",
+                "provider nul\ufffdb: the NUL is replaced by U+FFFD",
+            ],
             "aggregates whose UUID has another spelling": [
                 f"aggregate {u(50).upper()} of provider {u(1)}: shown as it is, and found also as {u(50)}"
             ],
