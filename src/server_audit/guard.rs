@@ -2,7 +2,7 @@
 //!
 //! Whatever such a list lacks looks like an orphan, and healing it would take away what servers use.
 
-use super::cloud::Cloud;
+use super::cloud::{Cloud, Place};
 use super::finding::{Outcome, Remedy};
 use super::placement::Placement;
 
@@ -27,16 +27,22 @@ pub fn check(
     let orphans = outcome.findings.iter().filter(is_removed).count();
     let holding = |uuid| placement.consumers.contains_key(uuid);
     let known = cloud.servers.keys().filter(|uuid| holding(*uuid)).count();
-    if orphans_max.is_some_and(|most| orphans <= most) || orphans == 0 {
+    if orphans_max.is_some_and(|most| orphans <= most) {
         return Ok(());
     }
     let (servers, source, url) = (cloud.servers.len(), &cloud.source, &placement.url);
     let unless = format!("If they are right, say --max-orphans {orphans}");
-    if known == 0 {
+    // Servers that are shelved or were never scheduled hold nothing.
+    let has_hosts = cloud.servers.values().any(|it| !matches!(it.place, Place::Nowhere));
+    if known == 0 && (has_hosts || orphans > 0) {
+        let others = placement.consumers.len();
         return Err(format!(
-            "not one of the {servers} servers of {source} holds anything in {url}, and {orphans} others \
+            "not one of the {servers} servers of {source} holds anything in {url}, and {others} others \
              do: these are the servers of another cloud, or it is another cloud's service. {unless}"
         ));
+    }
+    if orphans == 0 {
+        return Ok(());
     }
     if let Some(doubt) = &cloud.doubt
         && orphans_max.is_none()

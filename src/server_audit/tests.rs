@@ -475,3 +475,23 @@ fn a_list_that_cannot_be_the_right_one_is_refused() {
     world.cloud.servers = world.cloud.servers.drain().map(|(_, it)| (Uuid::new_v4(), it)).collect();
     assert!(refusal(&world, None).starts_with("not one of the 20 servers"));
 }
+
+/// Whatever else there is may be too young to be an orphan, or of another type.
+#[test]
+fn servers_of_which_none_holds_anything_are_refused_without_orphans_as_well() {
+    let check =
+        |world: &World, most| guard::check(&world.placement(), &world.cloud, &world.audit(), most);
+    let mut world = World::new(false);
+    world.consumers.clear();
+    let why = check(&world, None).unwrap_err();
+    assert!(
+        why.starts_with("not one of the 20 servers") && why.contains("--max-orphans 0"),
+        "{why}"
+    );
+    assert_eq!(check(&world, Some(0)), Ok(()));
+    // Nobody expects anything of these.
+    world.cloud.servers.values_mut().for_each(|server| server.place = Place::Nowhere);
+    assert_eq!(check(&world, None), Ok(()));
+    world.cloud.servers.clear();
+    assert_eq!(check(&world, None), Ok(()));
+}
