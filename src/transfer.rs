@@ -77,8 +77,8 @@ pub async fn export(from: &mut PgConnection, to: &ReferenceUrl) -> Result<Report
         return Err(Error::Refused(why));
     }
     let mut into = Database::open(to, Access::Write).await?;
-    export::check_empty(&mut into).await?;
     let mut tx = from.begin_with("begin isolation level repeatable read").await?;
+    export::check_empty(&mut tx, &mut into).await?;
     export::prepare(&mut tx).await?;
     let written = export::copy(&mut tx, &mut into, &Progress::new()).await?;
     tx.rollback().await?;

@@ -1,5 +1,7 @@
 //! Fills an empty database of OpenStack Placement with what Berth stores.
 
+use std::collections::HashSet;
+
 use futures_util::TryStreamExt;
 use sqlx::any::AnyArguments;
 use sqlx::query::Query;
@@ -15,12 +17,17 @@ use super::tables::{Column, Kind, TABLES, Table};
 /// Rows in one statement. `SQLite` takes the fewest parameters, 32,766.
 const ROWS: usize = 500;
 
+/// What begins a name that clients have added.
+const CUSTOM: &str = "CUSTOM_";
+/// How many names are named in a refusal.
+const NAMED: usize = 5;
+
 /// The tables that may have rows: the service fills them when it starts.
 const MAY_HAVE_ROWS: [&str; 2] = ["resource_classes", "traits"];
 
-/// Refuses a database that is not empty, apart from names that the service has added. These are deleted:
-/// Berth has them as well.
-pub(super) async fn check_empty(into: &mut Database) -> Result<(), Error> {
+/// Refuses a database that is not empty, apart from names that the service has added, and custom ones that Berth has
+/// as well. These are deleted: those of Berth follow, and the service adds its own when it starts.
+pub(super) async fn check_empty(from: &mut PgConnection, into: &mut Database) -> Result<(), Error> {
     for table in TABLES.iter().filter(|table| into.has(table)).collect::<Vec<_>>() {
         let rows = into.count(table).await?;
         let name = table.name;
@@ -31,11 +38,50 @@ pub(super) async fn check_empty(into: &mut Database) -> Result<(), Error> {
             )));
         }
     }
-    for name in MAY_HAVE_ROWS {
-        let delete = format!("delete from {name}");
+    for table in TABLES.iter().filter(|table| MAY_HAVE_ROWS.contains(&table.name)) {
+        check_names(from, into, table).await?;
+        let delete = format!("delete from {}", table.name);
         execute(&mut into.conn, sqlx::query(AssertSqlSafe(delete))).await?;
     }
     Ok(())
+}
+
+/// Refuses custom names that Berth does not have: they would be lost.
+async fn check_names(
+    from: &mut PgConnection,
+    into: &mut Database,
+    table: &'static Table,
+) -> Result<(), Error> {
+    let name = table.name;
+    let own: HashSet<String> =
+        sqlx::query_scalar(AssertSqlSafe(format!("select name from {name}")))
+            .fetch_all(from)
+            .await?
+            .into_iter()
+            .collect();
+    let mut lost = Vec::new();
+    let mut rows = into.rows(table);
+    while let Some(row) = rows.try_next().await? {
+        // The first column is the key.
+        if let Some(Some(found)) = row.into_iter().nth(1)
+            && found.starts_with(CUSTOM)
+            && !own.contains(&found)
+        {
+            lost.push(found);
+        }
+    }
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let count = lost.len();
+    lost.truncate(NAMED);
+    let more = if count > NAMED { ", ..." } else { "" };
+    Err(Error::Refused(format!(
+        "the database of OpenStack Placement is not empty: {name} has {count} custom names that Berth does not \
+         have ({}{more}). Create them in Berth, delete them there, or export into a new database, made by \
+         `placement-manage db sync`",
+        lost.join(", ")
+    )))
 }
 
 /// Makes temporary tables with the rows that are to be written, in the form of the reference's tables.

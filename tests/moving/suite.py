@@ -12,6 +12,7 @@ from harness import suites
 
 import large
 import sources
+from exporting import Exporting  # noqa: F401
 from first_release import FirstRelease  # noqa: F401
 from following import Finishing, Following, Interrupted  # noqa: F401
 from measuring import measure
