@@ -135,15 +135,19 @@ impl Inner {
                 match &failure {
                     Failure::NotConnected(_) => mirror.recent.forget(id),
                     // It may have been carried out all the same.
-                    Failure::TimedOut | Failure::Broken(_) if mirror.bounds.writes => {
-                        mirror.lose(id, "upstream_failed");
-                    }
-                    Failure::TimedOut | Failure::Broken(_) => {
-                        mirror.recent.end(id, Instant::now());
-                    }
+                    Failure::TimedOut | Failure::Broken(_) => self.lose_or_end(id),
                 }
                 self.fail(&passing.asked, &failure)
             }
+        }
+    }
+
+    /// Notes that a write has failed of which nobody knows whether it was carried out.
+    fn lose_or_end(&self, id: WriteId) {
+        if self.mirror.bounds.writes {
+            self.mirror.lose(id, "upstream_failed");
+        } else {
+            self.mirror.recent.end(id, Instant::now());
         }
     }
 
@@ -207,7 +211,8 @@ impl Inner {
         let Passing { asked, mut body, began, is_watched } = passing;
         if !answer.status().is_success() {
             if answer.status().is_server_error() {
-                mirror.recent.end(id, Instant::now());
+                // It may have been carried out all the same.
+                self.lose_or_end(id);
             } else {
                 mirror.recent.forget(id);
             }

@@ -506,6 +506,21 @@ class Alone(unittest.TestCase):
         self.assertEqual(counts["read"], {"answered": 1, "timeout": 1, "broken": 1, "not_connected": 1})
         self.assertEqual(counts["write"], {"broken": 1, "not_connected": 1})
 
+    def test_a_write_that_the_upstream_fails_at_may_be_lacking(self) -> None:
+        proxy = self.shadow("--mirror-writes")
+        connection = self.connection(proxy)
+        for status in (500, 503, 409):
+            self.upstream.status = status
+            connection.request("PUT", "/traits/CUSTOM_A")
+            answer = connection.getresponse()
+            answer.read()
+            self.assertEqual(answer.status, status)
+        summary = proxy.settled()
+        self.assertEqual(summary["requests"]["write"], {"answered": 3})
+        self.assertEqual(summary["not_mirrored"]["write"], {"upstream_failed": 2})
+        self.assertEqual(summary["writes_lacking"], 2)
+        self.assertEqual([it for it in self.berth.asked if it[0] == "PUT"], [])
+
     def test_a_connection_that_the_upstream_closes_is_no_failure(self) -> None:
         proxy = self.shadow()
         connection = self.connection(proxy)
