@@ -9,7 +9,7 @@ use super::ServiceOptions;
 use super::audit::{Stopped, exit};
 use super::confirm::confirmed;
 use super::times::age;
-use crate::server_audit::heal::{self, Done};
+use crate::server_audit::heal::{self, Done, Unfit};
 use crate::server_audit::plan::Plan;
 use crate::server_audit::service::Service;
 
@@ -74,7 +74,7 @@ pub async fn run(options: &HealOptions, mut out: impl FnMut(&str)) -> Result<u8,
     }
     let client = options.service.client().map_err(Stopped::invalid)?;
     let service = Service::open(client).await.map_err(Stopped::failed)?;
-    heal::check_service(&service, &plan, options.moved).await.map_err(Stopped::invalid)?;
+    heal::check_service(&service, &plan, options.moved).await.map_err(stopped)?;
     if !options.dry_run && !options.yes {
         let question =
             format!("{} actions in {}. Carry them out?", plan.actions.len(), service.url());
@@ -91,6 +91,14 @@ pub async fn run(options: &HealOptions, mut out: impl FnMut(&str)) -> Result<u8,
     .await;
     out(&tally.words());
     Ok(tally.code())
+}
+
+/// Only a service that is another one makes the plan useless.
+fn stopped(unfit: Unfit) -> Stopped {
+    match unfit {
+        Unfit::Another(why) => Stopped::invalid(why),
+        Unfit::Failing(error) => Stopped::failed(error),
+    }
 }
 
 impl Tally {
@@ -130,5 +138,18 @@ impl Tally {
         } else {
             exit::NOTHING_DONE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Unfit, exit, stopped};
+    use crate::placement_client::Error;
+
+    #[test]
+    fn a_service_that_fails_is_not_a_plan_that_is_wrong() {
+        let error = Error::NoAnswer { request: "GET /".to_owned(), why: "away".to_owned() };
+        assert_eq!(stopped(Unfit::Failing(error)).code, exit::FAILED);
+        assert_eq!(stopped(Unfit::Another("another".to_owned())).code, exit::INVALID);
     }
 }

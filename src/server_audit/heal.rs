@@ -54,32 +54,43 @@ enum Found {
     Changed(String),
 }
 
+/// Why a plan is not for a service.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfit {
+    /// The service is not the one that was audited.
+    #[error("{0}")]
+    Another(String),
+    /// It cannot be asked.
+    #[error("{0}")]
+    Failing(#[from] Error),
+}
+
 /// Checks that a service is the one that was audited.
 ///
 /// # Errors
-/// A sentence: it is another one, or cannot be asked.
+/// It is another one, or cannot be asked.
 pub async fn check_service(
     service: &Service,
     plan: &Plan,
     may_have_moved: bool,
-) -> Result<(), String> {
+) -> Result<(), Unfit> {
     let (audited, url) = (plan.service.url.as_str(), service.url());
     if audited != url && !may_have_moved {
-        return Err(format!(
+        return Err(Unfit::Another(format!(
             "the plan is for {audited}, and this is {url}. If it is the same service under another \
              address, say --moved"
-        ));
+        )));
     }
     let mut known = 0;
     for provider in &plan.service.providers {
-        let found = service.provider(*provider).await.map_err(|error| error.to_string())?;
+        let found = service.provider(*provider).await?;
         known += usize::from(found.is_some());
     }
     let all = plan.service.providers.len();
     if known * 2 < all {
-        return Err(format!(
+        return Err(Unfit::Another(format!(
             "{url} is not the service that was audited: it has {known} of {all} providers that the plan names"
-        ));
+        )));
     }
     Ok(())
 }
