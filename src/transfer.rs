@@ -8,6 +8,7 @@
 
 mod answers;
 mod chunks;
+mod collation;
 mod export;
 mod fill;
 mod findings;
@@ -79,7 +80,9 @@ pub async fn export(from: &mut PgConnection, to: &ReferenceUrl) -> Result<Report
     let mut into = Database::open(to, Access::Write).await?;
     let mut tx = from.begin_with("begin isolation level repeatable read").await?;
     export::check_empty(&mut tx, &mut into).await?;
-    export::prepare(&mut tx).await?;
+    export::prepare(&mut tx, into.dialect).await?;
+    collation::check(&mut tx, &mut into).await?;
+    let findings = export::findings(&mut tx).await?;
     let written = export::copy(&mut tx, &mut into, &Progress::new()).await?;
     tx.rollback().await?;
     let schema = into.schema().to_owned();
@@ -91,7 +94,7 @@ pub async fn export(from: &mut PgConnection, to: &ReferenceUrl) -> Result<Report
         notes: Vec::new(),
         read: Vec::new(),
         written,
-        findings: Vec::new(),
+        findings,
         seconds: began.elapsed().as_secs_f64(),
     })
 }

@@ -11,7 +11,7 @@ use super::Error;
 use super::progress::Progress;
 use super::reference::Database;
 use super::reference_url::Dialect;
-use super::report::TableRows;
+use super::report::{Finding, TableRows};
 use super::tables::{Column, Kind, TABLES, Table};
 
 /// Rows in one statement. `SQLite` takes the fewest parameters, 32,766.
@@ -85,9 +85,23 @@ async fn check_names(
 }
 
 /// Makes temporary tables with the rows that are to be written, in the form of the reference's tables.
-pub(super) async fn prepare(from: &mut PgConnection) -> Result<(), Error> {
-    sqlx::raw_sql(include_str!("export.sql")).execute(from).await?;
+pub(super) async fn prepare(from: &mut PgConnection, dialect: Dialect) -> Result<(), Error> {
+    let one_spelling = (dialect == Dialect::MySql).to_string();
+    let make = include_str!("export.sql").replace("ONE_SPELLING", &one_spelling);
+    sqlx::raw_sql(AssertSqlSafe(make)).execute(from).await?;
     Ok(())
+}
+
+/// What is written in another way than Berth has it.
+pub(super) async fn findings(from: &mut PgConnection) -> Result<Vec<Finding>, Error> {
+    let changed = sqlx::query_as(
+        "select 'aggregates that are written in another spelling' as kind,
+                format('aggregate %s of provider %s', s.spelling, p.uuid) as \"row\",
+                format('written as %s', s.spelled) as done
+         from target_spellings s join target_resource_providers p on p.own_id = s.provider_id
+         where s.spelling <> s.spelled order by s.spelling, p.id",
+    );
+    Ok(changed.fetch_all(from).await?)
 }
 
 /// Writes all rows. Returns how many each table has.

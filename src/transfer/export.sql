@@ -30,20 +30,26 @@ create temporary table target_resource_providers on commit drop as
     left join numbered parent on parent.id = p.parent_id;
 create unique index on target_resource_providers (own_id);
 
+-- The reference has 36 characters for a spelling. Where texts are compared without regard to case, each aggregate has one.
+create temporary table target_spellings on commit drop as
+    select provider_id, coalesce(nullif(spelling, ''), aggregate::text) as spelling,
+           case when length(spelling) between 1 and 36 and (not ONE_SPELLING or least_spelling = greatest_spelling)
+                then spelling else aggregate::text end as spelled
+    from (select *, min(spelling) over (partition by aggregate) as least_spelling,
+                 max(spelling) over (partition by aggregate) as greatest_spelling
+          from provider_aggregates) as spellings;
 create temporary table target_placement_aggregates on commit drop as
     select row_number() over (order by spelled) as id, spelled as uuid
-    from (select distinct coalesce(nullif(spelling, ''), aggregate::text) as spelled
-          from provider_aggregates) as spellings;
+    from (select distinct spelled from target_spellings) as spellings;
 
 create temporary table target_resource_provider_traits on commit drop as
     select p.id as resource_provider_id, t.trait_id + 1 as trait_id
     from provider_traits t join target_resource_providers p on p.own_id = t.provider_id;
 create temporary table target_resource_provider_aggregates on commit drop as
-    select p.id as resource_provider_id, a.id as aggregate_id
-    from provider_aggregates m
+    select distinct p.id as resource_provider_id, a.id as aggregate_id
+    from target_spellings m
     join target_resource_providers p on p.own_id = m.provider_id
-    join target_placement_aggregates a
-      on a.uuid = coalesce(nullif(m.spelling, ''), m.aggregate::text);
+    join target_placement_aggregates a on a.uuid = m.spelled;
 
 create temporary table target_inventories on commit drop as
     select row_number() over (order by i.provider_id, i.class_id) as id, p.id as resource_provider_id,

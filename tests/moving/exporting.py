@@ -5,7 +5,7 @@ import contextlib
 import sqlalchemy
 
 import sources
-from moving_case import Moving, Reference, Request, send
+from moving_case import Moving, Reference, Request, send, uuid
 
 
 class Exporting(Moving):
@@ -55,3 +55,33 @@ class Exporting(Moving):
             done = self.exports(target)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(self.found(target, left), [(2,)])
+
+    def test_mariadb_gets_one_spelling_of_each_aggregate(self) -> None:
+        with self.target(sources.mariadb) as target, self.serving() as server:
+            one, other = "abcdef00-0000-4000-8000-000000000001", "abcdef00-0000-4000-8000-000000000002"
+            wanted = {1: [one], 2: [one.upper(), other], 3: [one.replace("-", "")], 4: [f"urn:uuid:{other}"]}
+            for number, aggregates in wanted.items():
+                path = f"/resource_providers/{uuid(number)}"
+                self.sends(server.url, "POST", "/resource_providers", {"name": f"host {number}", "uuid": uuid(number)})
+                body = {"aggregates": aggregates, "resource_provider_generation": 0}
+                self.sends(server.url, "PUT", f"{path}/aggregates", body)
+            done = self.exports(target)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("aggregates that are written in another spelling: 3", done.stdout)
+            self.assertIn(f"aggregate urn:uuid:{other} of provider {uuid(4)}: written as {other}", done.stdout)
+            members = (
+                "select p.uuid, a.uuid from resource_provider_aggregates m "
+                "join resource_providers p on p.id = m.resource_provider_id "
+                "join placement_aggregates a on a.id = m.aggregate_id order by p.uuid, a.uuid"
+            )
+            expected = [(1, one), (2, one), (2, other), (3, one), (4, other)]
+            self.assertEqual(self.found(target, members), [(uuid(number), it) for number, it in expected])
+
+    def test_names_that_mariadb_cannot_hold_are_named(self) -> None:
+        with self.target(sources.mariadb) as target, self.serving() as server:
+            for name in ("Host", "hOST"):
+                self.sends(server.url, "POST", "/resource_providers", {"name": name})
+            self.assertIn('"Host" and "hOST"', self.not_exported(target))
+            self.rows("delete from providers where name = 'hOST'")
+            self.sends(server.url, "POST", "/resource_providers", {"name": "rack \N{ROCKET}"})
+            self.assertIn('1 names have: "rack \N{ROCKET}"', self.not_exported(target))

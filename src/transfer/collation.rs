@@ -1,0 +1,155 @@
+//! Names that Berth tells apart and a database of `MySQL` or `MariaDB` does not, or cannot store.
+
+use std::collections::HashMap;
+
+use sqlx::{AssertSqlSafe, PgConnection, Row};
+
+use super::Error;
+use super::reference::Database;
+use super::reference_url::Dialect;
+
+/// Names that are to be unique in the reference's database: the table, and its column.
+const NAMES: [(&str, &str); 3] =
+    [("resource_providers", "name"), ("projects", "external_id"), ("users", "external_id")];
+
+/// How many rows are named in a refusal.
+const NAMED: usize = 5;
+
+/// How a column stores and compares texts.
+#[derive(Clone, Debug)]
+struct Collation {
+    name: String,
+    charset: String,
+}
+
+/// A name, and the same with each letter divided from its accents.
+type Name = (String, String);
+
+/// Refuses names that the database cannot hold beside each other, or not at all.
+pub(super) async fn check(from: &mut PgConnection, into: &mut Database) -> Result<(), Error> {
+    if into.dialect != Dialect::MySql {
+        return Ok(());
+    }
+    for (table, column) in NAMES {
+        let Some(collation) = Collation::of(into, table, column).await? else { continue };
+        let names =
+            format!("select {column}, normalize({column}, NFD) from target_{table} order by id");
+        let names: Vec<Name> = sqlx::query_as(AssertSqlSafe(names)).fetch_all(&mut *from).await?;
+        collation
+            .check(&names)
+            .map_err(|why| Error::Refused(format!("{table}.{column}: {why}")))?;
+    }
+    Ok(())
+}
+
+impl Collation {
+    /// That of a column; none if it compares bytes.
+    async fn of(into: &mut Database, table: &str, column: &str) -> Result<Option<Self>, Error> {
+        let query = format!(
+            "select cast(collation_name as char), cast(character_set_name as char) \
+             from information_schema.columns where table_schema = database() \
+             and table_name = '{table}' and column_name = '{column}' and collation_name is not null"
+        );
+        let row = sqlx::query(AssertSqlSafe(query)).fetch_optional(&mut into.conn);
+        let Some(row) = row.await.map_err(Error::Reference)? else { return Ok(None) };
+        let text = |nth: usize| row.try_get::<String, _>(nth).map_err(Error::Reference);
+        Ok(Some(Self { name: text(0)?, charset: text(1)? }))
+    }
+
+    /// # Errors
+    /// A sentence that names the first names that cannot be stored, or not beside each other.
+    fn check(&self, names: &[Name]) -> Result<(), String> {
+        let long = |name: &&Name| !self.can_store(&name.0);
+        let long: Vec<String> = names.iter().filter(long).map(|it| format!("{:?}", it.0)).collect();
+        if !long.is_empty() {
+            return Err(format!(
+                "the database cannot store characters of 4 bytes (character set {}), which {} names have: {}. \
+                 Export into a database with utf8mb4, or rename them first",
+                self.charset,
+                long.len(),
+                first(&long)
+            ));
+        }
+        let mut known: HashMap<String, &str> = HashMap::new();
+        let mut same = Vec::new();
+        for name in names {
+            if let Some(other) = known.insert(self.compared(name), &name.0) {
+                same.push(format!("{other:?} and {:?}", name.0));
+            }
+        }
+        if same.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "the database does not tell {} pairs of names apart (collation {}): {}. Export into a database whose \
+             collation does, such as utf8mb4_bin, or rename them first",
+            same.len(),
+            self.name,
+            first(&same)
+        ))
+    }
+
+    fn can_store(&self, name: &str) -> bool {
+        let is_short = matches!(self.charset.as_str(), "utf8" | "utf8mb3");
+        !is_short || name.chars().all(|it| it.len_utf8() < 4)
+    }
+
+    /// What the database compares of a name: names that have it in common are one to it.
+    fn compared(&self, (name, divided): &Name) -> String {
+        let is_exact = self.name.ends_with("_bin") || self.name.contains("_cs");
+        let compared = if is_exact {
+            name.clone()
+        } else if self.name.contains("_as_") {
+            name.to_lowercase()
+        } else {
+            divided.chars().filter(|it| !is_accent(*it)).collect::<String>().to_lowercase()
+        };
+        // Only newer collations see blanks at the end.
+        if self.name.contains("_0900_") || self.name.contains("nopad") {
+            compared
+        } else {
+            compared.trim_end_matches(' ').to_owned()
+        }
+    }
+}
+
+fn is_accent(character: char) -> bool {
+    ('\u{300}'..='\u{36f}').contains(&character)
+}
+
+fn first(names: &[String]) -> String {
+    let shown: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
+    let more = if names.len() > NAMED { ", ..." } else { "" };
+    format!("{}{more}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Collation, Name};
+
+    fn checked(collation: &str, names: &[&str]) -> Result<(), String> {
+        let (charset, _) = collation.split_once('_').unwrap();
+        let collation = Collation { name: collation.to_owned(), charset: charset.to_owned() };
+        let name = |it: &&str| ((*it).to_owned(), it.replace('\u{e9}', "e\u{301}"));
+        collation.check(&names.iter().map(name).collect::<Vec<Name>>())
+    }
+
+    #[test]
+    fn names_that_are_one_to_the_database_are_named() {
+        for same in [["Host", "hOST"], ["caf\u{e9}", "cafe"], ["a", "a "]] {
+            let why = checked("utf8mb3_general_ci", &same).unwrap_err();
+            assert!(why.contains(&format!("{:?} and {:?}", same[0], same[1])), "{why}");
+        }
+        assert_eq!(checked("utf8mb4_0900_as_ci", &["caf\u{e9}", "cafe", "a", "a "]), Ok(()));
+        assert!(checked("utf8mb4_0900_as_ci", &["caf\u{e9}", "CAF\u{e9}"]).is_err());
+        assert_eq!(checked("utf8mb4_bin", &["Host", "hOST"]), Ok(()));
+        assert!(checked("utf8mb4_bin", &["a", "a "]).is_err());
+    }
+
+    #[test]
+    fn characters_of_four_bytes_are_named() {
+        let why = checked("utf8mb3_bin", &["a", "rack \u{1f680}"]).unwrap_err();
+        assert!(why.contains("which 1 names have: \"rack \u{1f680}\""), "{why}");
+        assert_eq!(checked("utf8mb4_general_ci", &["rack \u{1f680}"]), Ok(()));
+    }
+}
