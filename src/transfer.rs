@@ -83,6 +83,7 @@ pub async fn export(from: &mut PgConnection, to: &ReferenceUrl) -> Result<Report
     export::prepare(&mut tx, into.dialect).await?;
     collation::check(&mut tx, &mut into).await?;
     let findings = export::findings(&mut tx).await?;
+    let lost = if into.has_types() { None } else { export::lost_types(&mut tx).await? };
     let written = export::copy(&mut tx, &mut into, &Progress::new()).await?;
     tx.rollback().await?;
     let schema = into.schema().to_owned();
@@ -91,7 +92,7 @@ pub async fn export(from: &mut PgConnection, to: &ReferenceUrl) -> Result<Report
         database: to.to_string(),
         schema,
         dry_run: false,
-        notes: Vec::new(),
+        notes: lost.into_iter().collect(),
         read: Vec::new(),
         written,
         findings,

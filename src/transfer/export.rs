@@ -104,6 +104,15 @@ pub(super) async fn findings(from: &mut PgConnection) -> Result<Vec<Finding>, Er
     Ok(changed.fetch_all(from).await?)
 }
 
+/// What a schema without types of consumers loses, in a sentence.
+pub(super) async fn lost_types(from: &mut PgConnection) -> Result<Option<String>, Error> {
+    let count = "select count(*) from target_consumers where consumer_type_id is not null";
+    let count: i64 = sqlx::query_scalar(count).fetch_one(from).await?;
+    Ok((count > 0).then(|| {
+        format!("the schema has no types of consumers: those of {count} consumers were left out")
+    }))
+}
+
 /// Writes all rows. Returns how many each table has.
 pub(super) async fn copy(
     from: &mut PgConnection,

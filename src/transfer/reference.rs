@@ -115,7 +115,8 @@ impl Database {
         &self.schema
     }
 
-    fn has_types(&self) -> bool {
+    /// Whether the version of the schema has types of consumers.
+    pub(super) fn has_types(&self) -> bool {
         WITH_TYPES.contains(&self.schema.as_str())
     }
 

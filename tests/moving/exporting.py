@@ -56,6 +56,20 @@ class Exporting(Moving):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(self.found(target, left), [(2,)])
 
+    def test_a_schema_without_types_says_what_it_loses(self) -> None:
+        with self.target() as target, self.serving() as server:
+            self.found(target, "update alembic_version set version_num = '611cd6dffd7b'")
+            host, consumer = uuid(1), uuid(101)
+            self.sends(server.url, "POST", "/resource_providers", {"name": "host", "uuid": host})
+            inventories = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 6}}}
+            self.sends(server.url, "PUT", f"/resource_providers/{host}/inventories", inventories)
+            body = {"allocations": {host: {"resources": {"VCPU": 2}}}, "consumer_generation": None}
+            body |= {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
+            self.sends(server.url, "PUT", f"/allocations/{consumer}", body)
+            done = self.exports(target)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("the schema has no types of consumers: those of 1 consumers were left out", done.stdout)
+
     def test_mariadb_gets_one_spelling_of_each_aggregate(self) -> None:
         with self.target(sources.mariadb) as target, self.serving() as server:
             one, other = "abcdef00-0000-4000-8000-000000000001", "abcdef00-0000-4000-8000-000000000002"
