@@ -221,12 +221,8 @@ async fn resume(
         )));
     }
     let mut notes = vec![format!("going on with the import that was begun at {}", state.begun)];
-    if !kept::is_intact(target).await? {
-        notes.push(
-            "PostgreSQL has been restarted after a crash, and the rows that had been read are lost: everything \
-             was read again"
-                .to_owned(),
-        );
+    if let Some(why) = kept::damage(target).await? {
+        notes.push(format!("{why}: everything was read again"));
     }
     kept::read_again(target).await?;
     Ok(notes)

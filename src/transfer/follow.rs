@@ -189,12 +189,8 @@ impl Follower<'_, '_> {
             Some(conn) => conn,
             None => self.connected_again().await?,
         };
-        if !kept::is_intact(&mut conn).await? {
-            (self.around.tell)(&format!(
-                "{}: PostgreSQL has been restarted after a crash, and the rows that had been read are lost: reading \
-                 everything again",
-                now()
-            ));
+        if let Some(why) = kept::damage(&mut conn).await? {
+            (self.around.tell)(&format!("{}: {why}: reading everything again", now()));
             let options = Options { dry_run: false, replace: true, follow: true };
             import_heeding(self.from, &mut conn, options, true).await?;
         }
@@ -289,12 +285,10 @@ pub async fn finish(from: &ReferenceUrl, around: &Surroundings<'_>) -> Result<Re
         )));
     }
     wait_for_lock(&mut conn, around).await?;
-    if !kept::is_intact(&mut conn).await? {
-        return Err(Error::Refused(
-            "PostgreSQL has been restarted after a crash, and the rows that had been read are lost: run `berth \
-             import --follow` until it prints its first round, and finish then"
-                .to_owned(),
-        ));
+    if let Some(why) = kept::damage(&mut conn).await? {
+        return Err(Error::Refused(format!(
+            "{why}: run `berth import --follow` until it prints its first round, and finish then"
+        )));
     }
     let (last, _) = one_round(from, &mut conn, Depth::Changed).await?;
     let changed: u64 = last.changed.iter().map(|it| it.rows).sum();

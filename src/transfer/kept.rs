@@ -138,17 +138,26 @@ pub(super) async fn discard(conn: &mut PgConnection) -> Result<bool, Error> {
     Ok(is_there)
 }
 
-/// Whether the rows are there that have been recorded.
-pub(super) async fn is_intact(conn: &mut PgConnection) -> Result<bool, Error> {
-    let is_intact = sqlx::query_scalar("select exists (select from berth_import.intact)");
-    Ok(is_intact.fetch_one(conn).await?)
+/// Why the rows that are kept are not those that have been recorded, or that Berth's tables show if it follows; none
+/// if they are.
+pub(super) async fn damage(conn: &mut PgConnection) -> Result<Option<&'static str>, Error> {
+    let is_intact: Option<bool> =
+        sqlx::query_scalar("select one from berth_import.intact").fetch_optional(conn).await?;
+    Ok(match is_intact {
+        Some(true) => None,
+        Some(false) => Some("an import that was to replace everything was not done"),
+        None => Some(
+            "PostgreSQL has been restarted after a crash, and the rows that had been read are lost",
+        ),
+    })
 }
 
-/// Begins to read again. What is there is compared with the source, and Berth's tables do not show it any more.
+/// Begins to read again. What is there is compared with the source. If Berth's tables are kept up with it, they show
+/// what is there only when the import is done: until then, following goes on with reading everything.
 pub(super) async fn read_again(conn: &mut PgConnection) -> Result<(), Error> {
     sqlx::raw_sql(
-        "insert into berth_import.intact values (true) on conflict (one) do nothing;
-         update berth_import.state set is_following = false",
+        "delete from berth_import.intact;
+         insert into berth_import.intact select not is_following from berth_import.state",
     )
     .execute(conn)
     .await?;
@@ -279,7 +288,10 @@ pub(super) async fn begin_following(
                  execute function berth_import.note_write();"
         )]);
     }
-    make.push_str("update berth_import.state set is_following = true, finish_requested = false");
+    make.push_str(
+        "delete from berth_import.intact; insert into berth_import.intact values (true);
+         update berth_import.state set is_following = true, finish_requested = false",
+    );
     sqlx::raw_sql(AssertSqlSafe(make)).execute(conn).await?;
     Ok(())
 }

@@ -274,6 +274,34 @@ class Interrupted(FollowingCase):
                 self.assertEqual(follower.stop(), 0)
 
 
+    def test_it_goes_on_after_an_import_that_was_refused(self) -> None:
+        with Reference(self.source).start(self.name) as reference, self.serving() as server:
+            cloud = self.fills(random.Random(self.name), reference.url, 60)
+            with self.follower(self.source) as follower:
+                self.caught_up(follower, reference.url)
+                self.assertEqual(follower.stop(), 0)
+            self.goes_on(cloud, 20)
+            engine = sqlalchemy.create_engine(self.source)
+            self.addCleanup(engine.dispose)
+
+            def writes(sql: str) -> None:
+                with engine.begin() as connection:
+                    connection.execute(sqlalchemy.text(sql))
+
+            # What is refused when everything has been read.
+            last = "where id = (select max(id) from resource_providers)"
+            writes(f"update resource_providers set uuid = replace(uuid, '-', 'x') {last}")
+            with self.follower(self.source, "--replace") as follower:
+                self.assertEqual(follower.ended(), 1)
+                self.assertIn("the UUID of provider", follower.said)
+            writes(f"update resource_providers set uuid = replace(uuid, 'x', '-') {last}")
+            self.assertIn("an import that was to replace everything was not done", self.finishes(self.source).stderr)
+            with self.follower(self.source) as follower:
+                self.caught_up(follower, reference.url)
+                self.assertIn("was not done: reading everything again", follower.said)
+                self.compares(cloud, reference.url, server.url, CANDIDATES)
+                self.assertEqual(follower.stop(), 0)
+
     def test_it_does_not_end_while_the_old_service_runs(self) -> None:
         engine = sqlalchemy.create_engine(self.source)
         self.addCleanup(engine.dispose)
