@@ -158,18 +158,33 @@ fn write_row(values: &[Option<String>], table: &Table, into: &mut String) -> Res
         match value {
             None => into.push_str("\\N"),
             Some(value) if column.kind == Kind::Text => escape(value, into),
-            Some(value) if value.parse::<f64>().is_ok() => into.push_str(value),
             Some(value) => {
-                let key = values.first().and_then(Option::as_deref).map_or("?", |key| key);
-                let (table, column) = (table.name, column.name);
-                return Err(Error::Refused(format!(
-                    "{table}, row {key}: {column} is no number, but {value:?}"
-                )));
+                check_number(value, column.kind).map_err(|wrong| {
+                    let key = values.first().and_then(Option::as_deref).map_or("?", |key| key);
+                    let (table, column) = (table.name, column.name);
+                    Error::Refused(format!(
+                        "{table}, row {key}: {column} is {wrong}, but {value:?}"
+                    ))
+                })?;
+                into.push_str(value);
             }
         }
     }
     into.push('\n');
     Ok(())
+}
+
+/// What a value is not, if it is no number of this kind.
+fn check_number(value: &str, kind: Kind) -> Result<(), &'static str> {
+    let is_number = value.parse::<f64>().is_ok();
+    match kind {
+        _ if !is_number => Err("no number"),
+        Kind::Integer | Kind::Changed if value.parse::<i64>().is_err() => {
+            Err("no integer of 64 bits")
+        }
+        Kind::Amount if value.parse::<i32>().is_err() => Err("no integer of 32 bits"),
+        Kind::Integer | Kind::Changed | Kind::Amount | Kind::Float | Kind::Text => Ok(()),
+    }
 }
 
 fn escape(value: &str, into: &mut String) {
@@ -187,7 +202,7 @@ fn escape(value: &str, into: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::{TABLES, write_row};
+    use super::{Kind, TABLES, check_number, write_row};
 
     #[test]
     fn a_row_is_written_for_copy() {
@@ -199,5 +214,25 @@ mod tests {
         let wrong = [Some("seven".to_owned()), None, None];
         let why = write_row(&wrong, table, &mut text).unwrap_err().to_string();
         assert_eq!(why, "traits, row seven: id is no number, but \"seven\"");
+    }
+
+    #[test]
+    fn numbers_that_berth_cannot_store_are_named() {
+        let row = |total: &str| {
+            let table = TABLES.iter().find(|table| table.name == "inventories").unwrap();
+            let values = ["5", "1", "1", total, "0", "1", "1", "1", "1.5", "0"];
+            let values: Vec<_> = values.iter().map(|it| Some((*it).to_owned())).collect();
+            write_row(&values, table, &mut String::new()).map_err(|error| error.to_string())
+        };
+        assert_eq!(row("2147483647"), Ok(()));
+        for wrong in ["5000000000", "1.5"] {
+            let why = row(wrong).unwrap_err();
+            let expected =
+                format!("inventories, row 5: total is no integer of 32 bits, but {wrong:?}");
+            assert_eq!(why, expected);
+        }
+        assert_eq!(check_number("5000000000", Kind::Integer), Ok(()));
+        assert_eq!(check_number("1.5", Kind::Integer), Err("no integer of 64 bits"));
+        assert_eq!(check_number("1.5", Kind::Float), Ok(()));
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Column {
 pub(super) enum Kind {
     /// An integer of up to 64 bits.
     Integer,
+    /// An integer that Berth stores with 32 bits.
+    Amount,
     /// Text. A NUL, which PostgreSQL cannot store, is replaced.
     Text,
     /// A floating point number.
@@ -39,6 +41,10 @@ pub(super) enum Kind {
 
 const fn integer(name: &'static str) -> Column {
     Column { name, kind: Kind::Integer }
+}
+
+const fn amount(name: &'static str) -> Column {
+    Column { name, kind: Kind::Amount }
 }
 
 const fn text(name: &'static str) -> Column {
@@ -121,11 +127,11 @@ pub(super) const TABLES: [Table; 12] = [
             integer("id"),
             integer("resource_provider_id"),
             integer("resource_class_id"),
-            integer("total"),
-            integer("reserved"),
-            integer("min_unit"),
-            integer("max_unit"),
-            integer("step_size"),
+            amount("total"),
+            amount("reserved"),
+            amount("min_unit"),
+            amount("max_unit"),
+            amount("step_size"),
             Column { name: "allocation_ratio", kind: Kind::Float },
             CHANGED,
         ],
@@ -166,7 +172,7 @@ impl Column {
     /// The type of the column in the temporary table.
     pub(super) fn sql_type(&self) -> &'static str {
         match self.kind {
-            Kind::Integer | Kind::Changed => "bigint",
+            Kind::Integer | Kind::Amount | Kind::Changed => "bigint",
             Kind::Text => "text",
             Kind::Float => "double precision",
         }

@@ -207,6 +207,12 @@ class Odd(Source):
         self.assertIn("the UUID of provider x (root) is none", self.refused(self.source))
         self.write(f"update resource_providers set uuid = '{uuid(1)}', generation = 'many'")
         self.assertIn('resource_providers, row 1: generation is no number, but "many"', self.refused(self.source))
+        self.write("update resource_providers set generation = 7", self.inventory(1, self.class_id("VCPU")))
+        for wrong in ("5000000000", "1.5"):
+            self.write(f"update inventories set total = {wrong}")
+            for options in ((), ("--dry-run",)):
+                said = self.refused(self.source, *options)
+                self.assertIn(f'inventories, row 1: total is no integer of 32 bits, but "{wrong}"', said)
         self.write("delete from alembic_version")
         self.assertIn("the schema has no version", self.refused(self.source))
         self.write("insert into alembic_version values ('0123456789ab')")
