@@ -25,6 +25,7 @@ mod manual;
 mod moves;
 mod policy;
 mod providers;
+mod report_file;
 mod service;
 mod shadow;
 mod show;

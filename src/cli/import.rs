@@ -11,6 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::DbOptions;
+use super::report_file::ReportFile;
 use super::service::{LimitOptions, named, secret};
 use crate::keystone::Secret;
 use crate::serve::{Database, Failure};
@@ -118,12 +119,7 @@ impl DataImportOptions {
 /// Nothing was imported, or the report cannot be written.
 pub async fn run(options: &DataImportOptions) -> Result<String, Failure> {
     // A report that cannot be written is found out before anything is done.
-    let file = options.report.as_ref().map(|path| {
-        let file = std::fs::File::create(path);
-        file.map_err(|error| Failure(format!("{}: {error}", path.display())))
-            .map(|file| (path, file))
-    });
-    let file = file.transpose()?;
+    let file = options.report.as_deref().map(ReportFile::open).transpose()?;
     let database = Database::open(&options.db.database).await?;
     let worked = work(options, &database).await;
     database.close().await;
@@ -131,11 +127,13 @@ pub async fn run(options: &DataImportOptions) -> Result<String, Failure> {
         Done::Reported(report) => report,
         Done::Said(words) => return Ok(words),
     };
-    if let Some((path, mut file)) = file {
-        std::io::Write::write_all(&mut file, report.json().as_bytes())
-            .map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+    let words = report.words();
+    if let Some(Err(failure)) = file.map(|file| file.write(&report.json())) {
+        // What was done is done: it is said all the same.
+        drop(writeln!(std::io::stdout(), "{words}"));
+        return Err(failure);
     }
-    Ok(report.words())
+    Ok(words)
 }
 
 /// What there is to say at the end.

@@ -1,6 +1,7 @@
 """Rows that only faults of old releases leave behind are written by SQL, and must all be named in the report."""
 
 import collections
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -168,6 +169,20 @@ class Odd(Source):
         self.assertEqual((report["dry_run"], report["written"], len(report["findings"])), (True, [], 1))
         self.assertEqual(self.rows("select count(*) from providers"), "0")
         self.assertIn("nothing was written (--dry-run)", self.words)
+
+    def test_a_report_stays_until_there_is_a_new_one_and_is_printed_in_any_case(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "report.json"
+            file.write_text("the last one")
+            done = self.tries("sqlite:////no/such/file", "--report", file)
+            self.assertEqual((done.returncode, file.read_text()), (1, "the last one"))
+            self.assertEqual(self.tries(self.source, "--dry-run", "--report", file).returncode, 0)
+            self.assertIn('"dry_run": true', file.read_text())
+            self.assertEqual(list(pathlib.Path(folder).iterdir()), [file])
+        done = self.tries(self.source, "--report", "/dev/full")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("No space left", done.stderr)
+        self.assertIn("done, in ", done.stdout)
 
     def test_a_schema_of_the_first_release_has_no_consumer_types(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
