@@ -16,7 +16,7 @@ use crate::server_audit::service::Service;
 /// Options of `heal`.
 #[derive(Args, Clone, Debug)]
 pub struct HealOptions {
-    /// Plan that `berth audit --plan` wrote. Actions may be taken out of it; it cannot be changed otherwise.
+    /// Plan that `berth audit --plan` wrote. Actions may be taken out of it; do not change it otherwise.
     #[arg(long, value_name = "FILE")]
     pub plan: PathBuf,
 
