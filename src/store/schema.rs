@@ -1,6 +1,7 @@
 //! The schema: applies migrations, and says why a database cannot be used.
 
 pub mod privileges;
+mod replacing;
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -8,6 +9,7 @@ use std::time::Instant;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{Connection, PgConnection};
 
+pub use self::replacing::{check_script, drop_script};
 use super::error::{self, Error, Result};
 use super::standard;
 
@@ -271,23 +273,6 @@ fn named(objects: &[String]) -> String {
 /// Whether these are all migrations: the database has nothing of Berth's.
 pub fn is_all(versions: &[i64]) -> bool {
     MIGRATOR.iter().map(|migration| migration.version).eq(versions.iter().copied())
-}
-
-/// Statements that drop all that migrations of this program make, if it is there, and nothing else.
-pub fn drop_script() -> String {
-    let of = |kind: &str| {
-        let prefix = format!("{kind} ");
-        let names = EXPECTED.lines().filter_map(|object| object.strip_prefix(&prefix));
-        names.map(str::to_owned).collect::<Vec<_>>()
-    };
-    let (views, functions, mut tables) = (of("view"), of("function"), of("table"));
-    tables.push("_sqlx_migrations".to_owned());
-    let mut script = "set client_min_messages = warning;\n".to_owned();
-    for (kind, names) in [("view", views), ("table", tables), ("function", functions)] {
-        let line = format!("drop {kind} if exists {};\n", names.join(", "));
-        script.push_str(&line);
-    }
-    script
 }
 
 /// Applies what is missing, each migration in a transaction, and adds standard names that the

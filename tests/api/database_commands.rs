@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::support::app::Berth;
 use crate::support::cloud::claim_body;
+use crate::support::cluster::programs;
 use crate::support::postgres::{database, empty_database};
 use crate::support::process::{Server, signal};
 
@@ -321,4 +322,68 @@ async fn a_restore_replaces_everything_or_nothing() {
     let said = fails(&["db", "restore", file, "--replace", "--database-url", &url], 1).await;
     assert!(said.contains("theirs") && said.contains("nothing was restored"), "{said}");
     assert_eq!(projects().await, "kept");
+}
+
+/// Has `pg_dump` write a file, with arguments of its own.
+async fn dump_with(file: &str, options: &PgConnectOptions, arguments: &[&str]) {
+    let host = options.get_socket().map_or(Path::new(options.get_host()), |socket| socket);
+    let mut command = Command::new(programs().join("pg_dump"));
+    command.arg("--host").arg(host).args(["--port", &options.get_port().to_string()]);
+    command.args(["--username", options.get_username(), "--format=custom", "--file", file]);
+    if let Some(password) = options.to_url_lossy().password() {
+        command.env("PGPASSWORD", password);
+    }
+    command.args(arguments).arg(options.get_database().unwrap());
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+/// What is no dump of Berth's data is not restored: the tables that are there stay.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_dump_of_berth_replaces_its_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let dump = async |name: &str, options: &PgConnectOptions, arguments: &[&str]| {
+        let file = folder.path().join(name).to_str().unwrap().to_owned();
+        dump_with(&file, options, arguments).await;
+        file
+    };
+    let options = database().await;
+    let url = url(&options);
+    execute(&options, "insert into projects (external_id) values ('kept')").await;
+    let other = empty_database().await;
+    let empty = dump("empty", &other, &[]).await;
+    execute(&other, "create table theirs (id integer)").await;
+    let wrong = [
+        (empty, "does not have its tables"),
+        (dump("theirs", &other, &[]).await, "does not have its tables"),
+        (dump("schema", &options, &["--schema-only"]).await, "which migrations"),
+        (dump("rows", &options, &["--exclude-table-data=change*"]).await, "without their rows"),
+        (dump("part", &options, &["--exclude-table=events"]).await, "is no whole dump"),
+    ];
+    for (file, why) in wrong {
+        let said = fails(&["db", "restore", &file, "--replace", "--database-url", &url], 1).await;
+        assert!(said.contains(why) && said.contains("nothing was restored"), "{file}: {said}");
+        let mut conn = PgConnection::connect_with(&options).await.unwrap();
+        let kept: String = sqlx::query_scalar("select external_id from projects")
+            .fetch_one(&mut conn)
+            .await
+            .unwrap();
+        assert_eq!(kept, "kept", "{file}");
+        let foreign: bool = sqlx::query_scalar("select to_regclass('theirs') is not null")
+            .fetch_one(&mut conn)
+            .await
+            .unwrap();
+        assert!(!foreign, "{file}");
+    }
+
+    // An older version knew fewer migrations, and lacked what the last one makes.
+    execute(
+        &options,
+        "drop table events, event_batches, event_log;
+         delete from _sqlx_migrations where version >= 14",
+    )
+    .await;
+    let older = dump("older", &options, &[]).await;
+    let said = ok(&["db", "restore", &older, "--replace", "--database-url", &url], None).await;
+    assert!(said.contains("restored; the schema is behind"), "{said}");
 }

@@ -1,7 +1,7 @@
 //! `berth db restore`: the database from a file that `berth db dump` wrote, completely or not at all.
 //!
-//! `pg_restore` turns the file into SQL, which psql runs in one transaction, after the statements that drop what was
-//! there.
+//! `pg_restore` turns the file into SQL, which psql runs in one transaction, between the statements that drop what was
+//! there and those that fail if the file was none of Berth's.
 
 use std::fs::File;
 use std::process::{ExitCode, Stdio};
@@ -16,13 +16,14 @@ use crate::store::audit::audit;
 use crate::store::schema::{self, Status};
 use crate::store::sessions;
 
-/// The exit code when the restored data has faults.
+/// The exit code when the restored data has faults, or this program cannot use them.
 const FAULTY: u8 = 2;
 
 /// Runs `berth db restore`, and returns the lines to print and the exit code.
 ///
 /// # Errors
-/// A server uses the database, it has something else in it, or a program fails. Nothing is changed then.
+/// A server uses the database, it has something else in it, the file is no dump of Berth, or a program fails. Nothing
+/// is changed then.
 pub async fn restore(
     options: &RestoreOptions,
     database: &Database,
@@ -68,7 +69,7 @@ async fn check(conn: &mut PgConnection, replace: bool) -> Result<(), Failure> {
     why.map_or(Ok(()), |why| Err(Failure(why)))
 }
 
-/// Drops what is there and loads the file, in one transaction.
+/// Drops what is there, loads the file and checks that Berth's tables are there now, in one transaction.
 async fn load(database: &Database, input: Stdio) -> Result<(), Failure> {
     let told = |error: std::io::Error| Failure(format!("nothing was restored: {error}"));
     let mut pg_restore = client("pg_restore", database).await?;
@@ -96,6 +97,10 @@ async fn load(database: &Database, input: Stdio) -> Result<(), Failure> {
         writer.kill().await.map_err(told)?;
         return Err(Failure(format!("nothing was restored, because pg_restore failed ({read})")));
     }
+    let copied = match copied {
+        Ok(()) => into.write_all(schema::check_script().as_bytes()).await,
+        Err(error) => Err(error),
+    };
     drop(into);
     let written = writer.wait().await.map_err(told)?;
     if !written.success() {
@@ -109,7 +114,10 @@ async fn report(conn: &mut PgConnection) -> Result<(Vec<String>, ExitCode), Fail
     let told = |error: crate::store::Error| Failure(error.to_string());
     let status = schema::status(conn).await.map_err(told)?;
     if let Some(why) = status.hindrance() {
-        return Ok((vec![format!("restored; {why}")], ExitCode::SUCCESS));
+        // A backup of an older version is followed by `berth db migrate`.
+        let is_older = matches!(status, Status::Behind(_));
+        let code = if is_older { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) };
+        return Ok((vec![format!("restored; {why}")], code));
     }
     let mut lines = audit(conn).await.map_err(told)?;
     let code = if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) };

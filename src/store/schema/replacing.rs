@@ -1,0 +1,68 @@
+//! The SQL around a restore: what drops the tables that are there, and what makes sure that the new ones are Berth's.
+
+use super::{EXPECTED, MIGRATOR, OBJECTS, OURS};
+
+/// Statements that drop all that migrations of this program make, if it is there, and nothing else.
+pub fn drop_script() -> String {
+    let of = |kind: &str| {
+        let prefix = format!("{kind} ");
+        let names = EXPECTED.lines().filter_map(|object| object.strip_prefix(&prefix));
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (views, functions, mut tables) = (of("view"), of("function"), of("table"));
+    tables.push("_sqlx_migrations".to_owned());
+    let mut script = "set client_min_messages = warning;\n".to_owned();
+    for (kind, names) in [("view", views), ("table", tables), ("function", functions)] {
+        let line = format!("drop {kind} if exists {};\n", names.join(", "));
+        script.push_str(&line);
+    }
+    script
+}
+
+/// A script for psql that fails unless the database has the schema of Berth with its data: that of this program
+/// completely, or that of an older or a newer one. It leaves the search path as the role has it.
+pub fn check_script() -> String {
+    let known: Vec<String> = MIGRATOR.iter().map(|it| it.version.to_string()).collect();
+    let first = MIGRATOR.iter().next();
+    let is_first = first.map_or_else(
+        || "false".to_owned(),
+        |it| format!("version = {} and description = {}", it.version, quoted(&it.description)),
+    );
+    let expected: Vec<String> = EXPECTED.lines().map(|it| format!("({})", quoted(it))).collect();
+    format!(
+        r"reset search_path;
+\set VERBOSITY terse
+do $check$
+declare
+    lacking text;
+begin
+    if to_regclass('_sqlx_migrations') is null or to_regclass('{OURS}') is null then
+        raise exception 'the file is no dump of Berth: it does not have its tables';
+    end if;
+    if not exists (select from _sqlx_migrations where success and {is_first}) then
+        raise exception 'the file is no dump of Berth: it does not say which migrations were applied';
+    end if;
+    if not exists (select from {OURS}) then
+        raise exception 'the file is no whole dump of Berth: it has the tables without their rows';
+    end if;
+    if (select array_agg(version order by version) from _sqlx_migrations where success)
+        <> array[{known}]::bigint[] then
+        return;
+    end if;
+    select min(object) into lacking from (values {expected}) as needed (object)
+    where object not in ({objects});
+    if lacking is not null then
+        raise exception 'the file is no whole dump of Berth: it has no %', lacking;
+    end if;
+end $check$;
+",
+        known = known.join(", "),
+        expected = expected.join(", "),
+        objects = OBJECTS,
+    )
+}
+
+/// A text as SQL has it.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
