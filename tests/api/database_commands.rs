@@ -387,3 +387,34 @@ async fn only_a_dump_of_berth_replaces_its_tables() {
     let said = ok(&["db", "restore", &older, "--replace", "--database-url", &url], None).await;
     assert!(said.contains("restored; the schema is behind"), "{said}");
 }
+
+/// A backup has something in it, and takes the place of a file only.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dump_is_of_berths_tables_and_goes_into_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let file = path("berth.dump");
+    let empty = empty_database().await;
+    let empty_url = url(&empty);
+    for file in [&file, "-"] {
+        let said = fails(&["db", "dump", file, "--database-url", &empty_url], 1).await;
+        assert!(said.contains("no tables of Berth"), "{said}");
+    }
+    execute(&empty, "create table alembic_version (version_num text)").await;
+    let said = fails(&["db", "dump", &file, "--database-url", &empty_url], 1).await;
+    assert!(said.contains("database of another program"), "{said}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+
+    let options = database().await;
+    let url = url(&options);
+    let link = path("link");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let fifo = path("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for special in [&link, &fifo, "/dev/null"] {
+        let said = fails(&["db", "dump", special, "--force", "--database-url", &url], 1).await;
+        assert!(said.contains("is no regular file"), "{said}");
+    }
+    execute(&options, "delete from _sqlx_migrations where version >= 14").await;
+    ok(&["db", "dump", &file, "--database-url", &url], None).await;
+}

@@ -9,6 +9,7 @@ use std::process::{ExitCode, Stdio};
 use super::DumpOptions;
 use super::programs::client;
 use crate::serve::{Database, Failure};
+use crate::store::schema::{self, Status};
 
 /// Without what a server makes anew for itself, and without owners and privileges, which another database has others
 /// of.
@@ -18,7 +19,7 @@ const ARGUMENTS: [&str; 4] =
 /// Runs `berth db dump`. The file appears under its name when it is complete and on disk.
 ///
 /// # Errors
-/// The file exists or cannot be written, `pg_dump` is not installed or fails.
+/// The file exists or cannot be written, the database is not Berth's, `pg_dump` is not installed or fails.
 pub async fn dump(options: &DumpOptions, database: &Database) -> Result<ExitCode, Failure> {
     if options.file.as_os_str() == "-" {
         if std::io::stdout().is_terminal() {
@@ -26,13 +27,12 @@ pub async fn dump(options: &DumpOptions, database: &Database) -> Result<ExitCode
                 "a dump is no text: name a file, or redirect the output".to_owned(),
             ));
         }
+        check_database(database).await?;
         return write(database, Stdio::inherit()).await.map(|()| ExitCode::SUCCESS);
     }
     let told = |error: std::io::Error| Failure(format!("{}: {error}", options.file.display()));
-    if !options.force && options.file.try_exists().map_err(told)? {
-        let file = options.file.display();
-        return Err(Failure(format!("{file} exists; overwrite it with --force")));
-    }
+    check_file(&options.file, options.force)?;
+    check_database(database).await?;
     let part = PathBuf::from([options.file.as_os_str(), ".part".as_ref()].join("".as_ref()));
     let file = create(&part)?;
     let outcome = async {
@@ -42,6 +42,42 @@ pub async fn dump(options: &DumpOptions, database: &Database) -> Result<ExitCode
     };
     outcome.await.inspect_err(|_| drop(std::fs::remove_file(&part)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes sure that the name is free, or is that of a file which may be overwritten.
+fn check_file(file: &Path, may_overwrite: bool) -> Result<(), Failure> {
+    let why = match std::fs::symlink_metadata(file) {
+        Ok(found) if !found.is_file() => "is no regular file; `-` writes to standard output",
+        Ok(_) if !may_overwrite => "exists; overwrite it with --force",
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Failure(format!("{}: {error}", file.display()))),
+    };
+    Err(Failure(format!("{} {why}", file.display())))
+}
+
+/// Makes sure that there is something of Berth's to write, and the whole of it.
+async fn check_database(database: &Database) -> Result<(), Failure> {
+    let mut conn = database.connect().await?;
+    let status = schema::status(&mut conn).await.map_err(|error| Failure(error.to_string()))?;
+    let why = match &status {
+        Status::Behind(missing) if schema::is_all(missing) => Some(
+            "the database has no tables of Berth, so there is nothing to dump; look at \
+             --database-url"
+                .to_owned(),
+        ),
+        Status::Incomplete(_) | Status::Reference | Status::Foreign(_) | Status::Encoding(_) => {
+            status.hindrance()
+        }
+        // What servers need beside it is no matter: pg_dump says what it may not read.
+        Status::Current
+        | Status::Newer(_)
+        | Status::Behind(_)
+        | Status::Ahead(_)
+        | Status::Altered(_)
+        | Status::Forbidden { .. } => None,
+    };
+    why.map_or(Ok(()), |why| Err(Failure(why)))
 }
 
 async fn write(database: &Database, output: Stdio) -> Result<(), Failure> {
