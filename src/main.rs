@@ -16,7 +16,7 @@ use berth::http::listener::Endpoint;
 use berth::import::{self, Overrides, Sources};
 use berth::serve::{self, Database, Failure, Parts};
 use berth::store::audit::audit;
-use berth::store::schema;
+use berth::store::{condition, schema};
 use berth::{stop, telemetry};
 
 /// Many threads make and drop small things, often on another thread than the one that made them.
@@ -258,10 +258,13 @@ async fn check_schema(command: &DbCommand, database: &Database) -> Result<ExitCo
         | DbCommand::Dump(_)
         | DbCommand::Restore(_) => {}
     }
-    let (words, code) = match schema::status(&mut conn).await.map_err(told)?.hindrance() {
-        None => ("the schema is current".to_owned(), ExitCode::SUCCESS),
-        Some(why) => (why, ExitCode::from(FAULTY)),
-    };
+    let hindrance = schema::status(&mut conn).await.map_err(told)?.hindrance();
+    let read_only = condition::read_only(&mut conn).await.map_err(told)?;
+    let (words, code) =
+        match hindrance.or(read_only.map(|(why, advice)| format!("{why}; {advice}"))) {
+            None => ("the schema is current".to_owned(), ExitCode::SUCCESS),
+            Some(why) => (why, ExitCode::from(FAULTY)),
+        };
     say(std::io::stdout(), &words);
     Ok(code)
 }

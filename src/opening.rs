@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::config::Config;
 use crate::serve::{Database, Failure};
+use crate::store::condition;
 use crate::store::planner::flavors::SetFlavors;
 use crate::store::schema::{self, Status};
 use crate::store::{Error, Pruning, Store, StoreOptions};
@@ -87,9 +88,13 @@ async fn attempt(
 ) -> Result<Store, Trouble> {
     if database.is_private() {
         settle(database, true).await?;
+        check_writes(&mut database.try_connect().await?).await?;
     } else {
         let late = |_| Trouble::Away(format!("the database does not answer in {ATTEMPT_MAX:?}"));
-        let looked = look(database, config.database_migrate);
+        let looked = async {
+            check_writes(&mut database.try_connect().await?).await?;
+            look(database, config.database_migrate).await
+        };
         // Migrations take as long as they take.
         if let Some(mut conn) = timeout(ATTEMPT_MAX, looked).await.map_err(late)?? {
             schema::migrate(&mut conn).await?;
@@ -129,6 +134,14 @@ async fn settle(database: &Database, migrates: bool) -> Result<(), Trouble> {
         schema::migrate(&mut conn).await?;
     }
     Ok(())
+}
+
+/// Makes sure that new sessions can write. That they cannot may pass: for the time of a switch-over, for example.
+async fn check_writes(conn: &mut PgConnection) -> Result<(), Trouble> {
+    let found = condition::read_only(conn).await?;
+    found.map_or(Ok(()), |(why, advice)| {
+        Err(Trouble::Away(format!("the database is not available: {why}; {advice}")))
+    })
 }
 
 /// Looks at the schema. A connection, if it is to be migrated.

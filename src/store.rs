@@ -169,6 +169,11 @@ impl Store {
         self.feed.known()
     }
 
+    /// Whether the primary is known to take no writes: its `default_transaction_read_only` is on.
+    pub fn is_read_only(&self) -> bool {
+        self.primary.is_read_only()
+    }
+
     /// Connections of the pool: in use, idle, and how many there may be. `None` while no primary can be
     /// reached.
     pub fn pool_counts(&self) -> Option<(u32, u32, u32)> {

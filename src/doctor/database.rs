@@ -98,6 +98,9 @@ async fn server(conn: &mut PgConnection, findings: &mut Vec<Finding>) -> store::
     } else {
         Finding::fine("database", found)
     });
+    if let Some((found, advice)) = condition::read_only(conn).await? {
+        findings.push(Finding::failure("writes", found, advice));
+    }
     findings.push(clock(server.clock));
     Ok(server)
 }

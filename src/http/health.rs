@@ -43,13 +43,16 @@ impl Readiness {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a request for what the database has would be answered now: the primary answers, all
-    /// providers are loaded, and no change is missing.
+    /// Whether a request for what the database has would be answered now: the primary answers and takes
+    /// writes, all providers are loaded, and no change is missing.
     pub(super) async fn check(&self, store: Option<&Store>) -> Verdict {
         if self.is_stopping.load(Ordering::Relaxed) {
             return Err("the server is stopping");
         }
         let Some(store) = store else { return Err("the server waits for its database") };
+        if store.is_read_only() {
+            return Err("the database takes no writes: default_transaction_read_only is on");
+        }
         match timeout(READY_MAX, store.world()).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => {

@@ -90,6 +90,34 @@ pub async fn server(conn: &mut PgConnection) -> Result<Server> {
     Ok(server.fetch_one(conn).await?)
 }
 
+/// Why new sessions cannot write, and what to do about it; none if they can. To be asked on a connection whose session
+/// has set nothing.
+///
+/// # Errors
+/// The database is unavailable.
+pub async fn read_only(conn: &mut PgConnection) -> Result<Option<(String, &'static str)>> {
+    let (is_standby, source): (bool, Option<String>) = sqlx::query_as(
+        "select pg_is_in_recovery(),
+                (select source from pg_settings
+                 where name = 'default_transaction_read_only' and setting = 'on')",
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(match source {
+        Some(source) => Some((
+            format!(
+                "default_transaction_read_only is on (source: {source}): nothing can be written"
+            ),
+            "set it to off, or reset it, for the database, the role or the server",
+        )),
+        None if is_standby => Some((
+            "it is a standby: nothing can be written".to_owned(),
+            "name the primary in --database-url, or all servers",
+        )),
+        None => None,
+    })
+}
+
 /// Lists the standbys. Their lag is unknown to a role that does not see the sessions of others.
 ///
 /// # Errors

@@ -92,6 +92,11 @@ impl Primary {
         term.ok_or_else(|| Error::Unavailable("no primary can be reached".to_owned()))
     }
 
+    /// Whether the primary takes no writes of new sessions.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.term().is_ok_and(|term| term.identity.is_read_only)
+    }
+
     /// Makes a new connection to the primary, with settings of the caller.
     ///
     /// # Errors

@@ -418,3 +418,23 @@ async fn a_dump_is_of_berths_tables_and_goes_into_a_file() {
     execute(&options, "delete from _sqlx_migrations where version >= 14").await;
     ok(&["db", "dump", &file, "--database-url", &url], None).await;
 }
+
+/// A database that takes no writes is told by each command that looks at its condition.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_takes_no_writes_is_told() {
+    let options = database().await;
+    let url = url(&options);
+    let name = options.get_database().unwrap();
+    execute(&options, &format!("alter database {name} set default_transaction_read_only = on"))
+        .await;
+    for command in [&["db", "status"] as &[&str], &["doctor"], &["upgrade-check"]] {
+        let said = fails(&[command, &["--database-url", &url]].concat(), 2).await;
+        assert!(said.contains("default_transaction_read_only is on (source: database)"), "{said}");
+    }
+    let set = format!(
+        "begin read write; alter role current_user in database {name}
+             set default_transaction_read_only = off; commit"
+    );
+    execute(&options, &set).await;
+    ok(&["db", "status", "--database-url", &url], None).await;
+}

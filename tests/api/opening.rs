@@ -114,6 +114,66 @@ async fn a_database_that_is_away_is_waited_for() {
     assert_eq!(server.ended().await.0, Some(0));
 }
 
+/// Whether new sessions may write, for one database.
+async fn set_read_only(options: &PgConnectOptions, setting: &str) {
+    let mut conn = PgConnection::connect_with(options).await.unwrap();
+    let name = options.get_database().unwrap();
+    let statement = format!(
+        "begin read write; alter database {name} set default_transaction_read_only = {setting}; commit"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut conn).await.unwrap();
+    conn.close().await.unwrap();
+}
+
+/// Waits until `/readyz` answers this status, and returns what it says.
+async fn until_readyz(server: &Server, admin: &str, expected: u16) -> String {
+    let began = Instant::now();
+    loop {
+        let (status, _, body) = status_of(server, admin, "/readyz").await;
+        if status == expected {
+            return body;
+        }
+        assert!(began.elapsed() < PATIENCE, "{status}: {body}; the log: {}", server.log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// A database that takes no writes is waited for at the start. Later, reads go on, and the server is not ready until
+/// its connections can write again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_ready_while_its_database_takes_writes() {
+    let database = database().await;
+    let folder = tempfile::tempdir().unwrap();
+    let (port, admin) = (free_port(), format!("127.0.0.1:{}", free_port()));
+    lead(port, &database).await;
+    let url = url(&database, port);
+    set_read_only(&database, "on").await;
+    let server = Server::spawn(folder.path(), &["--database-url", &url, "--admin-listen", &admin]);
+    assert_eq!(first_answer(&server).await.0, 503);
+    until_readyz(&server, &admin, 503).await;
+    let began = Instant::now();
+    while !server.log().contains("default_transaction_read_only is on (source: database)") {
+        assert!(began.elapsed() < PATIENCE, "{}", server.log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+
+    set_read_only(&database, "off").await;
+    until_readyz(&server, &admin, 200).await;
+    let host = json!({"name": "host"});
+    assert_eq!(server.ask("POST", "/resource_providers", Some(&host)).await.unwrap().0, 200);
+
+    set_read_only(&database, "on").await;
+    let said = until_readyz(&server, &admin, 503).await;
+    assert!(said.contains("default_transaction_read_only"), "{said}");
+    assert_eq!(server.ask("GET", "/resource_providers", None).await.unwrap().0, 200);
+    let other = json!({"name": "other"});
+    assert_eq!(server.ask("POST", "/resource_providers", Some(&other)).await.unwrap().0, 503);
+
+    set_read_only(&database, "off").await;
+    until_readyz(&server, &admin, 200).await;
+    assert_eq!(server.ask("POST", "/resource_providers", Some(&other)).await.unwrap().0, 200);
+}
+
 /// Whether it has begun to look after SIGTERM, as the system says.
 fn obeys(server: &Server) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();

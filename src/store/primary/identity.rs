@@ -16,11 +16,15 @@ pub(super) struct Identity {
     pub(super) system: i64,
     /// How many promotions it has behind it, and one.
     pub(super) timeline: u32,
+    /// Whether `default_transaction_read_only` keeps new sessions from writing. A session has it from its beginning, so
+    /// a change of it begins a term with new connections.
+    pub(super) is_read_only: bool,
 }
 
 impl fmt::Display for Identity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "timeline {} of cluster {}", self.timeline, self.system)
+        write!(formatter, "timeline {} of cluster {}", self.timeline, self.system)?;
+        formatter.write_str(if self.is_read_only { " without writes" } else { "" })
     }
 }
 
@@ -57,14 +61,15 @@ pub(super) async fn identify(conn: &mut PgConnection) -> Result<Option<Identity>
     let row = sqlx::query!(
         r#"select (select system_identifier from pg_control_system()) as "system!",
                   case when not pg_is_in_recovery()
-                       then pg_walfile_name(pg_current_wal_insert_lsn()) end as wal"#
+                       then pg_walfile_name(pg_current_wal_insert_lsn()) end as wal,
+                  current_setting('default_transaction_read_only')::boolean as "is_read_only!""#
     )
     .fetch_one(conn)
     .await?;
     let Some(wal) = row.wal else { return Ok(None) };
     let timeline = wal.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
     let timeline = timeline.ok_or_else(|| Error::bug(format!("a WAL file is called {wal}")))?;
-    Ok(Some(Identity { system: row.system, timeline }))
+    Ok(Some(Identity { system: row.system, timeline, is_read_only: row.is_read_only }))
 }
 
 #[cfg(test)]
@@ -73,9 +78,10 @@ mod tests {
 
     #[test]
     fn nobody_follows_a_timeline_that_is_older_or_another_cluster_while_the_known_one_answers() {
-        let newest = Identity { system: 1, timeline: 3 };
+        let newest = Identity { system: 1, timeline: 3, is_read_only: false };
         let may = |system, timeline, alone| {
-            Identity { system, timeline }.may_follow(newest, alone).is_ok()
+            let found = Identity { system, timeline, is_read_only: true };
+            found.may_follow(newest, alone).is_ok()
         };
         assert!(may(1, 3, false) && may(1, 4, false));
         assert!(!may(1, 2, false) && !may(1, 2, true));

@@ -216,7 +216,7 @@ mod tests {
     };
 
     fn primary(system: i64, timeline: u32) -> HostState {
-        HostState::Primary(Identity { system, timeline })
+        HostState::Primary(Identity { system, timeline, is_read_only: false })
     }
 
     fn nothing() -> HostState {
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_newest_timeline_of_the_known_cluster_is_followed() {
-        let known = Some((0, Identity { system: 1, timeline: 3 }));
+        let known = Some((0, Identity { system: 1, timeline: 3, is_read_only: false }));
         assert_eq!(host(&[primary(1, 3), primary(1, 4)], known), Some(1));
         assert_eq!(host(&[primary(1, 3), HostState::Standby, nothing()], known), Some(0));
         assert_eq!(host(&[primary(2, 9), primary(1, 3)], known), Some(1));
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn of_several_ways_to_one_server_the_present_one_is_kept() {
-        let identity = Identity { system: 1, timeline: 3 };
+        let identity = Identity { system: 1, timeline: 3, is_read_only: false };
         let said = [primary(1, 3), primary(1, 3)];
         assert_eq!(host(&said, Some((1, identity))), Some(1));
         assert_eq!(host(&said, None), Some(0));
@@ -248,7 +248,7 @@ mod tests {
     /// A frozen primary says nothing for as long as it is waited for.
     #[tokio::test]
     async fn a_promoted_host_is_followed_while_another_one_is_silent() {
-        let newest = Identity { system: 1, timeline: 3 };
+        let newest = Identity { system: 1, timeline: 3, is_read_only: false };
         let silent = || Either::Left(pending::<HostState>());
         let says = |said: HostState| -> Either<_, Ready<HostState>> { Either::Right(ready(said)) };
         let hosts = [silent(), says(HostState::Standby), says(primary(1, 4))];
