@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use sqlx::postgres::PgConnectOptions;
@@ -437,4 +437,38 @@ async fn a_database_that_takes_no_writes_is_told() {
     );
     execute(&options, &set).await;
     ok(&["db", "status", "--database-url", &url], None).await;
+}
+
+/// A server that takes connections and says nothing, as one that is frozen, is given up soon.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_server_is_not_waited_for() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://berth@{}/berth", silent.local_addr().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file").to_str().unwrap().to_owned();
+    std::fs::write(&file, "nothing").unwrap();
+    let commands: [(&[&str], i32); 8] = [
+        (&["db", "status"], 1),
+        (&["db", "audit"], 1),
+        (&["db", "dump", "-"], 1),
+        (&["db", "restore", &file], 1),
+        (&["db", "shell", "--", "-c", "select 1"], 2),
+        (&["history", "host"], 1),
+        (&["doctor"], 2),
+        (&["upgrade-check"], 2),
+    ];
+    let began = Instant::now();
+    let all = commands.iter().map(|(command, code)| {
+        let (shell, url) = (command.contains(&"shell"), url.as_str());
+        async move {
+            // What follows the dashes is psql's.
+            let at = command.iter().position(|word| *word == "--").unwrap_or(command.len());
+            let (ours, theirs) = command.split_at(at);
+            let said = fails(&[ours, &["--database-url", url], theirs].concat(), *code).await;
+            let words = if shell { "timeout expired" } else { "does not answer in 10s" };
+            assert!(said.contains(words), "{command:?}: {said}");
+        }
+    });
+    futures_util::future::join_all(all).await;
+    assert!(began.elapsed() < Duration::from_mins(1), "{:?}", began.elapsed());
 }

@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{ShellOptions, exit_code};
 use crate::embedded_postgres::PROGRAMS_VARIABLE;
-use crate::serve::{Database, Failure};
+use crate::serve::{CONNECT_MAX, Database, Failure};
 
 /// Where Debian's packages put the programs of each major version.
 const DEBIAN: &str = "/usr/lib/postgresql";
@@ -49,6 +49,7 @@ fn environment(options: &PgConnectOptions) -> Vec<(&'static str, String)> {
     let socket = options.get_socket().map(|path| path.display().to_string());
     let user = options.get_username().to_owned();
     let mut variables = vec![
+        ("PGCONNECT_TIMEOUT", CONNECT_MAX.as_secs().to_string()),
         ("PGHOST", socket.unwrap_or_else(|| options.get_host().to_owned())),
         ("PGPORT", options.get_port().to_string()),
         ("PGDATABASE", options.get_database().map_or_else(|| user.clone(), str::to_owned)),
@@ -124,6 +125,7 @@ mod tests {
             let found = variables.iter().find(|(variable, _)| *variable == name);
             found.map(|(_, value)| value.as_str())
         };
+        assert_eq!(value("PGCONNECT_TIMEOUT"), Some("10"));
         assert_eq!(value("PGHOST"), Some("db.example.org"));
         assert_eq!(value("PGPORT"), Some("5433"));
         assert_eq!(value("PGUSER"), Some("berth"));
