@@ -39,7 +39,7 @@ pub use self::traces::TraceOptions;
 use crate::http::app::CandidateOrder;
 use crate::http::listener::Endpoint;
 pub use crate::log_settings::LogFormat;
-use crate::log_settings::LogSettings;
+use crate::log_settings::{self, LogSettings};
 
 /// The largest pool of connections to a private PostgreSQL, which accepts 200 connections.
 const PRIVATE_MAX: u32 = 150;
@@ -53,7 +53,8 @@ const COUNT_MAX: usize = 1_000_000;
 pub struct LogOptions {
     /// What to log: a level (error, warn, info, debug, trace) or directives such as
     /// `info,berth::store=debug`.
-    #[arg(long, env = "BERTH_LOG", default_value = "info", value_name = "FILTER")]
+    #[arg(long, env = "BERTH_LOG", default_value = "info", value_name = "FILTER",
+          value_parser = log_filter)]
     pub log: String,
 
     /// Format of log lines on standard error.
@@ -369,6 +370,10 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
 
 fn seconds_or_none(text: &str) -> Result<Duration, String> {
     if text == "0" { Ok(Duration::ZERO) } else { seconds(text) }
+}
+
+fn log_filter(text: &str) -> Result<String, String> {
+    log_settings::check(text).map(|()| text.to_owned())
 }
 
 fn path_prefix(text: &str) -> Result<String, String> {

@@ -7,7 +7,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::{EnvFilter, Registry, reload};
+
+/// What a filter can let through, from nothing to everything.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// A filter that can be replaced.
 type Handle = reload::Handle<EnvFilter, Registry>;
@@ -104,7 +108,35 @@ pub(crate) fn format() -> LogFormat {
 }
 
 fn parse(directives: &str) -> Result<EnvFilter, String> {
+    check(directives)?;
     EnvFilter::try_new(directives).map_err(|error| error.to_string())
+}
+
+/// Checks the directives of a filter. A word that is no level would be taken for a module, of which there are no lines.
+///
+/// # Errors
+/// What is wrong with the first wrong one.
+pub fn check(directives: &str) -> Result<(), String> {
+    for directive in directives.split(',').map(str::trim).filter(|it| !it.is_empty()) {
+        let level = match directive.rsplit_once('=') {
+            // The fields of a span have values, too.
+            _ if directive.contains('[') => continue,
+            Some((_, level)) => level,
+            None if directive.contains("::") => continue,
+            None => directive,
+        };
+        if level.parse::<LevelFilter>().is_err() {
+            let likeness =
+                |known: &&&str| strsim::damerau_levenshtein(&level.to_lowercase(), known);
+            let nearest = LEVELS.iter().min_by_key(likeness).map_or("info", |nearest| *nearest);
+            return Err(format!(
+                "{level} is no level, the nearest is {nearest}; there are {}, also for a module, as in \
+                 berth::store=debug",
+                LEVELS.join(", ")
+            ));
+        }
+    }
+    EnvFilter::try_new(directives).map(drop).map_err(|error| error.to_string())
 }
 
 fn state() -> Result<(&'static Handle, MutexGuard<'static, State>), String> {
@@ -192,4 +224,30 @@ pub fn end_expired() -> bool {
         until.is_some_and(|until| until <= Instant::now())
     });
     is_over && reset().is_ok_and(|was_other| was_other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn a_word_of_a_filter_is_a_level() {
+        for right in
+            ["info", "WARN", "off", "info,berth::store=debug", "berth::store", "[span{a=1}]=info"]
+        {
+            check(right).unwrap();
+        }
+        for (wrong, nearest) in [
+            ("inof", "info"),
+            ("info,warning", "warn"),
+            ("berth::store=debgu", "debug"),
+            ("berth", "error"),
+        ] {
+            let why = check(wrong).unwrap_err();
+            assert!(
+                why.contains(&format!("is no level, the nearest is {nearest};")),
+                "{wrong}: {why}"
+            );
+        }
+    }
 }

@@ -69,7 +69,7 @@ fn berth(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, Stri
 fn everything_that_is_wrong_is_told_at_once_with_where_it_stands() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("berth.toml");
-    let text = "lisen = \"127.0.0.1:1\"\nmax-requests = 0\nlog-format = \"jsn\"\n";
+    let text = "lisen = \"127.0.0.1:1\"\nmax-requests = 0\nlog-format = \"jsn\"\nlog = \"inof\"\n";
     std::fs::write(&file, text).unwrap();
     let named = file.display().to_string();
     let (code, words) = berth(
@@ -85,10 +85,11 @@ fn everything_that_is_wrong_is_told_at_once_with_where_it_stands() {
     );
     let words = words.replace(&named, "berth.toml");
     insta::assert_snapshot!(words, @r#"
-    error: 7 things are wrong:
+    error: 8 things are wrong:
       berth.toml, line 1: there is no option "lisen"; did you mean "listen"?
       berth.toml, line 2: max-requests: "0": must be a number from 1 to 1000000
       berth.toml, line 3: log-format: "jsn": must be one of human, json; did you mean "json"?
+      berth.toml, line 4: log: "inof": inof is no level, the nearest is info; there are off, error, warn, info, debug, trace, also for a module, as in berth::store=debug
       environment variable BERTH_IDLE_TIMEOUT: "soon": must be a number of seconds
       environment variable BERTH_LISTN: there is no option for it; did you mean "BERTH_LISTEN"?
       --planner-timout: there is no such option; did you mean "planner-timeout"?
