@@ -7,7 +7,7 @@ use std::sync::Arc;
 use berth::cli::{
     self, CheckOptions, Command, CompareOptions, ConfigCommand, DbCommand, FindingFormat,
     HealOptions, HealthOptions, ImportOptions, Invocation, Origin, PolicyCommand,
-    ServerAuditOptions, ShadowOptions, Source, Stopped, WatchOptions,
+    ServerAuditOptions, ShadowOptions, Source, Stopped, WatchOptions, with_origins,
 };
 use berth::config::{self, LogOptions};
 use berth::doctor::{self, Finding};
@@ -46,7 +46,7 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
     let sources = invocation.sources;
     if let (Some(database), false) = (&database, matches!(invocation.command, Command::Serve(_))) {
         let words =
-            database.as_ref().map_err(|why| with_origins(Failure(why.clone()), &sources))?;
+            database.as_ref().map_err(|why| Failure(with_origins(why.clone(), &sources)))?;
         say(std::io::stderr(), &format!("berth: {words}"));
     }
     match invocation.command {
@@ -57,12 +57,13 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
             if let Some(Ok(words)) = database {
                 tracing::info!("{words}");
             }
-            let served = wait_for(serve::serve(&config, &telemetry))?;
+            let served = wait_for(serve::serve(&config, &sources, &telemetry))?;
             // Nobody reads standard error if the log could not be written: to say more would wait.
             if !telemetry.end() && served.is_err() {
                 return Ok(ExitCode::FAILURE);
             }
-            served.map(|()| ExitCode::SUCCESS).map_err(|why| with_origins(why, &sources))
+            served.map_err(|Failure(why)| Failure(with_origins(why, &sources)))?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Db(command) => {
             let _logs = telemetry::start(&command.options().logs, None).map_err(Failure)?;
@@ -271,33 +272,17 @@ async fn check_schema(command: &DbCommand, database: &Database) -> Result<ExitCo
 
 fn check(options: &CheckOptions, sources: &[Source]) -> Result<ExitCode, Failure> {
     let config = &options.config;
-    Parts::read(config).map_err(|why| with_origins(why, sources))?;
+    Parts::read(config).map_err(|Failure(why)| Failure(with_origins(why, sources)))?;
     if let Some(why) = serve::descriptor_shortage(config) {
         say(std::io::stderr(), &format!("berth: warning: {why}"));
     }
-    for Source { option, value, origin } in sources {
+    for Source { option, value, origin, .. } in sources {
         say(std::io::stdout(), &format!("{option} = {value} ({origin})"));
     }
     if !options.online {
         return Ok(ExitCode::SUCCESS);
     }
     examine(&config.logs, FindingFormat::Text, doctor::doctor(config))
-}
-
-/// Adds to what is wrong where the options that it names were set.
-fn with_origins(Failure(mut why): Failure, sources: &[Source]) -> Failure {
-    let named = |option: &str| {
-        let flag = format!("--{option}");
-        let mut behind = why.match_indices(&flag).filter_map(|(at, _)| why.get(at + flag.len()..));
-        behind.any(|rest| !rest.starts_with(|next: char| next == '-' || next.is_alphanumeric()))
-    };
-    let is_set = |source: &&Source| !matches!(source.origin, Origin::Default | Origin::Flag);
-    let set: Vec<&Source> = sources.iter().filter(is_set).collect();
-    let named: Vec<&Source> = set.into_iter().filter(|source| named(&source.option)).collect();
-    for Source { option, origin, .. } in named {
-        why.extend(["\n  --", option, " is set by: ", &origin.to_string()]);
-    }
-    Failure(why)
 }
 
 /// Which database a command is about to talk to, in words with the option that says so; `None` if it

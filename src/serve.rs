@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 pub use self::database::{CONNECT_MAX, Database};
 use crate::audit::AuditLog;
+use crate::cli::Source;
 use crate::config::{Auth, Config, GenerationStrategy};
 use crate::http::cors::Cors;
 use crate::http::identity::{ByToken, Identity};
@@ -52,6 +53,8 @@ pub struct Parts {
     flavors: SetFlavors,
     /// The audit log, once it has been started.
     audit: Option<AuditLog>,
+    /// The options that the process was started with.
+    started_with: reload::Options,
 }
 
 impl Parts {
@@ -80,7 +83,18 @@ impl Parts {
                 Some(flavors),
             ) if wrong.is_empty() => {
                 let tls = tls.map(Arc::new);
-                Ok(Self { policy, warnings, trusted, cors, tls, identity, flavors, audit: None })
+                let (audit, started_with) = (None, reload::Options::default());
+                Ok(Self {
+                    policy,
+                    warnings,
+                    trusted,
+                    cors,
+                    tls,
+                    identity,
+                    flavors,
+                    audit,
+                    started_with,
+                })
             }
             _ => Err(Failure(wrong.join("\n"))),
         }
@@ -110,16 +124,21 @@ pub(crate) fn flavors(config: &Config) -> Result<SetFlavors, String> {
     Ok(SetFlavors(flavors.unwrap_or_default()))
 }
 
-/// Serves both APIs until told to stop.
+/// Serves both APIs until told to stop. `sources`: what the options are compared with when they are read again.
 ///
 /// # Errors
 /// Something that is needed could not be had.
-pub async fn serve(config: &Config, telemetry: &Arc<Telemetry>) -> Result<(), Failure> {
+pub async fn serve(
+    config: &Config,
+    sources: &[Source],
+    telemetry: &Arc<Telemetry>,
+) -> Result<(), Failure> {
     if !config.front.admin_listen.is_empty() {
         metrics::collect();
     }
     let mut parts = Parts::read(config)?;
     parts.audit = config.audit.start().map_err(Failure)?;
+    parts.started_with = reload::options(sources);
     let audit = parts.audit.clone();
     let listening = Listening::begin(config).await?;
     let database = Database::open_or_create(&config.database).await?;
@@ -260,14 +279,15 @@ async fn serve_until(
     config: &Config,
     database: &Database,
 ) -> Result<(), Failure> {
-    let Parts { policy, warnings, trusted, cors, tls, identity, flavors, audit } = parts;
+    let Parts { policy, warnings, trusted, cors, tls, identity, flavors, audit, started_with } =
+        parts;
     let policy = Arc::new(policy);
     for warning in warnings {
         tracing::warn!("policy: {warning}");
     }
     let opened = Arc::new(OnceLock::new());
     let tasks = Tasks::default();
-    tasks.spawn(reload::follow(Arc::clone(&policy), Arc::clone(&opened)));
+    tasks.spawn(reload::follow(Arc::clone(&policy), Arc::clone(&opened), started_with));
     let addresses = listening.addresses()?;
     let history = config.history.history.is_some() || config.events.events.is_some();
     let options = Options { audit, history, ..options(config, cors)? };

@@ -3,7 +3,9 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -28,6 +30,9 @@ const CREDENTIALS: [(&str, &str); 3] = [
     ("keystone-password-file", "berth.keystone-password"),
     ("keystone-application-credential-secret-file", "berth.keystone-application-credential-secret"),
 ];
+
+/// With a key of this process, so that nobody can guess values from what it makes of them.
+static DIGESTS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Where systemd looks for the credentials of services, if a unit names them without a path.
 const CREDENTIAL_STORES: [&str; 2] = ["/etc/credstore", "/run/credstore"];
@@ -57,6 +62,8 @@ pub struct Source {
     pub value: String,
     /// Where it came from.
     pub origin: Origin,
+    /// A hash of the value, also of a secret, for as long as this process lives.
+    pub digest: u64,
 }
 
 /// Where the value of an option came from.
@@ -84,6 +91,22 @@ impl fmt::Display for Origin {
             Self::Default => f.write_str("default"),
         }
     }
+}
+
+/// Adds to what is wrong where the options that it names were set.
+pub fn with_origins(mut why: String, sources: &[Source]) -> String {
+    let named = |option: &str| {
+        let flag = format!("--{option}");
+        let mut behind = why.match_indices(&flag).filter_map(|(at, _)| why.get(at + flag.len()..));
+        behind.any(|rest| !rest.starts_with(|next: char| next == '-' || next.is_alphanumeric()))
+    };
+    let is_set = |source: &&Source| !matches!(source.origin, Origin::Default | Origin::Flag);
+    let set: Vec<&Source> = sources.iter().filter(is_set).collect();
+    let named: Vec<&Source> = set.into_iter().filter(|source| named(&source.option)).collect();
+    for Source { option, origin, .. } in named {
+        why.extend(["\n  --", option, " is set by: ", &origin.to_string()]);
+    }
+    why
 }
 
 /// Parses the arguments, with the environment and with the file that `--config` or `BERTH_CONFIG`
@@ -316,11 +339,13 @@ fn sources(
     for arg in serve.get_arguments() {
         let (id, Some(long)) = (arg.get_id().as_str(), arg.get_long()) else { continue };
         let Ok(Some(raw)) = matches.try_get_raw(id) else { continue };
+        let raw: Vec<&OsStr> = raw.collect();
+        let digest = DIGESTS.hash_one(&raw);
         // What the environment's help must not show is a secret, or has one in it.
         let value = if arg.is_hide_env_values_set() {
             "(set)".to_owned()
         } else {
-            raw.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(",")
+            raw.into_iter().map(OsStr::to_string_lossy).collect::<Vec<_>>().join(",")
         };
         let mut entries = settings.iter().flat_map(|settings| &settings.entries);
         let origin = match (matches.value_source(id), settings) {
@@ -337,7 +362,7 @@ fn sources(
             _ if CREDENTIALS.iter().any(|(option, _)| *option == long) => Origin::Credential,
             _ => Origin::Default,
         };
-        sources.push(Source { option: long.to_owned(), value, origin });
+        sources.push(Source { option: long.to_owned(), value, origin, digest });
     }
     sources.sort_by(|one, other| one.option.cmp(&other.option));
     sources

@@ -204,7 +204,7 @@ async fn the_log_is_changed_while_the_server_runs() {
     let admin = format!("127.0.0.1:{}", free_port());
     let file = directory.path().join("berth.toml");
     let configure = |text: &str| std::fs::write(&file, text).unwrap();
-    configure("log = \"info\"\n");
+    configure("log = \"info\"\nkeystone-password = \"one\"\npath-prefix = \"/here\"\n");
     let path = file.to_str().unwrap();
     let options = ["--admin-listen", &admin, "--config", path];
     let server = Server::start_with(directory.path(), &options).await;
@@ -253,17 +253,31 @@ async fn the_log_is_changed_while_the_server_runs() {
 
     signal("HUP", &server.pid());
     logged("SIGHUP: the log filter is unchanged").await;
-    configure("log = \"info,berth::store=debug\"\nlog-format = \"json\"\nmax-requests = 7\n");
+    configure(
+        "log = \"info,berth::store=debug\"\nlog-format = \"json\"\nmax-requests = 7\n\
+         keystone-password = \"two\"\n",
+    );
     signal("HUP", &server.pid());
     logged("SIGHUP: the log filter has changed").await;
     logged("SIGHUP: the log format has changed").await;
-    logged("\"options\":\"max-requests\"").await;
+    let others = "\"options\":\"keystone-password, max-requests, path-prefix\"";
+    logged(others).await;
     logged("SIGHUP: the policy is unchanged").await;
+    // They are as different from those of the process as before.
+    signal("HUP", &server.pid());
+    let began = Instant::now();
+    while server.log().matches(others).count() < 2 {
+        assert!(began.elapsed() < PATIENCE, "{}", server.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     assert_eq!(ask("GET", "").await.1, "info,berth::store=debug\nformat=json\n");
     configure("log = \"nothing=like=this\"\n");
     signal("HUP", &server.pid());
     logged("SIGHUP: the configuration stays as it is").await;
     logged("this is no level").await;
+    configure("log = \"warn\"\nmax-requests = 8\npolicy-file = \"/no/such/file\"\n");
+    signal("HUP", &server.pid());
+    logged("the configuration stays as it is: /no/such/file: No such file").await;
     configure("no-option = 1\n");
     signal("HUP", &server.pid());
     logged("there is no option").await;
