@@ -430,11 +430,23 @@ pub struct HealthOptions {
     )]
     pub planner_listen: Vec<PlannerAddress>,
 
+    /// Addresses of the server for health checks and metrics, which have no TLS.
+    ///
+    /// An address of --listen that is among them is asked without TLS.
+    #[arg(long, env = "BERTH_ADMIN_LISTEN", value_name = "ADDRESS", value_delimiter = ',')]
+    pub admin_listen: Vec<Endpoint>,
+
     /// Certificate of the server, if it has one.
     ///
     /// The server is then asked over TLS, except on a Unix socket. The certificate is not verified.
     #[arg(long, env = "BERTH_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
+
+    /// Authorities of the clients' certificates, if the server demands them.
+    ///
+    /// Whether it is ready is then asked at --admin-listen, if it has such an address.
+    #[arg(long, env = "BERTH_TLS_CLIENT_CA", value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
 }
 
 /// The text of `berth config sample`.

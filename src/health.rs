@@ -38,6 +38,57 @@ impl Question {
     }
 }
 
+/// How a server can be reached, as its options say.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    /// The addresses to ask.
+    pub apis: Vec<Endpoint>,
+    /// The addresses without TLS for health checks. They may be among those to ask.
+    pub admin: Vec<Endpoint>,
+    /// Whether the APIs have TLS.
+    pub has_tls: bool,
+    /// Whether they demand client certificates.
+    pub demands_certificates: bool,
+}
+
+impl Reach {
+    /// The addresses that are asked, and whether with TLS. An address that answers only clients with a certificate
+    /// cannot say whether it is ready; the addresses for health checks can, which say the same of all APIs.
+    pub fn asked(&self, question: Question) -> Vec<(&Endpoint, bool)> {
+        let is_admin = |endpoint| self.admin.iter().any(|admin| is_same(admin, endpoint));
+        let mut asked: Vec<(&Endpoint, bool)> = Vec::new();
+        for endpoint in &self.apis {
+            let with_tls =
+                self.has_tls && matches!(endpoint, Endpoint::Tcp(_)) && !is_admin(endpoint);
+            let is_closed = with_tls && self.demands_certificates && question == Question::IsReady;
+            if is_closed && !self.admin.is_empty() {
+                asked.extend(self.admin.iter().map(|admin| (admin, false)));
+            } else {
+                asked.push((endpoint, with_tls));
+            }
+        }
+        let mut once = Vec::new();
+        asked.retain(|(endpoint, _)| {
+            let is_new = !once.contains(endpoint);
+            once.push(*endpoint);
+            is_new
+        });
+        asked
+    }
+}
+
+/// Whether who asks one address reaches the listener of the other.
+fn is_same(listener: &Endpoint, asked: &Endpoint) -> bool {
+    match (listener, asked) {
+        (Endpoint::Tcp(listener), Endpoint::Tcp(asked)) => {
+            let everywhere = listener.ip().is_unspecified();
+            listener.port() == asked.port()
+                && (everywhere || reachable(*listener) == reachable(*asked))
+        }
+        (listener, asked) => listener == asked,
+    }
+}
+
 /// Asks the server that listens at an endpoint; TCP is with TLS or without.
 ///
 /// # Errors
@@ -149,5 +200,41 @@ impl ServerCertVerifier for Anyone {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Question, Reach};
+
+    fn asked(listen: &str, admin: &str, question: Question) -> Vec<String> {
+        let read = |list: &str| list.split_terminator(',').map(|it| it.parse().unwrap()).collect();
+        let reach = Reach {
+            apis: read(listen),
+            admin: read(admin),
+            has_tls: true,
+            demands_certificates: true,
+        };
+        let words = |with_tls| if with_tls { "https" } else { "http" };
+        let asked = reach.asked(question).into_iter();
+        asked.map(|(endpoint, with_tls)| format!("{}://{endpoint}", words(with_tls))).collect()
+    }
+
+    #[test]
+    fn what_has_no_tls_is_asked_without() {
+        let asked = |listen, admin| asked(listen, admin, Question::Answers);
+        assert_eq!(asked("127.0.0.1:1,unix:/s", ""), ["https://127.0.0.1:1", "http://unix:/s"]);
+        assert_eq!(asked("127.0.0.1:2", "127.0.0.1:2"), ["http://127.0.0.1:2"]);
+        assert_eq!(asked("127.0.0.1:2", "0.0.0.0:2"), ["http://127.0.0.1:2"]);
+        assert_eq!(asked("127.0.0.2:2", "127.0.0.1:2"), ["https://127.0.0.2:2"]);
+    }
+
+    #[test]
+    fn who_demands_certificates_is_asked_elsewhere_whether_it_is_ready() {
+        let asked = |listen, admin| asked(listen, admin, Question::IsReady);
+        assert_eq!(asked("127.0.0.1:1,[::]:1", ""), ["https://127.0.0.1:1", "https://[::]:1"]);
+        let told = asked("127.0.0.1:1,unix:/s,127.0.0.1:2", "127.0.0.1:3");
+        assert_eq!(told, ["http://127.0.0.1:3", "http://unix:/s"]);
+        assert_eq!(asked("127.0.0.1:3", "127.0.0.1:3"), ["http://127.0.0.1:3"]);
     }
 }

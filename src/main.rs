@@ -11,8 +11,7 @@ use berth::cli::{
 };
 use berth::config::{self, LogOptions};
 use berth::doctor::{self, Finding};
-use berth::health::{self, Question};
-use berth::http::listener::Endpoint;
+use berth::health::{self, Question, Reach};
 use berth::import::{self, Overrides, Sources};
 use berth::serve::{self, Database, Failure, Parts};
 use berth::store::audit::audit;
@@ -373,16 +372,21 @@ fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
 }
 
 fn health(options: &HealthOptions) -> Result<ExitCode, Failure> {
-    let mut endpoints: Vec<&Endpoint> = options.listen.iter().collect();
-    let question = if options.ready {
-        endpoints.extend(config::planner_endpoints(&options.planner_listen).map_err(Failure)?);
-        Question::IsReady
-    } else {
-        Question::Answers
+    let mut apis = options.listen.clone();
+    if options.ready {
+        let planner = config::planner_endpoints(&options.planner_listen).map_err(Failure)?;
+        apis.extend(planner.into_iter().cloned());
+    }
+    let question = if options.ready { Question::IsReady } else { Question::Answers };
+    let reach = Reach {
+        apis,
+        admin: options.admin_listen.clone(),
+        has_tls: options.tls_cert.is_some(),
+        demands_certificates: options.tls_client_ca.is_some(),
     };
     let mut code = ExitCode::SUCCESS;
-    for endpoint in endpoints {
-        if let Err(why) = health::health(endpoint, options.tls_cert.is_some(), question) {
+    for (endpoint, with_tls) in reach.asked(question) {
+        if let Err(why) = health::health(endpoint, with_tls, question) {
             say(std::io::stderr(), &format!("berth: {endpoint}: {why}"));
             code = ExitCode::FAILURE;
         }

@@ -101,3 +101,24 @@ async fn a_replica_that_is_to_stop_is_not_ready_but_serves_for_a_while() {
     signal("TERM", &server.pid());
     assert_eq!(server.ended().await.0, Some(130));
 }
+
+/// The address for health checks has no TLS, and answers for APIs that demand certificates.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_tls_is_asked_where_it_has_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let admin = format!("127.0.0.1:{}", free_port());
+    let _server = Server::start_with(directory.path(), &["--admin-listen", &admin]).await;
+    let file = directory.path().join("berth.toml");
+    let closed = format!("127.0.0.1:{}", free_port());
+    let text = format!(
+        "listen = [\"{closed}\"]\nadmin-listen = [\"{admin}\"]\ntls-cert = \"cert.pem\"\n\
+         tls-client-ca = \"ca.pem\"\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    for more in [&[] as &[&str], &["--listen", &admin, "--planner-listen", "none"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.args(["health", "--ready", "--config", file.to_str().unwrap()]).args(more);
+        let told = command.output().unwrap();
+        assert!(told.status.success(), "{more:?}: {told:?}");
+    }
+}
