@@ -46,7 +46,7 @@ pub use self::candidates::{CandidatesOptions, run as candidates};
 pub use self::claim::{ClaimOptions, ReleaseOptions, claim, release};
 pub use self::compare::{CompareOptions, Ignored, run as compare};
 pub use self::db::{
-    DumpOptions, GrantsOptions, RestoreOptions, ShellOptions, dump, grants, restore, shell,
+    DumpOptions, GrantsOptions, RestoreOptions, ShellOptions, dump, faults, grants, restore, shell,
 };
 pub use self::doctor::{CheckOptions, DoctorOptions, FindingFormat, findings};
 pub use self::explain::{ExplainOptions, run as explain};

@@ -14,7 +14,6 @@ use berth::doctor::{self, Finding};
 use berth::health::{self, Question, Reach};
 use berth::import::{self, Overrides, Sources};
 use berth::serve::{self, Database, Failure, Parts};
-use berth::store::audit::audit;
 use berth::store::{condition, schema};
 use berth::{stop, telemetry};
 
@@ -222,8 +221,12 @@ async fn db(command: &DbCommand) -> Result<ExitCode, Failure> {
 async fn look_after(command: &DbCommand, database: &Database) -> Result<ExitCode, Failure> {
     let out = |line: &str| say(std::io::stdout(), line);
     match command {
-        DbCommand::Migrate(_) | DbCommand::Status(_) | DbCommand::Audit(_) => {
-            check_schema(command, database).await
+        DbCommand::Migrate(_) | DbCommand::Status(_) => check_schema(command, database).await,
+        DbCommand::Audit(_) => {
+            let faults = cli::faults(database).await?;
+            let summary = format!("{} faults", faults.len());
+            faults.iter().chain([&summary]).for_each(|line| out(line));
+            Ok(if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) })
         }
         DbCommand::Grants(options) => {
             out(cli::grants(options, database).await?.trim_end());
@@ -244,19 +247,8 @@ async fn look_after(command: &DbCommand, database: &Database) -> Result<ExitCode
 async fn check_schema(command: &DbCommand, database: &Database) -> Result<ExitCode, Failure> {
     let told = |error: berth::store::Error| Failure(error.to_string());
     let mut conn = database.connect().await?;
-    match command {
-        DbCommand::Migrate(_) => schema::migrate(&mut conn).await.map_err(told)?,
-        DbCommand::Audit(_) => {
-            let faults = audit(&mut conn).await.map_err(told)?;
-            let summary = format!("{} faults", faults.len());
-            faults.iter().chain([&summary]).for_each(|line| say(std::io::stdout(), line));
-            return Ok(if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) });
-        }
-        DbCommand::Status(_)
-        | DbCommand::Grants(_)
-        | DbCommand::Shell(_)
-        | DbCommand::Dump(_)
-        | DbCommand::Restore(_) => {}
+    if let DbCommand::Migrate(_) = command {
+        schema::migrate(&mut conn).await.map_err(told)?;
     }
     let hindrance = schema::status(&mut conn).await.map_err(told)?.hindrance();
     let read_only = condition::read_only(&mut conn).await.map_err(told)?;

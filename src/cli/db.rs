@@ -1,4 +1,4 @@
-//! `berth db grants`, `shell`, `dump` and `restore`.
+//! `berth db audit`, `grants`, `shell`, `dump` and `restore`.
 
 mod dump;
 mod programs;
@@ -15,7 +15,8 @@ pub use self::programs::shell;
 pub use self::restore::restore;
 use super::DbOptions;
 use crate::serve::{Database, Failure};
-use crate::store::schema::privileges;
+use crate::store;
+use crate::store::schema::{self, Status, privileges};
 
 /// Options of `db grants`.
 #[derive(Args, Clone, Debug)]
@@ -83,6 +84,33 @@ pub async fn grants(options: &GrantsOptions, database: &Database) -> Result<Stri
     let mut conn = database.connect().await?;
     let script = privileges::script(&mut conn, &options.role).await;
     script.map_err(|error| Failure(error.to_string()))
+}
+
+/// Runs `berth db audit`, and returns the faults.
+///
+/// # Errors
+/// The database has no tables of Berth that the role may read, or is unavailable.
+pub async fn faults(database: &Database) -> Result<Vec<String>, Failure> {
+    let told = |error: store::Error| Failure(error.to_string());
+    let mut conn = database.connect().await?;
+    let status = schema::status(&mut conn).await.map_err(told)?;
+    let is_readable = match &status {
+        // For this, fewer privileges are enough than for a server.
+        Status::Current | Status::Newer(_) | Status::Forbidden { .. } => true,
+        Status::Behind(missing) => !schema::is_all(missing),
+        Status::Ahead(_)
+        | Status::Incomplete(_)
+        | Status::Altered(_)
+        | Status::Reference
+        | Status::Foreign(_)
+        | Status::Encoding(_) => false,
+    };
+    let hindrance = status.hindrance();
+    if let (false, Some(why)) = (is_readable, &hindrance) {
+        return Err(Failure(why.clone()));
+    }
+    let faults = store::audit::audit(&mut conn).await;
+    faults.map_err(|error| hindrance.map_or_else(|| told(error), Failure))
 }
 
 /// The exit code of a program that has ended: its own, or 1 if a signal ended it.

@@ -472,3 +472,24 @@ async fn a_silent_server_is_not_waited_for() {
     futures_util::future::join_all(all).await;
     assert!(began.elapsed() < Duration::from_mins(1), "{:?}", began.elapsed());
 }
+
+/// What is no database of Berth, or closed to the role, is told as by the other commands.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_is_of_berths_tables() {
+    let empty = empty_database().await;
+    let audit = async |url: &str| fails(&["db", "audit", "--database-url", url], 1).await;
+    let said = audit(&url(&empty)).await;
+    assert!(said.contains("run `berth db migrate`"), "{said}");
+    execute(&empty, "create table alembic_version (version_num text)").await;
+    let said = audit(&url(&empty)).await;
+    assert!(said.contains("database of another program"), "{said}");
+
+    let owner = database().await;
+    execute(&owner, "drop role if exists audits; create role audits login").await;
+    let as_role = format!("{}&user=audits", url(&owner));
+    let said = audit(&as_role).await;
+    assert!(said.contains("the role audits lacks privileges"), "{said}");
+    execute(&owner, "grant select on all tables in schema public to audits").await;
+    let said = ok(&["db", "audit", "--database-url", &as_role], None).await;
+    assert_eq!(said, "0 faults\n");
+}
