@@ -12,6 +12,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
 
 use super::{Cli, Command};
+use crate::config::database_url;
 use crate::config::file::{DEFAULT_PATH, Settings, each_configured};
 use crate::config::nearest::{did_you_mean, wrong_value};
 use crate::model::Bug;
@@ -58,7 +59,7 @@ impl Invocation {
 pub struct Source {
     /// The option, without the leading dashes.
     pub option: String,
-    /// The value, or `(set)` in the place of a secret.
+    /// The value, a URL without its password, or `(set)` in the place of a secret.
     pub value: String,
     /// Where it came from.
     pub origin: Origin,
@@ -325,6 +326,20 @@ fn report(problems: &[String]) -> clap::Error {
     clap::Error::raw(ErrorKind::ValueValidation, words)
 }
 
+/// The value of an option for the operator.
+fn shown(arg: &Arg, raw: &[&OsStr]) -> String {
+    let text = raw.iter().map(|value| value.to_string_lossy()).collect::<Vec<_>>().join(",");
+    // What the environment's help must not show is a secret, or has one in it.
+    let whole = if !arg.is_hide_env_values_set() {
+        Some(text)
+    } else if arg.get_long() == Some("database-url") {
+        database_url::redacted(&text)
+    } else {
+        None
+    };
+    whole.map_or_else(|| "(set)".to_owned(), |shown| shown)
+}
+
 /// Where each option of `serve` that the command has came from.
 fn sources(
     command: &clap::Command,
@@ -341,12 +356,7 @@ fn sources(
         let Ok(Some(raw)) = matches.try_get_raw(id) else { continue };
         let raw: Vec<&OsStr> = raw.collect();
         let digest = DIGESTS.hash_one(&raw);
-        // What the environment's help must not show is a secret, or has one in it.
-        let value = if arg.is_hide_env_values_set() {
-            "(set)".to_owned()
-        } else {
-            raw.into_iter().map(OsStr::to_string_lossy).collect::<Vec<_>>().join(",")
-        };
+        let value = shown(arg, &raw);
         let mut entries = settings.iter().flat_map(|settings| &settings.entries);
         let origin = match (matches.value_source(id), settings) {
             (Some(ValueSource::CommandLine), _) => Origin::Flag,

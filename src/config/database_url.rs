@@ -101,6 +101,29 @@ pub fn read_with(url: &str, password: Option<&str>) -> Result<Vec<PgConnectOptio
     hosts.iter().zip(ports).map(|(host, port)| options(&named.settings, host, *port)).collect()
 }
 
+/// A URL as it is written, without its passwords; none if it cannot be read: a password could be anywhere then.
+pub fn redacted(url: &str) -> Option<String> {
+    read(url).ok()?;
+    let (scheme, rest) = url.trim().split_once("://")?;
+    let (authority, tail) = split_authority(rest);
+    let (path, query) = before(tail, '?');
+    let who = authority.rsplit_once('@').map_or_else(
+        || authority.to_owned(),
+        |(caller, hosts)| format!("{}@{hosts}", before(caller, ':').0),
+    );
+    let is_password =
+        |parameter: &&str| decoded(before(parameter, '=').0, "").is_ok_and(|key| key == "password");
+    let shown: Vec<&str> =
+        query.split('&').filter(|it| !it.is_empty() && !is_password(it)).collect();
+    let mark = if shown.is_empty() { "" } else { "?" };
+    Some(format!("{scheme}://{who}{path}{mark}{}", shown.join("&")))
+}
+
+/// What stands before the database, and the rest.
+fn split_authority(rest: &str) -> (&str, &str) {
+    rest.find(['/', '?']).map_or((rest, ""), |at| rest.split_at(at))
+}
+
 /// The options of one host, made by sqlx from a URL in which nothing is ambiguous any more.
 fn options(
     settings: &[(String, String)],
@@ -146,7 +169,7 @@ impl Parts {
                  {found}"
             ));
         };
-        let (authority, tail) = rest.find(['/', '?']).map_or((rest, ""), |at| rest.split_at(at));
+        let (authority, tail) = split_authority(rest);
         let (path, query) = before(tail, '?');
         let mut parts = Self::default();
         parts.read_authority(authority)?;
@@ -315,7 +338,7 @@ mod tests {
     use sqlx::ConnectOptions;
     use sqlx::postgres::PgConnectOptions;
 
-    use super::read;
+    use super::{read, redacted};
 
     /// Each host with its port, and the directory of its socket if it has one.
     fn hosts(url: &str) -> Vec<String> {
@@ -325,6 +348,22 @@ mod tests {
             format!("{host} {}", options.get_port())
         };
         read(url).unwrap().iter().map(named).collect()
+    }
+
+    #[test]
+    fn a_url_is_shown_without_its_passwords() {
+        for (url, expected) in [
+            (
+                "postgres://u:s3cret@a,b:1/d?sslmode=verify-full",
+                "postgres://u@a,b:1/d?sslmode=verify-full",
+            ),
+            ("postgres://h/d?pass%77ord=s3cret&user=u", "postgres://h/d?user=u"),
+            (" postgresql://u:s3%40@/d?password=s3cret", "postgresql://u@/d"),
+            ("postgres:///d?host=/run/pg", "postgres:///d?host=/run/pg"),
+        ] {
+            assert_eq!(redacted(url).as_deref(), Some(expected));
+        }
+        assert_eq!(redacted("postgres://u:s3cret@h:port/d"), None);
     }
 
     fn refused(url: &str) -> String {

@@ -159,3 +159,14 @@ fn every_command_reads_the_file_and_says_which_database_it_talks_to() {
         assert!(!folder.path().join("data").exists(), "{command:?}");
     }
 }
+
+/// Operators see which servers are named and how, and not the password.
+#[test]
+fn the_url_of_the_database_is_shown_without_its_password() {
+    let url = "postgres://u:s3cret@one,two/d?sslmode=verify-full";
+    let (code, words) =
+        berth(&["config", "check"], &[("BERTH_CONFIG", "/dev/null"), ("BERTH_DATABASE_URL", url)]);
+    assert_eq!(code, Some(0), "{words}");
+    let shown = "database-url = postgres://u@one,two/d?sslmode=verify-full (environment variable";
+    assert!(words.contains(shown) && !words.contains("s3cret"), "{words}");
+}
