@@ -6,7 +6,7 @@
 //! the first [step of combining them](Condition::Group) that fails rules the host out. All counts are
 //! exact.
 //!
-//! *Example.* Of 40 hosts, `VCPU:8` rules out 37, 35 of them by itself alone, and a required trait
+//! *Example.* Of 40 hosts, `VCPU:8` rules out 37, 35 of which would fit without it, and a required trait
 //! rules out 5, of which 3 have the capacity. So 35 hosts would fit a smaller server, and 3 hosts
 //! would fit without the trait.
 //!
@@ -66,8 +66,8 @@ pub fn funnel(
     let mut tally = Tally::new(checks.conditions().to_vec(), NEAR_MISSES_MAX);
     for root in hosts(world) {
         let failing = checks.failing(&root);
-        let is_near = checks.is_near(&root, &failing);
-        tally.add(root.name(), &failing, is_near);
+        let dispensable = checks.dispensable(&root, &failing);
+        tally.add(root.name(), &failing, &dispensable);
         if is_enough(checks.take_work()) {
             return Funnel { is_complete: false, ..tally.finish() };
         }
@@ -82,7 +82,7 @@ impl<C: fmt::Display> fmt::Display for Funnel<C> {
         write!(formatter, "{} of {all}{} hosts fit", self.fitting, self.hosts)?;
         for counted in self.conditions.iter().filter(|it| it.hosts > 0) {
             let Counted { condition, hosts, only, most, .. } = counted;
-            write!(formatter, "; {condition} rules out {hosts}, {only} by itself alone")?;
+            write!(formatter, "; {condition} rules out {hosts}, {only} would fit without it")?;
             if let Some(most) = most {
                 write!(formatter, " (at most {} on {})", most.shortage.available, most.host)?;
             }

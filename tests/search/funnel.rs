@@ -107,6 +107,20 @@ fn siblings_are_no_subtree() {
 }
 
 #[test]
+fn what_is_met_by_different_providers_may_be_given_up() {
+    let cloud = Cloud::new(
+        "cn; ; HW_X
+         numa < cn; VCPU:8",
+    );
+    let found = counted(&cloud, "resources=VCPU:4&required=HW_X");
+    let only: Vec<_> = found.conditions.iter().map(|it| (it.hosts, it.only)).collect();
+    assert_eq!(only, [(0, 1), (0, 1), (1, 0)]);
+    assert_eq!((found.fitting, found.near), (0, 1));
+    let [near] = found.near_misses.as_slice() else { panic!("{found:?}") };
+    assert_eq!((near.host.as_str(), near.condition, near.missing), ("cn", 1, None));
+}
+
+#[test]
 fn what_is_missing_is_told() {
     let cloud = cloud().with("cn1", "VCPU", |row| row.used = 5);
     let found = counted(&cloud, "resources=VCPU:7,VGPU:1");
@@ -124,8 +138,8 @@ fn what_is_missing_is_told() {
     );
     assert_eq!(
         found.to_string(),
-        "0 of 2 hosts fit; resources=VCPU:7 rules out 1, 0 by itself alone (at most 3 on cn1); \
-         resources=VGPU:1 rules out 2, 1 by itself alone"
+        "0 of 2 hosts fit; resources=VCPU:7 rules out 1, 0 would fit without it (at most 3 on cn1); \
+         resources=VGPU:1 rules out 2, 1 would fit without it"
     );
 }
 
@@ -195,6 +209,21 @@ proptest! {
             prop_assert!(failing.is_decided);
             if let Some(fits) = fits(&rows, &oracle, &request, root.id()) {
                 prop_assert_eq!(failing.conditions.is_empty(), fits, "{:?}: {:?}", root.name(), failing);
+            }
+            let dispensable = checks.dispensable(&root, &failing);
+            // A group without resources may have its provider in any tree.
+            let has_resources = request.groups.iter().all(|group| !group.resources.is_empty());
+            for (position, condition) in conditions.iter().enumerate() {
+                let rest = without(&request, condition);
+                // What is asked for twice cannot be given up once.
+                let combines = matches!(condition, Condition::Group(_) | Condition::Merge)
+                    || conditions.iter().filter(|it| *it == condition).count() > 1;
+                if failing.conditions.is_empty() || !has_resources || combines || rest.groups.len() < request.groups.len() {
+                    continue;
+                }
+                if let Some(fits) = fits(&rows, &oracle, &rest, root.id()) {
+                    prop_assert_eq!(dispensable.contains(&position), fits, "{} of {:?}", condition, failing);
+                }
             }
             for failed in &failing.conditions {
                 let condition = &conditions[failed.condition];

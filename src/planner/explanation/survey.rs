@@ -161,14 +161,14 @@ fn count(
             known.extend(condition.and_then(|condition| position.get(&condition)).copied());
         }
         failing.conditions.extend(known.into_iter().map(Failed::other));
-        let is_near = match failing.conditions.as_slice() {
-            [only] if failing.is_decided && lacks == 0 => only.condition >= asked,
-            [only] if failing.is_decided => {
-                checks.fits_without(&root, only.condition) == Some(true)
+        let dispensable = match failing.conditions.as_slice() {
+            [only] if failing.is_decided && lacks == 0 && only.condition >= asked => {
+                vec![only.condition]
             }
-            _ => false,
+            [_] if lacks == 1 => checks.dispensable(&root, &failing),
+            _ => Vec::new(),
         };
-        tally.add(&host.name, &failing, is_near);
+        tally.add(&host.name, &failing, &dispensable);
         let pattern: Vec<usize> = failing.conditions.iter().map(|it| it.condition).collect();
         budget.is_spent_after(8 * pattern.len());
         *patterns.entry(pattern).or_insert(0) += 1;

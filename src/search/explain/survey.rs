@@ -31,7 +31,7 @@ impl Survey {
         failing: &Failing,
         checks: &mut HostChecks<'_>,
     ) {
-        self.tally.add(root.name(), failing, checks.is_near(root, failing));
+        self.tally.add(root.name(), failing, &checks.dispensable(root, failing));
         let mask = failing.conditions.iter().fold(0, |mask, it| mask | bit(it.condition));
         self.add_failing(mask, 1);
     }

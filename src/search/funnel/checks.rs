@@ -14,7 +14,9 @@ use crate::world::sharing::SignatureId;
 use crate::world::{Provider, World};
 
 /// The maximum number of searches without one condition that are kept.
-const WITHOUT_MAX: usize = 64;
+const WITHOUT_MAX: usize = 128;
+/// The work after which no further conditions of a host are left out, in numbers read: about 20 ms.
+const WORK_MAX: u64 = 4_000_000;
 /// The maximum number of results for what is shared that are kept, in probes.
 const SHARED_MAX: usize = 1 << 16;
 
@@ -129,12 +131,38 @@ impl<'w> HostChecks<'w> {
         Failing { conditions: failed, is_decided }
     }
 
-    /// Whether the host, which fails these conditions, fails one alone and is known to fit without it.
-    pub(in crate::search) fn is_near(&mut self, root: &Provider<'_>, failing: &Failing) -> bool {
-        match failing.conditions.as_slice() {
-            [only] if failing.is_decided => self.fits_without(root, only.condition) == Some(true),
-            _ => false,
+    /// The conditions, by position, each of which the host, which fails these ones, is known to fit without. A host
+    /// that fails a combination of conditions may fit without any of those that it combines.
+    pub fn dispensable(&mut self, root: &Provider<'_>, failing: &Failing) -> Vec<usize> {
+        let only = match failing.conditions.as_slice() {
+            [only] if failing.is_decided => only.condition,
+            _ => return Vec::new(),
+        };
+        let Some(failed) = self.conditions.get(only) else { return Vec::new() };
+        let conditions = self.conditions.iter().enumerate().take(only + 1);
+        let groups = self.request.groups.len();
+        // Nobody means to give up a whole group.
+        let keeps_groups = |it: &Condition| without(&self.request, it).groups.len() == groups;
+        let tried = conditions
+            .filter(|(nth, it)| *nth == only || it.is_part_of(failed) && keeps_groups(it));
+        let tried: Vec<usize> = tried.map(|(position, _)| position).collect();
+        let mut found = Vec::new();
+        let mut work = 0;
+        for position in tried {
+            let before = self.without.get(&position).map_or(0, |search| search.work);
+            if self.fits_without(root, position) == Some(true) {
+                found.push(position);
+            }
+            work += self.without.get(&position).map_or(0, |it| it.work.saturating_sub(before));
+            if work > WORK_MAX {
+                break;
+            }
         }
+        // To give up an amount is the last resort.
+        let is_amount =
+            |at: &usize| matches!(self.conditions.get(*at), Some(Condition::Class { .. }));
+        found.sort_by_key(is_amount);
+        found
     }
 
     /// Whether the host would fit without one of the conditions; `None` if this was not decided

@@ -106,6 +106,20 @@ impl Condition {
         }
     }
 
+    /// Whether a condition that combines several may be met without this one of them.
+    pub(super) fn is_part_of(&self, combination: &Self) -> bool {
+        match (self, combination) {
+            // Roots are not combined with anything.
+            (Self::Group(_) | Self::Merge | Self::RootRequired(_) | Self::RootForbidden(_), _)
+            | (Self::Isolate | Self::SameSubtree | Self::OnePerTree, Self::Merge) => false,
+            (_, Self::Group(group)) => self.group() == Some(group),
+            // What is forbidden is asked of the providers that have all classes of the group.
+            (Self::Class { group: own, .. }, Self::Forbidden { group, .. })
+            | (Self::Class { group: own, .. }, Self::NotMemberOf { group, .. }) => own == group,
+            (_, combination) => combination.is_combined(),
+        }
+    }
+
     /// The conditions of a request, each of which can rule out hosts by itself: first those of the
     /// groups, in their order, and then those on roots.
     pub fn of(request: &Request) -> Vec<Self> {

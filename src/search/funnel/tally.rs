@@ -85,7 +85,8 @@ pub struct Counted<C> {
     pub condition: C,
     /// The hosts that it rules out.
     pub hosts: usize,
-    /// The hosts among them that would fit without it.
+    /// The hosts that would fit without it, though they do not fit: most of those, and hosts that it rules out
+    /// together with others.
     pub only: usize,
     /// If it asks for capacity: the hosts among them without any inventory of the class.
     pub absent: usize,
@@ -162,39 +163,48 @@ impl<C> Tally<C> {
         Self { funnel, near_misses_max }
     }
 
-    /// Adds a host with the conditions that rule it out. `is_near`: it would fit without the only one.
-    pub fn add(&mut self, host: &str, failing: &Failing, is_near: bool) {
-        let Self { funnel, near_misses_max } = self;
+    /// Adds a host with the conditions that rule it out, and those, by position, each of which it would fit without.
+    pub fn add(&mut self, host: &str, failing: &Failing, dispensable: &[usize]) {
+        let Self { funnel, .. } = self;
         funnel.hosts += 1;
         funnel.undecided += usize::from(!failing.is_decided);
         funnel.fitting += usize::from(failing.is_decided && failing.conditions.is_empty());
         for failed in &failing.conditions {
             let Some(counted) = funnel.conditions.get_mut(failed.condition) else { continue };
             counted.hosts += 1;
-            counted.only += usize::from(is_near);
-            let mut missing = None;
             match failed.lack {
                 Lack::Other => {}
-                Lack::Everything { amount } => {
-                    counted.absent += 1;
-                    missing = Some(amount);
-                }
-                Lack::Some { amount, shortage } => {
-                    missing = Some(amount.saturating_sub(shortage.available));
+                Lack::Everything { .. } => counted.absent += 1,
+                Lack::Some { shortage, .. } => {
                     let most = counted.most.as_ref().map(|it| it.shortage.available);
                     if most.is_none_or(|most| shortage.available > most) {
                         counted.most = Some(Closest { host: host.to_owned(), shortage });
                     }
                 }
             }
-            if is_near {
-                funnel.near += 1;
-                if funnel.near_misses.len() < *near_misses_max {
-                    let (host, condition) = (host.to_owned(), failed.condition);
-                    let missing = missing.filter(|missing| *missing > 0);
-                    funnel.near_misses.push(NearMiss { host, condition, missing });
-                }
+        }
+        self.add_near(host, failing, dispensable);
+    }
+
+    /// Adds a host that would fit without any one of some conditions.
+    fn add_near(&mut self, host: &str, failing: &Failing, dispensable: &[usize]) {
+        let Self { funnel, near_misses_max } = self;
+        for position in dispensable {
+            if let Some(counted) = funnel.conditions.get_mut(*position) {
+                counted.only += 1;
             }
+        }
+        let Some(&condition) = dispensable.first() else { return };
+        funnel.near += 1;
+        if funnel.near_misses.len() < *near_misses_max {
+            let failed = failing.conditions.iter().find(|it| it.condition == condition);
+            let missing = failed.and_then(|failed| match failed.lack {
+                Lack::Other => None,
+                Lack::Everything { amount } => Some(amount),
+                Lack::Some { amount, shortage } => Some(amount.saturating_sub(shortage.available)),
+            });
+            let missing = missing.filter(|missing| *missing > 0);
+            funnel.near_misses.push(NearMiss { host: host.to_owned(), condition, missing });
         }
     }
 
