@@ -48,6 +48,15 @@ pub struct RequestFragments {
     pub hosts: Vec<HostFragments>,
 }
 
+/// Whether a provider that shares with a tree has inventory of a class.
+fn is_shared_with(world: &World, root: u32, class: ClassId) -> bool {
+    let signature = world.signature_of(root).and_then(|id| world.signature(id));
+    let aggregates = signature.into_iter().flat_map(|it| it.aggregates.iter());
+    let sharing = aggregates.filter_map(|it| world.aggregate(*it)).flat_map(|it| it.sharing.iter());
+    let mut sharing = sharing.map(|slot| world.occupied(slot));
+    sharing.any(|provider| provider.inventory(class).is_some())
+}
+
 /// What is of no use of a class that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassFragment {
@@ -77,7 +86,7 @@ pub struct HostFragments {
     pub fits: Bounds,
     /// By class.
     pub classes: Vec<Fragment>,
-    /// The classes of which too little is left for one more; empty if something else is in the way.
+    /// The classes of its own of which too little is left for one more; empty if something else is in the way.
     pub short_of: Vec<ClassId>,
 }
 
@@ -266,7 +275,7 @@ impl Counted {
             let free = free.get(class).copied().unwrap_or(0);
             let unusable = self.unusable(root, *class, free);
             classes.push(Fragment { class: *class, free, unusable });
-            if unusable < requested.unsigned_abs() {
+            if unusable < requested.unsigned_abs() && !is_shared_with(world, root, *class) {
                 short_of.push(*class);
             }
         }
