@@ -19,6 +19,7 @@ use super::providers::find;
 use super::service::ServiceOptions;
 use crate::placement_client::{Client, Microversion};
 use crate::serve::Failure;
+use crate::telemetry::escaped;
 
 /// The first microversion that compares the generations of consumers.
 const GENERATIONS: Microversion = Microversion(28);
@@ -131,7 +132,7 @@ pub async fn claim(options: &ClaimOptions, out: impl Fn(&str)) -> Result<(), Fai
     let version = with_generations(&client).await?;
     let held = Held::read(&client, options.consumer, version).await?;
     let (wanted, mappings) = wanted(options, &client, version).await?;
-    out(&change(&client, options.consumer, (&held.amounts(), &wanted), version).await?);
+    let change = change(&client, options.consumer, (&held.amounts(), &wanted), version).await?;
     let owner = |given: &Option<String>, had: &Option<String>, flag: &str| {
         let missing =
             || Failure(format!("the consumer does not exist, so its owner must be given: {flag}"));
@@ -156,6 +157,10 @@ pub async fn claim(options: &ClaimOptions, out: impl Fn(&str)) -> Result<(), Fai
         mappings: mappings.filter(|_| version >= MAPPINGS),
         ..Body::of(wanted, &held)
     };
+    out(&change);
+    for line in new_owner(&held, &body) {
+        out(&line);
+    }
     if !options.yes && !confirmed("Write this?", "say --yes").map_err(Failure)? {
         out("Nothing was done.");
         return Ok(());
@@ -187,6 +192,21 @@ pub async fn release(options: &ReleaseOptions, out: impl Fn(&str)) -> Result<(),
     write(&client, options.consumer, &Body::of(nothing, &held), GENERATIONS).await?;
     out("Done.");
     Ok(())
+}
+
+/// What changes of whom the consumer belongs to, and of its type.
+fn new_owner(held: &Held, body: &Body) -> Vec<String> {
+    let changes = [
+        ("project", &held.project_id, Some(&body.project_id)),
+        ("user", &held.user_id, Some(&body.user_id)),
+        ("type", &held.consumer_type, body.consumer_type.as_ref()),
+    ];
+    let line = |(what, had, then): (&str, &Option<String>, Option<&String>)| {
+        let (had, then) = (had.as_ref()?, then?);
+        let (was, will_be) = (escaped(had), escaped(then));
+        (had != then).then(|| format!("Its {what} changes from {was} to {will_be}."))
+    };
+    changes.into_iter().filter_map(line).collect()
 }
 
 /// The newest microversion that both sides know, if it compares generations.

@@ -2,6 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::telemetry::escaped;
+
 /// How a list is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ListFormat {
@@ -35,13 +37,15 @@ impl FormatOptions {
     }
 }
 
-/// Rows below their heads, in columns that fit their contents.
+/// Rows below their heads, in columns that fit their contents. What names have of characters that do something to a
+/// terminal is escaped.
 pub(super) fn columns<const N: usize>(
     heads: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
 ) -> String {
     let heads = heads.map(str::to_owned).to_vec();
-    padded(std::iter::once(heads).chain(rows.map(Vec::from)))
+    let rows = rows.map(|row| row.iter().map(|cell| escaped(cell).into_owned()).collect());
+    padded(std::iter::once(heads).chain(rows))
 }
 
 /// Rows in columns that fit their contents. Escape sequences of colours have no width.

@@ -18,6 +18,7 @@ use super::service::ServiceOptions;
 use super::tree::drawing::details;
 use crate::placement_client::{Client, Error, Microversion};
 use crate::serve::Failure;
+use crate::telemetry::escaped;
 
 /// Options of `show`.
 #[derive(Args, Clone, Debug)]
@@ -227,7 +228,7 @@ fn of_consumer(consumer: &Consumer, names: &BTreeMap<String, String>) -> String 
         ("since", &consumer.since),
     ] {
         if let Some(value) = value {
-            line(&mut text, format_args!("  {title}: {value}"));
+            line(&mut text, format_args!("  {title}: {}", escaped(value)));
         }
     }
     text.push('\n');

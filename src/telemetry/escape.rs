@@ -1,6 +1,7 @@
 //! Escapes what clients wrote: no character in a log line moves the cursor, ends the line or changes the
 //! direction of writing.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
@@ -39,6 +40,22 @@ impl<'w> FormatFields<'w> for OneLine {
         DefaultFields::new().format_fields(Writer::new(&mut text), fields)?;
         write_escaped(&mut writer, &text)
     }
+}
+
+/// A text without characters that do something to a terminal: `\n` for the end of a line, and so on.
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    if is_plain(text) || !text.chars().any(acts) {
+        return Cow::Borrowed(text);
+    }
+    let escape = |character: char| {
+        let (escape, itself) = if acts(character) {
+            (Some(character.escape_default()), None)
+        } else {
+            (None, Some(character))
+        };
+        escape.into_iter().flatten().chain(itself)
+    };
+    Cow::Owned(text.chars().flat_map(escape).collect())
 }
 
 /// Writes `\n` for the end of a line, and so on.

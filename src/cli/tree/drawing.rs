@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use crate::cli::bars::{Colours, bar};
 use crate::cli::providers::{Inventory, Provider};
+use crate::telemetry::escaped;
 
 /// The width of a bar, in characters.
 const BAR: usize = 20;
@@ -28,7 +29,7 @@ pub(super) fn draw(providers: &[Provider], colours: Colours) -> String {
     while let Some((provider, first, rest)) = open.pop() {
         let below = children.remove(provider.uuid.as_str()).into_iter().flatten();
         let below: Vec<&Provider> = below.collect();
-        line(&mut text, format_args!("{first}{}  {}", provider.name, provider.uuid));
+        line(&mut text, format_args!("{first}{}  {}", escaped(&provider.name), provider.uuid));
         let beside = if below.is_empty() { "  " } else { "│ " };
         for detail in details(provider, colours) {
             line(&mut text, format_args!("{rest}{beside}{detail}"));
