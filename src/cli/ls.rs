@@ -12,6 +12,7 @@ use super::columns::{FormatOptions, padded};
 use super::providers::{Progress, Provider, list, read, version};
 use super::service::ServiceOptions;
 use crate::serve::Failure;
+use crate::telemetry::escaped;
 
 /// What is asked of each provider.
 const PARTS: [&str; 2] = ["inventories", "usages"];
@@ -79,12 +80,8 @@ struct Host {
 struct Amounts {
     capacity: i64,
     used: i64,
-}
-
-impl Amounts {
-    fn free(self) -> i64 {
-        self.capacity.saturating_sub(self.used)
-    }
+    /// What can be allocated. What one provider has too little of, another cannot give.
+    free: i64,
 }
 
 /// Runs `berth ls`, and returns the text that it prints.
@@ -104,6 +101,7 @@ pub async fn run(options: &LsOptions) -> Result<String, Failure> {
     let providers =
         read(&client, version, listed, &PARTS, options.limit as usize, Progress::Shown).await?;
     let mut hosts = hosts(&providers);
+    check_classes(&hosts, options)?;
     let classes = classes(&hosts, &options.classes);
     sort(&mut hosts, &classes, options);
     let count = hosts.len();
@@ -132,8 +130,10 @@ fn hosts(providers: &[Provider]) -> Vec<Host> {
         for member in &members {
             for (class, inventory) in &member.inventories {
                 let amounts = classes.entry(class.clone()).or_default();
+                let used = member.usages.get(class).map_or(0, |used| *used);
                 amounts.capacity += inventory.capacity();
-                amounts.used += member.usages.get(class).map_or(0, |used| *used);
+                amounts.used += used;
+                amounts.free += inventory.capacity().saturating_sub(used).max(0);
             }
         }
         let Some(root) = members.iter().find(|it| it.uuid == uuid).filter(|_| !classes.is_empty())
@@ -147,10 +147,25 @@ fn hosts(providers: &[Provider]) -> Vec<Host> {
     hosts
 }
 
+/// Whether the classes that are named are those of some host.
+fn check_classes(hosts: &[Host], options: &LsOptions) -> Result<(), Failure> {
+    let known: BTreeSet<&str> =
+        hosts.iter().flat_map(|host| host.classes.keys()).map(String::as_str).collect();
+    let by = options.sort.iter().filter(|sort| *sort != BY_NAME);
+    match options.classes.iter().chain(by).find(|class| !known.contains(class.as_str())) {
+        Some(class) if !hosts.is_empty() => Err(Failure(format!(
+            "no host has inventory of {class:?}; there is {}",
+            known.into_iter().collect::<Vec<_>>().join(", ")
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The classes that are shown.
 fn classes(hosts: &[Host], chosen: &[String]) -> Vec<String> {
     if !chosen.is_empty() {
-        return chosen.to_vec();
+        let mut seen = BTreeSet::new();
+        return chosen.iter().filter(|class| seen.insert(*class)).cloned().collect();
     }
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for class in hosts.iter().flat_map(|host| host.classes.keys()) {
@@ -166,7 +181,7 @@ fn sort(hosts: &mut [Host], classes: &[String], options: &LsOptions) {
     match options.sort.as_deref() {
         Some(BY_NAME) => {}
         Some(class) => {
-            let free = |host: &Host| host.classes.get(class).map(|it| it.free());
+            let free = |host: &Host| host.classes.get(class).map(|it| it.free);
             hosts.sort_by_key(|host| Reverse(free(host)));
         }
         None => {
@@ -186,7 +201,7 @@ fn free_share(host: &Host, classes: &[String]) -> f64 {
     let shares = classes
         .iter()
         .filter_map(|class| host.classes.get(class))
-        .map(|it| if it.capacity > 0 { it.free() as f64 / it.capacity as f64 } else { 0.0 });
+        .map(|it| if it.capacity > 0 { it.free as f64 / it.capacity as f64 } else { 0.0 });
     let (sum, count) = shares.fold((0.0, 0_u32), |(sum, count), share| (sum + share, count + 1));
     sum / f64::from(count.max(1))
 }
@@ -195,12 +210,12 @@ fn table(hosts: &[Host], count: usize, classes: &[String], colours: Colours) -> 
     let mut heads = vec!["HOST".to_owned(), "PROVIDERS".to_owned()];
     heads.extend(classes.iter().map(|class| format!("{class} FREE")));
     let rows = hosts.iter().map(|host| {
-        let mut row = vec![host.name.clone(), host.providers.to_string()];
+        let mut row = vec![escaped(&host.name).into_owned(), host.providers.to_string()];
         row.extend(classes.iter().map(|class| match host.classes.get(class) {
             None => String::new(),
             Some(it) => {
                 let bar = bar(it.used, it.capacity, BAR, colours);
-                format!("{bar} {} of {}", it.free(), it.capacity)
+                format!("{bar} {} of {}", it.free, it.capacity)
             }
         }));
         row
