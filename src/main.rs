@@ -1,8 +1,8 @@
 //! `berth`: arguments to library calls to an exit code.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use berth::cli::{
     self, CheckOptions, Command, CompareOptions, ConfigCommand, DbCommand, FindingFormat,
@@ -25,18 +25,23 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// `policy check` and `compare`: it cannot be said.
 const FAULTY: u8 = 2;
 
+/// Why something could not be written to standard output.
+static OUTPUT_LOST: OnceLock<String> = OnceLock::new();
+
 fn main() -> ExitCode {
     let invocation = match cli::parse(&std::env::args_os().collect::<Vec<_>>()) {
         Ok(invocation) => invocation,
         Err(error) => error.exit(),
     };
-    match run(invocation) {
-        Ok(code) => code,
-        Err(Failure(why)) => {
-            say(std::io::stderr(), &format!("berth: {why}"));
-            ExitCode::FAILURE
-        }
+    let code = run(invocation).unwrap_or_else(|Failure(why)| {
+        say(std::io::stderr(), &format!("berth: {why}"));
+        ExitCode::FAILURE
+    });
+    if let Some(why) = OUTPUT_LOST.get() {
+        say(std::io::stderr(), &format!("berth: standard output: {why}"));
+        return ExitCode::FAILURE;
     }
+    code
 }
 
 fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
@@ -113,22 +118,21 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
 }
 
 fn watch(options: &WatchOptions) -> Result<ExitCode, Failure> {
-    let event = |line: &str| writeln!(std::io::stdout(), "{line}").is_ok();
     let notice = |line: &str| say(std::io::stderr(), line);
-    wait_for(cli::watch(options, event, notice))??;
+    wait_for(cli::watch(options, print_line, notice))??;
     Ok(ExitCode::SUCCESS)
 }
 
 fn audit_servers(options: &ServerAuditOptions) -> Result<ExitCode, Failure> {
     let done = wait_for(cli::audit(options))?;
     Ok(ended(done.map(|(text, code)| {
-        say(std::io::stdout(), text.trim_end());
+        out(text.trim_end());
         code
     })))
 }
 
 fn heal(options: &HealOptions) -> Result<ExitCode, Failure> {
-    let done = wait_for(cli::heal(options, |line| say(std::io::stdout(), line)))?;
+    let done = wait_for(cli::heal(options, out))?;
     Ok(ended(done))
 }
 
@@ -149,7 +153,7 @@ fn examine(
 ) -> Result<ExitCode, Failure> {
     let _logs = telemetry::start(logs, None).map_err(Failure)?;
     let (text, passes) = cli::findings(&wait_for(checks)?, format);
-    say(std::io::stdout(), text.trim_end());
+    out(text.trim_end());
     Ok(if passes { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) })
 }
 
@@ -161,20 +165,20 @@ fn print(
     let _logs = telemetry::start(logs, None).map_err(Failure)?;
     let text = wait_for(work)??;
     if !text.is_empty() {
-        say(std::io::stdout(), text.trim_end());
+        out(text.trim_end());
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Runs a command that asks a service, and prints its text.
 fn show(work: impl Future<Output = Result<String, Failure>>) -> Result<ExitCode, Failure> {
-    say(std::io::stdout(), wait_for(work)??.trim_end());
+    out(wait_for(work)??.trim_end());
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints a text.
 fn printed(text: &str) -> ExitCode {
-    say(std::io::stdout(), text.trim_end());
+    out(text.trim_end());
     ExitCode::SUCCESS
 }
 
@@ -185,7 +189,7 @@ fn tell(work: impl Future<Output = Result<(), Failure>>) -> Result<ExitCode, Fai
 }
 
 fn out(words: &str) {
-    say(std::io::stdout(), words.trim_end());
+    print_line(words.trim_end());
 }
 
 /// 1 is the answer that the services differ.
@@ -193,7 +197,7 @@ fn compare(options: &CompareOptions) -> Result<ExitCode, Failure> {
     let _logs = telemetry::start(&options.logs, None).map_err(Failure)?;
     match wait_for(cli::compare(options))? {
         Ok((text, code)) => {
-            say(std::io::stdout(), text.trim_end());
+            out(text.trim_end());
             Ok(ExitCode::from(code))
         }
         Err(Failure(why)) => {
@@ -207,7 +211,7 @@ fn shadow(options: &ShadowOptions) -> Result<ExitCode, Failure> {
     let telemetry = Arc::new(telemetry::start(&options.logs, None).map_err(Failure)?);
     let summary = wait_for(cli::shadow(options, &telemetry))?;
     telemetry.end();
-    say(std::io::stdout(), summary?.trim_end());
+    out(summary?.trim_end());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -219,7 +223,6 @@ async fn db(command: &DbCommand) -> Result<ExitCode, Failure> {
 }
 
 async fn look_after(command: &DbCommand, database: &Database) -> Result<ExitCode, Failure> {
-    let out = |line: &str| say(std::io::stdout(), line);
     match command {
         DbCommand::Migrate(_) | DbCommand::Status(_) => check_schema(command, database).await,
         DbCommand::Audit(_) => {
@@ -257,7 +260,7 @@ async fn check_schema(command: &DbCommand, database: &Database) -> Result<ExitCo
             None => ("the schema is current".to_owned(), ExitCode::SUCCESS),
             Some(why) => (why, ExitCode::from(FAULTY)),
         };
-    say(std::io::stdout(), &words);
+    out(&words);
     Ok(code)
 }
 
@@ -268,7 +271,7 @@ fn check(options: &CheckOptions, sources: &[Source]) -> Result<ExitCode, Failure
         say(std::io::stderr(), &format!("berth: warning: {why}"));
     }
     for Source { option, value, origin, .. } in sources {
-        say(std::io::stdout(), &format!("{option} = {value} ({origin})"));
+        out(&format!("{option} = {value} ({origin})"));
     }
     if !options.online {
         return Ok(ExitCode::SUCCESS);
@@ -335,13 +338,13 @@ fn policy(command: &PolicyCommand) -> Result<ExitCode, Failure> {
             }
         }
     };
-    say(std::io::stdout(), text.trim_end());
+    out(text.trim_end());
     Ok(if passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
     if options.table {
-        say(std::io::stdout(), import::table::markdown().trim_end());
+        out(import::table::markdown().trim_end());
         return Ok(ExitCode::SUCCESS);
     }
     let sources = Sources::read(&options.files, &options.config_dir)
@@ -358,7 +361,7 @@ fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
     match &options.output {
         Some(path) => import::output::write(path, &imported.toml, options.force)
             .map_err(|why| Failure(format!("{}: {why}", path.display())))?,
-        None => say(std::io::stdout(), imported.toml.trim_end()),
+        None => out(imported.toml.trim_end()),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -394,4 +397,17 @@ fn wait_for<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
 /// Writes a line. Whoever closed the stream does not want it.
 fn say(mut stream: impl Write, words: &str) {
     drop(writeln!(stream, "{words}"));
+}
+
+/// Writes a line to standard output. Returns whether it could be written; if not, why is said at the end, unless
+/// somebody closed the stream, who does not want it.
+fn print_line(words: &str) -> bool {
+    let written = writeln!(std::io::stdout(), "{words}");
+    if let Err(error) = &written
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        // The first is the one that matters.
+        drop(OUTPUT_LOST.set(error.to_string()));
+    }
+    written.is_ok()
 }

@@ -16,6 +16,7 @@ use super::service::ServiceOptions;
 use crate::operator_api::events::{Change, Event};
 use crate::placement_client::{Client, Error, Microversion, is_for_now};
 use crate::serve::Failure;
+use crate::telemetry::escaped;
 
 /// The path of events.
 const PATH: &str = "/-/v1/events";
@@ -61,9 +62,7 @@ pub async fn run(
     let failure = |error: Error| Failure(error.to_string());
     let client = options.service.client().map_err(Failure)?;
     let mut names = names(&client).await.map_err(failure)?;
-    let object = options.object.as_deref();
-    let object =
-        object.map(|object| names.uuid(object).map_or(object.to_owned(), |it| it.to_string()));
+    let object = options.object.as_deref().map(|object| known(object, &names, &notice));
     let (mut since, mut pause, mut is_first) = (options.since, PAUSE, true);
     loop {
         let path = since.map_or(PATH.to_owned(), |number| format!("{PATH}?since={number}"));
@@ -108,7 +107,9 @@ pub async fn run(
             if object.as_ref().is_none_or(|object| concerns(&event, object)) {
                 let is_heard = match options.format.chosen() {
                     ListFormat::Json => say(&read),
-                    ListFormat::Table => line(&event, &names).is_none_or(|line| say(&line)),
+                    ListFormat::Table => {
+                        line(&event, &names).is_none_or(|line| say(&escaped(&line)))
+                    }
                 };
                 if !is_heard {
                     return Ok(());
@@ -121,6 +122,15 @@ pub async fn run(
             sleep(PAUSE).await;
         }
     }
+}
+
+/// The provider or the consumer that is meant, by its UUID, or else the project.
+fn known(object: &str, names: &Names, notice: &impl Fn(&str)) -> String {
+    let uuid = names.uuid(object).or_else(|| Uuid::parse_str(object).ok());
+    uuid.map(|uuid| uuid.to_string()).unwrap_or_else(|| {
+        notice(&format!("No provider is called {object}: watching the project of this name."));
+        object.to_owned()
+    })
 }
 
 /// The names of all providers.
