@@ -102,7 +102,7 @@ class Resuming(Source):
         self.killed_when(self.staged("consumers"))
         with sources.sqlite() as other, Reference(other).start(self.name):
             report = self.imports(other)
-            self.assertEqual(report["notes"], ["what an import from another database had read was given up"])
+            self.assertEqual(report["notes"], ["what an import from elsewhere had read was given up"])
 
     def test_a_crash_of_postgresql_is_noticed(self) -> None:
         self.killed_when(self.staged("consumers"))
