@@ -337,7 +337,7 @@ fn shown(arg: &Arg, raw: &[&OsStr]) -> String {
     } else {
         None
     };
-    whole.map_or_else(|| "(set)".to_owned(), |shown| shown)
+    whole.unwrap_or_else(|| "(set)".to_owned())
 }
 
 /// Where each option of `serve` that the command has came from.

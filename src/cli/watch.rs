@@ -126,11 +126,11 @@ pub async fn run(
 
 /// The provider or the consumer that is meant, by its UUID, or else the project.
 fn known(object: &str, names: &Names, notice: &impl Fn(&str)) -> String {
-    let uuid = names.uuid(object).or_else(|| Uuid::parse_str(object).ok());
-    uuid.map(|uuid| uuid.to_string()).unwrap_or_else(|| {
-        notice(&format!("No provider is called {object}: watching the project of this name."));
-        object.to_owned()
-    })
+    if let Some(uuid) = names.uuid(object).or_else(|| Uuid::parse_str(object).ok()) {
+        return uuid.to_string();
+    }
+    notice(&format!("No provider is called {object}: watching the project of this name."));
+    object.to_owned()
 }
 
 /// The names of all providers.

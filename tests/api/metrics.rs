@@ -197,29 +197,26 @@ fn alerts_and_dashboard_are_about_what_there_is() {
     }
 }
 
-/// The operator looks closer for a while, and back; SIGHUP says what it has done.
+/// Waits until the log has these words.
+async fn logged(server: &Server, words: &str) {
+    let began = Instant::now();
+    while !server.log().contains(words) {
+        assert!(began.elapsed() < PATIENCE, "{words}: {}", server.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The operator looks closer for a while, and back.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_is_changed_while_the_server_runs() {
     let directory = tempfile::tempdir().unwrap();
     let admin = format!("127.0.0.1:{}", free_port());
-    let file = directory.path().join("berth.toml");
-    let configure = |text: &str| std::fs::write(&file, text).unwrap();
-    configure("log = \"info\"\nkeystone-password = \"one\"\npath-prefix = \"/here\"\n");
-    let path = file.to_str().unwrap();
-    let options = ["--admin-listen", &admin, "--config", path];
-    let server = Server::start_with(directory.path(), &options).await;
+    let server = Server::start_with(directory.path(), &["--admin-listen", &admin]).await;
     let ask = async |method: &str, query: &str| {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         let asked = server.client.request(method, format!("http://{admin}/-/log{query}"));
         let answer = asked.send().await.unwrap();
         (answer.status().as_u16(), answer.text().await.unwrap())
-    };
-    let logged = async |words: &str| {
-        let began = Instant::now();
-        while !server.log().contains(words) {
-            assert!(began.elapsed() < PATIENCE, "{words}: {}", server.log());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
     };
     assert_eq!(ask("GET", "").await, (200, "info\nformat=human\n".to_owned()));
     assert_eq!(server.ask("GET", "/", None).await.unwrap().0, 200);
@@ -227,19 +224,19 @@ async fn the_log_is_changed_while_the_server_runs() {
     let (status, words) = ask("PUT", "?filter=info,berth%3A%3Ahttp=debug&for=600").await;
     assert!(status == 200 && words.starts_with("info,berth::http=debug (for "), "{words}");
     assert_eq!(server.ask("GET", "/", None).await.unwrap().0, 200);
-    logged("GET / 200").await;
+    logged(&server, "GET / 200").await;
     assert_eq!(ask("DELETE", "").await, (200, "info\nformat=human\n".to_owned()));
     let json = |line: &str| serde_json::from_str::<Value>(line).ok();
     let (status, words) = ask("PUT", "?format=json&for=600").await;
     assert!(status == 200 && words.starts_with("info (for "), "{words}");
     assert_eq!(server.ask("GET", "/traits?name=in:X", None).await.unwrap().0, 200);
-    logged("/traits?name=in:X").await;
+    logged(&server, "/traits?name=in:X").await;
     let log = server.log();
     let line = log.lines().find(|line| line.contains("/traits?name=in:X")).and_then(json).unwrap();
     assert_eq!(line["status"], 200, "{line}");
     assert_eq!(ask("DELETE", "").await, (200, "info\nformat=human\n".to_owned()));
     assert_eq!(server.ask("GET", "/traits?name=in:Y", None).await.unwrap().0, 200);
-    logged(" INFO berth::http::access_log: GET /traits?name=in:Y 200").await;
+    logged(&server, " INFO berth::http::access_log: GET /traits?name=in:Y 200").await;
     assert_eq!(ask("PUT", "?filter=warn&for=1").await.0, 200);
     let began = Instant::now();
     while ask("GET", "").await.1 != "info\nformat=human\n" {
@@ -250,19 +247,35 @@ async fn the_log_is_changed_while_the_server_runs() {
         assert_eq!(ask("PUT", query).await.0, 400, "{query}");
     }
     assert_eq!(ask("POST", "").await.0, 405);
+}
 
+/// SIGHUP takes over what can be taken over, if all is valid, and names the rest.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_reread_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let admin = format!("127.0.0.1:{}", free_port());
+    let file = directory.path().join("berth.toml");
+    let configure = |text: &str| std::fs::write(&file, text).unwrap();
+    configure("log = \"info\"\nkeystone-password = \"one\"\npath-prefix = \"/here\"\n");
+    let path = file.to_str().unwrap();
+    let options = ["--admin-listen", &admin, "--config", path];
+    let server = Server::start_with(directory.path(), &options).await;
+    let in_force = async || {
+        let asked = server.client.get(format!("http://{admin}/-/log"));
+        asked.send().await.unwrap().text().await.unwrap()
+    };
     signal("HUP", &server.pid());
-    logged("SIGHUP: the log filter is unchanged").await;
+    logged(&server, "SIGHUP: the log filter is unchanged").await;
     configure(
         "log = \"info,berth::store=debug\"\nlog-format = \"json\"\nmax-requests = 7\n\
          keystone-password = \"two\"\n",
     );
     signal("HUP", &server.pid());
-    logged("SIGHUP: the log filter has changed").await;
-    logged("SIGHUP: the log format has changed").await;
+    logged(&server, "SIGHUP: the log filter has changed").await;
+    logged(&server, "SIGHUP: the log format has changed").await;
     let others = "\"options\":\"keystone-password, max-requests, path-prefix\"";
-    logged(others).await;
-    logged("SIGHUP: the policy is unchanged").await;
+    logged(&server, others).await;
+    logged(&server, "SIGHUP: the policy is unchanged").await;
     // They are as different from those of the process as before.
     signal("HUP", &server.pid());
     let began = Instant::now();
@@ -270,18 +283,18 @@ async fn the_log_is_changed_while_the_server_runs() {
         assert!(began.elapsed() < PATIENCE, "{}", server.log());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(ask("GET", "").await.1, "info,berth::store=debug\nformat=json\n");
+    assert_eq!(in_force().await, "info,berth::store=debug\nformat=json\n");
     configure("log = \"nothing=like=this\"\n");
     signal("HUP", &server.pid());
-    logged("SIGHUP: the configuration stays as it is").await;
-    logged("this is no level").await;
+    logged(&server, "SIGHUP: the configuration stays as it is").await;
+    logged(&server, "this is no level").await;
     configure("log = \"warn\"\nmax-requests = 8\npolicy-file = \"/no/such/file\"\n");
     signal("HUP", &server.pid());
-    logged("the configuration stays as it is: /no/such/file: No such file").await;
+    logged(&server, "the configuration stays as it is: /no/such/file: No such file").await;
     configure("no-option = 1\n");
     signal("HUP", &server.pid());
-    logged("there is no option").await;
-    assert_eq!(ask("GET", "").await.1, "info,berth::store=debug\nformat=json\n");
+    logged(&server, "there is no option").await;
+    assert_eq!(in_force().await, "info,berth::store=debug\nformat=json\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
