@@ -184,7 +184,7 @@ fn of_provider(
     colours: Colours,
 ) -> String {
     let mut text = String::new();
-    line(&mut text, format_args!("{}  {}", provider.name, provider.uuid));
+    line(&mut text, format_args!("{}  {}", escaped(&provider.name), provider.uuid));
     line(&mut text, format_args!("  generation: {}", provider.generation));
     for (title, uuid) in
         [("parent", &provider.parent_provider_uuid), ("root", &provider.root_provider_uuid)]

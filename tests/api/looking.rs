@@ -91,15 +91,45 @@ host-a  3          ██░░░░░░ 11 of 16
     let told: Value = serde_json::from_str(&told).unwrap();
     let expected = json!([{
         "name": "host-a", "uuid": uuid(1), "providers": 3,
-        "classes": {"VCPU": {"capacity": 16, "used": 5}},
+        "classes": {"VCPU": {"capacity": 16, "used": 5, "free": 11}},
     }]);
     assert_eq!(told, expected);
     for (arguments, expected) in [
         (["required=NOBODY_KNOWS"].as_slice(), "NOBODY_KNOWS"),
         (&["--limit", "2"], "there are 5 providers"),
+        (&["--sort", "VCPUS"], "no host has inventory of \"VCPUS\"; there is VCPU, VGPU"),
+        (&["--classes", "VCPU,"], "no host has inventory of \"\""),
     ] {
         let (succeeds, told) = run(&server, "ls", arguments).await;
         assert!(!succeeds && told.contains(expected), "{told}");
+    }
+    // A list that is cut off must not look whole.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    command.args(["ls", "--url", &format!("http://{}", server.address)]);
+    command.stdout(std::fs::File::create("/dev/full").unwrap());
+    let ended = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(!ended.status.success() && told.contains("standard output: "), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_do_nothing_to_a_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    let body = json!({"uuid": uuid(1), "name": "\u{1b}[31mred\nforged"});
+    send(&server, "POST", "/resource_providers", body).await;
+    let body = json!({"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}});
+    send(&server, "PUT", &format!("/resource_providers/{}/inventories", uuid(1)), body).await;
+    for (command, arguments) in [
+        ("ls", ["--classes", "VCPU"].as_slice()),
+        ("tree", &[]),
+        ("show", &["00000000-0000-0000-0000-000000000001"]),
+        ("fit", &["resources=VCPU:1"]),
+        ("candidates", &["resources=VCPU:1"]),
+    ] {
+        let (succeeds, told) = run(&server, command, arguments).await;
+        assert!(succeeds && !told.contains('\u{1b}') && !told.contains("\nforged"), "{told}");
+        assert!(told.contains(r"\u{1b}[31mred\nforged"), "{told}");
     }
 }
 

@@ -101,15 +101,22 @@ fn program(name: &str) -> Option<PathBuf> {
     Some(programs().join(name)).filter(|path| path.exists())
 }
 
+/// Runs a program, again if PostgreSQL has broken a deadlock with those who read by ending this one.
 fn run(program: &PathBuf, cluster: &Cluster, arguments: &[&str]) -> Vec<u8> {
-    let output = Command::new(program)
-        .args(["--host=127.0.0.1", "--username=berth", "--dbname=berth"])
-        .arg(format!("--port={}", cluster.port))
-        .args(arguments)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    output.stdout
+    loop {
+        let output = Command::new(program)
+            .args(["--host=127.0.0.1", "--username=berth", "--dbname=berth"])
+            .arg(format!("--port={}", cluster.port))
+            .args(arguments)
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        if told.contains("deadlock detected") {
+            continue;
+        }
+        assert!(output.status.success(), "{told}");
+        return output.stdout;
+    }
 }
 
 /// A dump is loaded into the database that it was taken of, with and without the rows of unlogged
