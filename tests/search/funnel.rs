@@ -123,6 +123,37 @@ fn what_is_met_by_different_providers_may_be_given_up() {
 }
 
 #[test]
+fn one_amount_may_be_what_several_conditions_are_about() {
+    let cloud = Cloud::new(
+        "cn; MEMORY_MB:64
+         numa < cn; VCPU:8; HW_X HW_Y",
+    );
+    for (query, expected) in [
+        // Forbidden is what the provider has that has the cores.
+        ("resources=VCPU:1,MEMORY_MB:1&required=!HW_X,!HW_Y", [(0, 1), (0, 0), (1, 0), (1, 0)]),
+        ("resources=VCPU:9,MEMORY_MB:1&required=!HW_X,!HW_Z", [(1, 1), (0, 0), (1, 0), (0, 0)]),
+    ] {
+        let found = counted(&cloud, query);
+        let counts: Vec<_> = found.conditions.iter().map(|it| (it.hosts, it.only)).collect();
+        assert_eq!(counts.first_chunk(), Some(&expected), "{query}");
+        assert_eq!((found.fitting, found.near), (0, 1), "{query}");
+    }
+}
+
+#[test]
+fn a_group_without_resources_may_be_in_any_tree() {
+    let cloud = Cloud::new(
+        "cn1; VCPU:8; HW_X
+         cn2; VCPU:8",
+    );
+    let found = counted(&cloud, "resources=VCPU:1&resources1=VCPU:1&required1=HW_X&in_tree1=cn2");
+    let counts: Vec<_> = found.conditions.iter().map(|it| (it.hosts, it.only)).collect();
+    // cn1 without the amount of group 1, or without the tree, and cn2 without the trait.
+    assert_eq!(counts[..4], [(0, 0), (0, 1), (1, 1), (1, 1)]);
+    assert_eq!((found.fitting, found.near), (0, 2));
+}
+
+#[test]
 fn what_is_missing_is_told() {
     let cloud = cloud().with("cn1", "VCPU", |row| row.used = 5);
     let found = counted(&cloud, "resources=VCPU:7,VGPU:1");

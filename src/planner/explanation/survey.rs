@@ -160,14 +160,12 @@ fn count(
             let condition = Condition::of_obstacle(obstacle, it);
             known.extend(condition.and_then(|condition| position.get(&condition)).copied());
         }
-        failing.conditions.extend(known.into_iter().map(Failed::other));
-        let dispensable = match failing.conditions.as_slice() {
-            [only] if failing.is_decided && lacks == 0 && only.condition >= asked => {
-                vec![only.condition]
-            }
-            [_] if lacks == 1 => checks.dispensable(&root, &failing),
+        let dispensable: Vec<usize> = match (lacks, known.len()) {
+            (0, 1) if failing.is_decided => known.iter().copied().collect(),
+            (_, 0) => checks.dispensable(&root, &failing),
             _ => Vec::new(),
         };
+        failing.conditions.extend(known.into_iter().map(Failed::other));
         tally.add(&host.name, &failing, &dispensable);
         let pattern: Vec<usize> = failing.conditions.iter().map(|it| it.condition).collect();
         budget.is_spent_after(8 * pattern.len());

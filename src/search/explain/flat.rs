@@ -18,7 +18,8 @@ pub(super) struct FlatHosts<'w> {
     sharing: Set,
     /// The number of conditions that are no steps of combining others.
     singles: usize,
-    /// Whether each group asks for resources. A group without may have its provider anywhere.
+    /// Whether each group asks for resources, and asks for a tree only of what supplies something: a
+    /// group without resources may have its provider anywhere.
     has_resources: bool,
     /// Whether a host fits that meets each condition.
     is_simple: bool,
@@ -30,7 +31,11 @@ impl<'w> FlatHosts<'w> {
         let is_simple = request.groups.len() == 1
             && request.policy == Policy::None
             && request.same_subtree.is_empty();
-        let has_resources = request.groups.iter().all(|group| !group.resources.is_empty());
+        let has_resources = request.groups.iter().all(|group| {
+            let is_more = !group.required.is_empty() || !group.member_of.is_empty();
+            let may_lose_all = group.in_tree.is_some() && !group.suffix.is_empty() && is_more;
+            group.resources.len() > usize::from(may_lose_all)
+        });
         Self { world, sharing: world.sharing(), singles, has_resources, is_simple }
     }
 

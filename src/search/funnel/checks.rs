@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::super::request::{Group, Policy, Request};
-use super::condition::{Condition, without};
+use super::condition::{Condition, Rest, without};
 use super::probe::{Probe, Probes, RootTest, Seen};
 use super::tally::{Failed, Failing, Lack};
 use super::tree_search::TreeSearch;
@@ -26,6 +26,8 @@ pub struct HostChecks<'w> {
     world: &'w World,
     request: Request,
     conditions: Vec<Condition>,
+    /// What is left of the group of each condition without it.
+    rests: Vec<Rest>,
     pub(in crate::search) probes: Vec<Probe>,
     pub(in crate::search) roots: Vec<RootTest>,
     /// What sharing providers can do, by the signature of the trees that use them.
@@ -54,6 +56,7 @@ impl<'w> HostChecks<'w> {
             world,
             request: request.clone(),
             conditions: Vec::new(),
+            rests: Vec::new(),
             probes,
             roots,
             shared: HashMap::new(),
@@ -67,6 +70,7 @@ impl<'w> HostChecks<'w> {
             checks.steps.push(Step { condition: conditions.len(), group, search });
             conditions.push(condition);
         }
+        checks.rests = conditions.iter().map(|it| Rest::of(request, it)).collect();
         checks.conditions = conditions;
         checks
     }
@@ -131,21 +135,14 @@ impl<'w> HostChecks<'w> {
         Failing { conditions: failed, is_decided }
     }
 
-    /// The conditions, by position, each of which the host, which fails these ones, is known to fit without. A host
-    /// that fails a combination of conditions may fit without any of those that it combines.
+    /// The conditions, by position, each of which the host, which fails these ones, is known to fit
+    /// without: what it fails, or a part of all that it fails.
     pub fn dispensable(&mut self, root: &Provider<'_>, failing: &Failing) -> Vec<usize> {
-        let only = match failing.conditions.as_slice() {
-            [only] if failing.is_decided => only.condition,
-            _ => return Vec::new(),
-        };
-        let Some(failed) = self.conditions.get(only) else { return Vec::new() };
-        let conditions = self.conditions.iter().enumerate().take(only + 1);
-        let groups = self.request.groups.len();
-        // Nobody means to give up a whole group.
-        let keeps_groups = |it: &Condition| without(&self.request, it).groups.len() == groups;
-        let tried = conditions
-            .filter(|(nth, it)| *nth == only || it.is_part_of(failed) && keeps_groups(it));
-        let tried: Vec<usize> = tried.map(|(position, _)| position).collect();
+        if !failing.is_decided {
+            return Vec::new();
+        }
+        let tried = self.shared_by(&failing.conditions);
+        self.work += failing.conditions.len() * (self.conditions.len() + tried.len());
         let mut found = Vec::new();
         let mut work = 0;
         for position in tried {
@@ -163,6 +160,21 @@ impl<'w> HostChecks<'w> {
             |at: &usize| matches!(self.conditions.get(*at), Some(Condition::Class { .. }));
         found.sort_by_key(is_amount);
         found
+    }
+
+    /// The conditions, by position, without each of which all of these may be met.
+    fn shared_by(&self, failed: &[Failed]) -> Vec<usize> {
+        let Some(last) = failed.iter().map(|it| it.condition).max() else { return Vec::new() };
+        let is_part = |at: usize, it: &Condition, failed: usize| {
+            let rest = self.rests.get(at).copied().unwrap_or(Rest::Nothing);
+            self.conditions.get(failed).is_some_and(|failed| it.is_part_of(failed, rest))
+        };
+        let concerns = |at: usize, it: &Condition| {
+            let mut failed = failed.iter().map(|failed| failed.condition);
+            failed.all(|failed| failed == at || is_part(at, it, failed))
+        };
+        let conditions = self.conditions.iter().enumerate().take(last + 1);
+        conditions.filter(|(at, it)| concerns(*at, it)).map(|(at, _)| at).collect()
     }
 
     /// Whether the host would fit without one of the conditions; `None` if this was not decided

@@ -106,9 +106,11 @@ impl Condition {
         }
     }
 
-    /// Whether a condition that combines several may be met without this one of them.
-    pub(super) fn is_part_of(&self, combination: &Self) -> bool {
-        match (self, combination) {
+    /// Whether another condition may be met without this one, which leaves so much of its group.
+    pub(super) fn is_part_of(&self, other: &Self, rest: Rest) -> bool {
+        match (self, other) {
+            // Nobody means to give up a whole group.
+            _ if rest == Rest::Nothing => false,
             // Roots are not combined with anything.
             (Self::Group(_) | Self::Merge | Self::RootRequired(_) | Self::RootForbidden(_), _)
             | (Self::Isolate | Self::SameSubtree | Self::OnePerTree, Self::Merge) => false,
@@ -116,7 +118,11 @@ impl Condition {
             // What is forbidden is asked of the providers that have all classes of the group.
             (Self::Class { group: own, .. }, Self::Forbidden { group, .. })
             | (Self::Class { group: own, .. }, Self::NotMemberOf { group, .. }) => own == group,
-            (_, combination) => combination.is_combined(),
+            // The tree is asked of the providers that supply something.
+            (Self::Class { group: own, .. }, Self::InTree { group, .. }) => {
+                own == group && rest == Rest::NoResources
+            }
+            (_, other) => other.is_combined(),
         }
     }
 
@@ -174,6 +180,32 @@ pub fn without(request: &Request, condition: &Condition) -> Request {
         }
     }
     rest
+}
+
+/// What is left of the group of a condition without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::search) enum Rest {
+    /// Nothing: the group is left out.
+    Nothing,
+    /// A group without resources.
+    NoResources,
+    /// A group with resources, or the condition is one of the whole request.
+    Resources,
+}
+
+impl Rest {
+    /// What is left without one condition of a request.
+    pub(in crate::search) fn of(request: &Request, condition: &Condition) -> Self {
+        let own = |it: &&Group| Some(it.suffix.as_str()) == condition.group();
+        let Some(group) = request.groups.iter().find(own) else { return Self::Resources };
+        let mut group = group.clone();
+        loosen(&mut group, condition);
+        match asks_for_something(&group) {
+            false => Self::Nothing,
+            true if group.resources.is_empty() => Self::NoResources,
+            true => Self::Resources,
+        }
+    }
 }
 
 /// Whether a group can have a provider: it has resources, or it is a suffixed group that requires

@@ -85,8 +85,8 @@ pub struct Counted<C> {
     pub condition: C,
     /// The hosts that it rules out.
     pub hosts: usize,
-    /// The hosts that would fit without it, though they do not fit: most of those, and hosts that it rules out
-    /// together with others.
+    /// The hosts that do not fit, but would without it. It need not rule them out: they may fail what
+    /// it is a part of.
     pub only: usize,
     /// If it asks for capacity: the hosts among them without any inventory of the class.
     pub absent: usize,
@@ -163,7 +163,8 @@ impl<C> Tally<C> {
         Self { funnel, near_misses_max }
     }
 
-    /// Adds a host with the conditions that rule it out, and those, by position, each of which it would fit without.
+    /// Adds a host with the conditions that rule it out, and those, by position, each of which it
+    /// would fit without.
     pub fn add(&mut self, host: &str, failing: &Failing, dispensable: &[usize]) {
         let Self { funnel, .. } = self;
         funnel.hosts += 1;
