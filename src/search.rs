@@ -55,7 +55,7 @@ use std::sync::Arc;
 use engine::Engine;
 use query::Query;
 
-pub use steps::Next;
+pub use steps::{Next, budget};
 
 pub use ranking::Ranking;
 pub use request::{Group, Order, Policy, Request, Strategy, Unknown};

@@ -59,6 +59,18 @@ pub(crate) fn spawn_blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(move || span.in_scope(work))
 }
 
+/// The same with something that is held until the work is done, even if nobody waits for it any more.
+pub(crate) fn spawn_blocking_holding<H: Send + 'static, T: Send + 'static>(
+    held: H,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    spawn_blocking(move || {
+        let done = work();
+        drop(held);
+        done
+    })
+}
+
 /// The spans of the requests for which something is done together. Each of them has its own span of
 /// every phase, so that the trace of a request is complete.
 #[derive(Clone, Debug, Default)]

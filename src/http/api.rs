@@ -3,6 +3,7 @@
 //! way is its [`Dialect`].
 
 pub(super) mod extract;
+pub(super) mod in_turn;
 pub(super) mod intake;
 pub(super) mod json;
 pub(super) mod path;

@@ -19,8 +19,8 @@ use axum::http::Method;
 use self::ring::{Bounds, Gone, Ring};
 use super::api::json;
 use super::operator::explained;
-use crate::search::Request;
 use crate::search::explain::explain;
+use crate::search::{Request, budget};
 use crate::spans;
 use crate::world::World;
 
@@ -390,12 +390,7 @@ async fn count_all(shared: Arc<Shared>) {
 
 /// What each condition of a request leaves.
 fn counts(world: &World, request: &Request) -> Facts {
-    let mut work = 0;
-    let is_enough = |more: usize| {
-        work += more;
-        work > WORK_MAX
-    };
-    match explain(world, request, NEAR_MISSES, is_enough) {
+    match explain(world, request, NEAR_MISSES, budget(WORK_MAX)) {
         Ok(explanation) => Facts::of(&explained(&explanation)),
         // It has too many conditions, or the name of a class went.
         Err(_) => Facts::LeftOut("failed"),

@@ -162,6 +162,16 @@ impl<K: Copy + Eq> Kept<K> {
     }
 }
 
+/// A text, cut off after so many characters.
+pub(in crate::http) fn shortened(text: &str, most: usize) -> String {
+    let mut rest = text.chars();
+    let mut shown: String = rest.by_ref().take(most).collect();
+    if rest.next().is_some() {
+        shown.push_str("...");
+    }
+    shown
+}
+
 /// Writes a UUID between the quotes.
 fn hyphenate(uuid: Uuid, quoted: &mut [u8; 38]) {
     uuid.hyphenated().encode_lower(&mut quoted[1..37]);

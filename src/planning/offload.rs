@@ -52,10 +52,6 @@ pub(crate) async fn run<T: Send + 'static>(
     turn: Turn,
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    let done = spans::spawn_blocking(move || {
-        let done = work();
-        drop(turn);
-        done
-    });
+    let done = spans::spawn_blocking_holding(turn, work);
     done.await.map_err(|panic| Failure::Panicked(Work::Reading, panic.to_string()))?
 }

@@ -12,6 +12,16 @@ pub(super) const BLOCK_STEPS: usize = 16;
 /// The numbers that are read between two questions whether the work is enough: about a millisecond.
 pub(super) const WORK_BETWEEN: usize = 1 << 20;
 
+/// A function that is told the work that was done since it was last called, in numbers read, and returns whether it
+/// was more than `work_max` in all.
+pub fn budget(work_max: usize) -> impl FnMut(usize) -> bool {
+    let mut work = 0;
+    move |more| {
+        work += more;
+        work > work_max
+    }
+}
+
 /// What a call found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<T> {

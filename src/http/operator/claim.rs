@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::refused::rfc_3339;
 use super::{AskedBy, Problem, microversion, question};
+use crate::http::api::in_turn::work_in;
 use crate::http::api::intake;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
@@ -61,7 +62,7 @@ pub(super) async fn explain(
             inventories_count: checked.inventories_count,
         })
     };
-    turn.work(write).await
+    work_in(turn, write).await
 }
 
 /// How many holders of an inventory are to be named.

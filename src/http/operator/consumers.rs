@@ -8,6 +8,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::{AskedBy, Problem, question};
+use crate::http::api::in_turn::work_in;
 use crate::http::api::intake;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
@@ -41,7 +42,7 @@ pub(super) async fn list(
         let consumers = consumers.into_iter().map(consumer).collect();
         Reply::json(&view::Consumers { consumers, next_marker }).modified(None)
     };
-    turn.work(write).await
+    work_in(turn, write).await
 }
 
 fn filter(query: &Query) -> Result<ConsumerFilter, Problem> {
@@ -125,7 +126,7 @@ pub(super) async fn allocations(
         let consumers = consumers.into_iter().map(consumer).collect();
         Reply::json(&view::Allocations { consumers }).modified(None)
     };
-    turn.work(write).await
+    work_in(turn, write).await
 }
 
 fn consumer((uuid, held): (Uuid, ConsumerAllocations)) -> view::Consumer {

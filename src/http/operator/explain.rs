@@ -5,12 +5,15 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 
-use super::{AskedBy, Problem, microversion, question};
+use super::question::{self, WORK_MAX};
+use super::{AskedBy, Problem, microversion};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::placement::allocation_candidates::{keep_out, request, unknown};
 use crate::http::placement::query::Query;
+use crate::http::text::shortened;
 use crate::operator_api as view;
+use crate::search::budget;
 use crate::search::explain::{Explained, Explanation, Unexplained, explain};
 use crate::search::funnel::{Closest, Condition, Limit, NearMiss};
 use crate::turns::Asker;
@@ -22,8 +25,6 @@ const NEAR_MISSES_NAMED: usize = 10;
 const NEAR_MISSES_MAX: usize = 1000;
 /// The characters of a condition that are repeated for each near miss, at most.
 const NEAR_MISS_NAME_MAX: usize = 200;
-/// The maximum work, in numbers read: about a second.
-const WORK_MAX: usize = 200_000_000;
 
 /// `GET /-/v1/explain`: takes the query of `GET /allocation_candidates`, at the microversion of the header
 /// `OpenStack-API-Version`, or at the latest.
@@ -41,13 +42,8 @@ pub(super) async fn show(
     if !app.store.report_only() {
         keep_out(&mut request, &world);
     }
-    let mut work = 0;
-    let is_enough = move |more: usize| {
-        work += more;
-        work > WORK_MAX
-    };
     let work = move || {
-        let found = explain(&world, &request, near_misses, is_enough);
+        let found = explain(&world, &request, near_misses, budget(WORK_MAX));
         found.map(|explanation| Reply::json(&explained(&explanation)))
     };
     question::answer(&app, Asker::of(&caller), work).await?.map_err(|error| match error {
@@ -74,7 +70,7 @@ pub(in crate::http) fn explained(explanation: &Explanation) -> view::Explanation
     // Each of many hosts may lack the same thing, whose name may be as long as a query.
     let near_miss = |it: &NearMiss| {
         let (host, missing) = (it.host.clone(), it.missing);
-        let condition = shortened(name(&it.condition)?, NEAR_MISS_NAME_MAX);
+        let condition = shortened(&name(&it.condition)?, NEAR_MISS_NAME_MAX);
         Some(view::NearMiss { host, condition, missing })
     };
     view::Explanation {
@@ -93,13 +89,6 @@ pub(in crate::http) fn explained(explanation: &Explanation) -> view::Explanation
             hosts: explanation.near_misses.iter().filter_map(near_miss).collect(),
         },
     }
-}
-
-/// A text, cut off after so many characters.
-fn shortened(text: String, most: usize) -> String {
-    let mut rest = text.chars();
-    let kept: String = rest.by_ref().take(most).collect();
-    if rest.next().is_some() { kept + "..." } else { text }
 }
 
 fn condition(explained: &Explained, fitting: usize) -> view::Condition {

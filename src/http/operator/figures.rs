@@ -9,10 +9,10 @@ use metrics::gauge;
 use url::form_urlencoded::Serializer;
 
 use super::asked::{FLAVOR, requests};
-use super::fit::WORK_MAX;
-use super::question;
+use super::question::{self, WORK_MAX};
 use crate::http::app::App;
 use crate::http::placement::query::Query;
+use crate::search::budget;
 use crate::search::fit::{Bounds, Excluded, Question, fit};
 use crate::turns::Asker;
 
@@ -58,14 +58,9 @@ async fn counted(app: &Arc<App>, name: &str) -> Result<(Bounds, bool), String> {
         let only = asked.requests.first()?;
         let mut excluded = Excluded::default();
         asked.close(only, &world, &mut excluded);
-        let mut work = 0;
-        let is_enough = |more: usize| {
-            work += more;
-            work > WORK_MAX
-        };
         let question =
             Question { request: &only.request, excluded: &excluded, names_max: 0, by: None };
-        Some(fit(&world, &question, is_enough))
+        Some(fit(&world, &question, budget(WORK_MAX)))
     };
     let found = question::answer(app, Asker::named(ASKER), work).await;
     let found = found.map_err(|problem| problem.detail)?;

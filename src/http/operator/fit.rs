@@ -9,16 +9,17 @@ use uuid::Uuid;
 
 use super::asked::{AllAsked, query_of, requests};
 use super::moves::{HOLDERS_MAX, KEEP, SEARCH_MAX, keeping};
-use super::{AskedBy, Problem, question};
+use super::question::{self, WORK_MAX};
+use super::{AskedBy, Problem};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::placement::allocation_candidates::unknown;
 use crate::http::placement::query::Query;
 use crate::model::ProviderId;
 use crate::operator_api::fit as view;
-use crate::search::Unknown;
 use crate::search::fit::{Bounds, Excluded, Fit, GroupBy, GroupFit, HostFit, Question, fit};
 use crate::search::moves::{Keeping, drain};
+use crate::search::{Unknown, budget};
 use crate::store::holders::Holders;
 use crate::turns::Asker;
 use crate::world::{Provider, World};
@@ -35,8 +36,6 @@ const DRAIN: &str = "drain";
 const WITHOUT: &str = "without";
 /// The maximum number of values of these.
 const LEFT_OUT_MAX: usize = 1000;
-/// The maximum work for all requests, in numbers read: about a second.
-pub(super) const WORK_MAX: usize = 200_000_000;
 
 /// What is asked besides requests.
 struct Terms {
@@ -158,12 +157,7 @@ fn fits(
         let mut excluded = excluded.clone();
         asked.close(it, world, &mut excluded);
         let question = Question { request: &it.request, excluded: &excluded, names_max, by };
-        let mut work = 0;
-        let is_enough = |more: usize| {
-            work += more;
-            work > work_max
-        };
-        let found = fit(world, &question, is_enough)?;
+        let found = fit(world, &question, budget(work_max))?;
         fits.push(view::RequestFit {
             request: it.words.clone(),
             is_flavor: it.is_flavor,

@@ -6,16 +6,17 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 
 use super::asked::{AllAsked, query_of, requests};
-use super::fit::{HOSTS, WORK_MAX, names_max, number, view_of};
-use super::{AskedBy, Problem, question};
+use super::fit::{HOSTS, names_max, number, view_of};
+use super::question::{self, WORK_MAX};
+use super::{AskedBy, Problem};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::placement::allocation_candidates::unknown;
 use crate::operator_api::fragmentation as view;
-use crate::search::Unknown;
 use crate::search::fit::{
     Excluded, Fragment, HostFragments, Question, RequestFragments, fragmentation,
 };
+use crate::search::{Unknown, budget};
 use crate::turns::Asker;
 use crate::world::World;
 
@@ -56,14 +57,7 @@ fn answer(
         .collect();
     // Each has its part, so that a costly request leaves something for those after it.
     let work_max = WORK_MAX / questions.len().max(1);
-    let budget = || {
-        let mut work = 0;
-        move |more: usize| {
-            work += more;
-            work > work_max
-        }
-    };
-    let found = fragmentation(world, &questions, budget)?;
+    let found = fragmentation(world, &questions, || budget(work_max))?;
     let written = |(it, found): (&super::asked::Asked, &RequestFragments)| view::RequestFragments {
         request: it.words.clone(),
         is_flavor: it.is_flavor,

@@ -9,7 +9,8 @@ use axum::http::{HeaderMap, Uri};
 use serde_json::{Map, Value, json};
 
 use super::asked::{AllAsked, Asked, QUERY, query_of, requests};
-use super::{AskedBy, Problem, question};
+use super::question::{self, WORK_MAX};
+use super::{AskedBy, Problem};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::placement::allocation_candidates::unknown;
@@ -17,6 +18,7 @@ use crate::http::placement::query::Query;
 use crate::model::ProviderId;
 use crate::model::consumer::ConsumerRow;
 use crate::operator_api::moves as view;
+use crate::search::budget;
 use crate::search::fit::Excluded;
 use crate::search::moves::{Found, Keeping, Leaving, Question, Step, Targets, plan, targets};
 use crate::store::holders::HoldersMax;
@@ -33,8 +35,6 @@ pub(super) const KEEP: &str = "keep";
 /// The maximum number of hosts whose consumers are looked at, and of these.
 const TARGETS_MAX: usize = 64;
 pub(super) const HOLDERS_MAX: HoldersMax = HoldersMax { consumers: 5000, allocations: 200_000 };
-/// The maximum work to find hosts, in numbers read: about a second.
-const WORK_MAX: usize = 200_000_000;
 /// The maximum time to search.
 pub(super) const SEARCH_MAX: Duration = Duration::from_secs(2);
 /// The first microversion at which consumers have generations. Its bodies leave a consumer's type as it is.
@@ -108,12 +108,7 @@ fn hosts(world: &World, asked: &AllAsked) -> Result<Targets, crate::search::Unkn
     let Some(only) = asked.requests.first() else { return Ok(Targets::default()) };
     let mut excluded = Excluded::default();
     asked.close(only, world, &mut excluded);
-    let mut work = 0;
-    let is_enough = |more: usize| {
-        work += more;
-        work > WORK_MAX
-    };
-    targets(world, &only.request, &excluded, TARGETS_MAX, is_enough)
+    targets(world, &only.request, &excluded, TARGETS_MAX, budget(WORK_MAX))
 }
 
 /// What the other host has to have in common with the one that is left.

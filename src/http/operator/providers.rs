@@ -7,11 +7,11 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 use futures_util::TryStreamExt;
-use tracing::Instrument as _;
 
 use self::writing::{Form, Include, Writing};
 use super::sending::{self, PART, Parts};
 use super::{AskedBy, Problem, microversion};
+use crate::http::api::in_turn::turn_within;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::placement::accept::{Accept, JSON};
@@ -19,7 +19,6 @@ use crate::http::placement::allocation_candidates::aside;
 use crate::http::placement::query::Query;
 use crate::http::placement::resource_providers::{listed_by, unknown};
 use crate::search::listing::{self, Filter};
-use crate::spans::span;
 use crate::store::snapshot::Snapshot;
 use crate::turns::{Asker, Turn};
 use crate::world::{Provider, World};
@@ -107,11 +106,8 @@ fn include(query: &Query) -> Result<Include, Problem> {
 
 /// A place among the answers that read a snapshot.
 async fn seat(app: &App, turns_of: Asker) -> Result<Turn, Problem> {
-    let seat = app.snapshots.turn(turns_of).instrument(span!("queue"));
-    match tokio::time::timeout(app.options.stream_wait, seat).await {
-        Ok(seat) => seat.map_err(|error| Problem::not_now(error.to_string())),
-        Err(_) => Err(Problem::not_now("too many large answers are being sent; ask again")),
-    }
+    let late = "too many large answers are being sent; ask again";
+    turn_within(&app.snapshots, turns_of, app.options.stream_wait, late).await
 }
 
 /// The providers that pass, ascending by key.

@@ -1,12 +1,13 @@
 //! Questions that may take a second of a processor: each has a turn, apart from those of searches for candidates,
 //! so that these need not wait for operators.
 
-use tracing::Instrument as _;
-
 use super::Problem;
+use crate::http::api::in_turn::{turn_within, work_in};
 use crate::http::app::App;
-use crate::spans::{self, span};
-use crate::turns::{self, Asker};
+use crate::turns::{Asker, Turn};
+
+/// The maximum work for a question, in numbers read: about a second.
+pub(super) const WORK_MAX: usize = 200_000_000;
 
 /// Answers a question beside the threads that serve requests, in a turn. The answer should be written there, too:
 /// it may be large.
@@ -18,7 +19,7 @@ pub(super) async fn answer<T: Send + 'static>(
     asker: Asker,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {
-    turn(app, asker).await?.work(work).await
+    work_in(turn(app, asker).await?, work).await
 }
 
 /// A turn, for a question that asks the database first.
@@ -26,35 +27,6 @@ pub(super) async fn answer<T: Send + 'static>(
 /// # Errors
 /// Too many questions wait, or this one has waited for too long.
 pub(super) async fn turn(app: &App, asker: Asker) -> Result<Turn, Problem> {
-    let turn = app.questions.turn(asker).instrument(span!("queue"));
-    match tokio::time::timeout(app.options.stream_wait, turn).await {
-        Ok(turn) => turn.map(Turn).map_err(|error| Problem::not_now(error.to_string())),
-        Err(_) => Err(Problem::not_now("too many questions are being answered; ask again")),
-    }
-}
-
-/// The turn of a question. It ends when this is dropped, or with its work.
-pub(super) struct Turn(turns::Turn);
-
-impl Turn {
-    /// Works beside the threads that serve requests.
-    ///
-    /// # Errors
-    /// The server stops.
-    pub(super) async fn work<T: Send + 'static>(
-        self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Problem> {
-        let Self(turn) = self;
-        let work = spans::spawn_blocking(move || {
-            let done = work();
-            drop(turn);
-            done
-        });
-        work.await.map_err(|error| match error.try_into_panic() {
-            // It goes on here, where panics are caught.
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(error) => Problem::internal(error.to_string()),
-        })
-    }
+    let late = "too many questions are being answered; ask again";
+    turn_within(&app.questions, asker, app.options.stream_wait, late).await
 }

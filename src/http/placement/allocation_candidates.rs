@@ -12,7 +12,6 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::StatusCode;
-use tracing::Instrument as _;
 
 pub(in crate::http) use self::request::{order, request};
 use self::response::{Shape, Stopped, Writing};
@@ -22,6 +21,7 @@ use super::microversion::{LATEST, Microversion};
 use super::problem::Problem;
 use super::query::Query;
 use super::refused::{AtHand, Nothing};
+use crate::http::api::in_turn::{not_done, turn_within};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::identity::Caller;
@@ -102,13 +102,8 @@ pub(in crate::http) async fn aside<T: Send + 'static>(
 
 /// A seat for an answer that is sent while it is found.
 async fn seat_of(app: &App, turns_of: Asker) -> Result<Turn, Problem> {
-    let seat = app.streams.turn(turns_of).instrument(span!("queue"));
-    match tokio::time::timeout(app.options.stream_wait, seat).await {
-        Ok(seat) => seat.map_err(|error| failed(error.into())),
-        Err(_) => Err(Problem::not_now(
-            "too many large answers are being sent; ask again, or for fewer with limit",
-        )),
-    }
+    let late = "too many large answers are being sent; ask again, or for fewer with limit";
+    turn_within(&app.streams, turns_of, app.options.stream_wait, late).await
 }
 
 /// What of an answer is found soon.
@@ -150,12 +145,7 @@ async fn begun(
     }
     let nothing = Some(Nothing { world: Arc::clone(&world), request: request.clone() });
     if tracing::enabled!(tracing::Level::DEBUG) {
-        let mut work = 0;
-        let is_enough = move |more: usize| {
-            work += more;
-            work > EXPLAINED
-        };
-        let why = move || search::funnel::funnel(&world, &request, is_enough);
+        let why = move || search::funnel::funnel(&world, &request, search::budget(EXPLAINED));
         let why = pace.aside(why).await.map_err(failed)?;
         tracing::debug!("no allocation candidates: {why}");
     }
@@ -208,11 +198,7 @@ pub fn write_candidates(
 fn failed(failure: Failure) -> Problem {
     match failure {
         Failure::SearchTimeout(_) | Failure::QueueFull(_) => Problem::not_now(failure.to_string()),
-        // It goes on here, where panics are caught.
-        Failure::Panic(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(error) => Problem::internal(error.to_string()),
-        },
+        Failure::Panic(error) => not_done(error),
     }
 }
 

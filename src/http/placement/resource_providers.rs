@@ -18,13 +18,14 @@ use super::problem::{Code, Problem};
 use super::query::{self, Grammar, Query};
 use super::schema::{Schema, Shape, any_of, null, object, string, uuid};
 use super::spelling::{any_uuid, dashed_uuid};
+use crate::http::api::in_turn::work_in;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::external_url::ExternalUrl;
 use crate::model::{Generation, Refusal};
 use crate::search::Unknown;
 use crate::search::listing::{self, Filter};
-use crate::spans::{self, span};
+use crate::spans::span;
 use crate::store::Error;
 use crate::store::providers::{CreateProvider, DeleteProvider, ProviderRecord, UpdateProvider};
 use crate::turns::Asker;
@@ -106,15 +107,7 @@ pub(super) async fn list(
     }
     let turn = app.search_turns.turn(Asker::of(&caller)).instrument(span!("queue")).await;
     let turn = turn.map_err(|error| Problem::not_now(error.to_string()))?;
-    let list = spans::spawn_blocking(move || {
-        let list = listed(&app, asked, &external_url, &world, &filter);
-        drop(turn);
-        list
-    });
-    list.await.unwrap_or_else(|error| match error.try_into_panic() {
-        Ok(panic) => std::panic::resume_unwind(panic),
-        Err(error) => Err(Problem::internal(error.to_string())),
-    })
+    work_in(turn, move || listed(&app, asked, &external_url, &world, &filter)).await?
 }
 
 fn listed(

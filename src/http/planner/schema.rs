@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::problem::Problem;
 use crate::http::api::json::has_nul;
 use crate::http::python::{repr, text_repr};
+use crate::http::text::shortened;
 pub(super) use crate::planner::json::{NAME_MAX, Object, text_fault};
 
 /// The longest description, in characters.
@@ -149,12 +150,7 @@ pub(super) fn shown(value: &Value) -> String {
 }
 
 fn cut(text: &str) -> String {
-    let mut rest = text.chars();
-    let mut shown: String = rest.by_ref().take(SHOWN_MAX).collect();
-    if rest.next().is_some() {
-        shown.push_str("...");
-    }
-    shown
+    shortened(text, SHOWN_MAX)
 }
 
 #[cfg(test)]

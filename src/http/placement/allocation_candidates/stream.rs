@@ -69,12 +69,7 @@ impl Pace {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
         let turn = self.turns.turn(self.asker).instrument(span!("queue")).await?;
-        let work = spans::spawn_blocking(move || {
-            let done = work();
-            drop(turn);
-            done
-        });
-        work.await.map_err(Failure::Panic)
+        spans::spawn_blocking_holding(turn, work).await.map_err(Failure::Panic)
     }
 
     /// Goes on until there is something to send or all is written. Gives the answer back with
