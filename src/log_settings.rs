@@ -107,16 +107,16 @@ pub(crate) fn format() -> LogFormat {
     if IS_JSON.load(Ordering::Relaxed) { LogFormat::Json } else { LogFormat::Human }
 }
 
-fn parse(directives: &str) -> Result<EnvFilter, String> {
-    check(directives)?;
-    EnvFilter::try_new(directives).map_err(|error| error.to_string())
-}
-
-/// Checks the directives of a filter. A word that is no level would be taken for a module, of which there are no lines.
+/// Checks the directives of a filter.
 ///
 /// # Errors
 /// What is wrong with the first wrong one.
 pub fn check(directives: &str) -> Result<(), String> {
+    parse(directives).map(drop)
+}
+
+/// Reads the directives of a filter. `EnvFilter` takes a word that is no level for a module, which has no lines.
+fn parse(directives: &str) -> Result<EnvFilter, String> {
     for directive in directives.split(',').map(str::trim).filter(|it| !it.is_empty()) {
         let level = match directive.rsplit_once('=') {
             // The fields of a span have values, too.
@@ -136,7 +136,7 @@ pub fn check(directives: &str) -> Result<(), String> {
             ));
         }
     }
-    EnvFilter::try_new(directives).map(drop).map_err(|error| error.to_string())
+    EnvFilter::try_new(directives).map_err(|error| error.to_string())
 }
 
 fn state() -> Result<(&'static Handle, MutexGuard<'static, State>), String> {

@@ -126,7 +126,7 @@ fn watch(options: &WatchOptions) -> Result<ExitCode, Failure> {
 fn audit_servers(options: &ServerAuditOptions) -> Result<ExitCode, Failure> {
     let done = wait_for(cli::audit(options))?;
     Ok(ended(done.map(|(text, code)| {
-        out(text.trim_end());
+        out(&text);
         code
     })))
 }
@@ -153,7 +153,7 @@ fn examine(
 ) -> Result<ExitCode, Failure> {
     let _logs = telemetry::start(logs, None).map_err(Failure)?;
     let (text, passes) = cli::findings(&wait_for(checks)?, format);
-    out(text.trim_end());
+    out(&text);
     Ok(if passes { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) })
 }
 
@@ -165,20 +165,20 @@ fn print(
     let _logs = telemetry::start(logs, None).map_err(Failure)?;
     let text = wait_for(work)??;
     if !text.is_empty() {
-        out(text.trim_end());
+        out(&text);
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Runs a command that asks a service, and prints its text.
 fn show(work: impl Future<Output = Result<String, Failure>>) -> Result<ExitCode, Failure> {
-    out(wait_for(work)??.trim_end());
+    out(&wait_for(work)??);
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints a text.
 fn printed(text: &str) -> ExitCode {
-    out(text.trim_end());
+    out(text);
     ExitCode::SUCCESS
 }
 
@@ -197,7 +197,7 @@ fn compare(options: &CompareOptions) -> Result<ExitCode, Failure> {
     let _logs = telemetry::start(&options.logs, None).map_err(Failure)?;
     match wait_for(cli::compare(options))? {
         Ok((text, code)) => {
-            out(text.trim_end());
+            out(&text);
             Ok(ExitCode::from(code))
         }
         Err(Failure(why)) => {
@@ -211,7 +211,7 @@ fn shadow(options: &ShadowOptions) -> Result<ExitCode, Failure> {
     let telemetry = Arc::new(telemetry::start(&options.logs, None).map_err(Failure)?);
     let summary = wait_for(cli::shadow(options, &telemetry))?;
     telemetry.end();
-    out(summary?.trim_end());
+    out(&summary?);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -338,7 +338,7 @@ fn policy(command: &PolicyCommand) -> Result<ExitCode, Failure> {
             }
         }
     };
-    out(text.trim_end());
+    out(&text);
     Ok(if passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -44,7 +44,7 @@ pub(super) fn columns<const N: usize>(
     rows: impl Iterator<Item = [String; N]>,
 ) -> String {
     let heads = heads.map(str::to_owned).to_vec();
-    let rows = rows.map(|row| row.iter().map(|cell| escaped(cell).into_owned()).collect());
+    let rows = rows.map(|row| row.iter().map(|cell| escaped(cell)).collect());
     padded(std::iter::once(heads).chain(rows))
 }
 

@@ -210,7 +210,7 @@ fn table(hosts: &[Host], count: usize, classes: &[String], colours: Colours) -> 
     let mut heads = vec!["HOST".to_owned(), "PROVIDERS".to_owned()];
     heads.extend(classes.iter().map(|class| format!("{class} FREE")));
     let rows = hosts.iter().map(|host| {
-        let mut row = vec![escaped(&host.name).into_owned(), host.providers.to_string()];
+        let mut row = vec![escaped(&host.name), host.providers.to_string()];
         row.extend(classes.iter().map(|class| match host.classes.get(class) {
             None => String::new(),
             Some(it) => {

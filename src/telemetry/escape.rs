@@ -1,7 +1,6 @@
 //! Escapes what clients wrote: no character in a log line moves the cursor, ends the line or changes the
 //! direction of writing.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
@@ -43,19 +42,11 @@ impl<'w> FormatFields<'w> for OneLine {
 }
 
 /// A text without characters that do something to a terminal: `\n` for the end of a line, and so on.
-pub fn escaped(text: &str) -> Cow<'_, str> {
-    if is_plain(text) || !text.chars().any(acts) {
-        return Cow::Borrowed(text);
-    }
-    let escape = |character: char| {
-        let (escape, itself) = if acts(character) {
-            (Some(character.escape_default()), None)
-        } else {
-            (None, Some(character))
-        };
-        escape.into_iter().flatten().chain(itself)
-    };
-    Cow::Owned(text.chars().flat_map(escape).collect())
+pub fn escaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    // Writing to a string cannot fail.
+    let _ = write_escaped(&mut plain, text);
+    plain
 }
 
 /// Writes `\n` for the end of a line, and so on.
