@@ -15,6 +15,7 @@ mod findings;
 pub mod follow;
 mod from_service;
 mod kept;
+mod listed;
 mod load;
 mod progress;
 mod reference;

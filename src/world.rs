@@ -312,6 +312,13 @@ impl World {
         self.signatures.get(id)
     }
 
+    /// The slots of the providers that share with the trees of a signature, aggregate by aggregate.
+    pub(crate) fn sharing_with(&self, id: SignatureId) -> impl Iterator<Item = u32> {
+        let aggregates = self.signature(id).into_iter().flat_map(|it| it.aggregates.iter());
+        let aggregates = aggregates.filter_map(|it| self.aggregate(*it));
+        aggregates.flat_map(|it| it.sharing.iter())
+    }
+
     /// All signatures in use, in no particular order.
     pub(crate) fn signatures(&self) -> impl Iterator<Item = (SignatureId, &Signature)> {
         self.signatures.iter()

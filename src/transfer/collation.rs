@@ -5,15 +5,13 @@ use std::collections::HashMap;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 use super::Error;
+use super::listed::first;
 use super::reference::Database;
 use super::reference_url::Dialect;
 
 /// Names that are to be unique in the reference's database: the table, and its column.
 const NAMES: [(&str, &str); 3] =
     [("resource_providers", "name"), ("projects", "external_id"), ("users", "external_id")];
-
-/// How many rows are named in a refusal.
-const NAMED: usize = 5;
 
 /// How a column stores and compares texts.
 #[derive(Clone, Debug)]
@@ -115,12 +113,6 @@ impl Collation {
 
 fn is_accent(character: char) -> bool {
     ('\u{300}'..='\u{36f}').contains(&character)
-}
-
-fn first(names: &[String]) -> String {
-    let shown: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
-    let more = if names.len() > NAMED { ", ..." } else { "" };
-    format!("{}{more}", shown.join(", "))
 }
 
 #[cfg(test)]

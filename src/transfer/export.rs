@@ -8,6 +8,7 @@ use sqlx::query::Query;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, PgConnection, Row};
 
 use super::Error;
+use super::listed::first;
 use super::progress::Progress;
 use super::reference::Database;
 use super::reference_url::Dialect;
@@ -19,9 +20,6 @@ const ROWS: usize = 500;
 
 /// What begins a name that clients have added.
 const CUSTOM: &str = "CUSTOM_";
-/// How many names are named in a refusal.
-const NAMED: usize = 5;
-
 /// The tables that may have rows: the service fills them when it starts.
 const MAY_HAVE_ROWS: [&str; 2] = ["resource_classes", "traits"];
 
@@ -73,14 +71,12 @@ async fn check_names(
     if lost.is_empty() {
         return Ok(());
     }
-    let count = lost.len();
-    lost.truncate(NAMED);
-    let more = if count > NAMED { ", ..." } else { "" };
     Err(Error::Refused(format!(
-        "the database of OpenStack Placement is not empty: {name} has {count} custom names that Berth does not \
-         have ({}{more}). Create them in Berth, delete them there, or export into a new database, made by \
+        "the database of OpenStack Placement is not empty: {name} has {} custom names that Berth does not \
+         have ({}). Create them in Berth, delete them there, or export into a new database, made by \
          `placement-manage db sync`",
-        lost.join(", ")
+        lost.len(),
+        first(&lost)
     )))
 }
 

@@ -306,13 +306,18 @@ fn nothing_is_proven_if_the_search_for_a_place_was_given_up() {
     assert_eq!((drained.without_place, drained.is_complete), (vec![0], false));
 }
 
-#[test]
-fn hosts_that_were_not_reached_were_not_examined() {
+/// Two hosts with more free in all than a host has, and consumers of which none has another place.
+fn without_room() -> (Cloud, Vec<ConsumerRow>) {
     let cloud = Cloud::new(
         "cn1; VCPU:4
          cn2; VCPU:4",
     );
-    let (cloud, consumers) = with_consumers(cloud, "cn1:VCPU:2\ncn2:VCPU:3");
+    with_consumers(cloud, "cn1:VCPU:2\ncn2:VCPU:3")
+}
+
+#[test]
+fn hosts_that_were_not_reached_were_not_examined() {
+    let (cloud, consumers) = without_room();
     let world = cloud.world();
     let asked = request("resources=VCPU:4");
     let targets = targets(&world, &asked, &Excluded::default(), 64, |_| false).unwrap();
@@ -341,11 +346,7 @@ fn hosts_that_were_not_reached_were_not_examined() {
 
 #[test]
 fn a_consumer_that_holds_what_the_world_does_not_know_stays() {
-    let cloud = Cloud::new(
-        "cn1; VCPU:4
-         cn2; VCPU:4",
-    );
-    let (cloud, mut consumers) = with_consumers(cloud, "cn1:VCPU:2\ncn2:VCPU:3");
+    let (cloud, mut consumers) = without_room();
     let world = cloud.world();
     let host = consumers[0].allocations[0].0;
     let asked = request("resources=VCPU:4&in_tree=cn1");
@@ -370,11 +371,7 @@ fn a_consumer_that_holds_what_the_world_does_not_know_stays() {
 
 #[test]
 fn it_is_proven_that_there_is_no_way() {
-    let cloud = Cloud::new(
-        "cn1; VCPU:4
-         cn2; VCPU:4",
-    );
-    let (cloud, consumers) = with_consumers(cloud, "cn1:VCPU:2\ncn2:VCPU:3");
+    let (cloud, consumers) = without_room();
     let (_, found) = found(&cloud.world(), &consumers, &request("resources=VCPU:4"), &ANYWHERE);
     assert_eq!((found.plan, found.is_proven), (None, true));
 }

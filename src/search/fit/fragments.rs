@@ -48,15 +48,6 @@ pub struct RequestFragments {
     pub hosts: Vec<HostFragments>,
 }
 
-/// Whether a provider that shares with a tree has inventory of a class.
-fn is_shared_with(world: &World, root: u32, class: ClassId) -> bool {
-    let signature = world.signature_of(root).and_then(|id| world.signature(id));
-    let aggregates = signature.into_iter().flat_map(|it| it.aggregates.iter());
-    let sharing = aggregates.filter_map(|it| world.aggregate(*it)).flat_map(|it| it.sharing.iter());
-    let mut sharing = sharing.map(|slot| world.occupied(slot));
-    sharing.any(|provider| provider.inventory(class).is_some())
-}
-
 /// What is of no use of a class that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassFragment {
@@ -271,11 +262,16 @@ impl Counted {
         let fits = self.on(root);
         let mut classes = Vec::new();
         let mut short_of = Vec::new();
+        let is_shared = |class: ClassId| {
+            let signature = world.signature_of(root);
+            let mut slots = signature.into_iter().flat_map(|id| world.sharing_with(id));
+            slots.any(|slot| world.occupied(slot).inventory(class).is_some())
+        };
         for (class, requested) in &self.totals {
             let free = free.get(class).copied().unwrap_or(0);
             let unusable = self.unusable(root, *class, free);
             classes.push(Fragment { class: *class, free, unusable });
-            if unusable < requested.unsigned_abs() && !is_shared_with(world, root, *class) {
+            if unusable < requested.unsigned_abs() && !is_shared(*class) {
                 short_of.push(*class);
             }
         }

@@ -205,15 +205,11 @@ impl<'w> HostChecks<'w> {
             return known.clone();
         }
         let mut seen: Vec<Seen> = fresh();
-        let aggregates = self.world.signature(id).map(|it| it.aggregates.iter());
-        let aggregates = aggregates.into_iter().flatten();
         let mut looked_at = 0;
-        for aggregate in aggregates.filter_map(|it| self.world.aggregate(*it)) {
-            for slot in aggregate.sharing.iter() {
-                looked_at += self.probes.len();
-                for (probe, seen) in self.probes.iter().zip(&mut seen) {
-                    probe.look(self.world, (slot, false), seen);
-                }
+        for slot in self.world.sharing_with(id) {
+            looked_at += self.probes.len();
+            for (probe, seen) in self.probes.iter().zip(&mut seen) {
+                probe.look(self.world, (slot, false), seen);
             }
         }
         self.work += looked_at;
