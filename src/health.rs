@@ -77,7 +77,7 @@ impl Reach {
     }
 }
 
-/// Whether who asks one address reaches the listener of the other.
+/// Whether a request to one address reaches the listener of the other.
 fn is_same(listener: &Endpoint, asked: &Endpoint) -> bool {
     match (listener, asked) {
         (Endpoint::Tcp(listener), Endpoint::Tcp(asked)) => {

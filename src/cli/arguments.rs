@@ -32,7 +32,8 @@ const CREDENTIALS: [(&str, &str); 3] = [
     ("keystone-application-credential-secret-file", "berth.keystone-application-credential-secret"),
 ];
 
-/// With a key of this process, so that nobody can guess values from what it makes of them.
+/// Makes the digests of secrets. Its key is random and never leaves the process, so nobody can find a secret by
+/// making digests of guesses.
 static DIGESTS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Where systemd looks for the credentials of services, if a unit names them without a path.

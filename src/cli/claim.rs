@@ -194,7 +194,7 @@ pub async fn release(options: &ReleaseOptions, out: impl Fn(&str)) -> Result<(),
     Ok(())
 }
 
-/// What changes of whom the consumer belongs to, and of its type.
+/// How the body changes the project, the user and the type of the consumer.
 fn new_owner(held: &Held, body: &Body) -> Vec<String> {
     let changes = [
         ("project", &held.project_id, Some(&body.project_id)),

@@ -1,7 +1,7 @@
 //! `berth db restore`: the database from a file that `berth db dump` wrote, completely or not at all.
 //!
-//! `pg_restore` turns the file into SQL, which psql runs in one transaction, between the statements that drop what was
-//! there and those that fail if the file was none of Berth's.
+//! `pg_restore` turns the file into SQL, which psql runs in one transaction. Before it, statements drop
+//! the old tables; after it, statements fail if the tables are not those of Berth.
 
 use std::fs::File;
 use std::process::{ExitCode, Stdio};
@@ -69,7 +69,7 @@ async fn check(conn: &mut PgConnection, replace: bool) -> Result<(), Failure> {
     why.map_or(Ok(()), |why| Err(Failure(why)))
 }
 
-/// Drops what is there, loads the file and checks that Berth's tables are there now, in one transaction.
+/// Drops the old tables, loads the file and checks that its tables are those of Berth, in one transaction.
 async fn load(database: &Database, input: Stdio) -> Result<(), Failure> {
     let told = |error: std::io::Error| Failure(format!("nothing was restored: {error}"));
     let mut pg_restore = client("pg_restore", database).await?;
