@@ -165,16 +165,15 @@ impl<'w> HostChecks<'w> {
     /// The conditions, by position, without each of which all of these may be met.
     fn shared_by(&self, failed: &[Failed]) -> Vec<usize> {
         let Some(last) = failed.iter().map(|it| it.condition).max() else { return Vec::new() };
-        let is_part = |at: usize, it: &Condition, failed: usize| {
-            let rest = self.rests.get(at).copied().unwrap_or(Rest::Nothing);
-            self.conditions.get(failed).is_some_and(|failed| it.is_part_of(failed, rest))
+        let concerns = |at: usize, it: &Condition, rest: Rest| {
+            failed.iter().all(|Failed { condition, .. }| {
+                let other = self.conditions.get(*condition);
+                *condition == at || other.is_some_and(|other| it.is_part_of(other, rest))
+            })
         };
-        let concerns = |at: usize, it: &Condition| {
-            let mut failed = failed.iter().map(|failed| failed.condition);
-            failed.all(|failed| failed == at || is_part(at, it, failed))
-        };
-        let conditions = self.conditions.iter().enumerate().take(last + 1);
-        conditions.filter(|(at, it)| concerns(*at, it)).map(|(at, _)| at).collect()
+        let conditions = self.conditions.iter().zip(&self.rests).enumerate().take(last + 1);
+        let concerned = conditions.filter(|(at, (it, rest))| concerns(*at, it, **rest));
+        concerned.map(|(at, _)| at).collect()
     }
 
     /// Whether the host would fit without one of the conditions; `None` if this was not decided
