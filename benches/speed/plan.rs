@@ -157,7 +157,7 @@ fn nodes(mut problem: PlacementProblem) -> PlacementProblem {
     let node = |host: &Host| [0, 1, 0, 1].map(|class| Pool { class, free: half(host, class) });
     problem.pools = problem.hosts.iter().flat_map(node).collect();
     problem.pools.extend((0..racks).map(|_| Pool { class: 2, free: 3_000 }));
-    let way = |draws: Vec<(usize, u64)>| Way { draws, ..Way::default() };
+    let way = |draws: Vec<(usize, u64)>| Way { draws: draws.into(), ..Way::default() };
     let ways = |size: u64| -> Arc<Ways> {
         let on = |host: usize| {
             let storage = vec![(hosts * 4 + host / 40, size * 20)];

@@ -235,15 +235,13 @@ fn supply(
     [conditions, needing_own]: [&Arc<Conditions>; 2],
     pools: &mut Pools,
 ) -> Option<Supply> {
-    let options: Vec<Vec<TreeOption<'_>>> =
-        (0..amounts.len()).map(|part| tree.options(part).collect()).collect();
-    let is_own = |option: &TreeOption<'_>| option.is_inside && !option.is_shared;
-    let has_own = options.iter().flatten().any(is_own);
-    let mut parts = Vec::with_capacity(options.len());
-    for (options, amounts) in options.iter().zip(amounts) {
-        let mut ways = Vec::with_capacity(options.len());
+    let is_own = |option: TreeOption<'_>| option.is_inside && !option.is_shared;
+    let has_own = (0..amounts.len()).any(|part| tree.options(part).any(is_own));
+    let mut parts = Vec::with_capacity(amounts.len());
+    for (part, amounts) in amounts.iter().enumerate() {
+        let mut ways = Vec::with_capacity(tree.options_count(part));
         // Who draws on nothing but shared providers is on a host only if all of them are its own.
-        for option in options.iter().filter(|option| has_own || option.is_inside) {
+        for option in tree.options(part).filter(|option| has_own || option.is_inside) {
             let provider = &option.provider;
             let draw = |(class, amount): &(ClassId, u64)| (pools.number(provider, *class), *amount);
             let source = match (option.is_inside, option.is_shared) {
@@ -251,8 +249,8 @@ fn supply(
                 (true, true) => Source::OwnShared,
                 (false, _) => Source::Foreign,
             };
-            let (draws, meets): (Draws, _) = (amounts.iter().map(draw).collect(), &option.meets);
-            let (provider, last, meets) = (option.number, option.last, meets.clone());
+            let draws: Draws = amounts.iter().map(draw).collect();
+            let (provider, last, meets) = (option.number, option.last, option.meets.into());
             ways.push(Way { draws, provider, last, meets, source });
         }
         if ways.is_empty() {

@@ -3,6 +3,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "parts are numbered densely")]
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::anchors::{Anchor, AnchorBlock, AnchorGroup, Anchors};
@@ -187,13 +188,17 @@ impl<'t> Tree<'t> {
         self.is_solo
     }
 
+    /// The number of options of a part, if the tree is not [solo](Self::is_solo).
+    pub fn options_count(&self, part: usize) -> usize {
+        self.range(part).len()
+    }
+
     /// The options of a part, if the tree is not [solo](Self::is_solo).
     pub fn options(&self, part: usize) -> impl Iterator<Item = TreeOption<'t>> + use<'t> {
-        let Trees { world, query, choices, ends, .. } = self.trees;
-        let from = part.checked_sub(1).map_or(0, |before| ends[before]);
+        let Trees { world, query, choices, .. } = self.trees;
         let tree = self.root..self.root + world.place(self.root).len;
         let is_spread = query.parts[part].spread;
-        choices[from..ends[part]].iter().filter_map(move |choice| {
+        choices[self.range(part)].iter().filter_map(move |choice| {
             let meets =
                 |clause: &Vec<Set>| is_spread && clause.iter().any(|set| set.contains(choice.slot));
             let is_inside = tree.contains(&choice.slot);
@@ -209,5 +214,11 @@ impl<'t> Tree<'t> {
                 meets: query.together.iter().map(meets).collect(),
             })
         })
+    }
+
+    /// The positions of the options of a part.
+    fn range(&self, part: usize) -> Range<usize> {
+        let ends = &self.trees.ends;
+        part.checked_sub(1).map_or(0, |before| ends[before])..ends[part]
     }
 }

@@ -8,6 +8,8 @@ mod threads;
 
 use std::sync::Arc;
 
+use smallvec::smallvec;
+
 use super::{
     AllowedHosts, Budget, Choice, Conditions, Conflict, Counts, Draws, Goal, Host, Level, Outcome,
     Part, PlacementPolicy, PlacementProblem, Pool, Rule, Server, Skew, SoftRule, SoftRuleKind,
@@ -36,7 +38,7 @@ fn pools(hosts: &[Host]) -> Vec<Pool> {
 
 /// The ways of a size that draws on the pool of its host.
 fn one_way(need: u64, hosts: usize) -> Arc<Ways> {
-    Arc::new((0..hosts).map(|host| (host, Supply::One(vec![(host, need)]))).collect())
+    Arc::new((0..hosts).map(|host| (host, Supply::One(smallvec![(host, need)]))).collect())
 }
 
 /// The ways of a size that is supplied by one provider: for each host, the draws from each one that
@@ -416,7 +418,7 @@ fn time_that_is_up_ends_it() {
 /// only if the second of the small ones joins the first.
 #[test]
 fn those_with_a_choice_make_way_for_others() {
-    let sized = |need: u64| Arc::new(ways(&[vec![vec![(0, need)], vec![(1, need)]]]));
+    let sized = |need: u64| Arc::new(ways(&[vec![smallvec![(0, need)], smallvec![(1, need)]]]));
     let server = |need: u64| Server {
         ways: sized(need),
         allowed_hosts: vec![true].into(),
@@ -442,7 +444,10 @@ fn those_with_a_choice_make_way_for_others() {
 #[test]
 fn who_has_a_choice_leaves_the_shared_pool_to_others() {
     let server = Server {
-        ways: Arc::new(ways(&[vec![vec![(0, 2)], vec![(1, 2)]], vec![vec![(0, 2)]]])),
+        ways: Arc::new(ways(&[
+            vec![smallvec![(0, 2)], smallvec![(1, 2)]],
+            vec![smallvec![(0, 2)]],
+        ])),
         allowed_hosts: vec![true; 2].into(),
         ..Server::default()
     };
@@ -503,7 +508,7 @@ fn a_rule_that_does_not_matter_is_in_no_conflict() {
     problem.pools = vec![Pool { class: 0, free: 2 }, Pool { class: 1, free: 4 }];
     let draws = [[0, 1], [0, 1], [0, 1], [2, 0], [1, 2]];
     for (server, [one, other]) in problem.servers.iter_mut().zip(draws) {
-        server.ways = Arc::new(ways(&[vec![vec![(0, one), (1, other)]]]));
+        server.ways = Arc::new(ways(&[vec![smallvec![(0, one), (1, other)]]]));
     }
     assert!(explain(&problem, never).rules.is_empty());
 }
@@ -558,7 +563,7 @@ fn exclusive_hosts_add_up() {
 #[test]
 fn sizes_are_told_apart_where_only_one_may_be() {
     let mut problem = site(2, Vec::new());
-    let mut draws: Vec<Vec<Draws>> = (0..4).map(|host| vec![vec![(host, 1)]]).collect();
+    let mut draws: Vec<Vec<Draws>> = (0..4).map(|host| vec![smallvec![(host, 1)]]).collect();
     problem.servers[0].allowed_hosts = vec![false, true, false, false].into();
     draws[0] = Vec::new();
     problem.servers[1].ways = Arc::new(ways(&draws));

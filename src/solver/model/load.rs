@@ -9,7 +9,7 @@ use super::least_draws::LeastDraws;
 use super::server_choice::{self, ServerChoice};
 use super::sizes::Sizes;
 use crate::solver::budget::Budget;
-use crate::solver::problem::{Draws, Supply, merged};
+use crate::solver::problem::{Supply, merged};
 
 /// The draws of the servers of a bundle on each host. Bundles with servers of the same sizes share
 /// it.
@@ -18,7 +18,7 @@ pub(in crate::solver) struct Load {
     /// The sizes of the servers, ascending.
     sizes: Vec<usize>,
     /// The draws on hosts with one way, host by host.
-    plain: Draws,
+    plain: Vec<(usize, u64)>,
     /// The hosts in `at`, if it does not contain all.
     sparse: Option<Vec<usize>>,
     at: Vec<StoredDemand>,
@@ -181,7 +181,7 @@ impl<'p> Sizes<'p> {
         &self,
         supplies: &mut [(Peekable<impl Iterator<Item = (usize, &'s Supply)>>, u64)],
         host: usize,
-        plain: &mut Draws,
+        plain: &mut Vec<(usize, u64)>,
     ) -> StoredDemand {
         let from = plain.len();
         let mut is_there = true;
@@ -209,7 +209,7 @@ impl<'p> Sizes<'p> {
 }
 
 /// Sorts the draws from a position on by pool, and adds up those on one pool.
-fn merge_from(draws: &mut Draws, from: usize) {
+fn merge_from(draws: &mut Vec<(usize, u64)>, from: usize) {
     let tail = &mut draws[from..];
     if tail.is_sorted_by(|one, other| one.0 < other.0) {
         // The common case: nothing has to be combined.

@@ -32,7 +32,7 @@ pub(in crate::solver) struct PartChoice<'p> {
 }
 
 /// The sources of a part whose ways draw on no shared pool.
-static ONLY_OWN: [Draws; 1] = [Draws::new()];
+static ONLY_OWN: [Draws; 1] = [Draws::new_const()];
 
 /// A way of a part.
 #[derive(Debug)]
@@ -171,7 +171,7 @@ impl<'p> PartChoice<'p> {
         let draws = if is_merged {
             Cow::Borrowed(draws.as_slice())
         } else {
-            Cow::Owned(merged(draws.iter().copied()))
+            Cow::Owned(merged(draws.iter().copied()).into_vec())
         };
         let free = |pool: usize| pools.get(pool).map_or(0, |pool| pool.free);
         if draws.iter().any(|(pool, amount)| *amount > free(*pool)) {

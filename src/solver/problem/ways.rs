@@ -10,6 +10,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 /// The free capacity of one resource class on one provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
@@ -21,8 +23,8 @@ pub struct Pool {
 
 /// Amounts by pool: the position of the pool in
 /// [`PlacementProblem::pools`](super::PlacementProblem::pools), and the amount. A pool that does not
-/// exist has nothing free.
-pub type Draws = Vec<(usize, u64)>;
+/// exist has nothing free. Most ways draw on one pool, which takes no memory of its own.
+pub type Draws = SmallVec<[(usize, u64); 1]>;
 
 /// A way to supply one part of a server: a provider, and what is drawn from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -35,7 +37,7 @@ pub struct Way {
     /// The number of the last provider below it, or its own.
     pub last: u32,
     /// For each clause of [`Conditions::clauses`], whether this way meets it.
-    pub meets: Vec<bool>,
+    pub meets: Box<[bool]>,
     /// Where the provider is.
     pub source: Source,
 }
@@ -230,13 +232,13 @@ pub struct Ways {
 impl Ways {
     /// The ways of a server that has to stay on its host, where it draws nothing.
     pub fn staying_on(host: usize) -> Self {
-        Self { at: Arc::default(), here: Some((host, Supply::One(Vec::new()))) }
+        Self { at: Arc::default(), here: Some((host, Supply::One(Draws::new()))) }
     }
 
     /// These ways, except that the server draws nothing on one host: it holds there what it needs.
     #[must_use]
     pub fn or_staying_on(&self, host: usize) -> Self {
-        Self { at: Arc::clone(&self.at), here: Some((host, Supply::One(Vec::new()))) }
+        Self { at: Arc::clone(&self.at), here: Some((host, Supply::One(Draws::new()))) }
     }
 
     /// How a host supplies the server; `None` if it cannot.
@@ -277,15 +279,17 @@ impl FromIterator<(usize, Supply)> for Ways {
 
 #[cfg(test)]
 mod tests {
-    use super::{Choice, Conditions, Part, Source, Supply, Way, Ways};
+    use smallvec::smallvec;
+
+    use super::{Choice, Conditions, Draws, Part, Source, Supply, Way, Ways};
 
     #[test]
     fn who_may_stay_draws_nothing_there_and_shares_the_rest() {
-        let one = |pool: usize| Supply::One(vec![(pool, 1)]);
+        let one = |pool: usize| Supply::One(smallvec![(pool, 1)]);
         let ways: Ways = [(0, one(0)), (2, one(2))].into_iter().collect();
         for host in [0, 1, 2, 9] {
             let with = ways.or_staying_on(host);
-            assert_eq!(with.on(host), Some(&Supply::One(Vec::new())));
+            assert_eq!(with.on(host), Some(&Supply::One(Draws::new())));
             let hosts: Vec<usize> = with.by_host().map(|(host, _)| host).collect();
             let mut all = vec![0, 2, host];
             all.sort_unstable();
@@ -299,7 +303,7 @@ mod tests {
 
     /// Two parts with these ways, under conditions.
     fn choice(ways: [Vec<Way>; 2], conditions: Conditions) -> Choice {
-        Choice { parts: ways.map(Part).into(), conditions: conditions.into(), limits: Vec::new() }
+        Choice { parts: ways.map(Part).into(), conditions: conditions.into(), limits: Draws::new() }
     }
 
     fn way(provider: u32, last: u32) -> Way {
@@ -347,15 +351,15 @@ mod tests {
 
     #[test]
     fn draws_on_one_pool_add_up() {
-        let way = |pool, amount| Way { draws: vec![(pool, amount)], ..Way::default() };
+        let way = |pool, amount| Way { draws: smallvec![(pool, amount)], ..Way::default() };
         let parts = [vec![way(3, 1)], vec![way(1, 2), way(3, 4)]];
         let mut choice = choice(parts, Conditions::default());
-        choice.limits = vec![(3, 4)];
+        choice.limits = smallvec![(3, 4)];
         assert!(choice.can_hold(&[Some(0), Some(0)]) && choice.can_hold(&[None, Some(1)]));
         assert!(!choice.can_hold(&[Some(0), Some(1)]));
         let supply = Supply::Choice(Box::new(choice));
-        assert_eq!(supply.drawn(&[0, 1]), Some(vec![(3, 5)]));
-        assert_eq!(supply.drawn(&[0, 0]), Some(vec![(1, 2), (3, 1)]));
+        assert_eq!(supply.drawn(&[0, 1]), Some(smallvec![(3, 5)]));
+        assert_eq!(supply.drawn(&[0, 0]), Some(smallvec![(1, 2), (3, 1)]));
         assert_eq!(supply.drawn(&[0, 2]), None);
         assert_eq!(supply.drawn(&[0]), None);
     }

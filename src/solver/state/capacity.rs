@@ -6,7 +6,7 @@ use super::packing::{Item, give, is_left, pack, pack_greedily, rest, take};
 use crate::solver::budget::Budget;
 use crate::solver::model::Demand;
 use crate::solver::model::Model;
-use crate::solver::problem::{Draws, merged};
+use crate::solver::problem::merged;
 
 /// The remaining capacity of the pools.
 ///
@@ -31,7 +31,7 @@ pub(super) struct Capacity<'p> {
     /// For each bundle that has a choice and is placed, for each server, the way of each part.
     chosen: Vec<Vec<Vec<usize>>>,
     /// What [`Self::fits_greedily`] takes for the time being.
-    taken: Draws,
+    taken: Vec<(usize, u64)>,
 }
 
 impl<'p> Capacity<'p> {
@@ -288,7 +288,7 @@ impl<'p> Capacity<'p> {
     fn shared_draws(&self, bundle: usize, host: usize) -> Vec<(usize, u64)> {
         let items = self.items(bundle, host);
         let draws = items.iter().flat_map(|(item, ways)| item.draws(ways));
-        merged(draws.filter(|(pool, _)| self.model.sizes.shared[*pool]).copied())
+        merged(draws.filter(|(pool, _)| self.model.sizes.shared[*pool]).copied()).into_vec()
     }
 
     fn demand(&self, bundle: usize, host: usize) -> Demand<'p> {

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use smallvec::smallvec;
 
 use super::super::evaluation::cost;
 use super::super::model::Model;
@@ -205,13 +206,13 @@ fn pools_and_ways(trees: &[Tree], sizes: &[Size], shared: [u64; 2]) -> (Vec<Pool
             let mut here = Vec::new();
             for storage in &storages {
                 for first in &nodes {
-                    let draws = vec![(*first, size.node), (*storage, size.storage)];
+                    let draws: Draws = smallvec![(*first, size.node), (*storage, size.storage)];
                     let Some(amount) = size.second else {
                         here.push(draws);
                         continue;
                     };
                     for second in &nodes {
-                        here.push([draws.clone(), vec![(*second, amount)]].concat());
+                        here.push(draws.iter().copied().chain([(*second, amount)]).collect());
                     }
                 }
             }
@@ -224,7 +225,7 @@ fn pools_and_ways(trees: &[Tree], sizes: &[Size], shared: [u64; 2]) -> (Vec<Pool
 /// Ways of two sizes that draw on any pools, most of which several hosts draw on.
 fn any_ways(hosts: usize) -> impl Strategy<Value = (Vec<Pool>, Vec<Ways>)> {
     let pool = (0_usize..2, 0_u64..6).prop_map(|(class, free)| Pool { class, free });
-    let draws = prop::collection::vec((0_usize..5, 0_u64..3), 0..3);
+    let draws = prop::collection::vec((0_usize..5, 0_u64..3), 0..3).prop_map(Draws::from);
     let hosts = prop::collection::vec(prop::collection::vec(draws, 0..4), hosts);
     let hosts = hosts.prop_map(|hosts| ways(&hosts));
     (prop::collection::vec(pool, 5), prop::collection::vec(hosts, 2))
@@ -310,7 +311,7 @@ fn supply_in_parts(host: usize, depths: &[usize], size: &SizeInParts) -> Option<
             draws: draws.map(|class| (first + class, amounts[class])).collect(),
             provider: provider as u32,
             last: if provider < PROVIDERS { last(provider) } else { provider as u32 },
-            meets: meets[provider].clone(),
+            meets: meets[provider].clone().into(),
             source: match provider {
                 0 => Source::OwnShared,
                 _ if provider < PROVIDERS => Source::Own,

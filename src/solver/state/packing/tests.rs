@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use smallvec::smallvec;
+
 use super::{Item, pack};
 use crate::solver::budget::Budget;
 use crate::solver::model::ServerChoice;
-use crate::solver::{Choice, Conditions, Part, Pool, Supply, Way};
+use crate::solver::{Choice, Conditions, Draws, Part, Pool, Supply, Way};
 
 /// A part that any of some pools can supply.
 fn part(pools: std::ops::Range<u32>, amount: u64) -> Part {
     let way = |pool: u32| Way {
-        draws: vec![(pool as usize, amount)],
+        draws: smallvec![(pool as usize, amount)],
         provider: pool,
         last: pool,
         ..Way::default()
@@ -19,7 +21,7 @@ fn part(pools: std::ops::Range<u32>, amount: u64) -> Part {
 }
 
 fn supply(parts: Vec<Part>, conditions: Conditions) -> Supply {
-    let (conditions, limits) = (Arc::new(conditions), Vec::new());
+    let (conditions, limits) = (Arc::new(conditions), Draws::new());
     Supply::Choice(Box::new(Choice { parts, conditions, limits }))
 }
 
