@@ -15,6 +15,7 @@
 //! | [`evaluation`] | what a complete placement costs |
 //! | [`groups`] | from nested affinity, diversity and exclusivity groups to rules |
 //! | [`budget`] | the time and memory that a search may take |
+//! | [`parallel`] | work on several threads within a budget |
 //! | [`union_find`], [`matching`] | disjoint sets, and bipartite matching by augmenting paths |
 //! | [`model`] | what is derived from a problem once: units, loads, bundles and their kinds, symmetric hosts |
 //! | [`state`] | a partial placement: which hosts are still open to which bundles, and what capacity is left |
@@ -33,6 +34,7 @@ mod fit;
 pub mod groups;
 mod matching;
 mod model;
+mod parallel;
 mod problem;
 mod search;
 mod solution;
@@ -45,6 +47,7 @@ pub use self::explanation::{
     Conflict, UnitCount, count_units, explain, explain_within, hosts_for, is_impossible,
     minimal_subset,
 };
+pub use self::parallel::map_items;
 pub use self::problem::{
     AllowedHosts, Choice, Conditions, Draws, Goal, Host, Level, Part, PlacementPolicy,
     PlacementProblem, Pool, Rule, Server, Skew, SoftRule, SoftRuleKind, Source, Supply, Way, Ways,

@@ -39,22 +39,56 @@ pub(super) struct Pools {
 
 impl Pools {
     fn number(&mut self, provider: &Provider<'_>, class: ClassId) -> usize {
-        let slot = provider.slot() as usize;
-        if slot >= self.last.len() {
-            self.last.resize(slot + 1, None);
+        self.number_of(provider.slot(), (provider.id(), class))
+    }
+
+    fn number_of(&mut self, slot: u32, pool: (ProviderId, ClassId)) -> usize {
+        let position = slot as usize;
+        if position >= self.last.len() {
+            self.last.resize(position + 1, None);
         }
-        let mut at = self.last.get(slot).copied().flatten();
+        let mut at = self.last.get(position).copied().flatten();
         while let Some(number) = at {
-            if self.list.get(number).is_some_and(|(_, other)| *other == class) {
+            if self.list.get(number).is_some_and(|(_, other)| *other == pool.1) {
                 return number;
             }
             at = self.slots.get(number).and_then(|(_, before)| *before);
         }
         let number = self.list.len();
-        self.list.push((provider.id(), class));
-        let before = self.last.get_mut(slot).and_then(|last| last.replace(number));
-        self.slots.push((provider.slot(), before));
+        self.list.push(pool);
+        let before = self.last.get_mut(position).and_then(|last| last.replace(number));
+        self.slots.push((slot, before));
         number
+    }
+
+    /// Numbers the pools of supplies that have numbers of their own, in the order in which they are drawn on.
+    pub(super) fn take_over(&mut self, own: Self, supplies: &mut Supplies) {
+        if self.list.is_empty() {
+            *self = own;
+            return;
+        }
+        let mut numbers: Vec<Option<usize>> = vec![None; own.list.len()];
+        let mut renumber = |draws: &mut Draws| {
+            for (pool, _) in draws {
+                let known =
+                    numbers.get_mut(*pool).zip(own.list.get(*pool)).zip(own.slots.get(*pool));
+                if let Some(((number, provided), (slot, _))) = known {
+                    *pool = *number.get_or_insert_with(|| self.number_of(*slot, *provided));
+                }
+            }
+        };
+        for (_, supply) in supplies {
+            match supply {
+                Supply::One(draws) => renumber(draws),
+                Supply::Choice(choice) => {
+                    let ways = choice.parts.iter_mut().flat_map(|Part(ways)| ways);
+                    ways.for_each(|way| renumber(&mut way.draws));
+                    renumber(&mut choice.limits);
+                    // They are looked through in this order.
+                    choice.limits.sort_unstable();
+                }
+            }
+        }
     }
 
     /// The class of each pool, and its inventory in the world of the pools.
@@ -302,4 +336,95 @@ fn limits(parts: &[Part], pools: &Pools, tree: &Tree<'_>) -> Draws {
     let mut limits: Draws = drawn.into_iter().filter_map(limit).collect();
     limits.sort_unstable();
     limits
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use uuid::Uuid;
+
+    use super::{Pools, Supplies, supplies};
+    use crate::model::inventory::Inventory;
+    use crate::model::provider::{InventoryRow, ProviderRow};
+    use crate::model::{ClassId, ProviderId};
+    use crate::planner::flavor::Size;
+    use crate::solver::Budget;
+    use crate::world::{Catalogue, Name, World};
+
+    /// Hosts with disk, and two NUMA nodes each with processors and memory, the first with less.
+    fn world() -> Arc<World> {
+        let name = |name: &str| Name { name: name.to_owned(), updated_at: 0 };
+        let classes = ["VCPU", "MEMORY_MB", "DISK_GB"].map(name);
+        let catalogue =
+            Catalogue { classes: (0..).map(ClassId).zip(classes).collect(), traits: [].into() };
+        let row = |id: i64, root: i64, amounts: &[(i32, i32)]| ProviderRow {
+            id: ProviderId(id),
+            uuid: Uuid::from_u128(id.unsigned_abs().into()),
+            name: format!("provider {id}"),
+            generation: 0,
+            parent: (id != root).then_some(ProviderId(root)),
+            root: ProviderId(root),
+            updated_at: 0,
+            inventories: amounts
+                .iter()
+                .map(|(class, total)| InventoryRow {
+                    class: ClassId(*class),
+                    terms: Inventory {
+                        total: *total,
+                        reserved: 0,
+                        min_unit: 1,
+                        max_unit: *total,
+                        step_size: 1,
+                        allocation_ratio: 1.0,
+                    },
+                    used: 0,
+                    updated_at: 0,
+                })
+                .collect(),
+            traits: Vec::new(),
+            aggregates: Vec::new(),
+            spellings: Vec::new(),
+        };
+        let host = |root: i64| {
+            [
+                row(root, root, &[(2, 100)]),
+                row(root + 1, root, &[(0, 4), (1, 64)]),
+                row(root + 2, root, &[(0, 8), (1, 64)]),
+            ]
+        };
+        Arc::new(World::build(catalogue, [1, 11, 21].into_iter().flat_map(host).collect()))
+    }
+
+    #[test]
+    fn pools_of_each_size_are_numbered_as_if_all_sizes_had_come_one_after_the_other() {
+        let world = world();
+        let size = |needs: &[(&str, i64)]| Size {
+            needs: needs.iter().map(|(class, amount)| ((*class).to_owned(), *amount)).collect(),
+            ..Size::default()
+        };
+        let sizes = [
+            size(&[("VCPU", 8), ("MEMORY_MB", 8)]),
+            size(&[("VCPU", 2), ("DISK_GB", 10)]),
+            size(&[("VCPU", 2), ("MEMORY_MB", 8), ("DISK_GB", 10)]),
+        ];
+        let mut never = || false;
+        let mut budget = Budget::new(&mut never);
+        let mut found = |size: &Size, pools: &mut Pools| -> Supplies {
+            supplies(&world, size, pools, &mut budget).unwrap()
+        };
+        let mut pools = Pools::default();
+        let together: Vec<Supplies> = sizes.iter().map(|size| found(size, &mut pools)).collect();
+        let mut taken = Pools::default();
+        let apart = sizes.iter().map(|size| {
+            let mut own = Pools::default();
+            let mut supplies = found(size, &mut own);
+            taken.take_over(own, &mut supplies);
+            supplies
+        });
+        assert_eq!(apart.collect::<Vec<_>>(), together);
+        assert_eq!((&taken.list, &taken.slots), (&pools.list, &pools.slots));
+        assert_eq!(together.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 3]);
+        assert_eq!(pools.list.len(), 15);
+    }
 }

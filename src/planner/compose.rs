@@ -17,7 +17,9 @@ use super::topology::{HostEntry, Topology};
 use crate::model::provider::InventoryRow;
 use crate::model::{ClassId, Level, ProviderId};
 use crate::solver::groups::GroupRules;
-use crate::solver::{self, AllowedHosts, Budget, PlacementProblem, Pool, Rule, Skew, Supply, Ways};
+use crate::solver::{
+    self, AllowedHosts, Budget, PlacementProblem, Pool, Rule, Skew, Supply, Ways, map_items,
+};
 use crate::world::{Changes, Provider, World};
 
 /// A problem, and what its numbers mean.
@@ -56,13 +58,9 @@ pub(super) fn compose(
         })
         .collect();
     let sizes = sizes(stack, &homes)?;
-    let mut pools = Pools::default();
-    let mut of_sizes: Vec<Supplies> = Vec::with_capacity(sizes.len());
-    for size in &sizes {
-        of_sizes.push(supplies(&world, size, &mut pools, budget)?);
-    }
+    let (of_sizes, pools) = supplies_of(&world, &sizes, budget)?;
     let hosts = entries(&world, &topology, &of_sizes, &homes)?;
-    let numbers = HostNumbers::of(&world, &hosts)?;
+    let numbers = HostNumbers::of(&world, &hosts);
     let composer = Composer { world: &world, hosts: &hosts, pools: &pools };
     let mut ways: HashMap<&Size, Arc<Ways>> = HashMap::new();
     for (size, supplies) in sizes.into_iter().zip(of_sizes) {
@@ -85,6 +83,29 @@ pub(super) fn compose(
     let pools = pools.list;
     in_time(budget)?;
     Ok(Composed { problem, world, hosts, pools, groups, memberships })
+}
+
+/// How hosts supply servers of each size, and the pools that are drawn on.
+fn supplies_of(
+    world: &Arc<World>,
+    sizes: &[&Size],
+    budget: &mut Budget<'_>,
+) -> Result<(Vec<Supplies>, Pools), Failure> {
+    let hosts = world.end() as usize;
+    let found = map_items(sizes, hosts, budget, |size, budget| {
+        let mut pools = Pools::default();
+        supplies(world, size, &mut pools, budget).map(|supplies| (supplies, pools))
+    });
+    let mut pools = Pools::default();
+    let mut of_sizes = Vec::with_capacity(sizes.len());
+    for of_size in found {
+        let Some(of_size) = of_size else { return Err(Failure::of_end(budget)) };
+        let (mut supplies, own) = of_size?;
+        pools.take_over(own, &mut supplies);
+        budget.is_spent_after(4 * supplies.len());
+        of_sizes.push(supplies);
+    }
+    Ok((of_sizes, pools))
 }
 
 /// The rules without what fixed servers break; given where these are at each level.
@@ -264,8 +285,8 @@ fn entries(
     }
     let slots = (0_u32..).zip(is_host).filter(|(_, is_host)| *is_host);
     let entry = |root: Provider<'_>| {
-        let (root, name, location) = (root.id(), root.name().to_owned(), topology.location(&root));
-        HostEntry { root, name, location }
+        let (name, location) = (root.name().to_owned(), topology.location(&root));
+        HostEntry { root: root.id(), slot: root.slot(), name, location }
     };
     let mut hosts: Vec<HostEntry> =
         slots.filter_map(|(slot, _)| world.at(slot)).map(entry).collect();
@@ -283,15 +304,14 @@ fn provider(world: &World, id: ProviderId) -> Result<Provider<'_>, Failure> {
 struct HostNumbers(Vec<Option<usize>>);
 
 impl HostNumbers {
-    fn of(world: &World, hosts: &[HostEntry]) -> Result<Self, Failure> {
+    fn of(world: &World, hosts: &[HostEntry]) -> Self {
         let mut numbers = vec![None; world.end() as usize];
         for (nth, host) in hosts.iter().enumerate() {
-            let slot = provider(world, host.root)?.slot();
-            if let Some(number) = numbers.get_mut(slot as usize) {
+            if let Some(number) = numbers.get_mut(host.slot as usize) {
                 *number = Some(nth);
             }
         }
-        Ok(Self(numbers))
+        Self(numbers)
     }
 
     fn of_slot(&self, slot: u32) -> Option<usize> {
@@ -353,7 +373,8 @@ impl Composer<'_> {
         let mut clusters = Numbers::default();
         let mut hosts = Vec::with_capacity(self.hosts.len());
         for entry in self.hosts {
-            let root = provider(self.world, entry.root)?;
+            let missing = || Failure::bug(format!("host {} is not in its world", entry.name));
+            let root = entry.root(self.world).ok_or_else(missing)?;
             let mut sums = vec![0_u64; classes.0.len()];
             let mut capacity = sums.clone();
             let mut is_in_use = false;
@@ -416,12 +437,21 @@ fn set_amounts(
 
 /// Numbers for names, in the order in which they come.
 #[derive(Default)]
-struct Numbers<'n>(HashMap<&'n str, u32>);
+struct Numbers<'n> {
+    all: HashMap<&'n str, u32>,
+    /// The name before. Hosts of a rack often follow one another.
+    last: Option<(&'n str, u32)>,
+}
 
 impl<'n> Numbers<'n> {
     fn of(&mut self, name: &'n str) -> u32 {
-        let next = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
-        *self.0.entry(name).or_insert(next)
+        if let Some((_, number)) = self.last.filter(|(last, _)| *last == name) {
+            return number;
+        }
+        let next = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        let number = *self.all.entry(name).or_insert(next);
+        self.last = Some((name, number));
+        number
     }
 }
 

@@ -3,6 +3,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "hosts and servers are numbered densely")]
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::topology::{HostEntry, Topology, is_in_use, zone_name};
 use crate::model::exclusive::{admits, may_take};
 use crate::model::{ExclusiveHost, GroupKind, Level, ProviderId};
 use crate::solver::{AllowedHosts, Budget, Ways};
-use crate::world::{Provider, World};
+use crate::world::World;
 
 /// Why a server may not be on a host, whatever the host has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -224,6 +225,8 @@ pub(super) struct FilterContext<'s> {
     around: &'s Surroundings,
     hosts: &'s [HostEntry],
     exclusive: HashMap<ProviderId, Vec<&'s ExclusiveHost>>,
+    /// Whether anybody holds anything on each host, once that has been asked for.
+    in_use: OnceCell<Vec<bool>>,
 }
 
 impl<'s> FilterContext<'s> {
@@ -237,7 +240,7 @@ impl<'s> FilterContext<'s> {
         for host in &around.exclusive {
             exclusive.entry(host.root).or_default().push(host);
         }
-        Self { world, topology, around, hosts, exclusive }
+        Self { world, topology, around, hosts, exclusive, in_use: OnceCell::new() }
     }
 
     /// For all that flavors of the stack demand of aggregates, which hosts meet it.
@@ -256,7 +259,7 @@ impl<'s> FilterContext<'s> {
                 if budget.is_spent_after(8 + 64 * demands.len()) {
                     break;
                 }
-                let root = self.world.provider_by_id(host.root);
+                let root = host.root(self.world);
                 meet.push(root.is_some_and(|root| self.around.aggregates.meets(&root, demands)));
             }
             found.insert(demands, meet);
@@ -323,12 +326,11 @@ impl<'s> FilterContext<'s> {
                 self.hosts.iter().map(free).collect()
             }
             GroupKind::Exclusivity if level == Level::Host => {
-                let is_open = |host: &HostEntry| {
-                    let root = self.world.provider_by_id(host.root);
-                    !budget.is_spent_after(16)
-                        && root.is_some_and(|root| !self.is_closed(group, level, &root))
-                };
-                self.hosts.iter().map(is_open).collect()
+                let in_use = self.in_use(budget);
+                let hosts = self.hosts.iter().zip(in_use);
+                hosts
+                    .map(|(host, in_use)| self.may_take(group, level, host.root, || *in_use))
+                    .collect()
             }
             GroupKind::Exclusivity => {
                 let closed = self.closed(group, level, budget);
@@ -354,16 +356,34 @@ impl<'s> FilterContext<'s> {
         self.around.occupied.get(&group).is_none_or(Vec::is_empty)
     }
 
-    /// Whether a group [may not take](may_take) the unit of a host because of that host.
-    fn is_closed(&self, group: Uuid, level: Level, root: &Provider<'_>) -> bool {
-        let holder = self.holders(root.id()).find(|it| it.level == level);
-        !may_take(group, holder.map(|it| it.group), || is_in_use(root))
+    /// Whether a group [may take](may_take) the unit of a host as far as that host is concerned.
+    fn may_take(
+        &self,
+        group: Uuid,
+        level: Level,
+        root: ProviderId,
+        is_in_use: impl FnOnce() -> bool,
+    ) -> bool {
+        let holder = self.holders(root).find(|it| it.level == level);
+        may_take(group, holder.map(|it| it.group), is_in_use)
+    }
+
+    /// Whether anybody holds anything on each host. All of them are if the budget is spent.
+    fn in_use(&self, budget: &mut Budget<'_>) -> &[bool] {
+        self.in_use.get_or_init(|| {
+            let in_use = |host: &HostEntry| {
+                let root = host.root(self.world);
+                budget.is_spent_after(16) || root.is_none_or(|root| is_in_use(&root))
+            };
+            self.hosts.iter().map(in_use).collect()
+        })
     }
 
     /// The units that a group [may not take](may_take).
     fn closed(&self, group: Uuid, level: Level, budget: &mut Budget<'_>) -> HashSet<String> {
         let trees = self.world.trees().take_while(|_| !budget.is_spent_after(16));
-        let closed = trees.filter(|root| self.is_closed(group, level, root));
+        let closed =
+            trees.filter(|root| !self.may_take(group, level, root.id(), || is_in_use(root)));
         closed.filter_map(|root| self.topology.unit(&root, level)).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Where hosts stand: their racks, clusters and availability zones, as the traits of their roots say,
 //! or, if that is wanted, as their names do.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::model::traits;
 use crate::model::{ClassId, Level, ProviderId, TraitId};
@@ -51,7 +51,7 @@ const PREFIXES: [(&str, Area); 3] = [
 /// Where hosts are, from the traits of a world.
 #[derive(Clone, Debug)]
 pub struct Topology {
-    traits: HashMap<TraitId, (Area, String)>,
+    traits: BTreeMap<TraitId, (Area, String)>,
     shares: Option<TraitId>,
     by_names: bool,
 }
@@ -142,8 +142,17 @@ impl Topology {
 #[derive(Clone, Debug)]
 pub(super) struct HostEntry {
     pub(super) root: ProviderId,
+    /// The slot of the root in the world.
+    pub(super) slot: u32,
     pub(super) name: String,
     pub(super) location: HostLocation,
+}
+
+impl HostEntry {
+    /// Its root. `None` if the world is another one than that of the slot.
+    pub(super) fn root<'w>(&self, world: &'w World) -> Option<Provider<'w>> {
+        world.at(self.slot).filter(|root| root.id() == self.root)
+    }
 }
 
 /// Whether anybody holds anything on a host.

@@ -4,6 +4,8 @@
 //! time is up, and the same problem makes the same number of checks on every machine, which lets
 //! tests count checks instead of reading a clock.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
 /// The work between two checks of the time, in the units of [`Budget::is_spent_after`]: a fraction
 /// of a millisecond.
 const WORK_PER_LOOK: usize = 20_000;
@@ -20,7 +22,7 @@ pub enum Progress {
 }
 
 /// The memory of one search with all of its threads, in numbers of eight bytes: 256 MiB.
-const KEPT_MAX: usize = 32 << 20;
+pub(super) const KEPT_MAX: usize = 32 << 20;
 
 /// Whether a search has to end, because its time is up or because it would need too much memory. A
 /// spent budget stays spent.
@@ -38,6 +40,17 @@ pub struct Budget<'t> {
     is_full: bool,
     /// How many threads the search may use at present.
     threads: Option<&'t ThreadCount<'t>>,
+    /// The memory in use, if other threads account for theirs as well.
+    kept_by_all: Option<&'t AtomicUsize>,
+}
+
+/// A budget that several threads spend together for a while.
+#[derive(Debug)]
+pub(super) struct Share {
+    kept_max: usize,
+    kept: AtomicUsize,
+    worked: AtomicU64,
+    is_full: AtomicBool,
 }
 
 /// How many threads a search may use at present, its own included. It is asked by all of them, and may
@@ -60,6 +73,7 @@ impl<'t> Budget<'t> {
             is_spent: false,
             is_full: false,
             threads: None,
+            kept_by_all: None,
         }
     }
 
@@ -124,7 +138,10 @@ impl<'t> Budget<'t> {
     /// Accounts for memory, in numbers of eight bytes, and for the work to fill it. Returns whether
     /// the budget is spent.
     pub fn is_spent_with(&mut self, numbers: usize) -> bool {
-        self.kept = self.kept.saturating_add(numbers);
+        self.kept = match self.kept_by_all {
+            None => self.kept.saturating_add(numbers),
+            Some(kept) => kept.fetch_add(numbers, Ordering::Relaxed).saturating_add(numbers),
+        };
         if self.kept > self.kept_max {
             self.is_full = true;
             self.is_spent = true;
@@ -166,6 +183,38 @@ impl<'t> Budget<'t> {
     /// Whether the memory ran out, and not the time.
     pub fn is_full(&self) -> bool {
         self.is_full
+    }
+}
+
+impl Share {
+    /// What is left of a budget.
+    pub(super) fn of(budget: &Budget<'_>) -> Self {
+        Self {
+            kept_max: budget.kept_max,
+            kept: AtomicUsize::new(budget.kept),
+            worked: AtomicU64::new(0),
+            is_full: AtomicBool::new(false),
+        }
+    }
+
+    /// The budget of one of the threads.
+    pub(super) fn budget<'t>(&'t self, is_time_up: &'t mut dyn FnMut() -> bool) -> Budget<'t> {
+        let kept_by_all = Some(&self.kept);
+        Budget { kept_max: self.kept_max, kept_by_all, ..Budget::new(is_time_up) }
+    }
+
+    /// Notes at the end of a thread what it has done.
+    pub(super) fn end(&self, budget: &Budget<'_>) {
+        self.worked.fetch_add(budget.worked, Ordering::Relaxed);
+        self.is_full.fetch_or(budget.is_full, Ordering::Relaxed);
+    }
+
+    /// Gives what is left back, when all threads have ended.
+    pub(super) fn return_to(self, budget: &mut Budget<'_>) {
+        budget.kept = self.kept.into_inner();
+        budget.worked = budget.worked.saturating_add(self.worked.into_inner());
+        budget.is_full |= self.is_full.into_inner();
+        budget.is_spent |= budget.is_full;
     }
 }
 

@@ -120,12 +120,11 @@ impl<'p> State<'p> {
         for bundle in &model.bundles {
             add(&mut state.needed, &model.loads[bundle.load].least_own);
         }
-        for load in 0..model.loads.len() {
-            for host in 0..problem.hosts.len() {
-                if budget.is_spent_after(8) {
-                    break;
-                }
-                state.update_slots_of(load, host, budget);
+        for (load, slots) in
+            state.capacity.all_slots(&state.own_left, budget).into_iter().enumerate()
+        {
+            for (host, slots) in slots.into_iter().enumerate() {
+                state.domains.set_slots(load, host, slots);
             }
         }
         for host in 0..problem.hosts.len() {
@@ -252,17 +251,7 @@ impl<'p> State<'p> {
     }
 
     fn update_slots_of(&mut self, load: usize, host: usize, budget: &mut Budget<'_>) {
-        let least = &self.model.loads[load].least_own;
-        let needs = || least.iter().zip(&self.own_left[host]);
-        // The bundle draws at least this on private pools, wherever it is.
-        let is_too_large = needs().any(|(need, left)| u128::from(*need) > *left);
-        let mut slots = if is_too_large { 0 } else { self.capacity.slots(load, host, budget) };
-        if slots == u16::MAX {
-            let fit = needs().filter(|(need, _)| **need > 0);
-            let fit = fit.map(|(need, left)| left / u128::from(*need)).min();
-            let fit = fit.and_then(|fit| u16::try_from(fit).ok());
-            slots = fit.map_or(slots, |fit| fit.max(1));
-        }
+        let slots = self.capacity.slots(load, host, &self.own_left[host], budget);
         self.domains.set_slots(load, host, slots);
     }
 

@@ -73,7 +73,7 @@ fn entries(case: &Case<'_>, topology: &Topology, budget: &mut Budget<'_>) -> Vec
         }
         known.insert(root.id());
         let (name, location) = (root.name().to_owned(), topology.location(&root));
-        hosts.push(HostEntry { root: root.id(), name, location });
+        hosts.push(HostEntry { root: root.id(), slot: root.slot(), name, location });
     }
     hosts.extend(case.composed.hosts.iter().filter(|host| known.insert(host.root)).cloned());
     hosts.sort_unstable_by(|one, other| one.name.cmp(&other.name));
@@ -147,7 +147,7 @@ fn count(
         if budget.is_spent_after(demands.work() + checks.take_work()) {
             return;
         }
-        let Some(root) = world.provider_by_id(host.root) else { continue };
+        let Some(root) = host.root(world) else { continue };
         let stays = home == Some((nth, true));
         let mut failing = Failing { conditions: Vec::new(), is_decided: true };
         if !stays {

@@ -8,6 +8,7 @@ use super::load::{Demand, Load};
 use super::sizes::Sizes;
 use super::units::Units;
 use crate::solver::budget::Budget;
+use crate::solver::parallel::map_items;
 use crate::solver::problem::{AllowedHosts, Goal, Level, PlacementProblem, Rule};
 use crate::solver::union_find::UnionFind;
 use crate::solver::utilisation::Addition;
@@ -47,30 +48,16 @@ pub(in crate::solver) fn bundles(
     sizes: &Sizes<'_>,
     budget: &mut Budget<'_>,
 ) -> Option<(Vec<Bundle>, Vec<Load>)> {
-    let members = members(problem);
-    let mut loads = Vec::new();
-    let mut known: HashMap<Vec<usize>, usize> = HashMap::new();
+    let (members, loads) = loads(members(problem), sizes, budget)?;
     let mut bundle_of = vec![usize::MAX; problem.servers.len()];
     let mut bundles: Vec<Bundle> = Vec::new();
     let mut allowed = KnownHosts::new();
-    for mut servers in members {
-        if budget.is_spent_after(1 + 4 * servers.len()) {
-            return None;
-        }
-        let size = |server: &usize| sizes.of.get(*server).copied();
-        debug_assert!(servers.iter().all(|server| size(server).is_some()));
-        servers.sort_by_key(size);
+    for (servers, load) in members {
         for server in &servers {
             if let Some(bundle) = bundle_of.get_mut(*server) {
                 *bundle = bundles.len();
             }
         }
-        let load = *known.entry(servers.iter().filter_map(size).collect()).or_insert_with_key(
-            |sizes_of| {
-                loads.push(sizes.load(sizes_of, budget));
-                loads.len() - 1
-            },
-        );
         let allowed_hosts = allowed_hosts(
             problem,
             &servers,
@@ -99,6 +86,37 @@ pub(in crate::solver) fn bundles(
         }
     }
     Some((bundles, loads))
+}
+
+/// The servers of a bundle, in the order of their sizes, and the position of their load.
+type Members = (Vec<usize>, usize);
+
+/// The servers of all bundles, and their loads. `None` once the budget is spent.
+fn loads(
+    members: Vec<Vec<usize>>,
+    sizes: &Sizes<'_>,
+    budget: &mut Budget<'_>,
+) -> Option<(Vec<Members>, Vec<Load>)> {
+    let mut known: HashMap<Vec<usize>, usize> = HashMap::new();
+    let mut with_load = Vec::with_capacity(members.len());
+    let mut all: Vec<Vec<usize>> = Vec::new();
+    for mut servers in members {
+        if budget.is_spent_after(1 + 4 * servers.len()) {
+            return None;
+        }
+        let size = |server: &usize| sizes.of.get(*server).copied();
+        debug_assert!(servers.iter().all(|server| size(server).is_some()));
+        servers.sort_by_key(size);
+        let sizes_of: Vec<usize> = servers.iter().filter_map(size).collect();
+        let load = *known.entry(sizes_of).or_insert_with_key(|sizes_of| {
+            all.push(sizes_of.clone());
+            all.len() - 1
+        });
+        with_load.push((servers, load));
+    }
+    let hosts = sizes.problem.hosts.len();
+    let loads = map_items(&all, hosts, budget, |sizes_of, budget| sizes.load(sizes_of, budget));
+    Some((with_load, loads.into_iter().collect::<Option<_>>()?))
 }
 
 /// Limits the bundles that a rule binds to hosts in a unit of its level that is known and that the rule

@@ -10,6 +10,7 @@ use super::by_host::ByHost;
 use super::least_draws::LeastDraws;
 use super::server_choice::ServerChoice;
 use crate::solver::budget::Budget;
+use crate::solver::parallel::map_items;
 use crate::solver::problem::{Draws, Part, PlacementProblem, Server, Supply, Ways};
 
 /// The sizes of servers.
@@ -145,32 +146,50 @@ impl<'p> Sizes<'p> {
         if budget.is_spent_with(self.first.len() * hosts / 2) {
             return;
         }
+        let sizes: Vec<usize> = (0..self.first.len()).collect();
+        let found = map_items(&sizes, hosts, budget, |size, budget| self.choices_of(*size, budget));
         self.choice_of = vec![None; self.first.len() * hosts];
+        for (size, found) in found.into_iter().enumerate() {
+            // The budget is spent if a size is left out.
+            let Some((choices, least)) = found else { return };
+            for (host, choice) in choices {
+                self.choices.push(choice);
+                let number = u32::try_from(self.choices.len()).ok().and_then(NonZeroU32::new);
+                self.choice_of[size * hosts + host] = number;
+            }
+            self.least_of_choice.extend(least);
+        }
+    }
+
+    /// The choices for a size, by host, and the least that each draws. They are not all if the budget is spent.
+    fn choices_of(
+        &self,
+        size: usize,
+        budget: &mut Budget<'_>,
+    ) -> (Vec<(usize, ServerChoice<'p>)>, Vec<u64>) {
+        let (mut choices, mut least_of_choice) = (Vec::new(), Vec::new());
         let mut least = LeastDraws::new(self.classes);
-        for size in 0..self.first.len() {
-            for (host, supply) in self.ways(size).by_host() {
-                if budget.is_spent_after(1) {
-                    return;
+        for (host, supply) in self.ways(size).by_host() {
+            if budget.is_spent_after(1) {
+                break;
+            }
+            if self.has_choice.get(host) != Some(&true) {
+                continue;
+            }
+            budget.is_spent_after(4 * supply.size());
+            let choice = ServerChoice::of(supply, &self.problem.pools, &self.shared);
+            if let Some(choice) = choice {
+                budget.is_spent_with(choice.size() + 2 * self.classes);
+                least.begin_host();
+                for part in &choice.parts {
+                    budget.is_spent_after((self.classes + 2) * part.ways.len());
+                    least.add_part(part, (&self.problem.pools, &self.shared));
                 }
-                if self.has_choice.get(host) != Some(&true) {
-                    continue;
-                }
-                budget.is_spent_after(4 * supply.size());
-                let choice = ServerChoice::of(supply, &self.problem.pools, &self.shared);
-                if let Some(choice) = choice {
-                    budget.is_spent_with(choice.size() + 2 * self.classes);
-                    least.begin_host();
-                    for part in &choice.parts {
-                        budget.is_spent_after((self.classes + 2) * part.ways.len());
-                        least.add_part(part, (&self.problem.pools, &self.shared));
-                    }
-                    self.least_of_choice.extend(least.sums());
-                    self.choices.push(choice);
-                    let number = u32::try_from(self.choices.len()).ok().and_then(NonZeroU32::new);
-                    self.choice_of[size * hosts + host] = number;
-                }
+                least_of_choice.extend(least.sums());
+                choices.push((host, choice));
             }
         }
+        (choices, least_of_choice)
     }
 
     /// For each pool that several hosts draw on, these hosts; for other pools, none.

@@ -4,8 +4,8 @@
 
 use super::packing::{Item, give, is_left, pack, pack_greedily, rest, take};
 use crate::solver::budget::Budget;
-use crate::solver::model::Demand;
-use crate::solver::model::Model;
+use crate::solver::model::{ByHost, Demand, Model};
+use crate::solver::parallel::map_items;
 use crate::solver::problem::merged;
 
 /// The remaining capacity of the pools.
@@ -54,9 +54,58 @@ impl<'p> Capacity<'p> {
         }
     }
 
+    /// The [slots](Self::slots) of each load on each host. They are not all if the budget is spent.
+    pub(super) fn all_slots(&self, own_left: &ByHost, budget: &mut Budget<'_>) -> Vec<Vec<u16>> {
+        let hosts = self.model.problem.hosts.len();
+        let loads: Vec<usize> = (0..self.model.loads.len()).collect();
+        let threads = budget.threads().map_or(1, |count| count()).max(1);
+        // Each thread has a capacity of its own, to try ways on.
+        let for_each_thread: Vec<&[usize]> =
+            loads.chunks(loads.len().div_ceil(threads).max(1)).collect();
+        let slots = map_items(&for_each_thread, hosts, budget, |loads, budget| {
+            let mut capacity = self.clone();
+            let mut slots_of = |load: usize| {
+                let mut slots = Vec::with_capacity(hosts);
+                for host in 0..hosts {
+                    if budget.is_spent_after(8) {
+                        break;
+                    }
+                    slots.push(capacity.slots(load, host, &own_left[host], budget));
+                }
+                slots
+            };
+            loads.iter().map(|load| slots_of(*load)).collect::<Vec<Vec<u16>>>()
+        });
+        slots.into_iter().flatten().flatten().collect()
+    }
+
     /// An upper bound on how many bundles of a load fit on a host, which is zero exactly if not
-    /// even one fits.
-    pub(super) fn slots(&mut self, load: usize, host: usize, budget: &mut Budget<'_>) -> u16 {
+    /// even one fits. `own_left` is what is left on private pools there, by class.
+    pub(super) fn slots(
+        &mut self,
+        load: usize,
+        host: usize,
+        own_left: &[u128],
+        budget: &mut Budget<'_>,
+    ) -> u16 {
+        let model = self.model;
+        let needs = || model.loads[load].least_own.iter().zip(own_left);
+        // The bundle draws at least this on private pools, wherever it is.
+        if needs().any(|(need, left)| u128::from(*need) > *left) {
+            return 0;
+        }
+        let slots = self.slots_of_pools(load, host, budget);
+        if slots != u16::MAX {
+            return slots;
+        }
+        let fit = needs().filter(|(need, _)| **need > 0);
+        let fit = fit.map(|(need, left)| left / u128::from(*need)).min();
+        let fit = fit.and_then(|fit| u16::try_from(fit).ok());
+        fit.map_or(slots, |fit| fit.max(1))
+    }
+
+    /// The same, as far as single pools are concerned.
+    fn slots_of_pools(&mut self, load: usize, host: usize, budget: &mut Budget<'_>) -> u16 {
         match self.model.loads[load].at(host) {
             Demand::Never => 0,
             Demand::Plain(draws) => {

@@ -2,16 +2,21 @@
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use smallvec::smallvec;
 
-use super::super::{Budget, Outcome, PlacementProblem, Rule, Solution, solve, solve_within};
+use super::super::model::Model;
+use super::super::state::State;
+use super::super::{
+    Budget, Outcome, PlacementProblem, Pool, Rule, Solution, ThreadCount, solve, solve_within,
+};
 use super::exhaustive::{exhaustive, problems};
-use super::{broken, hosts, hosts_of, is_drawn, never, one_way, pools, servers};
+use super::{broken, hosts, hosts_of, is_drawn, never, one_way, pools, servers, ways};
 use crate::model::Level;
 
 /// How long a test waits for something that takes a moment.
@@ -33,6 +38,41 @@ fn problem() -> PlacementProblem {
         |from: usize| Rule::Apart(Level::Host, (from..from + 8).map(|it| vec![it]).collect());
     let rules = vec![apart(0), apart(20), apart(40)];
     PlacementProblem { hosts, pools, servers: all, rules, ..PlacementProblem::default() }
+}
+
+/// Servers of three sizes, on hosts with two providers each.
+fn nodes(hosts: usize) -> PlacementProblem {
+    let pools = (0..2 * hosts).map(|pool| Pool { class: 0, free: 4 + pool as u64 % 7 });
+    let sizes = [2, 3, 5].map(|need: u64| {
+        let on_host =
+            |host: usize| vec![smallvec![(2 * host, need)], smallvec![(2 * host + 1, need)]];
+        Arc::new(ways(&(0..hosts).map(on_host).collect::<Vec<_>>()))
+    });
+    let mut all = servers(6, 1, hosts);
+    for (server, ways) in all.iter_mut().zip(sizes.iter().cycle()) {
+        server.ways = Arc::clone(ways);
+    }
+    let hosts = super::hosts(&vec![(0, 0); hosts]);
+    PlacementProblem { hosts, pools: pools.collect(), servers: all, ..PlacementProblem::default() }
+}
+
+#[test]
+fn they_prepare_a_search_as_one_thread_does() {
+    let problem = nodes(1200);
+    let prepared = |threads: Option<&ThreadCount<'_>>| {
+        let mut is_up = never;
+        let mut budget = Budget::new(&mut is_up);
+        if let Some(threads) = threads {
+            budget = budget.on_threads(threads);
+        }
+        let model = Model::of(&problem, &mut budget).unwrap();
+        let state = State::new(&model, &mut budget);
+        assert!(!budget.is_spent());
+        (format!("{state:?}"), budget.kept(), budget.worked())
+    };
+    let alone = prepared(None);
+    assert!(alone.0.contains("PackableWay"));
+    assert!(prepared(Some(&|| 3)) == alone, "the threads prepared something else");
 }
 
 /// Whether this is a thread that a search has started.
