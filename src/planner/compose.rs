@@ -91,13 +91,20 @@ fn supplies_of(
     sizes: &[&Size],
     budget: &mut Budget<'_>,
 ) -> Result<(Vec<Supplies>, Pools), Failure> {
+    let mut pools = Pools::default();
+    let mut of_sizes = Vec::with_capacity(sizes.len());
+    // What one provider supplies is found sooner than its pools are numbered twice.
+    if 2 * world.lone().len() > world.len() {
+        for size in sizes {
+            of_sizes.push(supplies(world, size, &mut pools, budget)?);
+        }
+        return Ok((of_sizes, pools));
+    }
     let hosts = world.end() as usize;
     let found = map_items(sizes, hosts, budget, |size, budget| {
         let mut pools = Pools::default();
         supplies(world, size, &mut pools, budget).map(|supplies| (supplies, pools))
     });
-    let mut pools = Pools::default();
-    let mut of_sizes = Vec::with_capacity(sizes.len());
     for of_size in found {
         let Some(of_size) = of_size else { return Err(Failure::of_end(budget)) };
         let (mut supplies, own) = of_size?;
