@@ -19,7 +19,7 @@
 //! | [`tally`] | adds up what was found |
 
 mod checks;
-mod condition;
+pub(super) mod condition;
 pub(super) mod probe;
 mod tally;
 mod tree_search;

@@ -3,6 +3,7 @@
 //! On such a host one provider has to supply everything, so a group can be met if each of its conditions
 //! is. Only hosts that meet all conditions are searched, for what concerns several groups at once.
 
+use super::super::funnel::condition::asks_without_resources;
 use super::super::funnel::probe::{Probe, Test, shortage};
 use super::super::funnel::{Closest, HostChecks, NearMiss};
 use super::super::part::{and, and_not, or, pop};
@@ -32,8 +33,7 @@ impl<'w> FlatHosts<'w> {
             && request.policy == Policy::None
             && request.same_subtree.is_empty();
         let has_resources = request.groups.iter().all(|group| {
-            let is_more = !group.required.is_empty() || !group.member_of.is_empty();
-            let may_lose_all = group.in_tree.is_some() && !group.suffix.is_empty() && is_more;
+            let may_lose_all = group.in_tree.is_some() && asks_without_resources(group);
             group.resources.len() > usize::from(may_lose_all)
         });
         Self { world, sharing: world.sharing(), singles, has_resources, is_simple }

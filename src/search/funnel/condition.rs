@@ -211,8 +211,13 @@ impl Rest {
 /// Whether a group can have a provider: it has resources, or it is a suffixed group that requires
 /// something of one.
 fn asks_for_something(group: &Group) -> bool {
+    !group.resources.is_empty() || asks_without_resources(group)
+}
+
+/// Whether a group can have a provider even without resources.
+pub(in crate::search) fn asks_without_resources(group: &Group) -> bool {
     let positive = !group.required.is_empty() || !group.member_of.is_empty();
-    !group.resources.is_empty() || (!group.suffix.is_empty() && positive)
+    !group.suffix.is_empty() && positive
 }
 
 /// Removes a condition from its group.
