@@ -62,33 +62,39 @@ impl Pools {
     }
 
     /// Numbers the pools of supplies that have numbers of their own, in the order in which they are drawn on.
-    pub(super) fn take_over(&mut self, own: Self, supplies: &mut Supplies) {
+    ///
+    /// # Errors
+    /// A supply draws on a pool that is none of its own.
+    pub(super) fn take_over(&mut self, own: Self, supplies: &mut Supplies) -> Result<(), Failure> {
         if self.list.is_empty() {
             *self = own;
-            return;
+            return Ok(());
         }
         let mut numbers: Vec<Option<usize>> = vec![None; own.list.len()];
         let mut renumber = |draws: &mut Draws| {
             for (pool, _) in draws {
                 let known =
                     numbers.get_mut(*pool).zip(own.list.get(*pool)).zip(own.slots.get(*pool));
-                if let Some(((number, provided), (slot, _))) = known {
-                    *pool = *number.get_or_insert_with(|| self.number_of(*slot, *provided));
-                }
+                let missing = || Failure::bug(format!("pool {pool} of a size has no number"));
+                let ((number, provided), (slot, _)) = known.ok_or_else(missing)?;
+                *pool = *number.get_or_insert_with(|| self.number_of(*slot, *provided));
             }
+            Ok(())
         };
         for (_, supply) in supplies {
             match supply {
-                Supply::One(draws) => renumber(draws),
+                Supply::One(draws) => renumber(draws)?,
                 Supply::Choice(choice) => {
-                    let ways = choice.parts.iter_mut().flat_map(|Part(ways)| ways);
-                    ways.for_each(|way| renumber(&mut way.draws));
-                    renumber(&mut choice.limits);
-                    // They are looked through in this order.
+                    for way in choice.parts.iter_mut().flat_map(|Part(ways)| ways) {
+                        renumber(&mut way.draws)?;
+                    }
+                    renumber(&mut choice.limits)?;
+                    // They are ascending by pool.
                     choice.limits.sort_unstable();
                 }
             }
         }
+        Ok(())
     }
 
     /// The class of each pool, and its inventory in the world of the pools.
@@ -419,7 +425,7 @@ mod tests {
         let apart = sizes.iter().map(|size| {
             let mut own = Pools::default();
             let mut supplies = found(size, &mut own);
-            taken.take_over(own, &mut supplies);
+            taken.take_over(own, &mut supplies).unwrap();
             supplies
         });
         assert_eq!(apart.collect::<Vec<_>>(), together);

@@ -108,7 +108,7 @@ fn supplies_of(
     for of_size in found {
         let Some(of_size) = of_size else { return Err(Failure::of_end(budget)) };
         let (mut supplies, own) = of_size?;
-        pools.take_over(own, &mut supplies);
+        pools.take_over(own, &mut supplies)?;
         budget.is_spent_after(4 * supplies.len());
         of_sizes.push(supplies);
     }

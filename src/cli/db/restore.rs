@@ -1,7 +1,7 @@
 //! `berth db restore`: the database from a file that `berth db dump` wrote, completely or not at all.
 //!
-//! `pg_restore` turns the file into SQL, which psql runs in one transaction. Before it, statements drop
-//! the old tables; after it, statements fail if the tables are not those of Berth.
+//! `pg_restore` turns the file into SQL. psql runs one transaction: statements that drop the old tables, this
+//! SQL, and statements that fail if the new tables are not those of Berth.
 
 use std::fs::File;
 use std::process::{ExitCode, Stdio};
