@@ -1,9 +1,10 @@
 //! One PostgreSQL for all tests of this process (that of `TEST_POSTGRES_URL` if it is set), and a
 //! migrated database for each.
 
+use std::cell::RefCell;
 use std::path::Path;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex};
 
 use berth::embedded_postgres::EmbeddedPostgres;
 use berth::store::schema;
@@ -34,7 +35,13 @@ static CLUSTER: LazyLock<PgConnectOptions> = LazyLock::new(|| {
 /// A cluster that lives as long as this process; the next run finds it and need not make it.
 async fn private_cluster() -> PgConnectOptions {
     let target = env!("CARGO_TARGET_TMPDIR");
-    let fast = ["fsync=off", "full_page_writes=off", "synchronous_commit=off"];
+    let fast = [
+        "fsync=off",
+        "full_page_writes=off",
+        "synchronous_commit=off",
+        "min_wal_size=64MB",
+        "max_wal_size=128MB",
+    ];
     let mut cluster = EmbeddedPostgres::start_with(&Path::new(target).join("api"), &fast).await;
     if cluster.is_err() {
         // Root's checkout may stand where PostgreSQL's user cannot go.
@@ -44,12 +51,34 @@ async fn private_cluster() -> PgConnectOptions {
     Box::leak(Box::new(cluster.unwrap())).options()
 }
 
-/// A database of this test's own, migrated and empty.
+/// The databases of tests that have ended. All of a run at once would be gigabytes.
+static UNUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The databases that the test of this thread has made.
+struct Made(RefCell<Vec<String>>);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        UNUSED.lock().unwrap().append(self.0.get_mut());
+    }
+}
+
+thread_local! {
+    static MADE: Made = const { Made(RefCell::new(Vec::new())) };
+}
+
+/// A database of this test's own, migrated and empty. Those of tests that have ended are dropped
+/// first.
 pub async fn database() -> PgConnectOptions {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let cluster = tokio::task::spawn_blocking(|| CLUSTER.clone()).await.unwrap();
+    let unused = std::mem::take(&mut *UNUSED.lock().unwrap());
+    for name in unused {
+        execute(&cluster, &format!("drop database {name} with (force)")).await;
+    }
     let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     execute(&cluster, &format!("create database {name} template template")).await;
+    MADE.with(|made| made.0.borrow_mut().push(name.clone()));
     cluster.database(&name)
 }
 
