@@ -80,7 +80,12 @@ fn site(count: usize, rules: Vec<Rule>) -> PlacementProblem {
 }
 
 fn placed(problem: &PlacementProblem) -> Option<Solution> {
-    match solve(problem, never) {
+    best(problem, solve(problem, never))
+}
+
+/// What a search has found that was not cut short.
+fn best(problem: &PlacementProblem, outcome: Outcome) -> Option<Solution> {
+    match outcome {
         Outcome::Placed(solution) => {
             assert_eq!(broken(problem, &hosts_of(&solution)), None);
             assert!(is_drawn(problem, &solution));

@@ -10,10 +10,10 @@ use super::super::evaluation::cost;
 use super::super::model::Model;
 use super::super::{
     Budget, Choice, Conditions, Conflict, Cost, Draws, Goal, Host, Level, Outcome, Part,
-    PlacementPolicy, PlacementProblem, Pool, Rule, Server, Skew, SoftRule, SoftRuleKind, Source,
-    Supply, Way, Ways, explain, explain_within, solve_other, solve_within,
+    PlacementPolicy, PlacementProblem, Pool, Rule, Server, Skew, SoftRule, SoftRuleKind, Solution,
+    Source, Supply, Way, Ways, explain_within, solve_other, solve_within,
 };
-use super::{broken, hosts_of, is_drawn, never, placed, ways};
+use super::{best, broken, hosts_of, is_drawn, ways};
 
 /// The least cost of all placements, by trying every one.
 pub(super) fn exhaustive(problem: &PlacementProblem) -> Option<Cost> {
@@ -472,20 +472,39 @@ fn part(problem: &PlacementProblem, rules: &[usize], servers: &[usize]) -> Place
     }
 }
 
+/// How often a search may look at the clock before its case is left out: some seconds.
+const LOOKS_MAX: usize = 2_000;
+
+/// What a search finds. One case in some thousands would take minutes, or hours: it is left out.
+pub(super) fn found_soon<R>(search: impl FnOnce(Budget<'_>) -> R) -> Result<R, TestCaseError> {
+    let mut looks = 0;
+    let mut is_late = || {
+        looks += 1;
+        looks > LOOKS_MAX
+    };
+    let found = search(Budget::new(&mut is_late));
+    if looks > LOOKS_MAX { Err(TestCaseError::reject("it takes too long")) } else { Ok(found) }
+}
+
+fn placed_soon(problem: &PlacementProblem) -> Result<Option<Solution>, TestCaseError> {
+    let outcome = found_soon(|mut budget| solve_within(problem, &mut budget))?;
+    Ok(best(problem, outcome))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn it_is_the_best_of_all_placements(problem in problems()) {
-        let found = placed(&problem);
+        let found = placed_soon(&problem)?;
         prop_assert_eq!(found.as_ref().map(|it| it.cost.clone()), exhaustive(&problem));
-        prop_assert_eq!(found, placed(&problem));
+        prop_assert_eq!(found, placed_soon(&problem)?);
     }
 
     /// Whenever its time is up, it stops at once and says nothing that is not so.
     #[test]
     fn cut_short_it_says_nothing_wrong(problem in problems(), looks_max in 0_usize..1500) {
-        let expected = placed(&problem);
+        let expected = placed_soon(&problem)?;
         let mut looks = 0;
         let mut is_up = || {
             looks += 1;
@@ -509,35 +528,33 @@ proptest! {
             };
             let conflict = explain_within(&problem, &mut Budget::looking_always(&mut is_up));
             let rest = part(&problem, &conflict.rules, &conflict.servers);
-            prop_assert_eq!(placed(&rest), None);
+            prop_assert_eq!(placed_soon(&rest)?, None);
         }
     }
 
     #[test]
     fn a_conflict_is_one_and_is_the_smallest(problem in problems()) {
-        if placed(&problem).is_some() {
+        if placed_soon(&problem)?.is_some() {
             return Ok(());
         }
-        let Conflict { rules, servers, is_minimal } = explain(&problem, never);
+        let Conflict { rules, servers, is_minimal } =
+            found_soon(|mut budget| explain_within(&problem, &mut budget))?;
         prop_assert!(is_minimal);
         let with = |rules: &[usize], servers: &[usize]| {
-            placed(&part(&problem, rules, servers)).is_some()
+            placed_soon(&part(&problem, rules, servers)).map(|found| found.is_some())
         };
-        prop_assert!(!with(&rules, &servers));
+        prop_assert!(!with(&rules, &servers)?);
         let without = |list: &[usize], it: usize| -> Vec<usize> {
             list.iter().copied().filter(|other| *other != it).collect()
         };
         for rule in &rules {
-            prop_assert!(with(&without(&rules, *rule), &servers), "rule {}", rule);
+            prop_assert!(with(&without(&rules, *rule), &servers)?, "rule {}", rule);
         }
         for server in &servers {
-            prop_assert!(with(&rules, &without(&servers, *server)), "server {}", server);
+            prop_assert!(with(&rules, &without(&servers, *server))?, "server {}", server);
         }
     }
 }
-
-/// How often a search may look at the clock before a case is left out: about ten seconds.
-const LOOKS_MAX: usize = 10_000;
 
 proptest! {
     // To find that there is no other placement is to try all of them.
@@ -549,11 +566,7 @@ proptest! {
         let costs = costs(&problem);
         let mut known: Vec<Vec<usize>> = Vec::new();
         for expected in costs.iter().map(Some).chain([None]).take(4) {
-            let mut looks = 0;
-            let mut is_late = || { looks += 1; looks > LOOKS_MAX };
-            let outcome = solve_other(&problem, &known, &mut Budget::new(&mut is_late));
-            // A few cases in a thousand would take minutes.
-            prop_assume!(looks <= LOOKS_MAX);
+            let outcome = found_soon(|mut budget| solve_other(&problem, &known, &mut budget))?;
             let Some(expected) = expected else {
                 prop_assert_eq!(outcome, Outcome::Impossible);
                 continue;

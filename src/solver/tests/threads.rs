@@ -15,7 +15,7 @@ use super::super::state::State;
 use super::super::{
     Budget, Outcome, PlacementProblem, Pool, Rule, Solution, ThreadCount, solve, solve_within,
 };
-use super::exhaustive::{exhaustive, problems};
+use super::exhaustive::{exhaustive, found_soon, problems};
 use super::{broken, hosts, hosts_of, is_drawn, never, one_way, pools, servers, ways};
 use crate::model::Level;
 
@@ -93,8 +93,8 @@ proptest! {
 
     #[test]
     fn they_find_the_best_of_all_placements(problem in problems()) {
-        let (mut is_up, count) = (never, || 4);
-        let outcome = solve_within(&problem, &mut Budget::new(&mut is_up).on_threads(&count));
+        let solve = |budget: Budget<'_>| solve_within(&problem, &mut budget.on_threads(&|| 4));
+        let outcome = found_soon(solve)?;
         match exhaustive(&problem) {
             None => prop_assert_eq!(outcome, Outcome::Impossible),
             Some(best) => {
