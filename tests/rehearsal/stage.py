@@ -100,6 +100,8 @@ class Balancer:
             ("bind :8778", f"bind 127.0.0.1:{self.port}"),
             ("placement-old:8778", f"127.0.0.1:{old}"),
             ("placement-berth:8778", f"127.0.0.1:{berth}"),
+            # For told.py.
+            ("    use_backend placement-reads", "    http-response set-header Answered-By %s\n    use_backend placement-reads"),
             *changes,
         ):
             assert theirs in text, theirs
