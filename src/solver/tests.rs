@@ -4,6 +4,7 @@
 
 mod exhaustive;
 mod lagrangian;
+mod room;
 mod threads;
 
 use std::sync::Arc;

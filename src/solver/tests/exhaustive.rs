@@ -13,11 +13,13 @@ use super::super::{
     PlacementPolicy, PlacementProblem, Pool, Rule, Server, Skew, SoftRule, SoftRuleKind, Solution,
     Source, Supply, Way, Ways, explain_within, solve_other, solve_within,
 };
+use super::room::Room;
 use super::{best, broken, hosts_of, is_drawn, ways};
 
 /// The least cost of all placements, by trying every one.
 pub(super) fn exhaustive(problem: &PlacementProblem) -> Option<Cost> {
     let (hosts, count) = (problem.hosts.len(), problem.servers.len());
+    let mut room = Room::of(problem);
     let mut best: Option<Cost> = None;
     for number in 0..hosts.pow(count as u32) {
         let places: Vec<usize> =
@@ -27,8 +29,7 @@ pub(super) fn exhaustive(problem: &PlacementProblem) -> Option<Cost> {
         }
         let cost = cost(problem, &places);
         assert_eq!(cost.violations, violations(problem, &places));
-        let left = &mut problem.pools.iter().map(|pool| pool.free).collect();
-        if best.as_ref().is_none_or(|best| cost < *best) && is_room(problem, &places, 0, left) {
+        if best.as_ref().is_none_or(|best| cost < *best) && room.is_enough(&places) {
             best = Some(cost);
         }
     }
@@ -64,71 +65,6 @@ fn violations(problem: &PlacementProblem, places: &[usize]) -> u64 {
         }
     }
     cost
-}
-
-/// Whether the servers from the one on have ways that go together.
-pub(super) fn is_room(
-    problem: &PlacementProblem,
-    places: &[usize],
-    from: usize,
-    left: &mut Vec<u64>,
-) -> bool {
-    let Some(host) = places.get(from) else { return true };
-    let Some(supply) = problem.servers[from].ways.on(*host) else { return false };
-    all_draws(supply).iter().any(|draws| {
-        let before = left.clone();
-        let is_drawn = draws.iter().all(|(pool, amount)| {
-            let rest = left[*pool].checked_sub(*amount);
-            left[*pool] = rest.unwrap_or(0);
-            rest.is_some()
-        });
-        let is_room = is_drawn && is_room(problem, places, from + 1, left);
-        *left = before;
-        is_room
-    })
-}
-
-/// What a server can draw: for each choice of ways that meets the conditions, the draws.
-fn all_draws(supply: &Supply) -> Vec<Draws> {
-    let choice = match supply {
-        Supply::One(draws) => return vec![draws.clone()],
-        Supply::Choice(choice) => choice,
-    };
-    let mut chosen: Vec<Vec<&Way>> = vec![Vec::new()];
-    for Part(ways) in &choice.parts {
-        let pairs = chosen.iter().flat_map(|so_far| ways.iter().map(move |way| (so_far, way)));
-        chosen = pairs.map(|(so_far, way)| [so_far.as_slice(), &[way]].concat()).collect();
-    }
-    let is_within = |ways: &[&Way]| {
-        choice.limits.iter().all(|(pool, most)| {
-            let draws = ways.iter().flat_map(|way| &way.draws).filter(|(it, _)| it == pool);
-            draws.map(|(_, amount)| amount).sum::<u64>() <= *most
-        })
-    };
-    chosen.retain(|ways| are_allowed(&choice.conditions, ways) && is_within(ways));
-    let draws = |ways: Vec<&Way>| ways.iter().flat_map(|way| way.draws.clone()).collect();
-    chosen.into_iter().map(draws).collect()
-}
-
-/// A literal reading of the conditions on the ways of all parts.
-fn are_allowed(conditions: &Conditions, ways: &[&Way]) -> bool {
-    let isolated = &conditions.isolated;
-    let apart = isolated.iter().all(|one| {
-        isolated.iter().all(|other| one == other || ways[*one].provider != ways[*other].provider)
-    });
-    let below_one = |set: &Vec<usize>| {
-        set.is_empty()
-            || set.iter().any(|top| {
-                let top = ways[*top];
-                set.iter().all(|it| (top.provider..=top.last).contains(&ways[*it].provider))
-            })
-    };
-    let all_inside = ways.iter().all(|way| way.source != Source::Foreign);
-    let on_host = all_inside || ways.iter().any(|way| way.source == Source::Own);
-    (0..conditions.clauses).all(|clause| ways.iter().any(|way| way.meets[clause]))
-        && apart
-        && conditions.subtrees.iter().all(below_one)
-        && (on_host || !conditions.needs_own)
 }
 
 /// A host with nodes of one class, storage of another of its own, and perhaps shared storage.
@@ -370,12 +306,12 @@ fn costs(problem: &PlacementProblem) -> Vec<Cost> {
     let mut never = || false;
     let Some(model) = Model::of(problem, &mut Budget::new(&mut never)) else { return Vec::new() };
     let (hosts, count) = (problem.hosts.len(), problem.servers.len());
+    let mut room = Room::of(problem);
     let mut found: HashMap<Vec<(usize, usize)>, Cost> = HashMap::new();
     for number in 0..hosts.pow(count as u32) {
         let places: Vec<usize> =
             (0..count).map(|nth| number / hosts.pow(nth as u32) % hosts).collect();
-        let left = &mut problem.pools.iter().map(|pool| pool.free).collect();
-        if broken(problem, &places).is_none() && is_room(problem, &places, 0, left) {
+        if broken(problem, &places).is_none() && room.is_enough(&places) {
             found.entry(by_kind(&model, &places)).or_insert_with(|| cost(problem, &places));
         }
     }

@@ -7,7 +7,8 @@ use super::super::evaluation::cost;
 use super::super::model::Model;
 use super::super::state::State;
 use super::super::{Budget, Cost, Goal, Level, PlacementPolicy, PlacementProblem};
-use super::exhaustive::{is_room, problems};
+use super::exhaustive::problems;
+use super::room::Room;
 use super::{broken, never};
 
 /// All placements that are valid, with their cost.
@@ -16,10 +17,9 @@ fn placements(problem: &PlacementProblem) -> Vec<(Vec<usize>, Cost)> {
     let place = |number: usize, nth: usize| number / hosts.pow(nth as u32) % hosts;
     let all = (0..hosts.pow(count as u32))
         .map(|number| (0..count).map(|nth| place(number, nth)).collect::<Vec<usize>>());
-    let is_valid = |places: &Vec<usize>| {
-        let left = &mut problem.pools.iter().map(|pool| pool.free).collect();
-        broken(problem, places).is_none() && is_room(problem, places, 0, left)
-    };
+    let mut room = Room::of(problem);
+    let is_valid =
+        |places: &Vec<usize>| broken(problem, places).is_none() && room.is_enough(places);
     all.filter(is_valid).map(|places| (places.clone(), cost(problem, &places))).collect()
 }
 

@@ -1,0 +1,108 @@
+//! Whether the pools are enough for a placement, by trying every choice of ways.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
+
+use super::super::{Conditions, Draws, Part, PlacementProblem, Server, Source, Supply, Way};
+
+/// Which placements the pools are enough for, by trying every choice of ways.
+///
+/// Choices that leave the same are followed once, and so are those of servers that come first in
+/// several placements.
+pub(super) struct Room {
+    /// For each server and host, what the server can draw there.
+    draws: Vec<Vec<Vec<Draws>>>,
+    /// By the hosts of the first servers: all that can be left of the pools.
+    left: HashMap<Vec<usize>, Rc<HashSet<Vec<u64>>>>,
+}
+
+impl Room {
+    pub(super) fn of(problem: &PlacementProblem) -> Self {
+        let on = |server: &Server, host| server.ways.on(host).map_or_else(Vec::new, all_draws);
+        let hosts = 0..problem.hosts.len();
+        let of_server = |server| hosts.clone().map(|host| on(server, host)).collect();
+        let free = problem.pools.iter().map(|pool| pool.free).collect();
+        Self {
+            draws: problem.servers.iter().map(of_server).collect(),
+            left: HashMap::from([(Vec::new(), Rc::new(HashSet::from([free])))]),
+        }
+    }
+
+    pub(super) fn is_enough(&mut self, places: &[usize]) -> bool {
+        !self.left(places).is_empty()
+    }
+
+    fn left(&mut self, places: &[usize]) -> Rc<HashSet<Vec<u64>>> {
+        if let Some(known) = self.left.get(places) {
+            return Rc::clone(known);
+        }
+        let (host, others) = places.split_last().unwrap();
+        let before = self.left(others);
+        let draws = &self.draws[others.len()][*host];
+        let after =
+            |left: &Vec<u64>| draws.iter().filter_map(|it| drawn(left, it)).collect::<Vec<_>>();
+        let left: Rc<HashSet<_>> = Rc::new(before.iter().flat_map(after).collect());
+        self.left.insert(places.to_vec(), Rc::clone(&left));
+        left
+    }
+}
+
+/// What is left of the pools after these draws, if they have as much.
+fn drawn(left: &[u64], draws: &Draws) -> Option<Vec<u64>> {
+    let mut left = left.to_vec();
+    for (pool, amount) in draws {
+        left[*pool] = left[*pool].checked_sub(*amount)?;
+    }
+    Some(left)
+}
+
+/// What a server can draw: for each choice of ways that meets the conditions, the amount of each
+/// pool. Choices that draw the same are one.
+fn all_draws(supply: &Supply) -> Vec<Draws> {
+    let choice = match supply {
+        Supply::One(draws) => return vec![draws.clone()],
+        Supply::Choice(choice) => choice,
+    };
+    let mut chosen: Vec<Vec<&Way>> = vec![Vec::new()];
+    for Part(ways) in &choice.parts {
+        let pairs = chosen.iter().flat_map(|so_far| ways.iter().map(move |way| (so_far, way)));
+        chosen = pairs.map(|(so_far, way)| [so_far.as_slice(), &[way]].concat()).collect();
+    }
+    let is_within = |ways: &[&Way]| {
+        choice.limits.iter().all(|(pool, most)| {
+            let draws = ways.iter().flat_map(|way| &way.draws).filter(|(it, _)| it == pool);
+            draws.map(|(_, amount)| amount).sum::<u64>() <= *most
+        })
+    };
+    chosen.retain(|ways| are_allowed(&choice.conditions, ways) && is_within(ways));
+    let draws = |ways: Vec<&Way>| {
+        let mut amounts: BTreeMap<usize, u64> = BTreeMap::new();
+        for (pool, amount) in ways.iter().flat_map(|way| &way.draws) {
+            *amounts.entry(*pool).or_default() += amount;
+        }
+        amounts.into_iter().collect::<Draws>()
+    };
+    let all: HashSet<Draws> = chosen.into_iter().map(draws).collect();
+    all.into_iter().collect()
+}
+
+/// A literal reading of the conditions on the ways of all parts.
+fn are_allowed(conditions: &Conditions, ways: &[&Way]) -> bool {
+    let isolated = &conditions.isolated;
+    let apart = isolated.iter().all(|one| {
+        isolated.iter().all(|other| one == other || ways[*one].provider != ways[*other].provider)
+    });
+    let below_one = |set: &Vec<usize>| {
+        set.is_empty()
+            || set.iter().any(|top| {
+                let top = ways[*top];
+                set.iter().all(|it| (top.provider..=top.last).contains(&ways[*it].provider))
+            })
+    };
+    let all_inside = ways.iter().all(|way| way.source != Source::Foreign);
+    let on_host = all_inside || ways.iter().any(|way| way.source == Source::Own);
+    (0..conditions.clauses).all(|clause| ways.iter().any(|way| way.meets[clause]))
+        && apart
+        && conditions.subtrees.iter().all(below_one)
+        && (on_host || !conditions.needs_own)
+}
