@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.parse
 
 from harness import servers
 from harness.environment import REPOSITORY
@@ -84,6 +85,17 @@ def until(what: str, holds, within: float = WITHIN_SECONDS, every: float = 0.1):
             raise TimeoutError(f"not within {within} s: {what}")
         time.sleep(every)
     return found
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen at this port."""
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            server.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 class Balancer:
@@ -227,6 +239,8 @@ class Stage(contextlib.ExitStack):
     def serving(self, name: str, command: list, url: str):
         """Run a server until the block ends."""
         log = self.folder / f"{name}.log"
+        # Workers of a uwsgi that was killed because it did not stop in time end somewhat later.
+        until(f"the port of {name} is free", lambda: is_free(urllib.parse.urlsplit(url).port))
         with open(log, "a") as out:
             process = subprocess.Popen(
                 [str(part) for part in command],
