@@ -25,7 +25,7 @@ mod soft;
 mod spread;
 mod unit_fit;
 
-pub(super) use self::lagrangian::{Effort, FitBoundScaled, Lagrangian, Prices};
+pub(super) use self::lagrangian::{Effort, FitBoundScaled, Lagrangian, More, Prices};
 pub(super) use self::limits::Limits;
 pub(super) use self::lower_bound::{Bound, Rest};
 use self::parts::{apart, missing_units, parts_without_unit};

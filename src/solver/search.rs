@@ -15,6 +15,7 @@ mod pruning;
 mod random;
 mod ruin_and_recreate;
 mod threads;
+mod unit_sets;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use self::large_neighbourhood::improve;
 use self::presolve::{can_be_apart, rule_out_units};
 use self::ruin_and_recreate::{Schedule, ruin_and_recreate};
 use self::threads::Threads;
+use self::unit_sets::try_other_units;
 use super::bounds::{Bound, Limits, bound};
 use super::budget::Budget;
 use super::model::Model;
@@ -134,7 +136,7 @@ fn search_for(
     let mut search = BranchAndBound::new(&model, &limits, (target, least.clone()));
     search.exclude(known, budget);
     let dead_ends_last = if objective == Objective::Feasible { DEAD_ENDS_LAST } else { u64::MAX };
-    let is_all = rounds(&mut search, &mut state, &limits, (dead_ends_last, &least), budget);
+    let is_all = rounds(&mut search, &mut state, (dead_ends_last, &least), budget);
     match search.best {
         Some(best) => {
             let Incumbent { cost, assignments, .. } = Arc::unwrap_or_clone(best);
@@ -151,14 +153,13 @@ fn search_for(
 fn rounds<'p>(
     search: &mut BranchAndBound<'p>,
     state: &mut State<'p>,
-    limits: &Limits,
     (dead_ends_last, least): (u64, &Cost),
     budget: &mut Budget<'_>,
 ) -> bool {
     let is_optimised = dead_ends_last == u64::MAX;
     let steps = if is_optimised { STEPS_FIRST } else { 0 };
     let schedule = Schedule { steps, seed: 0, coolness: 1 };
-    ruin_and_recreate(search, state, limits, schedule, budget);
+    ruin_and_recreate(search, state, schedule, budget);
     if budget.is_spent() || search.has_reached_target() {
         return false;
     }
@@ -183,7 +184,6 @@ fn branch<'scope, 'p: 'scope>(
     mut threads: Option<&mut Threads<'scope, '_>>,
     budget: &mut Budget<'_>,
 ) -> bool {
-    let limits = search.limits;
     let mut dead_ends = DEAD_ENDS_FIRST;
     let mut round = 0;
     let mut idle = 0;
@@ -202,7 +202,11 @@ fn branch<'scope, 'p: 'scope>(
         if search.best.is_some() {
             let steps = STEPS_FOR_DEAD_END * dead_ends;
             let schedule = Schedule { steps, seed: dead_ends, coolness: 1 };
-            ruin_and_recreate(search, state, limits, schedule, budget);
+            ruin_and_recreate(search, state, schedule, budget);
+            if budget.is_spent() || search.has_reached_target() {
+                return false;
+            }
+            try_other_units(search, state, schedule, budget);
             if budget.is_spent() || search.has_reached_target() {
                 return false;
             }

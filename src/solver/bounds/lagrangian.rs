@@ -20,6 +20,7 @@ pub(in crate::solver) use self::prices::{FitBoundScaled, Prices};
 use self::prices::{SCALE, Taken, signed};
 use super::limits::Limits;
 use crate::solver::budget::Budget;
+use crate::solver::counted::CountedUnits;
 use crate::solver::model::{BundleKind, Demand, Model};
 use crate::solver::problem::{Level, Rule};
 use crate::solver::state::State;
@@ -29,7 +30,7 @@ use crate::solver::state::State;
 const RULES_MAX: usize = 64;
 const RACK_PRICES_MAX: usize = 1 << 14;
 
-/// The price of a host that must not come into use.
+/// The price of a host or a unit that must not come into use.
 const PROHIBITIVE: i64 = i64::MAX / 4;
 
 /// The relaxation of a problem, with prices that change.
@@ -60,6 +61,14 @@ pub(in crate::solver) struct Effort {
     /// The least gap that a step aims to close, as a divisor of the best fit. The best fit may be known to
     /// be so good before prices are that steps which aim at it alone are too short to get anywhere.
     pub(in crate::solver) gap_divisor: Option<i64>,
+}
+
+/// How much may come into use besides what is.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::solver) struct More {
+    pub(in crate::solver) new_hosts: usize,
+    /// Units without a server of the problem, if the policy packs racks or clusters.
+    pub(in crate::solver) units: usize,
 }
 
 /// A set of bundles: kinds, and how many of each.
@@ -95,13 +104,14 @@ impl<'p> Lagrangian<'p> {
             let rules = of(kind, &hosts).into_iter().filter(|rule| *rule < RULES_MAX);
             rules.fold(0, |bits, rule| bits | 1_u64 << rule)
         };
+        let units = model.packed().map_or(0, CountedUnits::count);
         let sizes = (model.kinds.len(), racks.len(), model.units.count(Level::Rack));
         Self {
             model,
             limits,
             apart: model.kinds.iter().map(bits).collect(),
             in_racks: model.kinds.iter().map(|kind| of(kind, &racks)).collect(),
-            prices: Prices::new(sizes),
+            prices: Prices::new(sizes, units),
             taken: Taken::new(sizes),
             knapsack: Knapsack::default(),
             free: Vec::new(),
@@ -139,22 +149,27 @@ impl<'p> Lagrangian<'p> {
         enough: i64,
         budget: &mut Budget<'_>,
     ) -> i64 {
+        let unit = self.model.packed().map_or(0, |units| self.prices.units[units.unit(host)]);
         // Nothing on the host brings in more than without the bundle.
-        let loss = -self.profit(kind, host);
+        let loss = unit - self.profit(kind, host);
         if loss >= enough {
             return loss;
         }
         let with = self.value(state, host, Only::With(kind), budget);
-        self.value(state, host, Only::Any, budget) - with
+        unit + self.value(state, host, Only::Any, budget) - with
     }
 
-    /// By how much the bound rises if no bundle of a kind comes to a host.
+    /// By how much the bound rises, at least, if no bundle of a kind comes to a host.
     pub(in crate::solver) fn rise_without(
         &mut self,
         state: &State<'_>,
         (kind, host): (usize, usize),
         budget: &mut Budget<'_>,
     ) -> i64 {
+        if untouched_unit(state, host).is_some() {
+            // Another unit may take the place of this one, which then brings in as much.
+            return 0;
+        }
         let without = self.value(state, host, Only::Without(kind), budget);
         self.value(state, host, Only::Any, budget) - without
     }
@@ -245,10 +260,11 @@ impl<'p> Lagrangian<'p> {
         }
     }
 
-    /// The bound at the present prices, if so many more hosts may come into use. It also chooses the best
-    /// price for a new host, and counts what is taken.
-    fn evaluate(&mut self, state: &State<'_>, new_hosts: usize, budget: &mut Budget<'_>) -> i64 {
+    /// The bound at the present prices, if so much more may come into use. It also chooses the best
+    /// prices for a new host and for each unit, and counts what is taken.
+    fn evaluate(&mut self, state: &State<'_>, more: More, budget: &mut Budget<'_>) -> i64 {
         let model = self.model;
+        let kept = budget.kept();
         let left = |(kind, left): (usize, usize)| self.prices.kinds[kind] * signed(left as u64);
         let mut bound = signed(state.fit) * SCALE + state.unplaced_kinds().map(left).sum::<i64>();
         bound -= self.prices.racks.iter().flatten().sum::<i64>();
@@ -259,35 +275,96 @@ impl<'p> Lagrangian<'p> {
         self.prices.new_host = 0;
         self.taken.clear();
         let mut new: Vec<(i64, usize, Chosen)> = Vec::new();
+        let mut in_units: Vec<(usize, i64, usize, Chosen)> = Vec::new();
         for host in &model.hosts_by_fit_cost {
             if signed(model.fit_costs[*host]) * SCALE >= dearest || budget.is_spent_after(1) {
                 break;
             }
             let is_new = !state.domains.is_in_use(*host);
-            if is_new && new_hosts == 0 {
+            let unit = untouched_unit(state, *host);
+            if is_new && more.new_hosts == 0 || unit.is_some() && more.units == 0 {
                 continue;
             }
             let value = self.value(state, *host, Only::Any, budget);
+            if value > 0 && (is_new || unit.is_some()) {
+                budget.is_spent_with(4 + 2 * self.chosen.len());
+            }
             if value > 0 && is_new {
                 new.push((value, *host, self.chosen.clone()));
+            } else if let (true, Some(unit)) = (value > 0, unit) {
+                in_units.push((unit, value, *host, self.chosen.clone()));
             } else {
                 bound -= value;
-                self.taken.add(&self.chosen, &self.in_racks, model.units.unit(Level::Rack, *host));
+                self.take(*host, None);
             }
         }
+        bound -= self.choose_units(state, more.units, &in_units, budget);
         new.sort_unstable_by_key(|(value, host, _)| (Reverse(*value), *host));
-        for (value, host, chosen) in new.iter().take(new_hosts) {
+        for (value, host, chosen) in new.iter().take(more.new_hosts) {
             bound -= value;
-            self.taken.add(chosen, &self.in_racks, model.units.unit(Level::Rack, *host));
+            self.take(*host, Some(chosen));
         }
         // At this price, as many hosts as may come into use are worth it.
-        self.prices.new_host = match new.get(new_hosts) {
-            _ if new_hosts == 0 => PROHIBITIVE,
+        self.prices.new_host = match new.get(more.new_hosts) {
+            _ if more.new_hosts == 0 => PROHIBITIVE,
             Some((value, ..)) => *value,
             None => 0,
         };
+        budget.release_to(kept);
         bound
     }
+
+    /// Takes the hosts of so many units that bring in most: each with its unit, what it brings in, and
+    /// the bundles. Returns what these units bring in. Each unit then has the price of using it instead of the last
+    /// of these.
+    fn choose_units(
+        &mut self,
+        state: &State<'_>,
+        count: usize,
+        hosts: &[(usize, i64, usize, Chosen)],
+        budget: &mut Budget<'_>,
+    ) -> i64 {
+        let Some(units) = self.model.packed() else { return 0 };
+        budget.is_spent_after(8 * units.count() + hosts.len());
+        let mut values: Vec<(i64, usize)> = (0..units.count()).map(|unit| (0, unit)).collect();
+        for (unit, value, ..) in hosts {
+            values[*unit].0 += value;
+        }
+        let is_open = |unit: usize| state.score.servers(0, unit) > 0;
+        let mut order: Vec<(i64, usize)> =
+            values.iter().copied().filter(|(_, unit)| !is_open(*unit)).collect();
+        order.sort_unstable_by_key(|(value, unit)| (Reverse(*value), *unit));
+        order.truncate(count);
+        let last = order.last().map(|(value, _)| *value);
+        for (value, unit) in values {
+            let instead = last.map_or(PROHIBITIVE, |last| (last - value).max(0));
+            self.prices.units[unit] = if is_open(unit) { 0 } else { instead };
+        }
+        let mut is_taken = vec![false; units.count()];
+        for (_, unit) in &order {
+            is_taken[*unit] = true;
+        }
+        for (_, _, host, chosen) in hosts.iter().filter(|(unit, ..)| is_taken[*unit]) {
+            self.take(*host, Some(chosen));
+        }
+        order.iter().map(|(value, _)| value).sum()
+    }
+
+    /// Counts the bundles that a host takes: these, or those that were chosen last.
+    fn take(&mut self, host: usize, chosen: Option<&Chosen>) {
+        let rack = self.model.units.unit(Level::Rack, host);
+        let chosen = match chosen {
+            Some(chosen) => chosen,
+            None => &self.chosen,
+        };
+        self.taken.add(chosen, &self.in_racks, rack);
+    }
+}
+
+/// The unit of a host, if the policy packs units and this one has no server yet.
+fn untouched_unit(state: &State<'_>, host: usize) -> Option<usize> {
+    let unit = state.model.packed()?.unit(host);
+    Some(unit).filter(|unit| state.score.servers(0, *unit) == 0)
 }
 
 /// Adds what a bundle of a kind needs at least on a host, class by class, of what only this host has.

@@ -9,10 +9,12 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::incumbent::{Incumbent, Preferred};
-use crate::solver::bounds::{Bound, Effort, FitBoundScaled, Lagrangian, Limits, Prices, Rest};
+use crate::solver::bounds::{
+    Bound, Effort, FitBoundScaled, Lagrangian, Limits, More, Prices, Rest,
+};
 use crate::solver::budget::Budget;
 use crate::solver::model::Model;
-use crate::solver::problem::{Goal, Level};
+use crate::solver::problem::Goal;
 use crate::solver::solution::Cost;
 use crate::solver::state::State;
 
@@ -87,9 +89,7 @@ impl<'p> Pricing<'p> {
         // The open hosts of each kind, at most, and the prices.
         let needed = state.unplaced_kinds().map(|(kind, _)| state.domains.of_kind(kind).hosts);
         let needed = 3 * needed.sum::<usize>() + self.lagrangian.prices().size();
-        let policy = self.model.problem.policy;
-        policy.goal == Goal::Pack
-            && policy.level == Level::Host
+        self.model.problem.policy.goal == Goal::Pack
             && matches!(bound.rest, Rest::Fit(_))
             && bound.least.without_sums() == best.without_sums()
             && (self.root.is_some() || state.is_empty())
@@ -118,7 +118,11 @@ impl<'p> Pricing<'p> {
     ) -> Option<Priced> {
         let Known { bound, best, before, failures } = known;
         let kept = budget.kept();
-        let new_hosts = usize::try_from(bound.least.new_hosts - state.new_hosts).ok()?;
+        let units = state.model.packed().map_or(0, |_| state.score.open_units(0).len() as u64);
+        let more = More {
+            new_hosts: usize::try_from(bound.least.new_hosts - state.new_hosts).ok()?,
+            units: usize::try_from(bound.least.units - units).ok()?,
+        };
         let open = before.map(|before| Arc::clone(&before.open));
         let is_root = state.is_empty();
         let effort = match (before, &self.root) {
@@ -136,7 +140,7 @@ impl<'p> Pricing<'p> {
                 EFFORT_FIRST
             }
         };
-        let fit = self.lagrangian.improve(state, (best.cost.fit, new_hosts), effort, budget);
+        let fit = self.lagrangian.improve(state, (best.cost.fit, more), effort, budget);
         if is_root {
             self.root = Some(self.lagrangian.prices().clone());
             let least = Cost { fit: fit.least().min(best.cost.fit), ..bound.least.clone() };
@@ -145,7 +149,7 @@ impl<'p> Pricing<'p> {
         if fit.excludes_less_than(best.cost.fit) || budget.is_spent() {
             return None;
         }
-        let open = open.unwrap_or_else(|| Arc::new(open_hosts(state, new_hosts > 0, budget)));
+        let open = open.unwrap_or_else(|| Arc::new(open_hosts(state, more.new_hosts > 0, budget)));
         let (closed, kinds) =
             self.candidates(state, (&open, fit.to_exclude(best.cost.fit)), budget);
         if is_root {

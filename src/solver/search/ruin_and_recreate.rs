@@ -11,14 +11,15 @@
 use std::cmp::Reverse;
 
 use super::branch_and_bound::BranchAndBound;
-use super::preference::preference;
+use super::incumbent::Preferred;
+use super::preference::{Preference, preference};
 use super::random::Random;
 use crate::solver::bounds::Limits;
 use crate::solver::budget::Budget;
 use crate::solver::model::Model;
 use crate::solver::problem::{Goal, Level};
 use crate::solver::solution::Cost;
-use crate::solver::state::State;
+use crate::solver::state::{Added, State};
 
 /// The hosts whose bundles are removed in one step, at most.
 const HOSTS_MAX: u64 = 4;
@@ -89,19 +90,56 @@ pub(super) struct Schedule {
 }
 
 /// Where bundles can be put.
-struct Places<'l> {
-    limits: &'l Limits,
-    lists: &'l Lists,
-    /// By kind, the hosts that the Lagrangian bound prefers, the best first.
-    preferred: Option<&'l [Vec<usize>]>,
+enum Places<'l> {
+    /// On all hosts.
+    Anywhere {
+        lists: Lists,
+        /// By kind, the hosts that the Lagrangian bound prefers, the best first.
+        preferred: Option<Preferred>,
+    },
+    /// On these hosts only. What it costs to be the first bundle in a unit is not counted.
+    Only(&'l SomeHosts),
 }
+
+/// Some of all hosts.
+pub(super) struct SomeHosts {
+    /// In the order of their fit.
+    pub(super) hosts: Vec<usize>,
+    /// For each host of the problem, whether it is one of them.
+    pub(super) is_among: Vec<bool>,
+    /// By kind, the hosts that the Lagrangian bound prefers, also others than these, the best first.
+    pub(super) preferred: Option<Preferred>,
+}
+
+/// For each bundle, its host and variant, if it has one.
+pub(super) type Positions = Vec<Option<(usize, usize)>>;
+
+/// By what hosts are compared for a bundle that adds this cost there.
+type Key<'k> = &'k dyn Fn(&State<'_>, usize, Added) -> Preference;
 
 /// A placement that may lack some bundles. Those that are missing count most.
 #[derive(Clone, Debug)]
-struct Kept {
+pub(super) struct Kept {
     missing: usize,
     cost: Cost,
-    positions: Vec<Option<(usize, usize)>>,
+    positions: Positions,
+}
+
+impl Kept {
+    /// Whether every bundle has a host.
+    pub(super) fn is_complete(&self) -> bool {
+        self.missing == 0
+    }
+
+    /// The bundles' positions.
+    pub(super) fn into_positions(self) -> Positions {
+        self.positions
+    }
+
+    /// Whether it is better than another one.
+    pub(super) fn is_better_than(&self, other: &Self) -> bool {
+        (self.missing, &self.cost) < (other.missing, &other.cost)
+    }
 }
 
 /// Improves the best placement, or looks for the first one, in so many steps, until it reaches the
@@ -110,17 +148,40 @@ struct Kept {
 pub(super) fn ruin_and_recreate(
     search: &mut BranchAndBound<'_>,
     state: &mut State<'_>,
-    limits: &Limits,
-    Schedule { steps, seed, coolness }: Schedule,
+    schedule: Schedule,
     budget: &mut Budget<'_>,
 ) {
-    let mut random = Random::new(seed);
     let kept = budget.kept();
     let lists = Lists::of(state, budget);
-    let preferred = search.preferred();
-    let places =
-        Places { limits, lists: &lists, preferred: preferred.as_deref().map(Vec::as_slice) };
-    let mut current = begin(search, state, &places, budget);
+    let places = Places::Anywhere { lists, preferred: search.preferred() };
+    let start = search.best.as_ref().map(|best| best.positions.iter().copied().map(Some).collect());
+    improve(search, state, &places, (start, schedule), budget);
+    budget.release_to(kept);
+}
+
+/// Improves a placement, or a part of one, in the same way, but puts bundles only on some hosts. Returns what
+/// it ends with, or nothing if the budget is spent.
+pub(super) fn ruin_and_recreate_on(
+    hosts: &SomeHosts,
+    search: &mut BranchAndBound<'_>,
+    state: &mut State<'_>,
+    (start, schedule): (Positions, Schedule),
+    budget: &mut Budget<'_>,
+) -> Option<Kept> {
+    improve(search, state, &Places::Only(hosts), (Some(start), schedule), budget)
+}
+
+/// Improves a placement in so many steps. The state is empty before and after, unless the budget is spent.
+fn improve(
+    search: &mut BranchAndBound<'_>,
+    state: &mut State<'_>,
+    places: &Places<'_>,
+    (start, schedule): (Option<Positions>, Schedule),
+    budget: &mut Budget<'_>,
+) -> Option<Kept> {
+    let Schedule { steps, seed, coolness } = schedule;
+    let mut random = Random::new(seed);
+    let mut current = begin(search, state, places, start, budget);
     // What a host costs a server on average. A placement may become so much dearer at first, or less.
     let servers = state.model.problem.servers.len().max(1) as u64;
     let warmest = current.cost.fit / servers / coolness.max(1);
@@ -133,9 +194,9 @@ pub(super) fn ruin_and_recreate(
         for bundle in &part {
             state.take_back(*bundle, budget);
         }
-        recreate(state, &places, part, &mut random, budget);
+        recreate(search.limits, state, places, part, &mut random, budget);
         if budget.is_spent() {
-            return;
+            return None;
         }
         let heat = warmest * (steps - step) / steps;
         let slack = heat * random.below(1 << 10) as u64 / (1 << 10);
@@ -149,35 +210,37 @@ pub(super) fn ruin_and_recreate(
             restore(state, &current, budget);
         }
     }
-    budget.release_to(kept);
     if budget.is_spent() {
-        return;
+        return None;
     }
     for bundle in 0..state.positions.len() {
         state.take_back(bundle, budget);
     }
+    Some(current)
 }
 
-/// The best placement, or else one that puts each bundle on the best host in the order of their size.
+/// Begins with a placement, or with what there is of it. Puts each bundle that has no host on the best one, in
+/// the order of their size.
 fn begin(
     search: &mut BranchAndBound<'_>,
     state: &mut State<'_>,
     places: &Places<'_>,
+    start: Option<Positions>,
     budget: &mut Budget<'_>,
 ) -> Kept {
-    if let Some(best) = &search.best {
-        for (bundle, position) in best.positions.iter().enumerate() {
-            if budget.is_spent() || !state.place(bundle, *position, budget) {
-                break;
-            }
+    for (bundle, position) in start.into_iter().flatten().enumerate() {
+        if let Some(position) = position
+            && (budget.is_spent() || !state.place(bundle, position, budget))
+        {
+            break;
         }
-        return keep(state);
     }
-    let mut all: Vec<usize> = (0..state.positions.len()).collect();
-    sort_by_weight(state, &mut all);
-    for bundle in all {
+    let all = 0..state.positions.len();
+    let mut missing: Vec<usize> = all.filter(|bundle| state.positions[*bundle].is_none()).collect();
+    sort_by_weight(state, &mut missing);
+    for bundle in missing {
         if !budget.is_spent() {
-            insert(state, places, bundle, None, budget);
+            insert(search.limits, state, places, bundle, None, budget);
         }
     }
     let found = keep(state);
@@ -262,6 +325,7 @@ fn part(state: &State<'_>, random: &mut Random, budget: &mut Budget<'_>) -> Vec<
 
 /// Puts bundles on the best hosts, in an order that differs from step to step.
 fn recreate(
+    limits: &Limits,
     state: &mut State<'_>,
     places: &Places<'_>,
     mut part: Vec<usize>,
@@ -281,7 +345,7 @@ fn recreate(
         if budget.is_spent() {
             return;
         }
-        insert(state, places, bundle, Some(random), budget);
+        insert(limits, state, places, bundle, Some(random), budget);
     }
 }
 
@@ -292,6 +356,7 @@ fn sort_by_weight(state: &State<'_>, part: &mut [usize]) {
 /// Puts a bundle on the host that adds the least cost, if there is one. With `random`, some hosts are
 /// passed over.
 fn insert(
+    limits: &Limits,
     state: &mut State<'_>,
     places: &Places<'_>,
     bundle: usize,
@@ -299,25 +364,32 @@ fn insert(
     budget: &mut Budget<'_>,
 ) {
     let kind = state.model.bundles[bundle].kind;
-    if let (Some(preferred), Some(random)) = (places.preferred, &mut random)
+    let key = |state: &State<'_>, host: usize, added: Added| match places {
+        Places::Anywhere { .. } => preference(state, limits, host, added),
+        Places::Only(_) => (added.moved, added.violations, 0, added.second, Reverse(0), added.fit),
+    };
+    let (preferred, among) = match places {
+        Places::Anywhere { preferred, .. } => (preferred, None),
+        Places::Only(some) => (&some.preferred, Some(some.is_among.as_slice())),
+    };
+    if let (Some(preferred), Some(random)) = (preferred, &mut random)
         && random.below(2) == 0
+        && insert_preferred(state, bundle, (&preferred[kind], among), random, budget)
     {
-        budget.is_spent_after(2 * preferred[kind].len());
-        let open = preferred[kind].iter().filter(|host| state.domains.is_open(kind, **host));
-        let mut open = open.filter(|_| random.below(PASSED_OVER_PREFERRED) > 0);
-        if let Some(host) = open.next().copied()
-            && state.place(bundle, (host, 0), budget)
-        {
-            return;
-        }
+        return;
     }
-    let looks_at_all = random.as_mut().is_some_and(|random| random.below(LOOKS_AT_ALL) == 0);
-    let listed = if looks_at_all { &[] } else { places.lists.0[kind].as_slice() };
-    let best = best_of(state, places.limits, kind, listed, random.as_deref_mut(), budget);
-    let best = best.or_else(|| {
-        let all = &state.model.hosts_by_fit_cost;
-        best_of(state, places.limits, kind, all, random, budget)
-    });
+    let best = match places {
+        Places::Only(some) => best_of(state, kind, &some.hosts, (&key, random), budget),
+        Places::Anywhere { lists, .. } => {
+            let looks_at_all =
+                random.as_mut().is_some_and(|random| random.below(LOOKS_AT_ALL) == 0);
+            let listed = if looks_at_all { &[] } else { lists.0[kind].as_slice() };
+            let best = best_of(state, kind, listed, (&key, random.as_deref_mut()), budget);
+            best.or_else(|| {
+                best_of(state, kind, &state.model.hosts_by_fit_cost, (&key, random), budget)
+            })
+        }
+    };
     let Some(host) = best else { return };
     let load = &state.model.loads[state.model.kinds[kind].load];
     let variants = state.model.sizes.variants(load, host);
@@ -328,13 +400,31 @@ fn insert(
     }
 }
 
+/// Puts a bundle on the first open one of the hosts that the Lagrangian bound prefers, some of which are
+/// passed over. Returns whether it could.
+fn insert_preferred(
+    state: &mut State<'_>,
+    bundle: usize,
+    (preferred, among): (&[usize], Option<&[bool]>),
+    random: &mut Random,
+    budget: &mut Budget<'_>,
+) -> bool {
+    let kind = state.model.bundles[bundle].kind;
+    budget.is_spent_after(2 * preferred.len());
+    let is_among = |host: &&usize| among.is_none_or(|among| among[**host]);
+    let open = preferred.iter().filter(is_among);
+    let open = open.filter(|host| state.domains.is_open(kind, **host));
+    let mut open = open.filter(|_| random.below(PASSED_OVER_PREFERRED) > 0);
+    let host = open.next().copied();
+    host.is_some_and(|host| state.place(bundle, (host, 0), budget))
+}
+
 /// Of hosts in the order of fit, the one that is open to a kind and adds the least cost.
 fn best_of(
     state: &State<'_>,
-    limits: &Limits,
     kind: usize,
     hosts: &[usize],
-    mut random: Option<&mut Random>,
+    (key, mut random): (Key<'_>, Option<&mut Random>),
     budget: &mut Budget<'_>,
 ) -> Option<usize> {
     let mut best = None;
@@ -349,12 +439,12 @@ fn best_of(
             continue;
         }
         let added = state.added(kind, *host);
-        let key = preference(state, limits, *host, added);
+        let key = key(state, *host, added);
         if best.is_none_or(|(least, _)| key < least) {
             best = Some((key, *host));
         }
         // The hosts that follow have at least this fit.
-        if (added.moved, added.first, added.second) == (0, 0, 0) {
+        if (key.0, key.1, key.2, key.3) == (0, 0, 0, 0) {
             break;
         }
     }

@@ -8,6 +8,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use super::branch_and_bound::BranchAndBound;
 use super::incumbent::SharedIncumbent;
 use super::ruin_and_recreate::{Schedule, listed_max, ruin_and_recreate};
+use super::unit_sets::{self, try_other_units};
 use crate::solver::budget::{Budget, ThreadCount};
 use crate::solver::counted::CountedUnits;
 use crate::solver::problem::Rule;
@@ -129,7 +130,6 @@ fn improve(
     number: usize,
     budget: &mut Budget<'_>,
 ) {
-    let limits = search.limits;
     let mut steps = STEPS_FIRST;
     for (pass, coolness) in COOLNESS.iter().cycle().skip(number % COOLNESS.len()).enumerate() {
         search.take_over(budget);
@@ -138,7 +138,11 @@ fn improve(
         }
         let seed = ((number as u64 + 1) << 32) + pass as u64;
         let schedule = Schedule { steps, seed, coolness: *coolness };
-        ruin_and_recreate(&mut search, &mut state, limits, schedule, budget);
+        ruin_and_recreate(&mut search, &mut state, schedule, budget);
+        if budget.is_spent_now() || search.has_reached_target() {
+            return;
+        }
+        try_other_units(&mut search, &mut state, schedule, budget);
         steps = (2 * steps).min(STEPS_MAX);
     }
 }
@@ -160,4 +164,5 @@ fn memory(state: &State<'_>) -> usize {
         + quotas.sum::<usize>()
         + (2 + model.sizes.classes) * counted
         + listed_max(model)
+        + unit_sets::memory(hosts)
 }

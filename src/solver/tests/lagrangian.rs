@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::bounds::{Effort, Lagrangian, Limits, Rest, bound};
+use super::super::bounds::{Effort, Lagrangian, Limits, More, Rest, bound};
 use super::super::evaluation::cost;
 use super::super::model::Model;
 use super::super::state::State;
@@ -23,8 +23,8 @@ fn placements(problem: &PlacementProblem) -> Vec<(Vec<usize>, Cost)> {
     all.filter(is_valid).map(|places| (places.clone(), cost(problem, &places))).collect()
 }
 
-fn packed(problem: PlacementProblem) -> PlacementProblem {
-    PlacementProblem { policy: PlacementPolicy { goal: Goal::Pack, level: Level::Host }, ..problem }
+fn packed(problem: PlacementProblem, level: Level) -> PlacementProblem {
+    PlacementProblem { policy: PlacementPolicy { goal: Goal::Pack, level }, ..problem }
 }
 
 proptest! {
@@ -33,7 +33,8 @@ proptest! {
     /// Whatever the prices are, neither the bound nor what it rises by exceeds the least fit of the
     /// placements that it is about.
     #[test]
-    fn it_is_never_too_high(problem in problems().prop_map(packed), steps in 0_usize..60, gap_divisor in proptest::option::of(1_i64..100)) {
+    fn it_is_never_too_high(problem in problems(), level in prop::sample::select(Level::ALL.to_vec()), steps in 0_usize..60, gap_divisor in proptest::option::of(1_i64..100)) {
+        let problem = packed(problem, level);
         let mut never = never;
         let mut budget = Budget::new(&mut never);
         let Some(model) = Model::of(&problem, &mut budget) else { return Ok(()) };
@@ -55,13 +56,14 @@ proptest! {
         let best = least(&|_| true).unwrap_or(0);
         let mut lagrangian = Lagrangian::new(&model, &limits);
         lagrangian.set_prices_from((0..model.bundles.len()).map(|nth| 100 * nth as u64));
-        let new_hosts = first.least.new_hosts as usize;
+        let units = first.least.units as usize;
+        let more = More { new_hosts: first.least.new_hosts as usize, units };
         let effort = Effort { steps, gap_divisor };
-        let fit = lagrangian.improve(&state, (best + 100, new_hosts), effort, &mut budget);
+        let fit = lagrangian.improve(&state, (best + 100, more), effort, &mut budget);
         prop_assert!(fit.least() <= best, "{} > {best}", fit.least());
         // The bound and its rises go with the same prices.
         let effort = Effort { steps: 1, gap_divisor: None };
-        let fit = lagrangian.improve(&state, (best + 100, new_hosts), effort, &mut budget);
+        let fit = lagrangian.improve(&state, (best + 100, more), effort, &mut budget);
         for (kind, it) in model.kinds.iter().enumerate() {
             for host in 0..problem.hosts.len() {
                 let is_here = |places: &[usize]| {
@@ -86,11 +88,14 @@ proptest! {
 #[test]
 fn it_knows_what_goes_together_on_a_host() {
     let hosts: Vec<(u64, u32)> = vec![(5, 0); 4];
-    let mut problem = packed(PlacementProblem {
-        hosts: super::hosts(&hosts),
-        servers: super::servers(3, 3, 4),
-        ..PlacementProblem::default()
-    });
+    let mut problem = packed(
+        PlacementProblem {
+            hosts: super::hosts(&hosts),
+            servers: super::servers(3, 3, 4),
+            ..PlacementProblem::default()
+        },
+        Level::Host,
+    );
     problem.pools = super::pools(&problem.hosts);
     problem.servers.extend(super::servers(3, 2, 4));
     for (host, free) in problem.hosts.iter_mut().zip([5, 5, 6, 7]) {

@@ -3,7 +3,7 @@
 #![expect(clippy::indexing_slicing, reason = "kinds, rules and racks are numbered densely")]
 
 use super::prices::{FitBoundScaled, Prices, SCALE, signed};
-use super::{Effort, Lagrangian};
+use super::{Effort, Lagrangian, More};
 use crate::solver::budget::Budget;
 use crate::solver::state::State;
 
@@ -25,12 +25,12 @@ struct Direction {
 
 impl Lagrangian<'_> {
     /// Improves the prices. Returns the highest bound on the fit of the completions of a
-    /// state that take at most `new_hosts` more hosts into use; it ends early if no fit less than `best` is
+    /// state that take no more than `more` into use; it ends early if no fit less than `best` is
     /// possible. The result must not be used once the budget is spent.
     pub(in crate::solver) fn improve(
         &mut self,
         state: &State<'_>,
-        (best, new_hosts): (u64, usize),
+        (best, more): (u64, More),
         Effort { steps, gap_divisor }: Effort,
         budget: &mut Budget<'_>,
     ) -> FitBoundScaled {
@@ -41,7 +41,7 @@ impl Lagrangian<'_> {
         let mut direction = Direction::none(&self.prices);
         let (mut length, mut idle) = (WHOLE, 0);
         for _ in 0..steps.max(1) {
-            let bound = FitBoundScaled(self.evaluate(state, new_hosts, budget));
+            let bound = FitBoundScaled(self.evaluate(state, more, budget));
             if budget.is_spent_after(8 * self.prices.size()) {
                 break;
             }

@@ -37,24 +37,27 @@ impl FitBoundScaled {
     }
 }
 
-/// Prices (multipliers): of a bundle of each kind, of a place in each rack for each diversity rule of racks, and
-/// of a host that comes into use.
+/// Prices (multipliers): of a bundle of each kind, of a place in each rack for each diversity rule of racks, of a
+/// host that comes into use, and of each unit without servers, if the policy packs units: what it brings in less
+/// than the last one that may be used.
 #[derive(Clone, Debug)]
 pub(in crate::solver) struct Prices {
     pub(super) kinds: Vec<i64>,
     pub(super) racks: Vec<Vec<i64>>,
     pub(super) new_host: i64,
+    pub(super) units: Vec<i64>,
 }
 
 impl Prices {
     /// All prices are zero. The sizes are the number of kinds, of diversity rules of racks, and of racks.
-    pub(super) fn new((kinds, rules, racks): (usize, usize, usize)) -> Self {
-        Self { kinds: vec![0; kinds], racks: vec![vec![0; racks]; rules], new_host: 0 }
+    pub(super) fn new((kinds, rules, racks): (usize, usize, usize), units: usize) -> Self {
+        let racks = vec![vec![0; racks]; rules];
+        Self { kinds: vec![0; kinds], racks, new_host: 0, units: vec![0; units] }
     }
 
     /// The memory that they take, in numbers.
     pub(in crate::solver) fn size(&self) -> usize {
-        1 + self.kinds.len() + self.racks.iter().map(Vec::len).sum::<usize>()
+        1 + self.kinds.len() + self.units.len() + self.racks.iter().map(Vec::len).sum::<usize>()
     }
 }
 
