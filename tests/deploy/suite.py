@@ -13,9 +13,11 @@ import pathlib
 import shutil
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 import unittest
@@ -34,9 +36,11 @@ BALANCER = "127.0.77.10"
 WITHIN_SECONDS = 60
 
 
-def status(url: str) -> int:
+def status(url: str, method: str = "GET") -> int:
     """The status of an answer; 0 if there is none."""
-    request = urllib.request.Request(url, headers={"X-Auth-Token": "admin"})
+    body = b"{}" if method in ("PUT", "POST", "PATCH") else None
+    headers = {"X-Auth-Token": "admin", "Content-Type": "application/json"}
+    request = urllib.request.Request(url, data=body, headers=headers, method=method)
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.status
@@ -55,6 +59,13 @@ def until(what: str, holds) -> None:
         time.sleep(0.1)
 
 
+def balancing(text: str, names: dict[str, str] = REPLICAS) -> str:
+    """A configuration of HAProxy with addresses of this machine in the places of the names of replicas."""
+    for name, address in names.items():
+        text = text.replace(f" {name}:", f" {address}:")
+    return text.replace("bind :", f"bind {BALANCER}:")
+
+
 class Site:
     """PostgreSQL, three replicas, and HAProxy in front of them."""
 
@@ -70,12 +81,8 @@ class Site:
         subprocess.run([find_berth(), "db", "migrate", "--database-url", url], check=True, capture_output=True)
         for name in REPLICAS:
             self.start(name)
-        text = (DEPLOY / "haproxy.cfg").read_text()
-        for name, address in REPLICAS.items():
-            text = text.replace(f" {name}:", f" {address}:")
-        text = text.replace("bind :", f"bind {BALANCER}:")
         configuration = self.folder / "haproxy.cfg"
-        configuration.write_text(text)
+        configuration.write_text(balancing((DEPLOY / "haproxy.cfg").read_text()))
         self.run("balancer", ["haproxy", "-db", "-f", str(configuration)])
         return self
 
@@ -255,6 +262,79 @@ class Balanced(unittest.TestCase):
         self.site.cluster.start()
         until("they are ready again", lambda: status(root) == 200)
         self.assertEqual(status(f"{root}resource_providers"), 200)
+
+
+class Dying(socketserver.StreamRequestHandler):
+    """A replica that is ready, but dies whenever it has read a request."""
+
+    seen: list[str] = []
+
+    def handle(self) -> None:
+        line = self.rfile.readline().decode()
+        length = 0
+        while header := self.rfile.readline().decode().strip().lower():
+            if header.startswith("content-length:"):
+                length = int(header.split(":")[1])
+        self.rfile.read(length)
+        if " /readyz " in line:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        elif line:
+            self.seen.append(line.split()[0])
+
+
+class Threaded(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+
+
+def of_the_handbook() -> str:
+    """The configuration of HAProxy in docs/operating/first-installation.md, without what needs root."""
+    page = (REPOSITORY / "docs" / "operating" / "first-installation.md").read_text()
+    text = page.split("cat >/etc/haproxy/haproxy.cfg <<'END'\n")[1].split("    END\n")[0]
+    lines = textwrap.dedent(text).splitlines(keepends=True)
+    return "".join(line for line in lines if line.split()[:1] not in (["user"], ["group"]))
+
+
+class Repeated(unittest.TestCase):
+    """What a balancer sends again when replicas die after they have read a request."""
+
+    def setUp(self) -> None:
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        Dying.seen = []
+        for address in REPLICAS.values():
+            for port in (8778, 8090, 8779):
+                replica = self.enterContext(Threaded((address, port), Dying))
+                threading.Thread(target=replica.serve_forever, daemon=True).start()
+                self.addCleanup(replica.shutdown)
+
+    def balance(self, text: str) -> None:
+        configuration = self.folder / "haproxy.cfg"
+        configuration.write_text(text)
+        with open(self.folder / "balancer.log", "ab") as log:
+            balancer = subprocess.Popen(["haproxy", "-db", "-f", str(configuration)], stdout=log, stderr=log)
+        self.addCleanup(balancer.wait)
+        self.addCleanup(balancer.kill)
+        until("the balancer listens", lambda: status(f"http://{BALANCER}:8778/") != 0)
+        until("the balancer listens", lambda: status(f"http://{BALANCER}:8090/") != 0)
+
+    def check(self) -> None:
+        for port in (8778, 8090):
+            for method in ("PUT", "POST", "DELETE", "PATCH"):
+                Dying.seen.clear()
+                self.assertEqual(status(f"http://{BALANCER}:{port}/allocations/x", method), 502)
+                self.assertEqual(Dying.seen, [method])
+            Dying.seen.clear()
+            self.assertEqual(status(f"http://{BALANCER}:{port}/allocations/x"), 502)
+            self.assertGreater(len(Dying.seen), 1)
+
+    def test_deploy_sends_writes_once(self) -> None:
+        self.balance(balancing((DEPLOY / "haproxy.cfg").read_text()))
+        self.check()
+
+    def test_the_handbook_sends_writes_once(self) -> None:
+        names = {name.replace("-", ""): address for name, address in REPLICAS.items()}
+        self.balance(balancing(of_the_handbook(), names))
+        self.check()
 
 
 class Shell(unittest.TestCase):
