@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -134,16 +135,62 @@ class Site:
                 client.join()
 
 
+def selects(selector: dict, labels: dict) -> bool:
+    return selector.items() <= labels.items()
+
+
+def scraped_by(manifests: list[dict]) -> set[tuple[str, str]]:
+    """The label `job` and the path of all that Prometheus scrapes, according to the operator's manifests.
+
+    Each must name a port that a Service of the replicas has.
+    """
+    services = [it for it in manifests if it["kind"] == "Service"]
+    pods = [it["spec"]["template"] for it in manifests if it["kind"] == "Deployment"]
+    for service in services:
+        names = {port["name"] for pod in pods for it in pod["spec"]["containers"] for port in it["ports"]}
+        assert any(selects(service["spec"]["selector"], pod["metadata"]["labels"]) for pod in pods), service
+        assert all(port["targetPort"] in names for port in service["spec"]["ports"]), service
+    scraped = set()
+    for monitor in (it["spec"] for it in manifests if it["kind"] == "ServiceMonitor"):
+        for service in services:
+            if not selects(monitor["selector"]["matchLabels"], service["metadata"]["labels"]):
+                continue
+            # Without the label, the job is the name of the Service.
+            job = service["metadata"]["labels"].get(monitor.get("jobLabel"), service["metadata"]["name"])
+            ports = {port["name"] for port in service["spec"]["ports"]}
+            scraped |= {(job, it["path"]) for it in monitor["endpoints"] if it["port"] in ports}
+    for config in (it["spec"] for it in manifests if it["kind"] == "ScrapeConfig"):
+        for target in (target for it in config["staticConfigs"] for target in it["targets"]):
+            name, port = target.split(":")
+            (service,) = (it for it in services if it["metadata"]["name"] == name.split(".")[0])
+            assert int(port) in {it["port"] for it in service["spec"]["ports"]}, target
+            scraped.add((config["jobName"], config["metricsPath"]))
+    return scraped
+
+
 class Manifests(unittest.TestCase):
     def test_every_manifest_is_what_kubernetes_expects(self) -> None:
         kinds = []
         for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")):
             for manifest in yaml.safe_load_all(path.read_text()):
                 kinds.append(manifest["kind"])
-                if manifest["apiVersion"] != "monitoring.coreos.com/v1":
+                if not manifest["apiVersion"].startswith("monitoring.coreos.com/"):
                     kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
         for kind in ("Job", "Deployment", "Service", "PodDisruptionBudget", "ServiceMonitor"):
             self.assertIn(kind, kinds)
+
+    def test_prometheus_scrapes_under_the_jobs_that_the_alerts_name(self) -> None:
+        rules = yaml.safe_load((DEPLOY / "prometheus" / "berth.rules.yml").read_text())["groups"]
+        alerts = {rule["alert"]: rule["expr"] for group in rules for rule in group["rules"]}
+        named = {job for expression in alerts.values() for job in re.findall(r'job="([^"]*)"', expression)}
+        manifests = [it for path in (DEPLOY / "kubernetes").glob("*.yaml") for it in yaml.safe_load_all(path.read_text())]
+        scraped = scraped_by(manifests)
+        head = (DEPLOY / "prometheus" / "berth.rules.yml").read_text().split("groups:")[0]
+        self.assertEqual(named, {"berth"})
+        self.assertEqual(scraped, {("berth", "/metrics"), ("berth-cloud", "/metrics/cloud")})
+        for text in (head, (REPOSITORY / "docs" / "operating" / "first-installation.md").read_text()):
+            written = re.findall(r"- job_name: (\S+).*\n(?:.*metrics_path: (\S+))?", text)
+            self.assertEqual({(job, path or "/metrics") for job, path in written}, scraped)
 
     def test_the_configuration_of_the_deployment_is_one(self) -> None:
         manifests = yaml.safe_load_all((DEPLOY / "kubernetes" / "berth.yaml").read_text())
