@@ -202,6 +202,33 @@ class Manifests(unittest.TestCase):
             done = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_whoever_stops_berth_waits_for_its_delay_and_its_grace(self) -> None:
+        sample = (REPOSITORY / "samples" / "berth.toml").read_text()
+        grace = int(re.search(r"^#shutdown-grace = (\d+)$", sample, re.MULTILINE)[1])
+        unit = (REPOSITORY / "samples" / "berth.service").read_text()
+        replica = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["berth-1"]
+        manifests = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "berth.yaml").read_text()))
+        options = next(it["data"]["berth.toml"] for it in manifests if it["kind"] == "ConfigMap")
+        pod = next(it["spec"]["template"]["spec"] for it in manifests if it["kind"] == "Deployment")
+        checks = re.search(r"inter (\d+)s fall (\d+)", (DEPLOY / "haproxy.cfg").read_text())
+        for name, delay, patience in (
+            (
+                "berth.service",
+                re.search(r"^Environment=BERTH_SHUTDOWN_DELAY=(\d+)$", unit, re.MULTILINE)[1],
+                re.search(r"^TimeoutStopSec=(\d+)s$", unit, re.MULTILINE)[1],
+            ),
+            ("compose", replica["environment"]["BERTH_SHUTDOWN_DELAY"], replica["stop_grace_period"].rstrip("s")),
+            (
+                "kubernetes",
+                re.search(r"^shutdown-delay = (\d+)$", options, re.MULTILINE)[1],
+                pod["terminationGracePeriodSeconds"],
+            ),
+        ):
+            # A check may have begun just before the stop, and each may take as long as the interval.
+            self.assertGreater(int(delay), int(checks[1]) * (int(checks[2]) + 1), name)
+            # It ends by force five seconds after the grace.
+            self.assertGreater(int(patience), int(delay) + grace + 5, name)
+
     def test_the_services_of_compose_refer_to_each_other(self) -> None:
         compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
         services = compose["services"]
