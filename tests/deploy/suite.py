@@ -229,6 +229,11 @@ class Manifests(unittest.TestCase):
             # It ends by force five seconds after the grace.
             self.assertGreater(int(patience), int(delay) + grace + 5, name)
 
+    def test_a_release_is_published_after_the_tests(self) -> None:
+        jobs = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "release.yml").read_text())["jobs"]
+        self.assertEqual(set(jobs["publish"]["needs"]), set(jobs) - {"publish"})
+        self.assertIn(".ci/run", [step.get("run") for step in jobs["tests"]["steps"]])
+
     def test_the_services_of_compose_refer_to_each_other(self) -> None:
         compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
         services = compose["services"]
