@@ -34,6 +34,7 @@ pub mod reads;
 mod recording;
 pub mod resource_classes;
 pub mod schema;
+mod schema_watch;
 pub mod sessions;
 pub mod snapshot;
 pub mod standard;
@@ -43,6 +44,7 @@ mod world_rows;
 mod write_limits;
 mod writer;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,6 +63,7 @@ use events::Tail;
 use feed::Feed;
 use primary::Primary;
 use prune::Pruner;
+use schema_watch::SchemaWatch;
 use write_limits::WriteLimits;
 use writer::ClaimWriter;
 
@@ -92,6 +95,7 @@ pub struct Store {
     writer: ClaimWriter,
     tail: Tail,
     write_limits: WriteLimits,
+    schema: SchemaWatch,
     /// Ends with the last clone.
     _pruner: Pruner,
 }
@@ -145,9 +149,10 @@ impl Store {
         let feed = Feed::start(primary.clone()).await?;
         let tail = Tail::start(&primary);
         let pruner = Pruner::start(primary.clone(), pruning);
+        let schema = SchemaWatch::start(primary.clone());
         let writer = ClaimWriter::start(&primary, &feed.reloads());
         let write_limits = WriteLimits::new(connections);
-        Ok(Self { primary, feed, writer, tail, write_limits, _pruner: pruner })
+        Ok(Self { primary, feed, writer, tail, write_limits, schema, _pruner: pruner })
     }
 
     /// Whether claims in units that other groups have exclusively are allowed and only reported in the log.
@@ -172,6 +177,12 @@ impl Store {
     /// Whether the primary is known to take no writes: its `default_transaction_read_only` is on.
     pub fn is_read_only(&self) -> bool {
         self.primary.is_read_only()
+    }
+
+    /// What keeps this program from using the schema of the database, as it was some seconds ago: a newer program may
+    /// have migrated it meanwhile.
+    pub fn schema_hindrance(&self) -> Option<Cow<'static, str>> {
+        self.schema.hindrance()
     }
 
     /// Connections of the pool: in use, idle, and how many there may be. `None` while no primary can be

@@ -1,6 +1,7 @@
 //! Whether the process answers (`/healthz`) and whether it can serve (`/readyz`). Both are answered without
 //! a token, on the addresses of the APIs and of `--admin-listen`.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -27,7 +28,7 @@ const READY_MAX: Duration = Duration::from_secs(5);
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
 /// Whether the server can serve, or why not.
-pub(super) type Verdict = Result<(), &'static str>;
+pub(super) type Verdict = Result<(), Cow<'static, str>>;
 
 /// What `/readyz` depends on, beside the store.
 #[derive(Debug, Default)]
@@ -44,22 +45,25 @@ impl Readiness {
     }
 
     /// Whether a request for what the database has would be answered now: the primary answers and takes
-    /// writes, all providers are loaded, and no change is missing.
+    /// writes, its schema serves this program, all providers are loaded, and no change is missing.
     pub(super) async fn check(&self, store: Option<&Store>) -> Verdict {
         if self.is_stopping.load(Ordering::Relaxed) {
-            return Err("the server is stopping");
+            return Err("the server is stopping".into());
         }
-        let Some(store) = store else { return Err("the server waits for its database") };
+        let Some(store) = store else { return Err("the server waits for its database".into()) };
         if store.is_read_only() {
-            return Err("the database takes no writes: default_transaction_read_only is on");
+            return Err("the database takes no writes: default_transaction_read_only is on".into());
+        }
+        if let Some(why) = store.schema_hindrance() {
+            return Err(why);
         }
         match timeout(READY_MAX, store.world()).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => {
                 tracing::debug!(%error, "not ready");
-                Err("the database cannot be asked")
+                Err("the database cannot be asked".into())
             }
-            Err(_) => Err("the database does not answer"),
+            Err(_) => Err("the database does not answer".into()),
         }
     }
 
@@ -68,13 +72,13 @@ impl Readiness {
         let mut shared = self.shared.lock().await;
         if !self.is_stopping.load(Ordering::Relaxed)
             && store.is_some()
-            && let Some((at, verdict)) = *shared
+            && let Some((at, verdict)) = &*shared
             && at.elapsed() < SHARED_FOR
         {
-            return verdict;
+            return verdict.clone();
         }
         let verdict = self.check(store).await;
-        *shared = Some((Instant::now(), verdict));
+        *shared = Some((Instant::now(), verdict.clone()));
         verdict
     }
 }

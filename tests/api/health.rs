@@ -55,6 +55,38 @@ async fn balancers_learn_without_a_token_whether_a_replica_can_serve() {
     served.stop().await;
 }
 
+/// Runs a statement in the database of a Berth, behind its back.
+async fn meddle(berth: &Berth, words: &str) {
+    let mut conn =
+        <sqlx::PgConnection as sqlx::Connection>::connect_with(&berth.database).await.unwrap();
+    sqlx::raw_sql(sqlx::AssertSqlSafe(words.to_owned())).execute(&mut conn).await.unwrap();
+}
+
+/// The schema was right when the replica started, and may have changed since then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_is_not_ready_while_the_schema_does_not_serve_it() {
+    let berth = Berth::new().await;
+    let served = Served::new(&berth, wide()).await;
+    becomes(&served, "/readyz", 200).await;
+
+    let newer =
+        "insert into _sqlx_migrations (version, description, success, checksum, execution_time)
+                 values (9999, 'of the future', true, '', 0);";
+    meddle(&berth, &format!("{newer} update schema_compatibility set oldest_program = 9999")).await;
+    let ahead = becomes(&served, "/readyz", 503).await;
+    assert!(ahead.contains("the schema is ahead of this program; unknown: [9999]"), "{ahead}");
+    meddle(&berth, "update schema_compatibility set oldest_program = 12").await;
+    becomes(&served, "/readyz", 200).await;
+
+    // A table that only the planner reads.
+    meddle(&berth, "alter table flavors rename to elsewhere").await;
+    let incomplete = becomes(&served, "/readyz", 503).await;
+    assert!(incomplete.contains("there is no table flavors"), "{incomplete}");
+    meddle(&berth, "alter table elsewhere rename to flavors").await;
+    becomes(&served, "/readyz", 200).await;
+    served.stop().await;
+}
+
 /// Runs `berth health` for a server.
 fn check(server: &Server, planner: &str, ready: bool) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));

@@ -25,14 +25,19 @@ use crate::support::postgres;
 
 /// What only the statement of a refresh says.
 const REFRESH: &str = "with dirty as materialized";
-/// What only cutting the log off says, measuring it, settling the epoch, forgetting plans, and asking a
-/// server who it is: a replica does so once in a while.
-const HOUSEKEEPING: [&str; 5] = [
+/// What only cutting the log off says, measuring it, settling the epoch, forgetting plans, asking a server who it
+/// is, and looking at its schema: a replica does so once in a while.
+const HOUSEKEEPING: [&str; 10] = [
     "change_log_pruning",
     "pg_total_relation_size",
     "from epoch",
     "discard plans",
     "pg_walfile_name",
+    "show server_encoding",
+    "needed (object, privilege, nth)",
+    "_sqlx_migrations",
+    "What a schema consists of",
+    "oldest_program",
 ];
 /// What only the note for other replicas says.
 const NOTE: &str = "insert into change_log";

@@ -1,0 +1,96 @@
+//! Looks now and then whether the schema still serves this program: a newer one may have migrated it, or somebody
+//! may have taken a table or a privilege away.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::error::{Error, Result};
+use super::primary::Primary;
+use super::schema::{self, Status};
+use super::{FEED_WAIT_MAX, waiting};
+
+/// How often the schema is looked at. A look reads catalogs only, and takes some milliseconds.
+const EVERY: Duration = Duration::from_secs(5);
+/// How long a look may take, even if the server does not respond.
+const LOOK_MAX: Duration = Duration::from_secs(10);
+
+/// What keeps this program from using the schema.
+type Hindrance = Cow<'static, str>;
+
+/// What was last seen. The task ends when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub(super) struct SchemaWatch {
+    seen: watch::Receiver<Option<Hindrance>>,
+    _task: Arc<JoinSet<()>>,
+}
+
+impl SchemaWatch {
+    /// Starts the task, for a schema that was right when the server started.
+    pub(super) fn start(primary: Primary) -> Self {
+        let (noted, seen) = watch::channel(None);
+        Self { seen, _task: Arc::new(JoinSet::from_iter([run(primary, noted)])) }
+    }
+
+    /// What keeps this program from using the schema, if anything does.
+    pub(super) fn hindrance(&self) -> Option<Hindrance> {
+        self.seen.borrow().clone()
+    }
+}
+
+async fn run(primary: Primary, noted: watch::Sender<Option<Hindrance>>) {
+    loop {
+        sleep(EVERY).await;
+        let status = match look(&primary).await {
+            Ok(status) => status,
+            // A database that is away says nothing about its schema, and is reported as such.
+            Err(error) => {
+                tracing::debug!(%error, "the schema was not looked at");
+                continue;
+            }
+        };
+        let found = hindrance(&status);
+        noted.send_if_modified(|known| {
+            let is_new = *known != found;
+            match &found {
+                Some(why) if is_new => tracing::error!(
+                    "this server is not ready any more: {}",
+                    status.hindrance().unwrap_or_else(|| why.to_string())
+                ),
+                None if is_new => tracing::info!("the schema serves this program again"),
+                Some(_) | None => {}
+            }
+            known.clone_from(&found);
+            is_new
+        });
+    }
+}
+
+async fn look(primary: &Primary) -> Result<Status> {
+    let (mut conn, term) = primary.connect(|options| waiting(options, FEED_WAIT_MAX)).await?;
+    let status = timeout(LOOK_MAX, term.during(schema::status(&mut conn))).await;
+    drop(sqlx::Connection::close(conn).await);
+    status.unwrap_or_else(|_| Err(Error::Unavailable(format!("no answer within {LOOK_MAX:?}"))))
+}
+
+/// What a health check is told, which needs no token: not which role the server has.
+fn hindrance(status: &Status) -> Option<Hindrance> {
+    match status {
+        Status::Forbidden { .. } => Some(Cow::Borrowed(
+            "the role of the server lacks privileges in the database: `berth doctor` names them",
+        )),
+        Status::Current
+        | Status::Newer(_)
+        | Status::Behind(_)
+        | Status::Ahead(_)
+        | Status::Incomplete(_)
+        | Status::Altered(_)
+        | Status::Reference
+        | Status::Foreign(_)
+        | Status::Encoding(_) => status.hindrance().map(Cow::Owned),
+    }
+}
