@@ -325,11 +325,30 @@ impl Config {
         wrong.extend(self.traces.endpoint().err());
         match self.planner.endpoints() {
             Ok(planner) => {
+                wrong.extend(self.check_places(&planner));
                 wrong.extend(self.check_reach(self.listen.iter().chain(planner)).err());
             }
+            Err(why) if wrong.contains(&why) => {}
             Err(why) => wrong.push(why),
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+    }
+
+    /// Two options cannot have the same address, and one cannot have it twice. A sentence for each pair.
+    fn check_places(&self, planner: &[&Endpoint]) -> Vec<String> {
+        let listen = self.listen.iter().map(|it| ("--listen", it));
+        let planner = planner.iter().map(|it| ("--planner-listen", *it));
+        let admin = self.front.admin_listen.iter().map(|it| ("--admin-listen", it));
+        let places: Vec<(&str, &Endpoint)> = listen.chain(planner).chain(admin).collect();
+        let pairs = places.iter().enumerate().flat_map(|(nth, one)| {
+            let later = places.iter().skip(nth + 1);
+            later.filter(|other| one.1.excludes(other.1)).map(move |other| (one, other))
+        });
+        pairs
+            .map(|((option, one), (other, second))| {
+                format!("{option} {one} and {other} {second} cannot both be listened on")
+            })
+            .collect()
     }
 
     /// Checks that other machines cannot reach an API that believes every caller.

@@ -7,6 +7,7 @@ mod finding;
 
 use std::sync::Arc;
 
+use crate::cli::{Source, with_origins};
 use crate::config::{Auth, Config};
 use crate::keystone::Keystone;
 use crate::policy::Policy;
@@ -17,9 +18,9 @@ pub use self::finding::{Finding, Verdict, worst};
 /// A token that no Keystone has issued.
 const NO_TOKEN: &str = "berth-doctor-asks-whether-keystone-answers";
 
-/// Runs all checks of `berth doctor`.
-pub async fn doctor(config: &Config) -> Vec<Finding> {
-    let mut findings = vec![configuration(config)];
+/// Runs all checks of `berth doctor`. `sources` says where the options came from.
+pub async fn doctor(config: &Config, sources: &[Source]) -> Vec<Finding> {
+    let mut findings = vec![configuration(config, sources)];
     findings.extend(policy(config));
     findings.push(descriptors(config));
     findings.extend(certificates::check(config));
@@ -29,20 +30,20 @@ pub async fn doctor(config: &Config) -> Vec<Finding> {
 }
 
 /// Runs all checks of `berth upgrade-check`: whether this program can take over from the one before.
-pub async fn upgrade_check(config: &Config) -> Vec<Finding> {
-    let mut findings = vec![configuration(config)];
+pub async fn upgrade_check(config: &Config, sources: &[Source]) -> Vec<Finding> {
+    let mut findings = vec![configuration(config, sources)];
     findings.extend(policy(config));
     findings.extend(database::upgrade(config).await);
     findings
 }
 
 /// Whether `berth serve` would accept the options, and the files that they name.
-fn configuration(config: &Config) -> Finding {
+fn configuration(config: &Config, sources: &[Source]) -> Finding {
     match Parts::read(config) {
         Ok(_) => Finding::fine("configuration", "the options and the files they name are valid"),
         Err(why) => Finding::failure(
             "configuration",
-            why.to_string(),
+            with_origins(why.to_string(), sources),
             "correct the option; `berth config check` shows where each value comes from",
         ),
     }

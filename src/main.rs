@@ -75,11 +75,11 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::Config(ConfigCommand::Check(options)) => check(&options, &sources),
         Command::Doctor(options) => {
             let config = &options.config;
-            examine(&config.logs, options.format, doctor::doctor(config))
+            examine(&config.logs, options.format, doctor::doctor(config, &sources))
         }
         Command::UpgradeCheck(options) => {
             let config = &options.config;
-            examine(&config.logs, options.format, doctor::upgrade_check(config))
+            examine(&config.logs, options.format, doctor::upgrade_check(config, &sources))
         }
         Command::Config(ConfigCommand::Sample) => Ok(printed(&cli::sample())),
         Command::Policy(command) => policy(&command),
@@ -276,7 +276,7 @@ fn check(options: &CheckOptions, sources: &[Source]) -> Result<ExitCode, Failure
     if !options.online {
         return Ok(ExitCode::SUCCESS);
     }
-    examine(&config.logs, FindingFormat::Text, doctor::doctor(config))
+    examine(&config.logs, FindingFormat::Text, doctor::doctor(config, sources))
 }
 
 /// Which database a command is about to talk to, in words with the option that says so; `None` if it

@@ -45,7 +45,7 @@ pub(crate) async fn follow(
                     report_others(&started_with, &now);
                 }
                 Ok(Err(why)) => {
-                    let why = why.trim_end().replace('\n', "; ");
+                    let why = why.lines().map(str::trim).collect::<Vec<_>>().join("; ");
                     tracing::error!("SIGHUP: the configuration stays as it is: {why}");
                 }
                 Err(error) => tracing::error!(%error, "SIGHUP: the configuration stays as it is"),

@@ -65,6 +65,7 @@ impl Parts {
     pub fn read(config: &Config) -> Result<Self, Failure> {
         let mut wrong = Vec::new();
         wrong.extend(config.check().err());
+        wrong.extend(config.audit.check().err());
         let policy = noted(Policy::load(config.policy.source()), &mut wrong);
         // That only one of certificate and key is given has been found above.
         let tls = config.front.tls().ok().flatten().map(Tls::new).transpose();

@@ -25,6 +25,9 @@ const PREFIX: &str = "BERTH_";
 const OTHER_VARIABLES: [&str; 5] =
     ["BERTH_POSTGRES_BIN", "BERTH_BIN", "BERTH_BUILD_COMMIT", "BERTH_PLACEMENT", "BERTH_PLANNER"];
 
+/// The option that names the database.
+const DATABASE_URL: &str = "database-url";
+
 /// Options for a file with a secret, and the systemd credential that is used without the option.
 const CREDENTIALS: [(&str, &str); 3] = [
     ("database-password-file", "berth.database-password"),
@@ -137,18 +140,24 @@ pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
     let command = settings.iter().fold(command, |command, settings| settings.apply(command));
     let matches = match command.clone().try_get_matches_from(arguments) {
         Ok(matches) if problems.is_empty() => matches,
-        Ok(_) => return Err(report(&problems)),
+        Ok(_) => {
+            check_urls(path.map(|(leaf, _)| leaf), arguments, settings.as_ref(), &mut problems);
+            return Err(report(&problems));
+        }
         Err(error) => {
             let before = problems.len();
             if let Some((leaf, _)) = path {
                 check_flags(leaf, arguments, &mut problems);
             }
+            let (wrong_flags, flagged) = (problems.len() - before, problems.len());
+            let has_more = wrong_flags == 0 && !is_told(&error, &problems);
+            check_urls(path.map(|(leaf, _)| leaf), arguments, settings.as_ref(), &mut problems);
             // One wrong flag is told by clap, which knows how it is used.
-            if before == 0 && problems.len() < 2 {
+            if problems.len() == wrong_flags && wrong_flags < 2 {
                 return Err(error);
             }
-            if problems.len() == before && !is_told(&error, &problems) {
-                problems.push(first_sentence(&error));
+            if has_more {
+                problems.insert(flagged, first_sentence(&error));
             }
             return Err(report(&problems));
         }
@@ -285,7 +294,12 @@ fn check_flags(leaf: &clap::Command, arguments: &[OsString], problems: &mut Vec<
         }
         let mut options = leaf.get_arguments();
         let Some(arg) = options.find(|arg| arg.get_long() == Some(name)) else {
-            let guess = did_you_mean(name, leaf.get_arguments().filter_map(Arg::get_long));
+            let flags: Vec<String> = leaf
+                .get_arguments()
+                .filter_map(Arg::get_long)
+                .map(|it| format!("--{it}"))
+                .collect();
+            let guess = did_you_mean(&format!("--{name}"), flags.iter().map(String::as_str));
             problems.push(format!("--{name}: there is no such option{guess}"));
             continue;
         };
@@ -296,6 +310,43 @@ fn check_flags(leaf: &clap::Command, arguments: &[OsString], problems: &mut Vec<
         let why = value.and_then(|value| wrong_value(arg, value));
         problems.extend(why.map(|why| format!("--{name}: {why}")));
     }
+}
+
+/// Looks at each URL of a database, because something else is wrong already: it is read later than the values of
+/// other options, and should not have to wait until those are right.
+fn check_urls(
+    leaf: Option<&clap::Command>,
+    arguments: &[OsString],
+    settings: Option<&Settings>,
+    problems: &mut Vec<String>,
+) {
+    let is_it = |arg: &&Arg| arg.get_long() == Some(DATABASE_URL);
+    let Some(arg) = leaf.and_then(|leaf| leaf.get_arguments().find(is_it)) else { return };
+    let mut urls = Vec::new();
+    if let Some(Settings { path, entries }) = settings {
+        let named = entries.iter().filter(|setting| setting.option == DATABASE_URL);
+        urls.extend(named.filter_map(|setting| {
+            let place = format!("{}, line {}: {DATABASE_URL}", path.display(), setting.line);
+            Some((place, setting.values.first()?.clone()))
+        }));
+    }
+    let variable = arg.get_env().and_then(OsStr::to_str);
+    urls.extend(variable.and_then(|variable| {
+        Some((format!("environment variable {variable}"), std::env::var(variable).ok()?))
+    }));
+    let mut words = arguments.iter().filter_map(|word| word.to_str());
+    while let Some(word) = words.next() {
+        let Some(rest) = word.strip_prefix("--").and_then(|it| it.strip_prefix(DATABASE_URL))
+        else {
+            continue;
+        };
+        let value = if rest.is_empty() { words.next() } else { rest.strip_prefix('=') };
+        urls.extend(value.map(|value| (format!("--{DATABASE_URL}"), value.to_owned())));
+    }
+    let wrong = urls.into_iter().filter_map(|(place, url)| {
+        database_url::read(&url).err().map(|why| format!("{place}: {why}"))
+    });
+    problems.extend(wrong);
 }
 
 /// Whether what clap says is about a variable or a value of the file that is reported already.
@@ -333,7 +384,7 @@ fn shown(arg: &Arg, raw: &[&OsStr]) -> String {
     // What the environment's help must not show is a secret, or has one in it.
     let whole = if !arg.is_hide_env_values_set() {
         Some(text)
-    } else if arg.get_long() == Some("database-url") {
+    } else if arg.get_long() == Some(DATABASE_URL) {
         database_url::redacted(&text)
     } else {
         None

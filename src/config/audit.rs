@@ -1,10 +1,15 @@
 //! Where the audit log is written, and how.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use rustix::fs::{Access, access};
 
 use crate::audit::{self, AuditLog, Target};
+
+/// The word for standard output.
+const STDOUT: &str = "-";
 
 /// Options of the audit log.
 #[derive(Args, Clone, Debug)]
@@ -31,6 +36,20 @@ pub enum AuditFormat {
 }
 
 impl AuditOptions {
+    /// Checks that the audit log can be written, as far as that can be seen without making the file.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn check(&self) -> Result<(), String> {
+        match self.audit_log.as_deref() {
+            None => Ok(()),
+            Some(path) if path == Path::new(STDOUT) => Ok(()),
+            Some(path) => {
+                writable(path).map_err(|error| format!("--audit-log {}: {error}", path.display()))
+            }
+        }
+    }
+
     /// Starts the audit log, if there is to be one.
     ///
     /// # Errors
@@ -38,7 +57,7 @@ impl AuditOptions {
     pub fn start(&self) -> Result<Option<AuditLog>, String> {
         let Some(path) = &self.audit_log else { return Ok(None) };
         let target = match path.to_str() {
-            Some("-") => Target::Stdout,
+            Some(STDOUT) => Target::Stdout,
             _ => Target::File(path.clone()),
         };
         let format = match self.audit_format {
@@ -47,5 +66,27 @@ impl AuditOptions {
         };
         let started = AuditLog::start(target, format);
         started.map(Some).map_err(|error| format!("--audit-log {}: {error}", path.display()))
+    }
+}
+
+/// Whether a file can be appended to, or made in its directory.
+fn writable(path: &Path) -> io::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(_) => Ok(access(path, Access::WRITE_OK)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+            let directory = directory.unwrap_or(Path::new("."));
+            let told = |error: io::Error| {
+                let why = format!("the file cannot be made in {}: {error}", directory.display());
+                io::Error::new(error.kind(), why)
+            };
+            if !std::fs::metadata(directory).map_err(told)?.is_dir() {
+                return Err(told(io::ErrorKind::NotADirectory.into()));
+            }
+            let needed = Access::WRITE_OK | Access::EXEC_OK;
+            access(directory, needed).map_err(|error| told(error.into()))
+        }
+        Err(error) => Err(error),
     }
 }

@@ -34,6 +34,25 @@ impl Endpoint {
             Self::Unix(_) => true,
         }
     }
+
+    /// Whether nobody can listen on both: they are the same, or one is all addresses of the machine and has the port of
+    /// the other. All addresses of IPv6 are those of IPv4 as well, unless the system is told otherwise.
+    pub fn excludes(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Tcp(one), Self::Tcp(other)) => {
+                let covers = |one: &SocketAddr, other: &SocketAddr| {
+                    let ip = one.ip();
+                    ip.is_unspecified() && (ip.is_ipv6() || other.ip().to_canonical().is_ipv4())
+                };
+                let is_same = one.ip().to_canonical() == other.ip().to_canonical();
+                // With port 0, the system chooses one.
+                (is_same || covers(one, other) || covers(other, one))
+                    && one.port() == other.port()
+                    && one.port() != 0
+            }
+            (one, other) => one == other,
+        }
+    }
 }
 
 impl FromStr for Endpoint {
@@ -225,6 +244,33 @@ mod tests {
         drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
         share_with_group(&socket).unwrap();
         assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o660);
+    }
+
+    #[test]
+    fn an_address_is_listened_on_once() {
+        let excludes = |one: &str, other: &str| {
+            one.parse::<Endpoint>().unwrap().excludes(&other.parse().unwrap())
+        };
+        for (one, other) in [
+            ("127.0.0.1:1", "127.0.0.1:1"),
+            ("0.0.0.0:1", "127.0.0.1:1"),
+            ("[::1]:1", "[::]:1"),
+            ("0.0.0.0:1", "[::]:1"),
+            ("127.0.0.1:1", "[::]:1"),
+            ("127.0.0.1:1", "[::ffff:127.0.0.1]:1"),
+            ("unix:/s", "unix:/s"),
+        ] {
+            assert!(excludes(one, other) && excludes(other, one), "{one} {other}");
+        }
+        for (one, other) in [
+            ("127.0.0.1:1", "127.0.0.1:2"),
+            ("127.0.0.1:1", "127.0.0.2:1"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+            ("0.0.0.0:1", "[::1]:1"),
+            ("unix:/s", "127.0.0.1:1"),
+        ] {
+            assert!(!excludes(one, other), "{one} {other}");
+        }
     }
 
     #[test]

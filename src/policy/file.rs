@@ -21,16 +21,17 @@ pub(super) struct Text {
 /// alphabetically, without those whose names begin with a dot.
 ///
 /// # Errors
-/// A file cannot be read; the message says which.
+/// A file cannot be read; the message says which, and which option names it.
 pub(super) fn read(file: Option<&Path>, directories: &[PathBuf]) -> Result<Vec<Text>, String> {
-    let mut paths: Vec<PathBuf> = file.map(Path::to_owned).into_iter().collect();
+    let (of_file, of_directories) = ("--policy-file", "--policy-dirs");
+    let told = |option, path: &Path, error| format!("{option} {}: {error}", path.display());
+    let mut paths: Vec<_> = file.into_iter().map(|path| (of_file, path.to_owned())).collect();
     for directory in directories {
-        let inside = inside(directory);
-        paths.extend(inside.map_err(|error| format!("{}: {error}", directory.display()))?);
+        let inside = inside(directory).map_err(|error| told(of_directories, directory, error))?;
+        paths.extend(inside.into_iter().map(|path| (of_directories, path)));
     }
-    let text = |path: PathBuf| {
-        let text = fs::read_to_string(&path);
-        let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = |(option, path): (_, PathBuf)| {
+        let text = fs::read_to_string(&path).map_err(|error| told(option, &path, error))?;
         Ok(Text { path, text })
     };
     paths.into_iter().map(text).collect()

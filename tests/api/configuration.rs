@@ -36,7 +36,25 @@ fn what_is_wrong_is_named() {
         (&[], "\n\nauth = \"keyston\"", "line 3: auth: \"keyston\": must be one of"),
         (&[], "[listen]\na = 1", "must be a string"),
         (&[], "keystone-password = s3cret", "line 1"),
-        (&["--policy-file", "/no/such/file"], "", "/no/such/file"),
+        (&["--policy-file", "/no/such/file"], "", "--policy-file /no/such/file"),
+        (&["--policy-dirs", "/no/such"], "", "--policy-dirs /no/such"),
+        (&["--audit-log", "/no/such/log"], "", "--audit-log /no/such/log: the file cannot be made"),
+        (&["--audit-log", "/dev"], "", "--audit-log /dev: "),
+        (
+            &["--listen", "127.0.0.1:1", "--planner-listen", "127.0.0.1:1"],
+            "",
+            "--listen 127.0.0.1:1 and --planner-listen 127.0.0.1:1 cannot both",
+        ),
+        (
+            &["--listen", "127.0.0.1:1", "--admin-listen", "0.0.0.0:1"],
+            "",
+            "--listen 127.0.0.1:1 and --admin-listen 0.0.0.0:1 cannot both",
+        ),
+        (
+            &["--lisen", "x", "--database-url", "postgres://u:s3cret@h/d?sslmod=x"],
+            "",
+            "--database-url: parameter 1",
+        ),
     ] {
         std::fs::write(&file, text).unwrap();
         let told = Command::new(env!("CARGO_BIN_EXE_berth"))
@@ -69,7 +87,8 @@ fn berth(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, Stri
 fn everything_that_is_wrong_is_told_at_once_with_where_it_stands() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("berth.toml");
-    let text = "lisen = \"127.0.0.1:1\"\nmax-requests = 0\nlog-format = \"jsn\"\nlog = \"inof\"\n";
+    let text = "lisen = \"127.0.0.1:1\"\nmax-requests = 0\nlog-format = \"jsn\"\nlog = \"inof\"\n\
+                database-url = \"postgres://u:s3cret@h/d?sslmod=verify-full\"\n";
     std::fs::write(&file, text).unwrap();
     let named = file.display().to_string();
     let (code, words) = berth(
@@ -85,16 +104,18 @@ fn everything_that_is_wrong_is_told_at_once_with_where_it_stands() {
     );
     let words = words.replace(&named, "berth.toml");
     insta::assert_snapshot!(words, @r#"
-    error: 8 things are wrong:
+    error: 9 things are wrong:
       berth.toml, line 1: there is no option "lisen"; did you mean "listen"?
       berth.toml, line 2: max-requests: "0": must be a number from 1 to 1000000
       berth.toml, line 3: log-format: "jsn": must be one of human, json; did you mean "json"?
       berth.toml, line 4: log: "inof": inof is no level, the nearest is info; there are off, error, warn, info, debug, trace, also for a module, as in berth::store=debug
       environment variable BERTH_IDLE_TIMEOUT: "soon": must be a number of seconds
       environment variable BERTH_LISTN: there is no option for it; did you mean "BERTH_LISTEN"?
-      --planner-timout: there is no such option; did you mean "planner-timeout"?
+      --planner-timout: there is no such option; did you mean "--planner-timeout"?
       --max-connections: "none": must be a number from 1 to 1000000
+      berth.toml, line 5: database-url: parameter 1 after the question mark is unknown; did you mean "sslmode"?
     "#);
+    assert!(!words.contains("s3cret"), "{words}");
     assert_eq!(code, Some(2));
 }
 
@@ -112,8 +133,9 @@ fn what_does_not_fit_together_is_told_at_once_with_where_it_stands() {
     insta::assert_snapshot!(words.replace(&named, "berth.toml"), @r#"
     berth: --database-url is invalid: parameter 1 after the question mark is unknown; did you mean "sslmode"?
     --auth noauth2 believes every caller, and other machines can reach 0.0.0.0:1; listen on 127.0.0.1, or pass --allow-noauth if something in front keeps strangers out
-    /no/such/file: No such file or directory (os error 2)
+    --policy-file /no/such/file: No such file or directory (os error 2)
       --database-url is set by: berth.toml, line 2
+      --policy-file is set by: environment variable BERTH_POLICY_FILE
     "#);
     assert_eq!(code, Some(1));
 }

@@ -290,7 +290,8 @@ async fn what_is_reread_is_said() {
     logged(&server, "this is no level").await;
     configure("log = \"warn\"\nmax-requests = 8\npolicy-file = \"/no/such/file\"\n");
     signal("HUP", &server.pid());
-    logged(&server, "the configuration stays as it is: /no/such/file: No such file").await;
+    logged(&server, "the configuration stays as it is: --policy-file /no/such/file: No such file")
+        .await;
     configure("no-option = 1\n");
     signal("HUP", &server.pid());
     logged(&server, "there is no option").await;
