@@ -69,6 +69,19 @@ impl AuditLog {
         Arc::new(Entry { log, request, began, found: Mutex::default() })
     }
 
+    /// How many entries wait to be written.
+    pub fn waiting(&self) -> usize {
+        self.entries.unwritten().0
+    }
+
+    /// How many entries would be missing if the process ended now: those that wait, and those that were dropped and
+    /// of which no line says so.
+    pub fn unwritten(&self) -> u64 {
+        let (waiting, dropped) = self.entries.unwritten();
+        let open = *self.open.count();
+        (waiting + open) as u64 + dropped
+    }
+
     /// Waits until all entries that were begun are written, for so long at the most. Whether they are.
     ///
     /// A request may be answered before everybody is done with its entry.

@@ -22,10 +22,14 @@ pub(crate) struct LineQueue {
 struct State {
     /// Whole lines.
     waiting: Vec<u8>,
+    /// How many they are.
+    lines: usize,
     /// Lines that were dropped since the thread last took some.
     dropped: u64,
     /// Whether the thread is writing what it took.
     is_writing: bool,
+    /// How many lines the thread took and is writing, and how many were dropped after them.
+    taken: (usize, u64),
     /// No line is taken any more.
     ends: bool,
     /// The thread has ended.
@@ -67,6 +71,7 @@ impl LineQueue {
             return Pushed::Dropped { is_first: state.dropped == 1 };
         }
         state.waiting.extend_from_slice(line);
+        state.lines += 1;
         drop(state);
         self.changed.notify_all();
         Pushed::Waits
@@ -88,6 +93,7 @@ impl LineQueue {
     fn take(&self, lines: &mut Vec<u8>) -> Option<u64> {
         let mut state = self.state();
         state.is_writing = false;
+        state.taken = (0, 0);
         self.changed.notify_all();
         while state.waiting.is_empty() && !state.ends {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -97,7 +103,8 @@ impl LineQueue {
         }
         state.is_writing = true;
         std::mem::swap(&mut state.waiting, lines);
-        Some(std::mem::take(&mut state.dropped))
+        state.taken = (std::mem::take(&mut state.lines), std::mem::take(&mut state.dropped));
+        Some(state.taken.1)
     }
 
     /// Waits until all lines are written, for so long at the most. Returns whether they are.
@@ -127,6 +134,12 @@ impl LineQueue {
     /// Whether no line is taken any more.
     pub(crate) fn has_ended(&self) -> bool {
         self.state().ends
+    }
+
+    /// How many lines are not known to be written, and how many were dropped without a note that is written.
+    pub(crate) fn unwritten(&self) -> (usize, u64) {
+        let state = self.state();
+        (state.lines + state.taken.0, state.dropped + state.taken.1)
     }
 
     /// Whether the thread is writing what it took, and how many lines were dropped since then.
@@ -165,10 +178,12 @@ mod tests {
         let dropped = |is_first| Pushed::Dropped { is_first };
         assert_eq!(pushed, [Pushed::Waits, Pushed::Waits, dropped(true), dropped(false)]);
         assert!(!queue.drain(Duration::from_millis(20)));
+        assert_eq!(queue.unwritten(), (3, 2));
         go_on.send(()).unwrap();
         assert_eq!(written.recv().unwrap(), ("two\ntri\n".to_owned(), 2));
         go_on.send(()).unwrap();
         assert!(queue.drain(PATIENCE));
+        assert_eq!(queue.unwritten(), (0, 0));
         assert!(queue.end(PATIENCE) && queue.has_ended());
         assert_eq!(queue.push(b"six\n"), Pushed::Ended);
         thread.join().unwrap();

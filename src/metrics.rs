@@ -31,7 +31,7 @@ const COUNTS: [f64; 13] =
 static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
 /// Counters: name, description.
-const COUNTERS: [(&str, &str); 35] = [
+const COUNTERS: [(&str, &str); 36] = [
     ("berth_requests_total", "Requests answered by the APIs."),
     ("berth_requests_shed_total", "Requests refused because --max-requests were in progress."),
     ("berth_connections_closed_for_room_total", "Idle connections that were closed for new ones."),
@@ -43,6 +43,7 @@ const COUNTERS: [(&str, &str); 35] = [
         "Log lines dropped because the log was not read or writable.",
     ),
     ("berth_audit_entries_dropped_total", "Entries of the audit log that were dropped."),
+    ("berth_audit_write_failures_total", "Failed attempts to write the audit log."),
     ("berth_history_entries_total", "Entries that were added to the history of changes."),
     ("berth_history_entries_removed_total", "Entries that were removed from the history by age."),
     ("berth_events_told_total", "Events that clients were told."),
@@ -82,7 +83,7 @@ const COUNTERS: [(&str, &str); 35] = [
 ];
 
 /// Gauges: name, description.
-const GAUGES: [(&str, &str); 20] = [
+const GAUGES: [(&str, &str); 21] = [
     ("berth_build_info", "1, with the version and the commit (revision) as labels."),
     ("berth_ready", "Whether the replica can serve: 1 or 0."),
     ("berth_connections_open", "Connections of the APIs that are open."),
@@ -92,6 +93,7 @@ const GAUGES: [(&str, &str); 20] = [
     ),
     ("berth_requests_in_flight", "Requests of the APIs that are not answered yet."),
     ("berth_requests_in_flight_max", "Requests in progress beyond which more are refused."),
+    ("berth_audit_entries_waiting", "Entries of the audit log that are not written yet."),
     ("berth_providers", "Resource providers in memory."),
     ("berth_flavor_fits", "How many more of a flavor fit, by bound: lower or upper."),
     (
@@ -201,6 +203,7 @@ fn begin() {
         "berth_inconsistencies_total",
         "berth_log_lines_dropped_total",
         "berth_audit_entries_dropped_total",
+        "berth_audit_write_failures_total",
         "berth_history_entries_total",
         "berth_history_entries_removed_total",
         "berth_refresh_failures_total",

@@ -154,7 +154,8 @@ pub async fn serve(
     if let Some(audit) = audit {
         let drained = tokio::task::spawn_blocking(move || audit.drain(AUDIT_MAX)).await;
         if !matches!(drained, Ok(true)) {
-            tracing::error!("the end of the audit log was not written");
+            let entries = audit.unwritten();
+            tracing::error!(entries, "the end of the audit log was not written");
         }
     }
     if served.is_ok() {

@@ -13,6 +13,8 @@ use crate::line_queue::{LineQueue, Pushed};
 
 /// The name of the counter of entries that were dropped.
 pub(super) const DROPPED: &str = "berth_audit_entries_dropped_total";
+/// The name of the counter of failures to write.
+pub(super) const FAILURES: &str = "berth_audit_write_failures_total";
 /// Entries that may wait to be written, in bytes.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The pause after a failure to write.
@@ -73,6 +75,11 @@ impl Entries {
         self.0.drain(most)
     }
 
+    /// How many entries are not known to be written, and how many were dropped without a line that says so.
+    pub(super) fn unwritten(&self) -> (usize, u64) {
+        self.0.unwritten()
+    }
+
     /// Whether these are the same entries.
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -98,6 +105,7 @@ impl Writer {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
+                    metrics::counter!(FAILURES).increment(1);
                     if !has_failed {
                         tracing::error!(%error, "the audit log cannot be written");
                     }

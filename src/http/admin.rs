@@ -108,6 +108,9 @@ impl AdminState {
         let closed = self.connections.closed_for_room();
         counter!("berth_connections_closed_for_room_total").absolute(closed);
         counter!("berth_inconsistencies_total").absolute(bug::found());
+        if let Some(log) = &self.backend.options.audit {
+            gauge!("berth_audit_entries_waiting").set(number(log.waiting()));
+        }
         let app = self.backend.app();
         let is_ready = self.backend.readiness.check(app.map(|app| &app.store)).await.is_ok();
         gauge!("berth_ready").set(u8::from(is_ready));

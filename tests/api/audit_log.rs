@@ -1,7 +1,7 @@
 //! The audit log: who has changed what, in which form, and that it stops nothing.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use berth::audit::{AuditLog, Format, Target};
 use berth::http::app::Options;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::support::app::Berth;
 use crate::support::postgres;
-use crate::support::process::{Server, signal};
+use crate::support::process::{Server, free_port, signal};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -254,4 +254,38 @@ async fn what_was_asked_for_before_the_end_is_written() {
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
+}
+
+/// A disk that is full is seen before anything is dropped, and what is lost at the end is counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_seen_in_the_metrics_and_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let admin = format!("127.0.0.1:{}", free_port());
+    let options = ["--admin-listen", &admin, "--audit-log", "/dev/full"];
+    let mut server = Server::start_with(directory.path(), &options).await;
+    for name in ["CUSTOM_ONE", "CUSTOM_TWO"] {
+        let path = format!("/traits/{name}");
+        assert_eq!(server.ask("PUT", &path, Some(&json!({}))).await.unwrap().0, 201);
+    }
+    let began = Instant::now();
+    loop {
+        let asked = server.client.get(format!("http://{admin}/metrics")).send().await.unwrap();
+        let metrics = asked.text().await.unwrap();
+        let number = |name: &str| -> f64 {
+            let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap_or_else(|| panic!("no {name}")).trim().parse().unwrap()
+        };
+        if number("berth_audit_write_failures_total ") > 0.0
+            && number("berth_audit_entries_waiting ") >= 2.0
+        {
+            assert!(number("berth_audit_entries_dropped_total ").abs() < 0.5, "{metrics}");
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "{metrics}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    signal("TERM", &server.pid());
+    assert_eq!(server.ended().await.0, Some(0));
+    let log = server.log();
+    assert!(log.contains("the end of the audit log was not written entries=2"), "{log}");
 }
