@@ -43,7 +43,7 @@ use self::session::Session;
 pub(crate) use self::session::{AUTH_TOKEN, SUBJECT_TOKEN, secret, tokens_url};
 pub(crate) use self::token::Issued;
 pub use self::token::Token;
-use crate::spans::span;
+use crate::spans::{milliseconds, span};
 use crate::turns::{Turns, Waiting};
 
 /// The maximum number of concurrent queries for known callers: those whose token was valid at its
@@ -133,6 +133,21 @@ impl Keystone {
             timeout,
             cache_time,
         })
+    }
+
+    /// Begins the counters of questions with zero: an increase is seen only from a value that was there before.
+    pub(crate) fn count_from_zero() {
+        session::count_from_zero();
+        cache::count_from_zero();
+    }
+
+    /// Whether Keystone's catalog, as Berth's own token has it, names an endpoint of Placement, by which clients find
+    /// Berth; `None` if the token has no catalog.
+    ///
+    /// # Errors
+    /// Keystone issues no token.
+    pub async fn names_placement(&self) -> Result<Option<bool>, Unavailable> {
+        self.session.names_placement().await
     }
 
     /// The URL at which clients get a token.
@@ -268,7 +283,7 @@ impl Keystone {
         let answer = timeout_at(began + self.late_max(), query).await;
         match &answer {
             Ok(Ok(_)) => tracing::info!(
-                took_ms = began.elapsed().as_millis(),
+                took_ms = milliseconds(began.elapsed()),
                 "Keystone answered after the time that requests wait for it"
             ),
             Ok(Err(failure)) => tracing::debug!(%failure, "Keystone failed late"),

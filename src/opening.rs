@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::config::Config;
 use crate::serve::{Database, Failure};
+use crate::spans::milliseconds;
 use crate::store::condition;
 use crate::store::planner::flavors::SetFlavors;
 use crate::store::schema::{self, Status};
@@ -191,7 +192,8 @@ impl Wait {
 
     fn end(&self) {
         if self.told.is_some() {
-            tracing::info!(waited = ?self.began.elapsed(), "the database is there");
+            let waited_ms = milliseconds(self.began.elapsed());
+            tracing::info!(waited_ms, "the database is there");
         }
     }
 }

@@ -29,6 +29,16 @@ use self::file::Text;
 pub use self::listing::{list, sample};
 pub use self::rules::{Denied, Fault, Location, Rules, defaults, own};
 
+/// The counter of requests that a rule has denied.
+const DENIALS: &str = "berth_policy_denials_total";
+
+/// Begins the counter of each rule with zero: an increase is seen only from a value that was there before.
+pub(crate) fn count_from_zero() {
+    for operation in operations() {
+        counter!(DENIALS, "rule" => operation.name).increment(0);
+    }
+}
+
 /// The origin of rules.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -122,7 +132,7 @@ impl Policy {
     pub fn check(&self, caller: &Caller, rule: Rule, project: Option<&str>) -> Result<(), Denied> {
         let checked = self.rules.load().check(caller, rule, project);
         if checked.is_err() {
-            counter!("berth_policy_denials_total", "rule" => rule.name()).increment(1);
+            counter!(DENIALS, "rule" => rule.name()).increment(1);
         }
         checked
     }

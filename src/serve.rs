@@ -27,7 +27,7 @@ use crate::store::Store;
 use crate::store::planner::flavors::SetFlavors;
 use crate::systemd::{self, Passed};
 use crate::telemetry::Telemetry;
-use crate::{descriptors, metrics, opening, reload, version};
+use crate::{descriptors, metrics, opening, policy, reload, store, version};
 
 /// How long the last entries of the audit log may take to be written.
 const AUDIT_MAX: Duration = Duration::from_secs(2);
@@ -136,6 +136,7 @@ pub async fn serve(
 ) -> Result<(), Failure> {
     if !config.front.admin_listen.is_empty() {
         metrics::collect();
+        count_from_zero(config);
     }
     let mut parts = Parts::read(config)?;
     parts.audit = config.audit.start().map_err(Failure)?;
@@ -152,7 +153,8 @@ pub async fn serve(
     // It bounds itself.
     drop(ended.await);
     if let Some(audit) = audit {
-        let drained = tokio::task::spawn_blocking(move || audit.drain(AUDIT_MAX)).await;
+        let log = audit.clone();
+        let drained = tokio::task::spawn_blocking(move || log.drain(AUDIT_MAX)).await;
         if !matches!(drained, Ok(true)) {
             let entries = audit.unwritten();
             tracing::error!(entries, "the end of the audit log was not written");
@@ -162,6 +164,15 @@ pub async fn serve(
         tracing::info!("stopped");
     }
     served
+}
+
+/// Begins counters of events with zero, so that the first of them is seen as an increase.
+fn count_from_zero(config: &Config) {
+    policy::count_from_zero();
+    store::count_from_zero();
+    if config.auth != Auth::Noauth2 {
+        Keystone::count_from_zero();
+    }
 }
 
 /// What to tell the operator if the system gives too few descriptors for all connections.

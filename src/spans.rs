@@ -8,6 +8,7 @@
 //! by [`spawn_blocking`], or with `in_current_span`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tracing::Span;
@@ -113,5 +114,26 @@ impl Spans {
             Phase::Commit => span!(parent: parent, "commit", db.system.name = "postgresql"),
         };
         UnderWay { _spans: self.0.iter().map(begun).collect() }
+    }
+}
+
+/// A duration in milliseconds, with one digit after the point, as lines of the log have it.
+pub(crate) fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 10_000.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::milliseconds;
+
+    #[test]
+    fn a_duration_has_one_digit_after_the_point() {
+        for (micros, shown) in
+            [(30_254, "30.3"), (30_249, "30.2"), (49, "0.0"), (1_000_000, "1000.0")]
+        {
+            assert_eq!(format!("{:?}", milliseconds(Duration::from_micros(micros))), shown);
+        }
     }
 }

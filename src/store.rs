@@ -100,6 +100,11 @@ pub struct Store {
     _pruner: Pruner,
 }
 
+/// Begins counters with zero: an increase is seen only from a value that was there before.
+pub(crate) fn count_from_zero() {
+    recording::count_from_zero();
+}
+
 /// Options of a store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {

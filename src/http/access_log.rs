@@ -17,6 +17,7 @@ use super::proxy::{ForwardedFrom, Remote, Trusted};
 use super::traced::{TraceOf, method_name};
 use super::{Api, connection};
 use crate::metrics;
+use crate::spans::milliseconds;
 
 /// What an API found out about a request. It is an extension of the answer.
 #[derive(Clone, Debug, Default)]
@@ -150,26 +151,5 @@ impl Line {
     fn is_health_check(&self) -> bool {
         matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
             && (self.target == "/" || [HEALTHZ, READYZ].iter().any(|it| self.target.ends_with(it)))
-    }
-}
-
-/// A duration in milliseconds, with one digit after the point.
-fn milliseconds(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 10_000.0).round() / 10.0
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::milliseconds;
-
-    #[test]
-    fn a_duration_has_one_digit_after_the_point() {
-        for (micros, shown) in
-            [(30_254, "30.3"), (30_249, "30.2"), (49, "0.0"), (1_000_000, "1000.0")]
-        {
-            assert_eq!(format!("{:?}", milliseconds(Duration::from_micros(micros))), shown);
-        }
     }
 }

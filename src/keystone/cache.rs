@@ -42,9 +42,21 @@ pub(super) struct Cache {
 /// Expires each entry after its own time.
 struct Ttl;
 
+/// The counter of tokens, and where an answer comes from.
+const TOKENS: &str = "berth_keystone_tokens_total";
+const BAD: &str = "cache_of_invalid";
+const GOOD: &str = "cache";
+const ASKED: &str = "keystone";
+
 impl Expiry<Key, Entry> for Ttl {
     fn expire_after_create(&self, _: &Key, entry: &Entry, _: Instant) -> Option<Duration> {
         Some(entry.ttl)
+    }
+}
+
+pub(super) fn count_from_zero() {
+    for source in [BAD, GOOD, ASKED] {
+        counter!(TOKENS, "source" => source).increment(0);
     }
 }
 
@@ -55,15 +67,13 @@ impl Cache {
 
     /// The cached answer about a token: the token, or `None` inside if it is not valid.
     pub(super) async fn get(&self, key: Key) -> Option<Option<Arc<Token>>> {
-        let count = |source: &'static str| {
-            counter!("berth_keystone_tokens_total", "source" => source).increment(1);
-        };
+        let count = |source: &'static str| counter!(TOKENS, "source" => source).increment(1);
         if self.bad.contains_key(&key) {
-            count("cache_of_invalid");
+            count(BAD);
             return Some(None);
         }
         let known = self.good.get(&key).await;
-        count(if known.is_some() { "cache" } else { "keystone" });
+        count(if known.is_some() { GOOD } else { ASKED });
         known.map(|entry| entry.token)
     }
 

@@ -27,6 +27,13 @@ pub(crate) const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-
 const ACCESS_RULES: HeaderName = HeaderName::from_static("openstack-identity-access-rules");
 /// The supported version of access rules.
 const ACCESS_RULES_VERSION: HeaderValue = HeaderValue::from_static("1");
+/// The type of this service in the catalog, and the interfaces that it may have there.
+const PLACEMENT: &str = "placement";
+const INTERFACES: [&str; 3] = ["internal", "public", "admin"];
+/// The counter of requests, and the results of them that are likely.
+const REQUESTS: &str = "berth_keystone_requests_total";
+const RESULTS: [&str; 11] =
+    ["200", "201", "401", "403", "404", "500", "502", "503", "timeout", "not_connected", "failed"];
 /// How long before its expiry Berth's own token is renewed, at most: a quarter of its life if that
 /// is less.
 const RENEW_BEFORE: time::Duration = time::Duration::minutes(2);
@@ -54,11 +61,19 @@ struct OwnToken {
     renew_at: OffsetDateTime,
     expires: OffsetDateTime,
     tokens_url: Url,
+    /// Whether its catalog names Placement; none without a catalog.
+    names_placement: Option<bool>,
 }
 
 impl std::fmt::Debug for OwnToken {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("OwnToken").field("expires", &self.expires).finish_non_exhaustive()
+    }
+}
+
+pub(super) fn count_from_zero() {
+    for result in RESULTS {
+        counter!(REQUESTS, "result" => result).increment(0);
     }
 }
 
@@ -99,6 +114,12 @@ impl Session {
             StatusCode::NOT_FOUND => Ok(None),
             other => Err(Unavailable(format!("it answered a question about a token with {other}"))),
         }
+    }
+
+    /// Whether the catalog has an endpoint of the type `placement`, in the region of the options if there is one; `None`
+    /// if the token came without a catalog.
+    pub(super) async fn names_placement(&self) -> Result<Option<bool>, Unavailable> {
+        Ok(self.own_token(None).await?.names_placement)
     }
 
     /// Whether a project with this id exists.
@@ -200,9 +221,12 @@ impl Session {
         let lives = issued.expires - OffsetDateTime::now_utc();
         let before = time::Duration::min(lives / 4, RENEW_BEFORE);
         let tokens_url = self.tokens_url(&issued);
+        let region = self.options.region.as_deref();
+        let is_named = |interface: &&str| issued.endpoint(PLACEMENT, interface, region).is_some();
+        let names_placement = issued.has_catalog().then(|| INTERFACES.iter().any(is_named));
         tracing::info!(expires = %issued.expires, url = %tokens_url, "got a token from Keystone");
         let renew_at = issued.expires - before;
-        Ok(OwnToken { header, renew_at, expires: issued.expires, tokens_url })
+        Ok(OwnToken { header, renew_at, expires: issued.expires, tokens_url, names_placement })
     }
 
     /// The URL at which tokens are validated: the configured one, that of the catalog, or the auth
@@ -280,7 +304,7 @@ async fn recorded(
     if answer.is_err() {
         span.record("error.type", result.as_str());
     }
-    counter!("berth_keystone_requests_total", "result" => result).increment(1);
+    counter!(REQUESTS, "result" => result).increment(1);
     histogram!("berth_keystone_request_duration_seconds").record(began.elapsed());
     answer
 }

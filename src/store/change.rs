@@ -208,13 +208,13 @@ impl Store {
             loop {
                 match store.attempt(&change, &recorder, (again, deadline)).await {
                     Err(Error::Again(why)) if attempt < ATTEMPTS_MAX => {
-                        recording::retry(name, "conflict");
+                        recording::conflict(name);
                         tracing::debug!(change = name, attempt, why, "trying a change again");
                         pause(attempt).await;
                         attempt += 1;
                     }
                     Err(Error::Locked(why)) if C::PATIENT && Instant::now() < deadline => {
-                        recording::retry(name, "lock");
+                        recording::locked(name);
                         tracing::debug!(change = name, why, "a change waits for a lock");
                         again = true;
                         pause(ATTEMPTS_MAX).await;

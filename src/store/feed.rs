@@ -32,7 +32,7 @@ use super::primary::{Primary, READ_MAX, Term};
 use super::statement_plans::{self, StatementPlans};
 use super::world_rows::{self, Delta};
 use super::{FEED_WAIT_MAX, recording, waiting};
-use crate::spans::span;
+use crate::spans::{milliseconds, span};
 use crate::world::{Changes, World};
 
 /// The entry of `change_log.providers` that says names of classes or traits have changed.
@@ -260,7 +260,8 @@ impl Reader {
         let started = Instant::now();
         let all = world_rows::all(conn).await?;
         let loaded = off_thread(move || World::build(all.catalogue, all.providers)).await?;
-        tracing::info!(providers = loaded.len(), elapsed = ?started.elapsed(), "loaded the world");
+        let took_ms = milliseconds(started.elapsed());
+        tracing::info!(providers = loaded.len(), took_ms, "loaded the world");
         let seen = Seen { snapshot: all.snapshot, identity: all.identity };
         self.note(known, Arc::new(loaded), seen);
         Ok(())

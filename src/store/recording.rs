@@ -9,6 +9,58 @@ use super::condition::ChangeLog;
 use super::error::{Error, Result};
 use crate::metrics::variant;
 
+/// The counter of transactions that were tried again, and why.
+const RETRIED: &str = "berth_transactions_retried_total";
+const CONFLICT: &str = "conflict";
+const LOCK: &str = "lock";
+/// What claims are called there.
+const CLAIMS: &str = "Claims";
+/// The names of all other changes.
+const CHANGES: [&str; 25] = [
+    "AddMembers",
+    "Booking",
+    "CreateGroup",
+    "CreateProvider",
+    "DeleteClass",
+    "DeleteGroup",
+    "DeleteInventory",
+    "DeleteProvider",
+    "DeleteTrait",
+    "DescribeGroup",
+    "EnsureClass",
+    "EnsureTrait",
+    "ExpireHold",
+    "RemoveMembers",
+    "RenameClass",
+    "ReplaceAggregates",
+    "ReplaceInventories",
+    "ReplaceTraits",
+    "Reshape",
+    "SetAggregate",
+    "SetFlavors",
+    "UnsetAggregate",
+    "UnsetFlavor",
+    "UpdateProvider",
+    "WriteInventory",
+];
+
+/// Begins the counters of retries and of claims with zero: an increase is seen only from a value that was
+/// there before.
+pub(super) fn count_from_zero() {
+    counter!(RETRIED, "change" => CLAIMS, "reason" => CONFLICT).increment(0);
+    for change in CHANGES {
+        for reason in [CONFLICT, LOCK] {
+            counter!(RETRIED, "change" => change, "reason" => reason).increment(0);
+        }
+    }
+    for outcome in OUTCOMES {
+        counter!("berth_claims_total", "outcome" => outcome).increment(0);
+    }
+}
+
+/// The outcomes of claims and changes.
+const OUTCOMES: [&str; 4] = ["written", "refused", "unavailable", "failed"];
+
 /// The outcome of a claim or a change, as a label.
 fn outcome<T>(result: &Result<T>) -> &'static str {
     match result {
@@ -48,10 +100,19 @@ pub(super) fn change<T>(name: &'static str, result: &Result<T>, took: Duration) 
     histogram!("berth_change_duration_seconds", "change" => name).record(took);
 }
 
-/// A transaction is tried again, because it met others or a lock.
-pub(super) fn retry(change: &'static str, reason: &'static str) {
-    counter!("berth_transactions_retried_total", "change" => change, "reason" => reason)
-        .increment(1);
+/// A transaction is tried again, because it met others.
+pub(super) fn conflict(change: &'static str) {
+    counter!(RETRIED, "change" => change, "reason" => CONFLICT).increment(1);
+}
+
+/// A transaction is tried again, because it met a lock.
+pub(super) fn locked(change: &'static str) {
+    counter!(RETRIED, "change" => change, "reason" => LOCK).increment(1);
+}
+
+/// A batch of claims is tried again, because it met others.
+pub(super) fn claims_conflict() {
+    conflict(CLAIMS);
 }
 
 /// The world was brought up to date, or not.
@@ -85,7 +146,33 @@ pub(super) fn pool_wait(took: Duration) {
 
 #[cfg(test)]
 mod tests {
-    use super::change_name;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::{CHANGES, change_name};
+
+    /// The types of changes in a folder of the sources.
+    fn changes_in(folder: &Path, found: &mut BTreeSet<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                changes_in(&path, found);
+                continue;
+            }
+            let text = std::fs::read_to_string(path).unwrap();
+            let types = text.lines().filter_map(|line| line.strip_prefix("impl Change for "));
+            found.extend(types.map(|name| name.trim_end_matches(" {").to_owned()));
+        }
+    }
+
+    #[test]
+    fn every_change_is_counted_from_zero() {
+        let mut found = BTreeSet::new();
+        changes_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store"), &mut found);
+        // Batches of claims are counted as such.
+        assert!(found.remove("Batch"));
+        assert_eq!(found, CHANGES.map(str::to_owned).into());
+    }
 
     #[test]
     fn a_change_has_the_name_of_its_type() {

@@ -12,6 +12,7 @@ use sqlx::{Connection, PgConnection};
 pub use self::replacing::{check_script, drop_script};
 use super::error::{self, Error, Result};
 use super::standard;
+use crate::spans::milliseconds;
 
 static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
 
@@ -288,12 +289,16 @@ pub async fn migrate(conn: &mut PgConnection) -> Result<()> {
         return Err(Error::bug(why));
     }
     if let Status::Behind(versions) = status {
+        // Before each migration, sqlx makes sure of its table, and PostgreSQL notes that it is there.
+        sqlx::query("set client_min_messages = warning").execute(&mut *conn).await?;
         for migration in MIGRATOR.iter().filter(|it| versions.contains(&it.version)) {
             let (version, began) = (migration.version, Instant::now());
             MIGRATOR.run_to(version, &mut *conn).await.map_err(failed)?;
-            tracing::info!(version, took = ?began.elapsed(), "applied: {}", migration.description);
+            let took_ms = milliseconds(began.elapsed());
+            tracing::info!(version, took_ms, "applied: {}", migration.description);
         }
     }
+    sqlx::query("reset client_min_messages").execute(&mut *conn).await?;
     let mut transaction = conn.begin().await?;
     standard::sync(&mut transaction).await?;
     transaction.commit().await?;

@@ -206,6 +206,43 @@ async fn logged(server: &Server, words: &str) {
     }
 }
 
+/// An increase is seen only from a value that was there before. Times in the log are in milliseconds, and what PostgreSQL
+/// notes about a table that is there is not in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn rare_events_are_counted_from_zero() {
+    let directory = tempfile::tempdir().unwrap();
+    let admin = format!("127.0.0.1:{}", free_port());
+    let options = [
+        ["--admin-listen", &admin],
+        ["--auth", "keystone"],
+        ["--keystone-auth-url", "http://127.0.0.1:1/v3"],
+        ["--keystone-username", "berth"],
+        ["--keystone-password", "berth"],
+        ["--keystone-project-name", "service"],
+        ["--keystone-user-domain-name", "Default"],
+        ["--keystone-project-domain-name", "Default"],
+    ];
+    let server = Server::spawn(directory.path(), options.as_flattened());
+    logged(&server, "serving health and metrics").await;
+    let asked = server.client.get(format!("http://{admin}/metrics")).send().await.unwrap();
+    let metrics = asked.text().await.unwrap();
+    for series in [
+        "berth_policy_denials_total{rule=\"placement:reshaper:reshape\"} 0",
+        "berth_transactions_retried_total{change=\"Claims\",reason=\"conflict\"} 0",
+        "berth_transactions_retried_total{change=\"CreateProvider\",reason=\"lock\"} 0",
+        "berth_keystone_requests_total{result=\"timeout\"} 0",
+        "berth_keystone_tokens_total{source=\"keystone\"} 0",
+        "berth_claims_total{outcome=\"refused\"} 0",
+        "berth_audit_write_failures_total 0",
+    ] {
+        assert!(metrics.lines().any(|line| line == series), "{series}: {metrics}");
+    }
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("applied: events")).unwrap();
+    assert!(Regex::new(r"took_ms=\d+\.\d$").unwrap().is_match(line), "{line}");
+    assert!(!log.contains("already exists"), "{log}");
+}
+
 /// The operator looks closer for a while, and back.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_is_changed_while_the_server_runs() {

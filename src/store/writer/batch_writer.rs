@@ -254,7 +254,7 @@ impl BatchWriter {
                 Ok(verdicts) => return Ok(verdicts),
                 Err(Error::Locked(why)) => return Err(Error::Locked(why)),
                 Err(Error::Again(why)) if attempt < ATTEMPTS_MAX => {
-                    recording::retry("Claims", "conflict");
+                    recording::claims_conflict();
                     tracing::debug!(attempt, why, "trying a batch of claims again");
                     self.conn = None;
                     pause(attempt).await;
