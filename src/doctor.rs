@@ -25,7 +25,7 @@ pub async fn doctor(config: &Config, sources: &[Source]) -> Vec<Finding> {
     findings.push(descriptors(config));
     findings.extend(certificates::check(config));
     findings.extend(database::condition(config).await);
-    findings.push(keystone(config).await);
+    findings.extend(keystone(config).await);
     findings
 }
 
@@ -69,22 +69,41 @@ fn descriptors(config: &Config) -> Finding {
 
 /// Whether Keystone gives Berth a token, has an endpoint in its catalog, and lets Berth validate tokens: it is asked
 /// about a token that it does not know.
-async fn keystone(config: &Config) -> Finding {
+async fn keystone(config: &Config) -> Vec<Finding> {
     const SUBJECT: &str = "keystone";
     if config.auth == Auth::Noauth2 {
-        return Finding::skipped(SUBJECT, "--auth noauth2 asks no Keystone");
+        return vec![Finding::skipped(SUBJECT, "--auth noauth2 asks no Keystone")];
     }
     let advice = "look at the --keystone- options, and whether the user of Berth may validate \
                   tokens; see docs/keystone.md";
     let keystone = match config.keystone.read().and_then(Keystone::new) {
         Ok(keystone) => Arc::new(keystone),
-        Err(why) => return Finding::failure(SUBJECT, why, advice),
+        Err(why) => return vec![Finding::failure(SUBJECT, why, advice)],
     };
-    match keystone.validate(NO_TOKEN, false, None).await {
-        Ok(None) => Finding::fine(SUBJECT, "it answers, and lets Berth validate tokens"),
+    vec![match keystone.validate(NO_TOKEN, false, None).await {
+        Ok(None) => {
+            let fine = Finding::fine(SUBJECT, "it answers, and lets Berth validate tokens");
+            return [Some(fine), catalog(&keystone).await].into_iter().flatten().collect();
+        }
         Ok(Some(_)) => {
             Finding::failure(SUBJECT, "it accepts a token that nobody has issued", advice)
         }
         Err(why) => Finding::failure(SUBJECT, why.to_string(), advice),
-    }
+    }]
+}
+
+/// Whether clients find Berth by the catalog. It says nothing if Berth's own token came without one.
+async fn catalog(keystone: &Keystone) -> Option<Finding> {
+    const SUBJECT: &str = "catalog";
+    let is_named = keystone.names_placement().await.ok().flatten()?;
+    Some(if is_named {
+        Finding::fine(SUBJECT, "it has an endpoint of the type placement")
+    } else {
+        Finding::warning(
+            SUBJECT,
+            "it has no endpoint of the type placement, by which clients find Berth",
+            "`openstack endpoint create` makes one, after `openstack service create --name \
+             placement placement`; look also at --keystone-region-name",
+        )
+    })
 }

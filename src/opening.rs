@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::serve::{Database, Failure};
 use crate::spans::milliseconds;
 use crate::store::condition;
+use crate::store::error::CANNOT;
 use crate::store::planner::flavors::SetFlavors;
 use crate::store::schema::{self, Status};
 use crate::store::{Error, Pruning, Store, StoreOptions};
@@ -36,7 +37,7 @@ impl From<Error> for Trouble {
     fn from(error: Error) -> Self {
         match error {
             Error::Unavailable(why) | Error::Again(why) | Error::Locked(why) => {
-                Self::Away(format!("the database is not available: {why}"))
+                Self::Away(format!("{CANNOT}: {why}"))
             }
             Error::Refused(_) | Error::Inconsistent { .. } | Error::Bug(_) => {
                 Self::Lasting(Failure(error.to_string()))
@@ -140,9 +141,7 @@ async fn settle(database: &Database, migrates: bool) -> Result<(), Trouble> {
 /// Makes sure that new sessions can write. That they cannot may pass: for the time of a switch-over, for example.
 async fn check_writes(conn: &mut PgConnection) -> Result<(), Trouble> {
     let found = condition::read_only(conn).await?;
-    found.map_or(Ok(()), |(why, advice)| {
-        Err(Trouble::Away(format!("the database is not available: {why}; {advice}")))
-    })
+    found.map_or(Ok(()), |(why, advice)| Err(Trouble::Away(format!("{CANNOT}: {why}; {advice}"))))
 }
 
 /// Looks at the schema. A connection, if it is to be migrated.

@@ -83,7 +83,7 @@ pub struct RestoreOptions {
 pub async fn grants(options: &GrantsOptions, database: &Database) -> Result<String, Failure> {
     let mut conn = database.connect().await?;
     let script = privileges::script(&mut conn, &options.role).await;
-    script.map_err(|error| Failure(error.to_string()))
+    script.map_err(|error| Failure(error.to_string()))?.map_err(Failure)
 }
 
 /// Runs `berth db audit`, and returns the faults.

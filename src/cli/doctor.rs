@@ -108,5 +108,10 @@ mod tests {
         assert_eq!(value["verdict"], "failure");
         assert_eq!(value["findings"][0]["advice"], "c");
         assert!(!passes);
+        let found = [Finding::fine("clock", "it is right"), Finding::skipped("keystone", "none")];
+        let (text, passes) = findings(&found, FindingFormat::Json);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&value["verdict"], passes), (&serde_json::json!("ok"), true));
+        assert_eq!(value["findings"][1]["verdict"], "skipped");
     }
 }

@@ -4,6 +4,7 @@
 //! percent-encoded: parts are named by their place.
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -99,6 +100,21 @@ pub fn read_with(url: &str, password: Option<&str>) -> Result<Vec<PgConnectOptio
         }
     };
     hosts.iter().zip(ports).map(|(host, port)| options(&named.settings, host, *port)).collect()
+}
+
+/// The files with certificates that a URL names, with the parameters that name them. A certificate that is in the URL
+/// itself is left out.
+pub fn certificate_files(url: &str) -> Vec<(&'static str, PathBuf)> {
+    let Ok(named) = Parts::read(url.trim()) else { return Vec::new() };
+    let files = named.settings.into_iter().filter_map(|(key, value)| {
+        let parameter = match key.as_str() {
+            "sslrootcert" | "ssl-root-cert" | "ssl-ca" => "sslrootcert",
+            "sslcert" | "ssl-cert" => "sslcert",
+            _ => return None,
+        };
+        (!value.starts_with("-----BEGIN")).then(|| (parameter, PathBuf::from(value)))
+    });
+    files.collect()
 }
 
 /// A URL as it is written, without its passwords; none if it cannot be read: a password could be anywhere then.

@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, Error, RootCertStore};
 
 use super::Finding;
-use crate::config::Config;
+use crate::config::{Config, database_url};
 
 const SUBJECT: &str = "certificates";
 /// How many days before its end a certificate is named.
@@ -29,8 +29,16 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
         ("--keystone-ca-file", config.keystone.keystone_ca_file.as_ref()),
         ("--keystone-cert-file", config.keystone.keystone_cert_file.as_ref()),
     ];
-    let named = files.into_iter().filter_map(|(option, path)| Some((option, path?)));
-    named.flat_map(|(option, path)| of_file(option, path, UnixTime::now().as_secs())).collect()
+    let mut named: Vec<(String, PathBuf)> = files
+        .into_iter()
+        .filter_map(|(option, path)| Some((option.to_owned(), path?.clone())))
+        .collect();
+    if let Some(url) = &config.database.database_url {
+        let of_url = database_url::certificate_files(url).into_iter();
+        named.extend(of_url.map(|(key, path)| (format!("{key} of --database-url"), path)));
+    }
+    let now = UnixTime::now().as_secs();
+    named.iter().flat_map(|(option, path)| of_file(option, path, now)).collect()
 }
 
 /// One finding for each certificate of a file that has ended or ends soon, or one for the whole file.
@@ -98,8 +106,16 @@ fn judge(certificate: &str, end: u64, now: u64) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::super::Verdict;
-    use super::{DAY, judge, of_file};
+    use super::{Config, DAY, check, judge, of_file};
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        config: Config,
+    }
 
     #[test]
     fn certificates_are_named_before_they_end() {
@@ -127,5 +143,19 @@ mod tests {
         assert_eq!(verdict(end + DAY), Verdict::Failure);
         std::fs::write(file.path(), "no certificate").unwrap();
         assert_eq!(verdict(0), Verdict::Failure);
+    }
+
+    #[test]
+    fn the_certificates_of_the_database_are_looked_at() {
+        let url = "postgres://u@h/d?sslrootcert=/no/ca.pem&sslcert=/no/client.pem&sslkey=/no/key";
+        let Cli { config } = Cli::parse_from(["berth", "--database-url", url]);
+        let found: Vec<_> = check(&config).into_iter().map(|it| (it.verdict, it.found)).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        for ((verdict, found), named) in found.iter().zip([
+            "sslrootcert of --database-url /no/ca.pem: ",
+            "sslcert of --database-url /no/client",
+        ]) {
+            assert!(*verdict == Verdict::Failure && found.starts_with(named), "{found}");
+        }
     }
 }

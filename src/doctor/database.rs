@@ -33,13 +33,15 @@ const CLOCK_SECONDS: f64 = 2.0;
 pub(super) async fn condition(config: &Config) -> Vec<Finding> {
     // As docs/operating/database.md says: the pool and ten more at the most.
     let wanted = i64::from(config.database_connections) + 10;
+    // A URL that cannot be read is reported by whoever connects.
+    let servers = config.database.hosts().ok().flatten().map_or(1, |hosts| hosts.len());
     with(config, |conn, findings| {
         Box::pin(async move {
             let server = server(conn, findings).await?;
             findings.push(connections(&server, wanted));
             findings.push(durability(&server));
             let is_ours = findings_of_schema(conn, findings).await?;
-            standbys(conn, &server, findings).await?;
+            standbys(conn, &server, servers, findings).await?;
             long_transactions(conn, &server, findings).await?;
             if is_ours {
                 findings.push(change_log(conn).await?);
@@ -186,12 +188,13 @@ async fn findings_of_schema(
 async fn standbys(
     conn: &mut PgConnection,
     server: &Server,
+    servers: usize,
     findings: &mut Vec<Finding>,
 ) -> store::Result<()> {
     const SUBJECT: &str = "replication";
     let standbys = condition::standbys(conn).await?;
     if standbys.is_empty() {
-        findings.push(Finding::fine(SUBJECT, "no standby is connected"));
+        findings.push(without_standby(SUBJECT, servers));
         return Ok(());
     }
     if !server.sees_all {
@@ -212,6 +215,19 @@ async fn standbys(
         });
     }
     Ok(())
+}
+
+/// Several servers are named in order to fail over from one to another.
+fn without_standby(subject: &'static str, servers: usize) -> Finding {
+    let found = "no standby is connected";
+    if servers < 2 {
+        return Finding::fine(subject, found);
+    }
+    Finding::warning(
+        subject,
+        format!("{found}, although --database-url names {servers} servers"),
+        "look at the standbys: there is none that could be promoted; see docs/ha.md",
+    )
 }
 
 /// What a role does not see.
@@ -295,7 +311,15 @@ mod tests {
     use std::time::{SystemTime, UNIX_EPOCH};
 
     use super::super::Verdict;
-    use super::clock;
+    use super::{clock, without_standby};
+
+    #[test]
+    fn who_names_several_servers_expects_a_standby() {
+        assert_eq!(without_standby("replication", 1).verdict, Verdict::Fine);
+        let found = without_standby("replication", 2);
+        assert_eq!(found.verdict, Verdict::Warning);
+        assert!(found.found.ends_with("although --database-url names 2 servers"), "{found:?}");
+    }
 
     #[test]
     fn clocks_may_differ_a_little() {

@@ -78,7 +78,8 @@ impl Finding {
     }
 }
 
-/// The most severe verdict.
+/// The most severe verdict. A check that was skipped has found nothing.
 pub fn worst(findings: &[Finding]) -> Verdict {
-    findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Fine)
+    let made = findings.iter().map(|finding| finding.verdict).filter(|it| *it != Verdict::Skipped);
+    made.max().unwrap_or(Verdict::Fine)
 }

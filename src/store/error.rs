@@ -16,7 +16,7 @@ pub enum Error {
     Refused(#[from] Refusal),
     /// The database is unreachable, slow or full. Nothing was written, unless a commit was in progress. The
     /// request may succeed later.
-    #[error("the database is not available: {0}")]
+    #[error("{CANNOT}: {0}")]
     Unavailable(String),
     /// The transaction conflicted with another one, or its connection was dead. Nothing was written, and it is
     /// retried at once. Becomes [`Error::Unavailable`] when that does not help.
@@ -41,6 +41,10 @@ pub enum Error {
     #[error(transparent)]
     Bug(#[from] Bug),
 }
+
+/// What errors of a database begin with that serves nobody now, or not this request: it may be away, be a standby, or
+/// refuse the role.
+pub(crate) const CANNOT: &str = "the database cannot be used now";
 
 /// SQLSTATEs after which the whole transaction is tried again: serialization failure, deadlock,
 /// and a server that ends the session because it stops.

@@ -114,7 +114,23 @@ async fn a_role_with_the_printed_grants_serves() {
 
     let unknown = ["db", "grants", "--role", "nobody of ours", "--database-url", &owner_url];
     let said = fails(&unknown, 1).await;
-    assert!(said.contains("no role \"nobody of ours\""), "{said}");
+    assert!(said.contains("the database has no role \"nobody of ours\""), "{said}");
+    assert!(!said.contains("cannot be used"), "{said}");
+}
+
+/// To migrate would be the wrong advice for the database of the reference.
+#[tokio::test(flavor = "multi_thread")]
+async fn there_are_no_grants_for_what_is_not_berths() {
+    let empty = empty_database().await;
+    let url = empty.to_url_lossy();
+    let grants = ["db", "grants", "--role", "anybody", "--database-url", url.as_str()];
+    let said = fails(&grants, 1).await;
+    assert!(said.contains("no tables of Berth; run `berth db migrate` first"), "{said}");
+    let words = "create table resource_providers (id integer); create table alembic_version ()";
+    execute(&empty, words).await;
+    let said = fails(&grants, 1).await;
+    assert!(said.contains("openstack-placement") && said.contains("berth import"), "{said}");
+    assert!(!said.contains("migrate"), "{said}");
 }
 
 /// Every recorded query may be run with the privileges in the list, and each privilege is needed by one of them.

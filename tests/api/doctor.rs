@@ -146,20 +146,25 @@ async fn a_standby_and_its_lag_are_reported() {
     assert!(words.contains("bytes"), "{words}");
 }
 
-/// Answers like a Keystone that gives tokens and knows none.
-async fn answer(method: Method) -> Response {
-    if method != Method::POST {
-        return StatusCode::NOT_FOUND.into_response();
-    }
-    let body = json!({"token": {"user": {"id": "u"}, "expires_at": "2999-01-01T00:00:00.000000Z"}});
-    (StatusCode::CREATED, [("x-subject-token", "own")], body.to_string()).into_response()
-}
-
-/// The URL of such a Keystone.
-async fn keystone() -> String {
+/// The URL of something like a Keystone that gives tokens and knows none, with a service of this type in its catalog.
+async fn keystone(service: &'static str) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v3", listener.local_addr().unwrap());
-    tokio::spawn(async { axum::serve(listener, Router::new().fallback(answer)).await.unwrap() });
+    let answer = async move |method: Method| -> Response {
+        if method != Method::POST {
+            return StatusCode::NOT_FOUND.into_response();
+        }
+        let endpoint = json!({"interface": "public", "region_id": "one", "url": "http://front"});
+        let body = json!({"token": {
+            "user": {"id": "u"},
+            "expires_at": "2999-01-01T00:00:00.000000Z",
+            "catalog": [{"type": service, "endpoints": [endpoint]}],
+        }});
+        (StatusCode::CREATED, [("x-subject-token", "own")], body.to_string()).into_response()
+    };
+    tokio::spawn(
+        async move { axum::serve(listener, Router::new().fallback(answer)).await.unwrap() },
+    );
     url
 }
 
@@ -167,9 +172,11 @@ async fn keystone() -> String {
 async fn keystone_is_asked() {
     let options = database().await;
     let url = options.to_url_lossy();
-    for (auth_url, verdict) in
-        [(keystone().await.as_str(), "ok"), ("http://127.0.0.1:1/v3", "failure")]
-    {
+    for (auth_url, verdict, catalog) in [
+        (keystone("placement").await.as_str(), "ok", Some("ok")),
+        (keystone("compute").await.as_str(), "ok", Some("warning")),
+        ("http://127.0.0.1:1/v3", "failure", None),
+    ] {
         let arguments = [
             &[
                 "--database-url",
@@ -187,6 +194,8 @@ async fn keystone_is_asked() {
         let (is, words) = about(&found, "keystone");
         assert_eq!(is, verdict, "{words}");
         assert!(!words.contains("s3cret"), "{words}");
+        let about = found.iter().find(|finding| finding["subject"] == "catalog");
+        assert_eq!(about.map(|it| it["verdict"].as_str().unwrap()), catalog, "{found:?}");
     }
 }
 

@@ -3,7 +3,8 @@
 
 use sqlx::PgConnection;
 
-use super::super::error::{Error, Result};
+use super::super::error::Result;
+use super::Status;
 
 /// One line for each object: `table NAME: select, insert`.
 const REQUIRED: &str = include_str!("privileges.txt");
@@ -78,9 +79,14 @@ pub(super) async fn role(conn: &mut PgConnection) -> Result<String> {
 /// An SQL script that grants a role what it needs, for the database and the schema of this connection. The owner of
 /// the tables runs it, again after each migration.
 ///
+/// `Ok(Err(_))` says that there is no such role, or that Berth's tables are not there.
+///
 /// # Errors
-/// There is no such role, Berth's tables are not there, or the database is unavailable.
-pub async fn script(conn: &mut PgConnection, role: &str) -> Result<String> {
+/// The database is unavailable.
+pub async fn script(
+    conn: &mut PgConnection,
+    role: &str,
+) -> Result<std::result::Result<String, String>> {
     let names: Option<(String, String, Option<String>)> = sqlx::query_as(
         "select quote_ident(current_database()), quote_ident(nspname),
                 (select quote_ident(rolname) from pg_roles where rolname = $2)
@@ -89,16 +95,22 @@ pub async fn script(conn: &mut PgConnection, role: &str) -> Result<String> {
     )
     .bind(super::OURS)
     .bind(role)
-    .fetch_optional(conn)
+    .fetch_optional(&mut *conn)
     .await?;
     let Some((database, schema, role_found)) = names else {
-        return Err(Error::Unavailable(
-            "it has no tables of Berth; run `berth db migrate` first".to_owned(),
-        ));
+        // The tables of another program are no reason to migrate.
+        let other = super::status(conn).await?;
+        return Ok(Err(match other.hindrance() {
+            Some(why) if !matches!(other, Status::Behind(_)) => why,
+            Some(_) | None => {
+                "the database has no tables of Berth; run `berth db migrate` first".to_owned()
+            }
+        }));
     };
     let Some(role) = role_found else {
-        return Err(Error::Unavailable(format!(
-            "it has no role {role:?}; create it first: create role NAME login password '...'"
+        return Ok(Err(format!(
+            "the database has no role {role:?}; create it first: create role NAME login password \
+             '...'"
         )));
     };
     let mut script = format!(
@@ -115,7 +127,7 @@ pub async fn script(conn: &mut PgConnection, role: &str) -> Result<String> {
         script.push_str(&line);
     }
     script += "commit;\n";
-    Ok(script)
+    Ok(Ok(script))
 }
 
 #[cfg(test)]
