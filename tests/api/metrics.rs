@@ -17,8 +17,7 @@ use crate::support::app::Berth;
 use crate::support::process::{Server, free_port, signal};
 use crate::support::served::{PATIENCE, Served, converse, get, wide};
 
-/// Runs promtool, or says loudly that it is missing.
-#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+/// Runs promtool, which must be there.
 fn promtool(arguments: &[&str], input: &str) {
     let spawned = Command::new("promtool")
         .args(arguments)
@@ -26,10 +25,9 @@ fn promtool(arguments: &[&str], input: &str) {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
-    let Ok(mut child) = spawned else {
-        eprintln!("SKIPPED: promtool {arguments:?}: install the package prometheus");
-        return;
-    };
+    let mut child = spawned.unwrap_or_else(|why| {
+        panic!("promtool: {why}; `tools/install promtool` installs it, of the package prometheus")
+    });
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let told = child.wait_with_output().unwrap();
     let words = String::from_utf8_lossy(&told.stdout) + String::from_utf8_lossy(&told.stderr);
