@@ -106,4 +106,4 @@ install-run:
 
 install-test:
 	@tools/rust
-	@tools/install postgresql cc python haproxy mariadb
+	@tools/install postgresql cc python haproxy nginx mariadb promtool

@@ -1,5 +1,5 @@
 """The files in deploy/: the manifests against the schemas of Kubernetes, the dashboard against that of Grafana, and HAProxy
-with real replicas; and what shells and `man` read.
+with real replicas; nginx with the configurations of docs/operating/network.md; and what shells and `man` read.
 
 HAProxy runs with deploy/haproxy.cfg, except that the names of the replicas are addresses of this machine. Its clients
 must not notice when a replica is killed, stopped or away, and must see 503 when the database is.
@@ -233,6 +233,10 @@ class Manifests(unittest.TestCase):
         jobs = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "release.yml").read_text())["jobs"]
         self.assertEqual(set(jobs["publish"]["needs"]), set(jobs) - {"publish"})
         self.assertIn(".ci/run", [step.get("run") for step in jobs["tests"]["steps"]])
+        pushing = {name for name, job in jobs.items() if "docker login" in str(job) or "login-action" in str(job) or "buildah push" in str(job)}
+        self.assertTrue(pushing)
+        for name in pushing:
+            self.assertIn("tests", jobs[name]["needs"])
 
     def test_the_services_of_compose_refer_to_each_other(self) -> None:
         compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
@@ -348,6 +352,16 @@ class Dying(socketserver.StreamRequestHandler):
 
     seen: list[str] = []
 
+    @classmethod
+    def serve(cls, test: unittest.TestCase, ports: tuple[int, ...]) -> None:
+        """Serve on these ports of the address of each replica until the end of the test."""
+        cls.seen = []
+        for address in REPLICAS.values():
+            for port in ports:
+                replica = test.enterContext(Threaded((address, port), cls))
+                threading.Thread(target=replica.serve_forever, daemon=True).start()
+                test.addCleanup(replica.shutdown)
+
     def handle(self) -> None:
         line = self.rfile.readline().decode()
         length = 0
@@ -379,12 +393,7 @@ class Repeated(unittest.TestCase):
 
     def setUp(self) -> None:
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        Dying.seen = []
-        for address in REPLICAS.values():
-            for port in (8778, 8090, 8779):
-                replica = self.enterContext(Threaded((address, port), Dying))
-                threading.Thread(target=replica.serve_forever, daemon=True).start()
-                self.addCleanup(replica.shutdown)
+        Dying.serve(self, (8778, 8090, 8779))
 
     def balance(self, text: str) -> None:
         configuration = self.folder / "haproxy.cfg"
@@ -414,6 +423,95 @@ class Repeated(unittest.TestCase):
         names = {name.replace("-", ""): address for name, address in REPLICAS.items()}
         self.balance(balancing(of_the_handbook(), names))
         self.check()
+
+
+def of_the_page(beginning: str) -> str:
+    """The configuration of nginx in docs/operating/network.md that begins so."""
+    page = (REPOSITORY / "docs" / "operating" / "network.md").read_text()
+    blocks = re.findall(r"(?:^(?:    .*)?\n)+", page, re.MULTILINE)
+    (block,) = (text for text in map(textwrap.dedent, blocks) if text.strip().startswith(beginning))
+    return block
+
+
+class Nginx(unittest.TestCase):
+    """nginx with the configurations of docs/operating/network.md."""
+
+    def setUp(self) -> None:
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def start(self, name: str, command: list[str]) -> subprocess.Popen:
+        with open(self.folder / f"{name}.log", "ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def nginx(self, text: str) -> subprocess.Popen:
+        # Its workers must be able to use the socket of Berth, which belongs to the user of this test.
+        user = "user root;" if os.geteuid() == 0 else ""
+        places = "".join(
+            f"{kind}_temp_path {self.folder}/{kind};"
+            for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
+        configuration = self.folder / "nginx.conf"
+        configuration.write_text(
+            f"{user} daemon off; master_process off; error_log stderr; pid {self.folder}/nginx.pid; events {{}}\n"
+            f"http {{ access_log off; {places}\n{text} }}\n"
+        )
+        process = self.start("nginx", ["nginx", "-e", "stderr", "-c", str(configuration)])
+
+        def listens() -> bool:
+            with contextlib.suppress(OSError), socket.create_connection((BALANCER, 8080), 1):
+                return True
+            return process.poll() is not None
+
+        until("nginx listens", listens)
+        self.assertIsNone(process.poll(), (self.folder / "nginx.log").read_text())
+        return process
+
+    def test_requests_reach_the_unix_socket_with_their_ids(self) -> None:
+        cluster = self.enterContext(Cluster())
+        cluster.create("berth")
+        url = cluster.url("berth")
+        subprocess.run([find_berth(), "db", "migrate", "--database-url", url], check=True, capture_output=True)
+        berth = self.folder / "berth.sock"
+        options = ["--auth", "noauth2", "--listen", f"unix:{berth}", "--planner-listen", "none", "--trusted-proxies", "unix:"]
+        self.start("berth", [str(find_berth()), "serve", *options, "--database-url", url])
+        until("Berth listens", berth.exists)
+        text = of_the_page("location /placement/ {").replace("/run/berth/berth.sock", str(berth))
+        self.nginx(f"server {{ listen {BALANCER}:8080; {text} }}")
+        until("Berth is ready", lambda: status(f"http://{BALANCER}:8080/placement/readyz") == 200)
+        own = "req-11111111-2222-3333-4444-555555555555"
+        headers = {
+            "X-Auth-Token": "admin",
+            "Content-Type": "application/json",
+            "OpenStack-API-Version": "placement 1.39",
+            "X-Openstack-Request-Id": own,
+        }
+        place = f"http://{BALANCER}:8080/placement/resource_providers"
+        request = urllib.request.Request(place, data=b'{"name": "host"}', headers=headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            self.assertEqual(answer.status, 200)
+            self.assertTrue(answer.headers["Location"].startswith(f"{place}/"), answer.headers["Location"])
+            given = answer.headers["X-Openstack-Request-Id"]
+        until("the log has both ids", lambda: given in (log := (self.folder / "berth.log").read_text()) and own in log)
+        line = next(line for line in (self.folder / "berth.log").read_text().splitlines() if given in line)
+        self.assertIn("remote=127.0.0.1 ", line)
+        self.assertEqual(status(place), 200)
+
+    def test_several_replicas_get_writes_once(self) -> None:
+        Dying.serve(self, (8778,))
+        text = of_the_page("upstream placement {").replace("listen 80;", f"listen {BALANCER}:8080;")
+        for name, address in REPLICAS.items():
+            text = text.replace(f" {name.replace('-', '')}:", f" {address}:")
+        for method in ("PUT", "POST", "DELETE", "PATCH", "GET"):
+            # A new one has not found any replica to be dead.
+            process = self.nginx(text)
+            Dying.seen.clear()
+            self.assertEqual(status(f"http://{BALANCER}:8080/placement/allocations/x", method), 502)
+            process.kill()
+            process.wait()
+            self.assertEqual(Dying.seen, [method] * (len(REPLICAS) if method == "GET" else 1))
 
 
 class Shell(unittest.TestCase):
@@ -458,6 +556,8 @@ def main() -> None:
     os.environ["PATH"] += f"{os.pathsep}/usr/sbin"
     if shutil.which("haproxy") is None:
         sys.exit("haproxy is missing: apt-get install haproxy")
+    if shutil.which("nginx") is None:
+        sys.exit("nginx is missing: apt-get install nginx-light")
     with socket.create_server((BALANCER, 0)):
         pass
     loader = unittest.TestLoader()
