@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
+use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
 use super::ServiceOptions;
@@ -18,6 +19,9 @@ use crate::server_audit::report::Report;
 use crate::server_audit::service::Service;
 use crate::server_audit::{guard, nova};
 use crate::transfer::ReferenceUrl;
+
+/// How far the clock of the machine where the servers were listed may be ahead of this one.
+const CLOCK_DIFFERENCE_MAX: Duration = Duration::minutes(1);
 
 /// Exit codes, as those of `nova-manage placement audit` and `heal_allocations`.
 pub(super) mod exit {
@@ -85,7 +89,8 @@ pub struct ServerAuditOptions {
 
     /// When the servers were listed: a time, or an age such as `10m`.
     ///
-    /// Default: when the files last changed, the oldest of them. Say it if they were copied.
+    /// Default: when the files last changed, the oldest of them. Say it if they were copied. May not be
+    /// later than now.
     #[arg(long, value_name = "TIME", value_parser = since, requires = "servers")]
     pub taken: Option<OffsetDateTime>,
 
@@ -156,7 +161,8 @@ pub async fn run(options: &ServerAuditOptions) -> Result<(String, u8), Stopped> 
 
 /// The servers of the files.
 fn listed(options: &ServerAuditOptions) -> Result<Cloud, Stopped> {
-    let mut taken = options.taken.unwrap_or_else(OffsetDateTime::now_utc);
+    let now = OffsetDateTime::now_utc();
+    let mut taken = options.taken.map_or(Ok(now), |taken| past(taken, now))?;
     let mut lists = Lists::default();
     for path in &options.servers {
         let (name, text, changed) =
@@ -167,6 +173,28 @@ fn listed(options: &ServerAuditOptions) -> Result<Cloud, Stopped> {
         }
     }
     lists.into_cloud(taken).map_err(Stopped::invalid)
+}
+
+/// A time at which servers were listed: not after now.
+///
+/// A later one would let what has changed since the list count as old, against `--grace`: the allocations of a
+/// server that was made after the list would be those of no server.
+fn past(taken: OffsetDateTime, now: OffsetDateTime) -> Result<OffsetDateTime, Stopped> {
+    if taken > now + CLOCK_DIFFERENCE_MAX {
+        let time = |time: OffsetDateTime| {
+            time.replace_nanosecond(0)
+                .map_or(time, |time| time)
+                .format(&Rfc3339)
+                .unwrap_or_else(|error| error.to_string())
+        };
+        return Err(Stopped::invalid(format!(
+            "--taken {} is later than now ({}): give the time at which the servers were listed, in UTC or with the \
+             offset of its time zone",
+            time(taken),
+            time(now)
+        )));
+    }
+    Ok(taken.min(now))
 }
 
 /// The name of a file, what it has, and when it last changed. What a pipe brings is made from now on.
@@ -192,4 +220,29 @@ async fn database(options: &ServerAuditOptions, placement: &Placement) -> Result
 fn write(path: &Path, text: &str) -> Result<(), Stopped> {
     let written = std::fs::File::create(path).and_then(|mut file| writeln!(file, "{text}"));
     written.map_err(|error| Stopped::failed(format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+    use time::{Duration, OffsetDateTime};
+
+    use super::{exit, past};
+
+    const NOW: OffsetDateTime = datetime!(2026-11-24 12:00:00 UTC);
+
+    #[test]
+    fn servers_cannot_have_been_listed_later_than_now() {
+        assert_eq!(past(NOW - Duration::HOUR, NOW).unwrap(), NOW - Duration::HOUR);
+        let stopped = past(NOW + Duration::minutes(2), NOW).unwrap_err();
+        assert_eq!(stopped.code, exit::INVALID);
+        let named = "--taken 2026-11-24T12:02:00Z is later than now (2026-11-24T12:00:00Z)";
+        assert!(stopped.why.contains(named), "{}", stopped.why);
+    }
+
+    #[test]
+    fn clocks_may_differ_a_little() {
+        // The grace is counted from this machine's clock then.
+        assert_eq!(past(NOW + Duration::seconds(50), NOW).unwrap(), NOW);
+    }
 }

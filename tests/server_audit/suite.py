@@ -442,6 +442,11 @@ class Listed(Case):
         # What was claimed since the list was made is no orphan.
         hours = self.audit("--servers", few, "--taken", "2h", code=CLEAN)
         self.assertEqual((hours, len(self.left()["recent"])), ({}, 5))
+        # A later time would let the grace end before it has begun.
+        for later in ("2126-11-24T20:00:00Z", "2126-11-24"):
+            done = self.berth("audit", "--servers", few, "--taken", later, "--max-orphans", "5", "--plan", self.plan)
+            self.assertEqual((done.returncode, self.plan.exists()), (INVALID, False))
+            self.assertIn("is later than now (", done.stderr)
 
     def test_plans_that_cannot_be_used(self) -> None:
         cloud = planted.in_order()
