@@ -81,7 +81,7 @@ pub async fn export(from: &mut PgConnection, to: &ReferenceUrl) -> Result<Report
     let mut into = Database::open(to, Access::Write).await?;
     let mut tx = from.begin_with("begin isolation level repeatable read").await?;
     export::check_empty(&mut tx, &mut into).await?;
-    export::prepare(&mut tx, into.dialect).await?;
+    export::prepare(&mut tx, &mut into).await?;
     collation::check(&mut tx, &mut into).await?;
     let findings = export::findings(&mut tx).await?;
     let lost = if into.has_types() { None } else { export::lost_types(&mut tx).await? };

@@ -40,6 +40,18 @@ pub(super) async fn check(from: &mut PgConnection, into: &mut Database) -> Resul
     Ok(())
 }
 
+/// Whether a column takes texts for one that differ in upper and lower case only.
+pub(super) async fn ignores_case(
+    into: &mut Database,
+    table: &str,
+    column: &str,
+) -> Result<bool, Error> {
+    if into.dialect != Dialect::MySql {
+        return Ok(false);
+    }
+    Ok(Collation::of(into, table, column).await?.is_some_and(|it| !it.is_exact()))
+}
+
 impl Collation {
     /// That of a column; none if it compares bytes.
     async fn of(into: &mut Database, table: &str, column: &str) -> Result<Option<Self>, Error> {
@@ -87,6 +99,11 @@ impl Collation {
         ))
     }
 
+    /// Whether it tells letters apart by their case.
+    fn is_exact(&self) -> bool {
+        self.name.ends_with("_bin") || self.name.contains("_cs")
+    }
+
     fn can_store(&self, name: &str) -> bool {
         let is_short = matches!(self.charset.as_str(), "utf8" | "utf8mb3");
         !is_short || name.chars().all(|it| it.len_utf8() < 4)
@@ -94,8 +111,7 @@ impl Collation {
 
     /// What the database compares of a name: names that have it in common are one to it.
     fn compared(&self, (name, divided): &Name) -> String {
-        let is_exact = self.name.ends_with("_bin") || self.name.contains("_cs");
-        let compared = if is_exact {
+        let compared = if self.is_exact() {
             name.clone()
         } else if self.name.contains("_as_") {
             name.to_lowercase()

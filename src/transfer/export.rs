@@ -8,6 +8,7 @@ use sqlx::query::Query;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, PgConnection, Row};
 
 use super::Error;
+use super::collation;
 use super::listed::first;
 use super::progress::Progress;
 use super::reference::Database;
@@ -81,9 +82,9 @@ async fn check_names(
 }
 
 /// Makes temporary tables with the rows that are to be written, in the form of the reference's tables.
-pub(super) async fn prepare(from: &mut PgConnection, dialect: Dialect) -> Result<(), Error> {
-    let one_spelling = (dialect == Dialect::MySql).to_string();
-    let make = include_str!("export.sql").replace("ONE_SPELLING", &one_spelling);
+pub(super) async fn prepare(from: &mut PgConnection, into: &mut Database) -> Result<(), Error> {
+    let ignores_case = collation::ignores_case(into, "placement_aggregates", "uuid").await?;
+    let make = include_str!("export.sql").replace("IGNORES_CASE", &ignores_case.to_string());
     sqlx::raw_sql(AssertSqlSafe(make)).execute(from).await?;
     Ok(())
 }

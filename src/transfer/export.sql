@@ -30,14 +30,17 @@ create temporary table target_resource_providers on commit drop as
     left join numbered parent on parent.id = p.parent_id;
 create unique index on target_resource_providers (own_id);
 
--- The reference has 36 characters for a spelling. Where texts are compared without regard to case, each aggregate has one.
+-- The reference has 36 characters for a spelling. Where texts are compared without regard to case, spellings that differ
+-- in nothing else are one: in lower case.
 create temporary table target_spellings on commit drop as
-    select provider_id, coalesce(nullif(spelling, ''), aggregate::text) as spelling,
-           case when length(spelling) between 1 and 36 and (not ONE_SPELLING or least_spelling = greatest_spelling)
-                then spelling else aggregate::text end as spelled
-    from (select *, min(spelling) over (partition by aggregate) as least_spelling,
-                 max(spelling) over (partition by aggregate) as greatest_spelling
-          from provider_aggregates) as spellings;
+    select provider_id, spelling,
+           case when IGNORES_CASE and least_spelling <> greatest_spelling then lower(fitting) else fitting end as spelled
+    from (select *, min(fitting collate "C") over same as least_spelling,
+                 max(fitting collate "C") over same as greatest_spelling
+          from (select provider_id, coalesce(nullif(spelling, ''), aggregate::text) as spelling,
+                       case when length(spelling) between 1 and 36 then spelling else aggregate::text end as fitting
+                from provider_aggregates) as each
+          window same as (partition by lower(fitting))) as spellings;
 create temporary table target_placement_aggregates on commit drop as
     select row_number() over (order by spelled) as id, spelled as uuid
     from (select distinct spelled from target_spellings) as spellings;

@@ -70,26 +70,54 @@ class Exporting(Moving):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("the schema has no types of consumers: those of 1 consumers were left out", done.stdout)
 
-    def test_mariadb_gets_one_spelling_of_each_aggregate(self) -> None:
+    MEMBERS = (
+        "select p.uuid, a.uuid from resource_provider_aggregates m "
+        "join resource_providers p on p.id = m.resource_provider_id "
+        "join placement_aggregates a on a.id = m.aggregate_id order by p.uuid, a.uuid"
+    )
+
+    def spells(self, url: str, wanted: dict[int, list[str]]) -> None:
+        """Have Berth store providers with aggregates in these spellings."""
+        for number, aggregates in wanted.items():
+            body = {"name": f"host {number}", "uuid": uuid(number)}
+            self.sends(url, "POST", "/resource_providers", body)
+            body = {"aggregates": aggregates, "resource_provider_generation": 0}
+            self.sends(url, "PUT", f"/resource_providers/{uuid(number)}/aggregates", body)
+
+    def members(self, target: str) -> list[tuple]:
+        return [(int(of[-12:]), aggregate) for of, aggregate in self.found(target, self.MEMBERS)]
+
+    def test_mariadb_gets_the_spellings_of_aggregates_that_it_tells_apart(self) -> None:
         with self.target(sources.mariadb) as target, self.serving() as server:
             one, other = "abcdef00-0000-4000-8000-000000000001", "abcdef00-0000-4000-8000-000000000002"
-            wanted = {1: [one], 2: [one.upper(), other], 3: [one.replace("-", "")], 4: [f"urn:uuid:{other}"]}
-            for number, aggregates in wanted.items():
-                path = f"/resource_providers/{uuid(number)}"
-                self.sends(server.url, "POST", "/resource_providers", {"name": f"host {number}", "uuid": uuid(number)})
-                body = {"aggregates": aggregates, "resource_provider_generation": 0}
-                self.sends(server.url, "PUT", f"{path}/aggregates", body)
+            third = "abcdef00-0000-4000-8000-000000000003"
+            plain = one.replace("-", "")
+            self.spells(server.url, {
+                1: [one], 2: [one.upper(), other], 3: [plain], 4: [plain.upper()],
+                5: [f"urn:uuid:{other}"], 6: [third.upper()], 7: [third.upper()],
+            })  # fmt: skip
             done = self.exports(target)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("aggregates that are written in another spelling: 3", done.stdout)
-            self.assertIn(f"aggregate urn:uuid:{other} of provider {uuid(4)}: written as {other}", done.stdout)
-            members = (
-                "select p.uuid, a.uuid from resource_provider_aggregates m "
-                "join resource_providers p on p.id = m.resource_provider_id "
-                "join placement_aggregates a on a.id = m.aggregate_id order by p.uuid, a.uuid"
-            )
-            expected = [(1, one), (2, one), (2, other), (3, one), (4, other)]
-            self.assertEqual(self.found(target, members), [(uuid(number), it) for number, it in expected])
+            self.assertIn(f"aggregate {one.upper()} of provider {uuid(2)}: written as {one}", done.stdout)
+            self.assertIn(f"aggregate {plain.upper()} of provider {uuid(4)}: written as {plain}", done.stdout)
+            self.assertIn(f"aggregate urn:uuid:{other} of provider {uuid(5)}: written as {other}", done.stdout)
+            # With and without dashes are two, and upper case stays where it meets no lower case.
+            self.assertEqual(self.members(target), [
+                (1, one), (2, one), (2, other), (3, plain), (4, plain), (5, other), (6, third.upper()),
+                (7, third.upper()),
+            ])  # fmt: skip
+
+    def test_mariadb_with_an_exact_collation_gets_all_spellings(self) -> None:
+        with self.target(sources.mariadb) as target, self.serving() as server:
+            exact = "modify uuid varchar(36) character set utf8mb3 collate utf8mb3_bin not null"
+            self.found(target, f"alter table placement_aggregates {exact}")
+            one = "abcdef00-0000-4000-8000-000000000001"
+            self.spells(server.url, {1: [one], 2: [one.upper()]})
+            done = self.exports(target)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn("another spelling", done.stdout)
+            self.assertEqual(self.members(target), [(1, one), (2, one.upper())])
 
     def test_names_that_mariadb_cannot_hold_are_named(self) -> None:
         with self.target(sources.mariadb) as target, self.serving() as server:
