@@ -7,6 +7,7 @@
 //! goes on to change is the same for the rows that differ ([`round`], [`follow`]); [`chunks`] finds them.
 
 mod answers;
+mod checked;
 mod chunks;
 mod collation;
 mod export;

@@ -6,21 +6,28 @@ use std::time::Duration;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
 use sqlx::any::{AnyConnectOptions, AnyRow};
+use sqlx::error::DatabaseError;
 use sqlx::{AnyConnection, AssertSqlSafe, ConnectOptions, Connection, Row};
 use sqlx_core::any::driver::AnyDriver;
 use tokio::time::timeout;
 
 use super::Error;
+use super::checked;
 use super::chunks::{self, Chunk, Chunks, Keys};
 use super::reference_url::{Access, Dialect, ReferenceUrl};
-use super::tables::{CONSUMER_TYPES, Column, TABLES, Table};
+use super::tables::{CONSUMER_TYPES, Column, Kind, Table};
 
 /// The versions of the schema, by the name of its migration: from the first release of its own (Stein) on.
-const SCHEMAS: [&str; 5] =
+pub(super) const SCHEMAS: [&str; 5] =
     ["b4ed3a175331", "b5c396305c25", "611cd6dffd7b", CONSUMER_TYPES, "a082b8bb98d0"];
 
 /// The versions that have types of consumers.
 const WITH_TYPES: [&str; 2] = [CONSUMER_TYPES, "a082b8bb98d0"];
+
+/// Whether a version of the schema has types of consumers.
+pub(super) fn has_types(version: &str) -> bool {
+    WITH_TYPES.contains(&version)
+}
 
 /// How long connecting may take.
 const CONNECT_MAX: Duration = Duration::from_secs(30);
@@ -44,70 +51,8 @@ impl Database {
     pub(super) async fn open(url: &ReferenceUrl, access: Access) -> Result<Self, Error> {
         let conn = connect(url, access).await.map_err(Error::Reference)?;
         let mut database = Self { conn, dialect: url.dialect, schema: String::new() };
-        database.schema = database.check().await?;
+        database.schema = checked::version(&mut database, access).await?;
         Ok(database)
-    }
-
-    /// The version of the schema. Refuses what is no database of OpenStack Placement.
-    async fn check(&mut self) -> Result<String, Error> {
-        let tables = match self.dialect {
-            Dialect::MySql => {
-                "select cast(table_name as char) from information_schema.tables \
-                 where table_schema = database()"
-            }
-            Dialect::Postgres => {
-                "select table_name::text from information_schema.tables \
-                 where table_schema = any (current_schemas(false)::text[])"
-            }
-            Dialect::Sqlite => "select name from sqlite_master where type = 'table'",
-        };
-        let tables = self.texts(tables).await?;
-        let has = |name: &str| tables.iter().any(|table| table == name);
-        if has("cell_mappings") || has("instances") {
-            return Err(Error::Refused(
-                "this is a database of nova's, and not of Placement. Before Stein, nova's API database \
-                 held Placement's tables; what is left of them there is out of date"
-                    .to_owned(),
-            ));
-        }
-        if has("change_log") && has("providers") {
-            return Err(Error::Refused("this is a database of Berth's already".to_owned()));
-        }
-        let versions = if has("alembic_version") {
-            self.texts("select version_num from alembic_version").await?
-        } else {
-            Vec::new()
-        };
-        let version = match versions.as_slice() {
-            [version] => version.clone(),
-            [] if !has("resource_providers") => {
-                return Err(Error::Refused(
-                    "this is no database of OpenStack Placement: it has no table resource_providers"
-                        .to_owned(),
-                ));
-            }
-            _ => {
-                return Err(Error::Refused(
-                    "the schema has no version (table alembic_version), so it is not known to be \
-                     complete. Run `placement-manage db sync` of the release that uses the database"
-                        .to_owned(),
-                ));
-            }
-        };
-        if !SCHEMAS.contains(&version.as_str()) {
-            let known = SCHEMAS.join(", ");
-            return Err(Error::Refused(format!(
-                "the schema has version {version}, which is not known here (known are {known})"
-            )));
-        }
-        let has_types = WITH_TYPES.contains(&version.as_str());
-        let needed = TABLES.iter().filter(|table| has_types || table.name != "consumer_types");
-        let missing: Vec<&str> = needed.map(|table| table.name).filter(|name| !has(name)).collect();
-        if missing.is_empty() {
-            return Ok(version);
-        }
-        let missing = missing.join(", ");
-        Err(Error::Refused(format!("the schema is not complete: it has no table {missing}")))
     }
 
     /// The version of the schema.
@@ -117,7 +62,7 @@ impl Database {
 
     /// Whether the version of the schema has types of consumers.
     pub(super) fn has_types(&self) -> bool {
-        WITH_TYPES.contains(&self.schema.as_str())
+        has_types(&self.schema)
     }
 
     /// Whether the version of the schema has the table.
@@ -161,7 +106,14 @@ impl Database {
     ) -> BoxStream<'_, Result<Values, Error>> {
         let select = table.select(self.dialect, self.has_types(), keys);
         let rows = sqlx::query(AssertSqlSafe(select)).fetch(&mut self.conn);
-        rows.map(|row| values(&row.map_err(Error::Reference)?, table)).boxed()
+        let mut before = None;
+        let row = move |row: Result<AnyRow, sqlx::Error>| {
+            let row = row.map_err(|error| failure(error, table, before.as_deref()))?;
+            let values = values(&row, table)?;
+            before = values.first().cloned().flatten();
+            Ok(values)
+        };
+        rows.map(row).boxed()
     }
 
     /// How many keys each chunk of a table should have, as its rows are now.
@@ -187,7 +139,9 @@ impl Database {
         let query = table.fingerprints(self.dialect, self.has_types(), width);
         let answer = sqlx::query(AssertSqlSafe(query)).fetch_all(&mut self.conn);
         let rows = within(ANSWER_MAX, answer).await?.map_err(Error::Reference)?;
-        rows.iter().map(chunk).collect::<Result<Chunks, sqlx::Error>>().map_err(Error::Reference)
+        let is_of_bytes = self.dialect == Dialect::Sqlite;
+        let chunks = rows.iter().map(|row| chunk(row, is_of_bytes));
+        chunks.collect::<Result<Chunks, sqlx::Error>>().map_err(Error::Reference)
     }
 
     /// Ends the snapshot. A failure does not matter any more.
@@ -195,19 +149,24 @@ impl Database {
         drop(self.conn.close().await);
     }
 
-    async fn texts(&mut self, query: &'static str) -> Result<Vec<String>, Error> {
+    pub(super) async fn texts(&mut self, query: &'static str) -> Result<Vec<String>, Error> {
         sqlx::query_scalar(query).fetch_all(&mut self.conn).await.map_err(Error::Reference)
     }
 }
 
-/// The number of a chunk, and what is known of it.
-fn chunk(row: &AnyRow) -> Result<(i64, Chunk), sqlx::Error> {
+/// The number of a chunk, and what is known of it. The fingerprint is text, or bytes that may be no text.
+fn chunk(row: &AnyRow, is_of_bytes: bool) -> Result<(i64, Chunk), sqlx::Error> {
     let number =
         |text: String| text.parse::<i64>().map_err(|error| sqlx::Error::Decode(Box::new(error)));
     let rows = u64::try_from(number(row.try_get(1)?)?)
         .map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
     // `group_concat` of rows with a NUL ends there in some versions, and is then null at worst.
-    let fingerprint: Option<String> = row.try_get(2)?;
+    let fingerprint = if is_of_bytes {
+        let bytes: Option<Vec<u8>> = row.try_get(2)?;
+        bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    } else {
+        row.try_get(2)?
+    };
     let fingerprint = fingerprint.unwrap_or_else(|| "null".to_owned());
     Ok((number(row.try_get(0)?)?, Chunk::new(rows, fingerprint)))
 }
@@ -257,6 +216,28 @@ pub(crate) async fn connect(
         sqlx::raw_sql(AssertSqlSafe(*statement)).execute(&mut conn).await?;
     }
     Ok(conn)
+}
+
+/// Why there is no next row. A text that is not UTF-8 is named by the row before it: the row itself has not come.
+fn failure(error: sqlx::Error, table: &Table, before: Option<&str>) -> Error {
+    // Where PostgreSQL stores bytes of an unknown encoding, it looks at them when it sends them.
+    let is_refused = |error: &dyn DatabaseError| error.code().as_deref() == Some("22021");
+    let is_encoding = matches!(&error, sqlx::Error::Decode(_))
+        || matches!(&error, sqlx::Error::Database(error) if is_refused(error.as_ref()));
+    if !is_encoding {
+        return Error::Reference(error);
+    }
+    let (name, key) = (table.name, table.chunked_by());
+    let texts = table.columns.iter().filter(|column| column.kind == Kind::Text);
+    let texts: Vec<&str> = texts.map(|column| column.name).collect();
+    let row = before.map_or_else(
+        || format!("the row with the lowest {key} of those that are read"),
+        |before| format!("the next row after the one with {key} {before}"),
+    );
+    Error::Refused(format!(
+        "{name}, {row}: {} is not UTF-8 ({error}). Correct it in the source first",
+        texts.join(" or ")
+    ))
 }
 
 /// The columns of a row.

@@ -263,7 +263,7 @@ impl Table {
     /// the number is a product of two CRCs of 32 bits, of the row and of its key. A CRC alone would not do: CRCs
     /// of rows of which the same bits change do so together, such as two generations that both go from 1 to 2, and
     /// their sum would stay the same too often. `PostgreSQL` has 60 bits of an MD5. `SQLite` has neither; there it
-    /// is the text of the rows, which [`super::chunks`] hashes.
+    /// is the text of the rows, as bytes because it need not be UTF-8, which [`super::chunks`] hashes.
     pub(super) fn fingerprints(&self, dialect: Dialect, has_types: bool, width: i64) -> String {
         let texts = self.texts(dialect, has_types);
         let texts: Vec<String> =
@@ -291,7 +291,7 @@ impl Table {
             Dialect::Sqlite => {
                 let row = texts.join(" || ',' || ");
                 format!(
-                    "select cast(chunk as text), cast(count(*) as text), group_concat(line, ';') from \
+                    "select cast(chunk as text), cast(count(*) as text), cast(group_concat(line, ';') as blob) from \
                      (select {key} / {width} as chunk, {row} as line from {name} order by {order}) group by chunk"
                 )
             }

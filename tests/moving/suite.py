@@ -19,6 +19,7 @@ from measuring import measure
 from moving_case import Berth
 from odd_rows import Odd  # noqa: F401
 from resuming import Replacing, Resuming  # noqa: F401
+from rights import Rights  # noqa: F401
 from same import TheSame  # noqa: F401
 
 
