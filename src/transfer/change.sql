@@ -49,27 +49,27 @@ delete from providers where id in (select id from gone_providers);
 -- Of the standard names, the source may have fewer. Those have keys below 10000.
 with removed as (
     delete from resource_classes c
-    where c.id >= 10000 and not exists (select from source_resource_classes s where s.name = c.name)
+    where c.id >= 10000 and not exists (select from source_resource_classes s where s.shown = c.name)
     returning id
 )
 insert into touched select 0 from removed;
 with removed as (
     delete from traits t
-    where t.id >= 10000 and not exists (select from source_traits s where s.name = t.name)
+    where t.id >= 10000 and not exists (select from source_traits s where s.shown = t.name)
     returning id
 )
 insert into touched select 0 from removed;
 with changed as (
     update resource_classes c set updated_at = to_timestamp(s.updated_at)
     from source_resource_classes s
-    where s.name = c.name and c.id >= 10000 and c.updated_at <> to_timestamp(s.updated_at)
+    where s.shown = c.name and c.id >= 10000 and c.updated_at <> to_timestamp(s.updated_at)
     returning c.id
 )
 insert into touched select 0 from changed;
 with changed as (
     update traits t set updated_at = to_timestamp(s.updated_at)
     from source_traits s
-    where s.name = t.name and t.id >= 10000 and t.updated_at <> to_timestamp(s.updated_at)
+    where s.shown = t.name and t.id >= 10000 and t.updated_at <> to_timestamp(s.updated_at)
     returning t.id
 )
 insert into touched select 0 from changed;

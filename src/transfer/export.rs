@@ -13,7 +13,7 @@ use super::listed::first;
 use super::progress::Progress;
 use super::reference::Database;
 use super::reference_url::Dialect;
-use super::report::{Finding, TableRows};
+use super::report::{Finding, FindingRow, TableRows};
 use super::tables::{Column, Kind, TABLES, Table};
 
 /// Rows in one statement. `SQLite` takes the fewest parameters, 32,766.
@@ -94,11 +94,12 @@ pub(super) async fn findings(from: &mut PgConnection) -> Result<Vec<Finding>, Er
     let changed = sqlx::query_as(
         "select 'aggregates that are written in another spelling' as kind,
                 format('aggregate %s of provider %s', s.spelling, p.uuid) as \"row\",
-                format('written as %s', s.spelled) as done
+                format('written as %s', s.spelled) as done, null::text as about
          from target_spellings s join target_resource_providers p on p.own_id = s.provider_id
          where s.spelling <> s.spelled order by s.spelling, p.id",
     );
-    Ok(changed.fetch_all(from).await?)
+    let changed: Vec<FindingRow> = changed.fetch_all(from).await?;
+    changed.into_iter().map(Finding::new).collect()
 }
 
 /// What a schema without types of consumers loses, in a sentence.

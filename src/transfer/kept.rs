@@ -13,7 +13,7 @@ use super::staging::{self, KEPT};
 use super::tables::Table;
 
 /// Of the form of these tables. A program that makes others has another number.
-const LAYOUT: i32 = 2;
+const LAYOUT: i32 = 3;
 
 /// Key of the lock that each command holds which works with what is kept, as long as its connection lives.
 const LOCK: i64 = 0x6265_7274_685f_696d;

@@ -10,6 +10,7 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use super::Error;
 use super::findings;
 use super::report::TableRows;
+use super::staging::shown;
 
 /// Locks what is to be filled: replicas that run wait with writing, and see all of it or nothing.
 const LOCK: &str = "
@@ -85,8 +86,9 @@ pub(super) async fn settle(conn: &mut PgConnection) -> Result<(), Error> {
             .await?;
     if let Some(providers) = loops {
         return Err(Error::Refused(format!(
-            "these providers are their own ancestors, or below such providers: {providers}. Set the \
-             parent_provider_id of one of them right in the source first"
+            "these providers are their own ancestors, or below such providers: {}. Set the \
+             parent_provider_id of one of them right in the source first",
+            shown(&providers)
         )));
     }
     findings::refuse_fatal(conn).await

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::Error;
+
 /// How many findings of one kind are written out in words. JSON has all.
 const SHOWN: usize = 10;
 
@@ -36,7 +38,7 @@ pub struct TableRows {
 }
 
 /// A row that Berth stores differently, or not at all.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// What is odd about it, in one word for all of its kind.
     pub kind: String,
@@ -44,6 +46,21 @@ pub struct Finding {
     pub row: String,
     /// What becomes of it.
     pub done: String,
+    /// Which provider, classes, consumer and project show something else for it than the old service does, and
+    /// which amount was left out: what `berth compare --import-report` goes by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<serde_json::Value>,
+}
+
+/// A finding as SQL gives it: what it is about is JSON, as text.
+pub(super) type FindingRow = (String, String, String, Option<String>);
+
+impl Finding {
+    pub(super) fn new((kind, row, done, about): FindingRow) -> Result<Self, Error> {
+        let about = about.map(|about| serde_json::from_str(&about)).transpose();
+        let about = about.map_err(|error| Error::Refused(format!("{kind}, {row}: {error}")))?;
+        Ok(Self { kind, row, done, about })
+    }
 }
 
 impl Report {
@@ -103,6 +120,7 @@ mod tests {
             kind: "spelling".to_owned(),
             row: format!("aggregate {nth}"),
             done: "as it is".to_owned(),
+            about: None,
         };
         let report = Report {
             database: "mysql://db/placement".to_owned(),

@@ -25,6 +25,8 @@ use crate::placement_client::{self, Answer, Client, ListedProvider, Microversion
 
 /// Below this microversion, the API does not tell where in a tree a provider is.
 const OLDEST: Microversion = Microversion(14);
+/// Since when the API tells when something was changed.
+const TIMES: Microversion = Microversion(15);
 /// Since when the API tells the generations of consumers.
 const CONSUMER_GENERATIONS: Microversion = Microversion(28);
 /// Since when the API tells the types of consumers.
@@ -101,6 +103,7 @@ pub(super) async fn read(
         kind: "usages that no consumer explains".to_owned(),
         row: format!("provider {uuid}: {}", words(&more)),
         done: "left out: the service shows no consumer that holds it".to_owned(),
+        about: Some(serde_json::json!({ "provider": uuid, "left_out": more })),
     });
     let mut findings: Vec<Finding> = findings.collect();
     findings.sort_by(|one, other| one.row.cmp(&other.row));
@@ -115,6 +118,9 @@ fn untold(version: Microversion) -> Vec<String> {
         "consumers that hold nothing, and aggregates without members",
         "the keys of rows: lists have the order of the service's list of providers",
     ];
+    if version < TIMES {
+        untold.push("when anything was changed (since 1.15): the time of the import stands for it");
+    }
     if version < CONSUMER_GENERATIONS {
         untold.push("the generations of consumers (since 1.28): they are 0");
     }

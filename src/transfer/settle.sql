@@ -1,15 +1,16 @@
 -- What the search for odd rows and the load have in common. Reads the tables source_*, which hold the rows
 -- as they are, and makes the tables found_*, which hold what Berth will store. A round of following puts before the
--- large ones of source_* temporary tables that have only the rows that matter.
+-- large ones of source_* temporary tables that have only the rows that matter. Names are staged with a NUL in another form;
+-- `shown` is what Berth stores of them.
 
 -- Until Train, standard classes had no rows: their keys were their positions in os-resource-classes.
 create temporary table found_classes on commit drop as
-    select s.id, s.name, c.id as own_id
-    from source_resource_classes s join resource_classes c using (name)
+    select s.id, c.name, c.id as own_id
+    from source_resource_classes s join resource_classes c on c.name = s.shown
     union all
     select c.id, c.name, c.id from resource_classes c
     where c.id < 10000
-      and not exists (select from source_resource_classes s join resource_classes k using (name)
+      and not exists (select from source_resource_classes s join resource_classes k on k.name = s.shown
                       where k.id < 10000);
 create unique index on found_classes (id);
 
@@ -24,7 +25,7 @@ create temporary table found_providers on commit drop as
         select child.id, tree.root_id, tree.id
         from source_resource_providers child join tree on child.parent_provider_id = tree.id
     )
-    select p.id, as_uuid(p.uuid) as uuid, coalesce(p.name, p.uuid) as name,
+    select p.id, as_uuid(p.uuid) as uuid, coalesce(p.shown, p.uuid) as name,
            coalesce(p.generation, 0) as generation, tree.parent_id, tree.root_id, p.updated_at
     from tree join source_resource_providers p using (id);
 create unique index on found_providers (id);
@@ -47,7 +48,7 @@ create temporary table found_traits on commit drop as
     from source_resource_provider_traits m
     join found_providers p on p.id = m.resource_provider_id
     join source_traits s on s.id = m.trait_id
-    join traits t on t.name = s.name;
+    join traits t on t.name = s.shown;
 
 create temporary table found_aggregates on commit drop as
     select distinct m.resource_provider_id as provider_id, as_uuid(a.uuid) as aggregate,
@@ -57,9 +58,10 @@ create temporary table found_aggregates on commit drop as
     join source_placement_aggregates a on a.id = m.aggregate_id
     where as_uuid(a.uuid) is not null;
 
+-- Sums may be more than 64 bits hold, which is refused.
 create temporary table found_allocations on commit drop as
     select a.consumer, a.resource_provider_id as provider_id, a.resource_class_id as class_id,
-           i.own_class_id, sum(a.used)::bigint as used, max(a.updated_at) as updated_at
+           i.own_class_id, sum(a.used) as used, max(a.updated_at) as updated_at
     from source_allocations a
     join found_inventories i
       on i.provider_id = a.resource_provider_id and i.class_id = a.resource_class_id
@@ -72,9 +74,9 @@ analyze found_allocations;
 -- reference stands for an unknown one. Of two rows of one UUID, the one changed more often counts.
 create temporary table found_consumers on commit drop as
     select distinct on (a.consumer) a.consumer as uuid, c.id as source_id,
-           coalesce(p.external_id, '00000000-0000-0000-0000-000000000000') as project,
-           coalesce(u.external_id, '00000000-0000-0000-0000-000000000000') as "user",
-           t.name as type, coalesce(c.generation, 0) as generation
+           coalesce(p.shown, '00000000-0000-0000-0000-000000000000') as project,
+           coalesce(u.shown, '00000000-0000-0000-0000-000000000000') as "user",
+           t.shown as type, coalesce(c.generation, 0) as generation
     from (select distinct consumer from found_allocations) a
     left join source_consumers c on c.consumer = a.consumer
     left join source_projects p on p.id = c.project_id

@@ -22,8 +22,17 @@ pub(super) const ONCE: &str = "berth_import_once";
 /// How much is sent at once, in bytes.
 const CHUNK: usize = 1 << 20;
 
-/// What stands for a NUL, which PostgreSQL cannot store.
-const INSTEAD_OF_NUL: char = '\u{fffd}';
+/// A character that Unicode keeps for uses within a program. Texts are staged with this and `0` instead of a NUL, which
+/// PostgreSQL cannot store, and with this and `1` instead of the character itself, so that no two texts become one.
+const ESCAPE: char = '\u{fdd0}';
+/// What stands for a NUL in what Berth stores and shows.
+const INSTEAD_OF_NUL: &str = "\u{fffd}";
+
+/// A staged text as Berth stores it: [`shown`] does the same.
+const AS_TEXT: &str = "
+    create function SCHEMA.as_text(staged text) returns text language sql immutable strict parallel safe as $$
+        select replace(replace(staged, chr(64976) || '0', chr(65533)), chr(64976) || '1', chr(64976))
+    $$;";
 
 /// A UUID in any spelling that OpenStack's clients may have used; null if it is none. Nearly all have the first
 /// form, for which no digits need to be picked out.
@@ -58,7 +67,7 @@ pub(super) async fn create(conn: &mut PgConnection, schema: &str) -> Result<(), 
         }
         return Err(error.into());
     }
-    let mut make = AS_UUID.replace("SCHEMA", schema);
+    let mut make = [AS_TEXT, AS_UUID].concat().replace("SCHEMA", schema);
     for table in &TABLES {
         let column =
             |column: &super::tables::Column| format!("{} {}", column.name, column.sql_type());
@@ -79,10 +88,10 @@ pub(super) async fn create(conn: &mut PgConnection, schema: &str) -> Result<(), 
 pub(super) async fn enter(conn: &mut PgConnection, schema: &str) -> Result<(), Error> {
     let path: String = sqlx::query_scalar("show search_path").fetch_one(&mut *conn).await?;
     if !path.ends_with(schema) {
-        // Statements over all rows may take long.
+        // Statements over all rows may take long. Compiling the largest would take longer than running them.
         let set = format!(
             "set search_path = {path}, {schema}; set statement_timeout = 0; \
-             set client_min_messages = warning"
+             set jit = off; set client_min_messages = warning"
         );
         sqlx::raw_sql(AssertSqlSafe(set)).execute(conn).await?;
     }
@@ -187,6 +196,11 @@ fn check_number(value: &str, kind: Kind) -> Result<(), &'static str> {
     }
 }
 
+/// A staged text, or a sentence with staged texts in it, as Berth shows it.
+pub(super) fn shown(staged: &str) -> String {
+    staged.replace("\u{fdd0}0", INSTEAD_OF_NUL).replace("\u{fdd0}1", "\u{fdd0}")
+}
+
 fn escape(value: &str, into: &mut String) {
     for each in value.chars() {
         match each {
@@ -194,7 +208,8 @@ fn escape(value: &str, into: &mut String) {
             '\t' => into.push_str("\\t"),
             '\n' => into.push_str("\\n"),
             '\r' => into.push_str("\\r"),
-            '\0' => into.push(INSTEAD_OF_NUL),
+            '\0' => into.extend([ESCAPE, '0']),
+            ESCAPE => into.extend([ESCAPE, '1']),
             _ => into.push(each),
         }
     }
@@ -202,7 +217,21 @@ fn escape(value: &str, into: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, TABLES, check_number, write_row};
+    use super::{Kind, TABLES, check_number, escape, shown, write_row};
+
+    #[test]
+    fn texts_that_differ_in_a_nul_are_staged_apart() {
+        let staged = |text: &str| {
+            let mut staged = String::new();
+            escape(text, &mut staged);
+            staged
+        };
+        let texts = ["a\0", "a\u{fffd}", "a\u{fdd0}0", "a\u{fdd0}\0", "a\u{fdd0}1", "a0"];
+        for (nth, text) in texts.iter().enumerate() {
+            assert_eq!(shown(&staged(text)), text.replace('\0', "\u{fffd}"));
+            assert!(texts.iter().skip(nth + 1).all(|other| staged(other) != staged(text)));
+        }
+    }
 
     #[test]
     fn a_row_is_written_for_copy() {
@@ -210,7 +239,7 @@ mod tests {
         let values = [Some("7".to_owned()), Some("a\tb\\c\nd\0".to_owned()), None];
         let mut text = String::new();
         write_row(&values, table, &mut text).unwrap();
-        assert_eq!(text, "7\ta\\tb\\\\c\\nd\u{fffd}\t\\N\n");
+        assert_eq!(text, "7\ta\\tb\\\\c\\nd\u{fdd0}0\t\\N\n");
         let wrong = [Some("seven".to_owned()), None, None];
         let why = write_row(&wrong, table, &mut text).unwrap_err().to_string();
         assert_eq!(why, "traits, row seven: id is no number, but \"seven\"");

@@ -31,7 +31,7 @@ pub(super) enum Kind {
     Integer,
     /// An integer that Berth stores with 32 bits.
     Amount,
-    /// Text. A NUL, which PostgreSQL cannot store, is replaced.
+    /// Text. A NUL, which PostgreSQL cannot store, is staged in another way: see [`super::staging`].
     Text,
     /// A floating point number.
     Float,
@@ -53,6 +53,11 @@ const fn text(name: &'static str) -> Column {
 
 const CHANGED: Column = Column { name: "updated_at", kind: Kind::Changed };
 
+/// The name as Berth shows it, which is computed of how it is staged.
+const SHOWN_NAME: &str = "shown text generated always as (SCHEMA.as_text(name)) stored";
+const SHOWN_EXTERNAL_ID: &str =
+    "shown text generated always as (SCHEMA.as_text(external_id)) stored";
+
 /// Types of consumers came with this version of the schema.
 pub(super) const CONSUMER_TYPES: &str = "422ece571366";
 
@@ -63,31 +68,31 @@ pub(super) const TABLES: [Table; 12] = [
         name: "resource_classes",
         columns: &[integer("id"), text("name"), CHANGED],
         key: &["id"],
-        computed: "",
+        computed: SHOWN_NAME,
     },
     Table {
         name: "traits",
         columns: &[integer("id"), text("name"), CHANGED],
         key: &["id"],
-        computed: "",
+        computed: SHOWN_NAME,
     },
     Table {
         name: "projects",
         columns: &[integer("id"), text("external_id")],
         key: &["id"],
-        computed: "",
+        computed: SHOWN_EXTERNAL_ID,
     },
     Table {
         name: "users",
         columns: &[integer("id"), text("external_id")],
         key: &["id"],
-        computed: "",
+        computed: SHOWN_EXTERNAL_ID,
     },
     Table {
         name: "consumer_types",
         columns: &[integer("id"), text("name")],
         key: &["id"],
-        computed: "",
+        computed: SHOWN_NAME,
     },
     Table {
         name: "placement_aggregates",
@@ -107,7 +112,7 @@ pub(super) const TABLES: [Table; 12] = [
             CHANGED,
         ],
         key: &["id"],
-        computed: "",
+        computed: SHOWN_NAME,
     },
     Table {
         name: "resource_provider_traits",
@@ -183,10 +188,13 @@ impl Column {
         let name = self.name;
         match (self.kind, dialect) {
             (Kind::Changed, Dialect::MySql) => {
-                "cast(floor(unix_timestamp(coalesce(updated_at, created_at))) as char)".to_owned()
+                // 0 is what comes of `0000-00-00`, which older servers take for a time.
+                "cast(nullif(floor(unix_timestamp(coalesce(updated_at, created_at))), 0) as char)"
+                    .to_owned()
             }
             (Kind::Changed, Dialect::Postgres) => {
-                "floor(extract(epoch from coalesce(updated_at, created_at)))::bigint::text"
+                "case when isfinite(coalesce(updated_at, created_at)) then \
+                 floor(extract(epoch from coalesce(updated_at, created_at)))::bigint::text end"
                     .to_owned()
             }
             (Kind::Changed, Dialect::Sqlite) => {

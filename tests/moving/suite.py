@@ -12,6 +12,7 @@ from harness import suites
 
 import large
 import sources
+from changed_rows import Changed  # noqa: F401
 from exporting import Exporting  # noqa: F401
 from first_release import FirstRelease  # noqa: F401
 from following import Finishing, Following, Interrupted  # noqa: F401
@@ -21,6 +22,7 @@ from odd_rows import Odd  # noqa: F401
 from resuming import Replacing, Resuming  # noqa: F401
 from rights import Rights  # noqa: F401
 from same import TheSame  # noqa: F401
+from schemas import Schemas  # noqa: F401
 
 
 def move_large_clouds() -> int:
