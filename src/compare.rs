@@ -14,7 +14,6 @@ pub mod known;
 mod options;
 mod pair;
 mod paths;
-mod progress;
 mod providers;
 pub mod report;
 mod stages;
@@ -23,10 +22,10 @@ use std::time::Instant;
 
 pub use self::options::Options;
 use self::pair::Pair;
-use self::progress::Progress;
 use self::report::Report;
 use self::stages::Stages;
 use crate::placement_client::{Client, Error, Microversion};
+use crate::progress::Progress;
 
 /// The microversion below which neither consumers' generations nor trees can be read as they are here.
 const OLDEST: Microversion = Microversion(28);

@@ -28,6 +28,7 @@ pub mod placement_client;
 pub mod planner;
 mod planning;
 pub mod policy;
+pub mod progress;
 mod reload;
 mod request_context;
 pub mod search;

@@ -18,7 +18,6 @@ mod from_service;
 mod kept;
 mod listed;
 mod load;
-mod progress;
 mod reference;
 mod reference_url;
 pub mod report;
@@ -32,13 +31,13 @@ use std::time::Instant;
 use sqlx::{Connection, PgConnection};
 
 pub use self::from_service::import_service;
-use self::progress::Progress;
 use self::reference::Database;
 pub(crate) use self::reference::connect;
 pub use self::reference_url::ReferenceUrl;
 pub(crate) use self::reference_url::{Access, Dialect};
-use self::report::{Report, TableRows};
+use self::report::{Estimate, Report, TableRows};
 use crate::placement_client;
+use crate::progress::Progress;
 use crate::store;
 
 /// Why nothing was moved: a sentence for the operator.
@@ -94,6 +93,7 @@ pub async fn export(from: &mut PgConnection, to: &ReferenceUrl) -> Result<Report
         database: to.to_string(),
         schema,
         dry_run: false,
+        estimate: None,
         notes: lost.into_iter().collect(),
         read: Vec::new(),
         written,
@@ -182,6 +182,7 @@ async fn import_heeding(
         database: from.to_string(),
         schema,
         dry_run: false,
+        estimate: None,
         notes,
         read: filled.read,
         written,
@@ -243,6 +244,7 @@ async fn dry_run(
     let mut source = Database::open(from, Access::Read).await?;
     let progress = Progress::new();
     let mut read = Vec::new();
+    let reading = Instant::now();
     for table in tables::TABLES.iter().filter(|table| source.has(table)).collect::<Vec<_>>() {
         let bar = progress.of(table.name, source.count(table).await?);
         let rows = source.rows(table);
@@ -250,16 +252,19 @@ async fn dry_run(
         bar.finish();
         read.push(TableRows { table: table.name.to_owned(), rows });
     }
+    let reading = reading.elapsed();
     let schema = source.schema().to_owned();
     source.close().await;
     load::lock(&mut tx).await?;
     load::settle(&mut tx).await?;
     let findings = findings::all(&mut tx).await?;
     tx.rollback().await?;
+    let estimate = Estimate::new(&read, reading, began.elapsed());
     Ok(Report {
         database: from.to_string(),
         schema,
         dry_run: true,
+        estimate: Some(estimate),
         notes: Vec::new(),
         read,
         written: Vec::new(),

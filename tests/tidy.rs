@@ -95,7 +95,7 @@ const LAYERS: [Layer; 16] = [
     },
     Layer {
         folder: "compare",
-        may_use: &["placement_client", "compare"],
+        may_use: &["placement_client", "progress", "compare"],
         never: &["sqlx", "axum", "hyper"],
     },
     Layer {

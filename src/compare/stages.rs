@@ -9,8 +9,8 @@ use super::answers::Difference;
 use super::options::Options;
 use super::pair::{Compared, Pair};
 use super::paths::path_of;
-use super::progress::Progress;
 use super::report::{Report, Subject};
+use crate::progress::Progress;
 
 use crate::placement_client::{Error, Microversion};
 

@@ -10,11 +10,11 @@ use sqlx::{Any, AnyConnection, AssertSqlSafe, PgConnection, Row};
 use super::Error;
 use super::collation;
 use super::listed::first;
-use super::progress::Progress;
 use super::reference::Database;
 use super::reference_url::Dialect;
 use super::report::{Finding, FindingRow, TableRows};
 use super::tables::{Column, Kind, TABLES, Table};
+use crate::progress::Progress;
 
 /// Rows in one statement. `SQLite` takes the fewest parameters, 32,766.
 const ROWS: usize = 500;

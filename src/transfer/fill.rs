@@ -10,11 +10,11 @@ use sqlx::PgConnection;
 use super::Error;
 use super::chunks::{Changed, Chunks, Keys, runs};
 use super::kept;
-use super::progress::Progress;
 use super::reference::{self, Database, Values};
 use super::report::TableRows;
 use super::staging::Writer;
 use super::tables::{TABLES, Table};
+use crate::progress::Progress;
 
 /// So many rows are committed together, about.
 const PIECE: u64 = 50_000;

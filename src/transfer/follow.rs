@@ -330,6 +330,7 @@ pub async fn finish(from: &ReferenceUrl, around: &Surroundings<'_>) -> Result<Re
         database: from.to_string(),
         schema,
         dry_run: false,
+        estimate: None,
         notes,
         read: complete.changed,
         written,

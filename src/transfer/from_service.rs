@@ -9,11 +9,11 @@ use futures_util::{StreamExt, stream};
 use sqlx::{Connection, PgConnection};
 
 use super::answers::Answers;
-use super::progress::Progress;
-use super::report::{Report, TableRows};
+use super::report::{Estimate, Report, TableRows};
 use super::tables::TABLES;
 use super::{Error, Options, findings, kept, load, refuse_faults, resume, service, staging};
 use crate::placement_client::Client;
+use crate::progress::Progress;
 use crate::store;
 
 /// Copies what a placement service shows into Berth's database.
@@ -46,7 +46,9 @@ pub async fn import_service(
         resumed = resume(&source, target, options).await?;
         Some(Answers::new(target))
     };
+    let reading = Instant::now();
     let mut read = service::read(service, kept, &Progress::new()).await?;
+    let reading = reading.elapsed();
     read.notes.splice(0..0, resumed);
 
     let mut tx = target.begin().await?;
@@ -71,6 +73,7 @@ pub async fn import_service(
         database: read.url,
         schema: format!("API {}", read.version),
         dry_run: options.dry_run,
+        estimate: None,
         notes: read.notes,
         read: copied,
         written: Vec::new(),
@@ -79,6 +82,7 @@ pub async fn import_service(
     };
     if options.dry_run {
         tx.rollback().await?;
+        report.estimate = Some(Estimate::new(&report.read, reading, began.elapsed()));
     } else {
         load::write(&mut tx, before).await?;
         load::announce_all(&mut tx).await?;

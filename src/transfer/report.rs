@@ -1,11 +1,18 @@
 //! What was read, written, and done about odd rows: in words and as JSON.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::Error;
 
 /// How many findings of one kind are written out in words. JSON has all.
 const SHOWN: usize = 10;
+/// How long writing takes, in times of what is computed of the rows before: measured with 2,000 hosts and 40,000
+/// instances.
+const WRITING: f64 = 2.0;
+/// From so many seconds on, an estimate is in minutes.
+const MINUTES_FROM: f64 = 120.0;
 
 /// What an import or an export has done, or would do.
 #[derive(Debug, Serialize)]
@@ -16,6 +23,9 @@ pub struct Report {
     pub schema: String,
     /// Whether nothing was written because nothing was to be.
     pub dry_run: bool,
+    /// After a dry run: how long an import will take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
     /// What else the operator should know, in sentences.
     pub notes: Vec<String>,
     /// The rows that were read, by table.
@@ -26,6 +36,55 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// How long it took, in seconds.
     pub seconds: f64,
+}
+
+/// How long an import will take, by what a dry run has measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The seconds that an import will take.
+    pub seconds: f64,
+    /// The rows that were read.
+    pub rows: u64,
+    /// How long reading them took, in seconds.
+    pub reading_seconds: f64,
+}
+
+impl Estimate {
+    /// The estimate after a dry run in which so many rows were read: how long reading took, and all of the dry run.
+    pub(super) fn new(read: &[TableRows], reading: Duration, all: Duration) -> Self {
+        let computing = all.saturating_sub(reading);
+        let seconds = all + computing.mul_f64(WRITING);
+        Self {
+            seconds: seconds.as_secs_f64(),
+            rows: read.iter().map(|it| it.rows).sum(),
+            reading_seconds: reading.as_secs_f64(),
+        }
+    }
+
+    fn words(&self) -> String {
+        let rate = if self.reading_seconds > 0.0 {
+            let rows = u32::try_from(self.rows).map_or(f64::from(u32::MAX), f64::from);
+            format!(" ({:.0} rows a second)", rows / self.reading_seconds)
+        } else {
+            String::new()
+        };
+        format!(
+            "an import will take about {}: an estimate, because {} rows were read in {:.1} s{rate}, and writing them \
+             takes time as well",
+            about(self.seconds),
+            self.rows,
+            self.reading_seconds
+        )
+    }
+}
+
+/// A time in whole seconds or minutes.
+fn about(seconds: f64) -> String {
+    if seconds < MINUTES_FROM {
+        format!("{:.0} s", seconds.max(1.0))
+    } else {
+        format!("{:.0} minutes", seconds / 60.0)
+    }
 }
 
 /// How many rows a table has.
@@ -88,6 +147,7 @@ impl Report {
         }
         let ending = if self.dry_run { "nothing was written (--dry-run)" } else { "done" };
         lines.push(format!("{ending}, in {:.1} s", self.seconds));
+        lines.extend(self.estimate.map(|estimate| estimate.words()));
         lines.extend(self.advice());
         lines.join("\n")
     }
@@ -112,7 +172,22 @@ fn tables(what: &str, tables: &[TableRows]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Finding, Report, TableRows};
+    use std::time::Duration;
+
+    use super::{Estimate, Finding, Report, TableRows};
+
+    #[test]
+    fn an_estimate_says_what_it_comes_from() {
+        let read = [TableRows { table: "users".to_owned(), rows: 4000 }];
+        let estimate = |reading, all| {
+            Estimate::new(&read, Duration::from_secs(reading), Duration::from_secs(all)).words()
+        };
+        assert!(estimate(8, 10).starts_with(
+            "an import will take about 14 s: an estimate, because 4000 rows were read in 8.0 s (500 rows a second)"
+        ));
+        assert!(estimate(600, 640).starts_with("an import will take about 12 minutes: "));
+        assert!(estimate(0, 0).starts_with("an import will take about 1 s: an estimate, because"));
+    }
 
     #[test]
     fn many_findings_of_a_kind_are_cut_off_in_words_only() {
@@ -126,6 +201,7 @@ mod tests {
             database: "mysql://db/placement".to_owned(),
             schema: "b4ed3a175331".to_owned(),
             dry_run: true,
+            estimate: None,
             notes: Vec::new(),
             read: vec![TableRows { table: "users".to_owned(), rows: 3 }],
             written: Vec::new(),

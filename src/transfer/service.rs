@@ -19,9 +19,9 @@ use self::snapshot::Amounts;
 pub(super) use self::snapshot::{Consumer, Parts, Snapshot};
 use super::Error;
 use super::answers::{About, Answers, Known};
-use super::progress::Progress;
 use super::report::Finding;
 use crate::placement_client::{self, Answer, Client, ListedProvider, Microversion};
+use crate::progress::Progress;
 
 /// Below this microversion, the API does not tell where in a tree a provider is.
 const OLDEST: Microversion = Microversion(14);
