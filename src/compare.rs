@@ -4,12 +4,13 @@
 //! comes ([`pair`]), so that memory does not grow with what the providers hold. Then follow the
 //! consumers that were met, the projects of these, and questions for candidates that are made of the
 //! data ([`candidates`]). [`answers`] has the differences of two answers to the same request, and [`known`]
-//! those that are meant.
+//! those that are meant; [`mod@explained`] has those that the report of an import explains.
 //!
 //! What differs is read once more before it is reported: the services may be in use.
 
 pub mod answers;
 mod candidates;
+pub mod explained;
 pub mod known;
 mod options;
 mod pair;
@@ -20,6 +21,7 @@ mod stages;
 
 use std::time::Instant;
 
+use self::explained::Explained;
 pub use self::options::Options;
 use self::pair::Pair;
 use self::report::Report;
@@ -41,11 +43,16 @@ pub enum Failure {
     TooOld(String),
 }
 
-/// Compares two services.
+/// Compares two services. Differences that an import explains are counted by themselves.
 ///
 /// # Errors
 /// A service cannot be read: it does not answer, refuses the token, fails, or is no placement service.
-pub async fn compare(left: &Client, right: &Client, options: Options) -> Result<Report, Failure> {
+pub async fn compare(
+    left: &Client,
+    right: &Client,
+    options: Options,
+    explained: Explained,
+) -> Result<Report, Failure> {
     let began = Instant::now();
     let (left_highest, right_highest) =
         futures_util::try_join!(left.highest_microversion(), right.highest_microversion())?;
@@ -65,7 +72,7 @@ pub async fn compare(left: &Client, right: &Client, options: Options) -> Result<
         options.kept,
     );
     let pair = Pair::new(left.clone(), right.clone(), version, options);
-    let mut stages = Stages::new(&pair, &mut report, Progress::new());
+    let mut stages = Stages::new(&pair, &mut report, explained, Progress::new());
     stages.names().await?;
     let found = providers::compare(&mut stages, options).await?;
     stages.consumers(found.consumers, options).await?;

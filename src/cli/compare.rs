@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::service::{LimitOptions, named, secret};
 use crate::compare::answers::Rules;
+use crate::compare::explained::Explained;
 use crate::compare::report::Report;
 use crate::compare::{self, Options};
 use crate::config::LogOptions;
@@ -92,6 +93,13 @@ pub struct CompareOptions {
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 
+    /// The report that `berth import` wrote as JSON when it filled the right service from the left one.
+    ///
+    /// Differences of inventories, usages, allocations, consumers and projects that its rows explain are shown by
+    /// themselves, and do not change the exit code.
+    #[arg(long, env = "BERTH_COMPARE_IMPORT_REPORT", value_name = "FILE")]
+    pub import_report: Option<PathBuf>,
+
     /// How many differences the report has at the most; all are counted.
     #[arg(long, env = "BERTH_COMPARE_DIFFERENCES", default_value = "1000", value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
@@ -105,8 +113,8 @@ pub struct CompareOptions {
     pub logs: LogOptions,
 }
 
-/// Compares, and returns the report as text, and the exit code: 0 if the services are the same, 1 if
-/// they are not, 2 if part of it could not be compared.
+/// Compares, and returns the report as text, and the exit code: 0 if the services are the same but for what an
+/// import explains, 1 if they are not, 2 if part of it could not be compared.
 ///
 /// # Errors
 /// The services could not be compared, or the report cannot be written.
@@ -118,9 +126,10 @@ pub async fn run(options: &CompareOptions) -> Result<(String, u8), Failure> {
             .map(|file| (path, file))
     });
     let file = file.transpose()?;
+    let explained = options.explained().map_err(Failure)?;
     let left = options.client(&options.left, options.left_token.as_ref()).map_err(Failure)?;
     let right = options.client(&options.right, options.right_token.as_ref()).map_err(Failure)?;
-    let compared = compare::compare(&left, &right, options.what()).await;
+    let compared = compare::compare(&left, &right, options.what(), explained).await;
     let report = compared.map_err(|why| Failure(why.to_string()))?;
     if let Some((path, mut file)) = file {
         std::io::Write::write_all(&mut file, report.json().as_bytes())
@@ -152,6 +161,13 @@ impl CompareOptions {
             seed: self.seed,
             kept: usize::try_from(self.differences).map_or(usize::MAX, |kept| kept),
         }
+    }
+
+    /// What the report of an import explains.
+    fn explained(&self) -> Result<Explained, String> {
+        let Some(path) = &self.import_report else { return Ok(Explained::default()) };
+        let report = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Explained::read(&report).map_err(|why| format!("{} {why}", path.display()))
     }
 
     fn client(&self, name: &str, token: Option<&Secret>) -> Result<Client, String> {

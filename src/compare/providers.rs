@@ -7,9 +7,8 @@ use serde_json::Value;
 use super::candidates::Profile;
 use super::options::Options;
 use super::pair::Compared;
-use super::paths::path_of;
 use super::report::Subject;
-use super::stages::Stages;
+use super::stages::{Asked, Stages};
 
 use crate::placement_client::{Client, Error, ListedProvider as Provider, Microversion};
 
@@ -38,32 +37,38 @@ pub(super) async fn compare(stages: &mut Stages<'_>, options: Options) -> Result
         futures_util::try_join!(list(&pair.left, pair.version), list(&pair.right, pair.version))?;
     stages.report.providers = (left.len() as u64, right.len() as u64);
     let (both, suspects) = matched(&left, &right, options);
-    let paths = suspects
+    let asked = suspects
         .iter()
-        .map(|uuid| (Subject::Providers, path_of("/resource_providers/", uuid, ""), ()));
-    stages.ask("providers that differ", suspects.len(), paths, |(), _| {}).await?;
+        .map(|uuid| (Asked::new(Subject::Providers, "/resource_providers/", uuid, ""), ()));
+    stages.ask("providers that differ", suspects.len(), asked, |(), _, _| {}).await?;
     let same = both.iter().filter(|it| !suspects.contains(it.uuid.as_str())).count();
     stages.report.compared(Subject::Providers, same as u64);
 
     let chosen = sample(both.len(), options.candidates, options.seed);
     let mut found = Found::default();
     let mut profiles: Vec<Option<Profile>> = vec![None; both.len()];
-    let paths = both.iter().enumerate().flat_map(|(nth, provider)| {
+    let asked = both.iter().enumerate().flat_map(|(nth, provider)| {
         PARTS.into_iter().map(move |(subject, part)| {
-            (subject, path_of("/resource_providers/", &provider.uuid, part), (nth, subject))
+            let asked = Asked::new(subject, "/resource_providers/", &provider.uuid, part);
+            (asked, (nth, subject))
         })
     });
     stages
-        .ask("what providers have", both.len() * PARTS.len(), paths, |(nth, subject), compared| {
-            if subject == Subject::ProviderAllocations {
-                found.consumers.extend(consumers(compared));
-            }
-            let (true, Some(provider)) = (chosen.contains(&nth), both.get(nth)) else { return };
-            if let (Some(profile), Some(body)) = (profiles.get_mut(nth), &compared.left) {
-                let profile = profile.get_or_insert_with(|| Profile::new(provider.root()));
-                profile.learn(body);
-            }
-        })
+        .ask(
+            "what providers have",
+            both.len() * PARTS.len(),
+            asked,
+            |(nth, subject), _, compared| {
+                if subject == Subject::ProviderAllocations {
+                    found.consumers.extend(consumers(compared));
+                }
+                let (true, Some(provider)) = (chosen.contains(&nth), both.get(nth)) else { return };
+                if let (Some(profile), Some(body)) = (profiles.get_mut(nth), &compared.left) {
+                    let profile = profile.get_or_insert_with(|| Profile::new(provider.root()));
+                    profile.learn(body);
+                }
+            },
+        )
         .await?;
     found.profiles = profiles.into_iter().flatten().collect();
     Ok(found)

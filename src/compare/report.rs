@@ -105,10 +105,12 @@ pub struct Report {
     pub providers: (u64, u64),
     /// How many requests were compared, and how many differences were found.
     pub differences: Vec<Count>,
-    /// The number of all differences.
+    /// The number of all differences, without those that an import explains.
     pub total: u64,
     /// The first differences.
     pub shown: Vec<Shown>,
+    /// The first of the differences that an import explains.
+    pub explained: Vec<Shown>,
     /// What one should know about the comparison.
     pub notes: Vec<String>,
     /// Questions that a service failed at.
@@ -135,8 +137,10 @@ pub struct Count {
     pub subject: Subject,
     /// How many requests were compared.
     pub compared: u64,
-    /// How many differences there are.
+    /// How many differences there are, without those that an import explains.
     pub count: u64,
+    /// How many differences an import explains.
+    pub explained: u64,
 }
 
 /// A difference.
@@ -165,7 +169,7 @@ impl Report {
             url,
             microversion: highest.to_string(),
         };
-        let none = |subject| Count { subject, compared: 0, count: 0 };
+        let none = |subject| Count { subject, compared: 0, count: 0, explained: 0 };
         Self {
             left: service(left),
             right: service(right),
@@ -174,6 +178,7 @@ impl Report {
             differences: SUBJECTS.map(none).into(),
             total: 0,
             shown: Vec::new(),
+            explained: Vec::new(),
             notes: Vec::new(),
             not_compared: Vec::new(),
             seconds: 0.0,
@@ -196,13 +201,16 @@ impl Report {
         }
         self.total += found.len() as u64;
         let room = self.kept.saturating_sub(self.shown.len());
-        self.shown.extend(found.iter().take(room).map(|difference| Shown {
-            subject,
-            request: request.to_owned(),
-            place: difference.place(),
-            left: difference.left.as_ref().map(bounded),
-            right: difference.right.as_ref().map(bounded),
-        }));
+        self.shown.extend(found.iter().take(room).map(|it| Shown::new(subject, request, it)));
+    }
+
+    /// Adds differences that an import explains, of a request that is counted already.
+    pub(super) fn add_explained(&mut self, subject: Subject, request: &str, found: &[Difference]) {
+        for count in self.differences.iter_mut().filter(|it| it.subject == subject) {
+            count.explained += found.len() as u64;
+        }
+        let room = self.kept.saturating_sub(self.explained.len());
+        self.explained.extend(found.iter().take(room).map(|it| Shown::new(subject, request, it)));
     }
 
     /// Adds a request that a service failed at.
@@ -233,21 +241,24 @@ impl Report {
             service("right", &self.right, self.providers.1),
         ];
         lines.extend(self.notes.iter().map(|note| format!("note: {note}")));
-        for Count { subject, compared, count } in &self.differences {
+        for Count { subject, compared, count, explained } in &self.differences {
             let words = subject.words();
             lines.push(format!("{words}: {compared} compared, {}", differences(*count)));
-            let shown: Vec<&Shown> =
-                self.shown.iter().filter(|it| it.subject == *subject).collect();
-            lines.extend(shown.iter().take(SHOWN).map(|it| format!("  {}", it.words())));
-            let written = shown.len().min(SHOWN) as u64;
-            if *count > written {
-                lines.push(format!("  ... and {} more: see --report", count - written));
+            lines.extend(listed(&self.shown, *subject, *count));
+            if *explained > 0 {
+                lines.push(format!("  and {} explained by the import:", differences(*explained)));
+                lines.extend(listed(&self.explained, *subject, *explained));
             }
         }
         for failure in &self.not_compared {
             lines.push(format!("not compared: {failure}"));
         }
+        let explained: u64 = self.differences.iter().map(|it| it.explained).sum();
         let ending = match (self.total, self.not_compared.len()) {
+            (0, 0) if explained > 0 => format!(
+                "the services are the same but for {}, explained by the import",
+                differences(explained)
+            ),
             (0, 0) => "the services are the same".to_owned(),
             (0, failed) => format!("nothing differs, but {failed} requests could not be compared"),
             (count, _) => differences(count),
@@ -258,6 +269,16 @@ impl Report {
 }
 
 impl Shown {
+    fn new(subject: Subject, request: &str, difference: &Difference) -> Self {
+        Self {
+            subject,
+            request: request.to_owned(),
+            place: difference.place(),
+            left: difference.left.as_ref().map(bounded),
+            right: difference.right.as_ref().map(bounded),
+        }
+    }
+
     /// One line.
     fn words(&self) -> String {
         let value = |value: &Option<Value>| match value {
@@ -267,6 +288,17 @@ impl Shown {
         let (left, right) = (value(&self.left), value(&self.right));
         format!("{} {}: left {left}, right {right}", self.request, self.place)
     }
+}
+
+/// The first of `count` differences of a subject, a line each.
+fn listed(of: &[Shown], subject: Subject, count: u64) -> Vec<String> {
+    let first: Vec<&Shown> = of.iter().filter(|it| it.subject == subject).take(SHOWN).collect();
+    let mut lines: Vec<String> = first.iter().map(|it| format!("  {}", it.words())).collect();
+    let more = count.saturating_sub(first.len() as u64);
+    if more > 0 {
+        lines.push(format!("  ... and {more} more: see --report"));
+    }
+    lines
 }
 
 fn differences(count: u64) -> String {
@@ -332,9 +364,29 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
         assert_eq!(
             json["differences"][4],
-            json!({"subject": "usages", "compared": 20, "count": 20})
+            json!({"subject": "usages", "compared": 20, "count": 20, "explained": 0})
         );
         assert_eq!(json["shown"][0]["right"], json!(null));
+    }
+
+    #[test]
+    fn what_an_import_explains_is_counted_by_itself() {
+        let mut report = report();
+        report.add(Subject::Usages, "/resource_providers/1/usages", &[]);
+        let found = [difference(&["body", "usages", "VCPU"])];
+        report.add_explained(Subject::Usages, "/resource_providers/1/usages", &found);
+        assert!(report.is_same());
+        let words = report.words();
+        let listed = "usages: 1 compared, the same\n  and 1 difference explained by the import:\n  \
+                      /resource_providers/1/usages body/usages/VCPU: left 1, right nothing\n";
+        assert!(words.contains(listed), "{words}");
+        let ending =
+            "the services are the same but for 1 difference, explained by the import, compared at";
+        assert!(words.contains(ending), "{words}");
+        let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+        let count = json!({"subject": "usages", "compared": 1, "count": 0, "explained": 1});
+        assert_eq!((&json["differences"][4], &json["total"]), (&count, &json!(0)));
+        assert_eq!(json["explained"][0]["left"], json!(1));
     }
 
     #[test]

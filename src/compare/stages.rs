@@ -6,6 +6,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
 use super::answers::Difference;
+use super::explained::Explained;
 use super::options::Options;
 use super::pair::{Compared, Pair};
 use super::paths::path_of;
@@ -18,38 +19,68 @@ use crate::placement_client::{Error, Microversion};
 const CONSUMER_TYPES: Microversion = Microversion(38);
 const CUSTOM: &str = "CUSTOM_";
 
+/// A question about an object.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    /// What is compared of it.
+    subject: Subject,
+    /// What identifies it.
+    of: String,
+    path: String,
+}
+
+impl Asked {
+    /// A question with the path of an object: what stands in it before and after what identifies the object.
+    pub(super) fn new(subject: Subject, before: &str, of: &str, after: &str) -> Self {
+        Self { subject, of: of.to_owned(), path: path_of(before, of, after) }
+    }
+}
+
 /// The pair of services, and the report on them.
 #[derive(Debug)]
 pub(super) struct Stages<'p> {
     pub(super) pair: &'p Pair,
     pub(super) report: &'p mut Report,
+    /// What an import explains.
+    explained: Explained,
     progress: Progress,
 }
 
 impl<'p> Stages<'p> {
-    pub(super) fn new(pair: &'p Pair, report: &'p mut Report, progress: Progress) -> Self {
-        Self { pair, report, progress }
+    pub(super) fn new(
+        pair: &'p Pair,
+        report: &'p mut Report,
+        explained: Explained,
+        progress: Progress,
+    ) -> Self {
+        Self { pair, report, explained, progress }
     }
 
-    /// Asks for all paths, several at once, and looks at what both said. Each path has a tag, with
-    /// which it is looked at.
+    /// Asks for all, several at once, and looks at what both said. Each question has a tag, with which it is
+    /// looked at.
     pub(super) async fn ask<T>(
         &mut self,
         what: &'static str,
         count: usize,
-        paths: impl Iterator<Item = (Subject, String, T)>,
-        mut look: impl FnMut(T, &Compared),
+        questions: impl Iterator<Item = (Asked, T)>,
+        mut look: impl FnMut(T, &Asked, &Compared),
     ) -> Result<(), Error> {
         let bar = self.progress.of(what, count as u64);
         let pair = self.pair;
-        let asked = paths.map(|(subject, path, tag)| async move {
-            (subject, pair.ask(subject, path).await, tag)
+        let asked = questions.map(|(asked, tag)| async move {
+            let compared = pair.ask(asked.subject, asked.path.clone()).await;
+            (asked, compared, tag)
         });
         let mut answers = stream::iter(asked).buffer_unordered(pair.concurrency() * 2);
-        while let Some((subject, compared, tag)) = answers.next().await {
+        while let Some((asked, compared, tag)) = answers.next().await {
             let compared = compared?;
-            look(tag, &compared);
-            self.report.add(subject, &compared.path, &compared.differences);
+            look(tag, &asked, &compared);
+            let (explained, others): (Vec<_>, Vec<_>) = compared
+                .differences
+                .into_iter()
+                .partition(|it| self.explained.explains(asked.subject, &asked.of, it));
+            self.report.add(asked.subject, &compared.path, &others);
+            self.report.add_explained(asked.subject, &compared.path, &explained);
             bar.inc(1);
         }
         bar.finish();
@@ -102,27 +133,33 @@ impl<'p> Stages<'p> {
             }
             _ => consumers.into_iter().collect(),
         };
-        let mut projects = BTreeSet::new();
-        let paths =
-            chosen.iter().map(|uuid| (Subject::Consumers, path_of("/allocations/", uuid, ""), ()));
-        self.ask("consumers", chosen.len(), paths, |(), compared| {
+        // Those that the report of an import names are asked for in any case.
+        let mut projects: BTreeSet<String> = self.explained.projects().map(str::to_owned).collect();
+        let mut explained = self.explained.clone();
+        let asked = chosen
+            .iter()
+            .map(|uuid| (Asked::new(Subject::Consumers, "/allocations/", uuid, ""), ()));
+        self.ask("consumers", chosen.len(), asked, |(), asked, compared| {
             for body in [&compared.left, &compared.right].into_iter().flatten() {
+                explained.learn_of(&asked.of, body);
                 if let Some(project) = body.get("project_id").and_then(Value::as_str) {
                     projects.insert(project.to_owned());
                 }
             }
         })
         .await?;
+        self.explained = explained;
         let types = if self.pair.version < CONSUMER_TYPES { "" } else { "&consumer_type=all" };
-        let mut paths: Vec<_> = Vec::new();
+        let mut asked: Vec<_> = Vec::new();
         for project in &projects {
-            let path = |more| path_of("/usages?project_id=", project, more);
-            paths.push((Subject::ProjectUsages, path(""), ()));
+            let usages =
+                |more| Asked::new(Subject::ProjectUsages, "/usages?project_id=", project, more);
+            asked.push((usages(""), ()));
             if !types.is_empty() {
-                paths.push((Subject::ProjectUsages, path(types), ()));
+                asked.push((usages(types), ()));
             }
         }
-        self.ask("usages of projects", paths.len(), paths.into_iter(), |(), _| {}).await
+        self.ask("usages of projects", asked.len(), asked.into_iter(), |(), _, _| {}).await
     }
 
     /// Questions for candidates. One that a service fails at, such as by taking too long, is told.

@@ -16,6 +16,7 @@ from changed_rows import Changed  # noqa: F401
 from exporting import Exporting  # noqa: F401
 from first_release import FirstRelease  # noqa: F401
 from following import Finishing, Following, Interrupted  # noqa: F401
+from large import Large  # noqa: F401
 from measuring import measure
 from moving_case import Berth
 from odd_rows import Odd  # noqa: F401
