@@ -17,6 +17,26 @@ import suite as differential  # noqa: E402
 from cloud import Cloud  # noqa: E402
 from exchange import Answer, Request, send  # noqa: E402, F401
 
+# What an import fills, with the times, in the order of the keys where lists have it.
+STORED = {
+    "resource_classes": "select name, updated_at from resource_classes where id >= 10000 order by name",
+    "traits": "select name, updated_at from traits where id >= 10000 order by name",
+    "providers": "select p.uuid, p.name, p.generation, parent.uuid, root.uuid, p.updated_at from providers p "
+    "join providers root on root.id = p.root_id left join providers parent on parent.id = p.parent_id order by p.id",
+    "provider_traits": "select p.uuid, t.name from provider_traits m join providers p on p.id = m.provider_id "
+    "join traits t on t.id = m.trait_id order by 1, 2",
+    "provider_aggregates": "select p.uuid, m.aggregate, m.spelling from provider_aggregates m "
+    "join providers p on p.id = m.provider_id order by 1, 2, 3",
+    "inventories": "select p.uuid, c.name, i.total, i.reserved, i.min_unit, i.max_unit, i.step_size, "
+    "i.allocation_ratio, i.used, i.updated_at from inventories i join providers p on p.id = i.provider_id "
+    "join resource_classes c on c.id = i.class_id order by 1, 2",
+    "consumers": "select c.uuid, c.generation, p.external_id, u.external_id, t.name from consumers c "
+    "join projects p on p.id = c.project_id join users u on u.id = c.user_id "
+    "left join consumer_types t on t.id = c.consumer_type_id order by 1",
+    "allocations": "select c.uuid, p.uuid, k.name, a.used, a.updated_at from allocations a "
+    "join consumers c on c.id = a.consumer_id join providers p on p.id = a.provider_id "
+    "join resource_classes k on k.id = a.class_id order by 1, 2, 3",
+}
 REQUESTS = 250
 CANDIDATES = 100
 
@@ -82,6 +102,16 @@ class Moving(unittest.TestCase):
 
     def rows(self, sql: str) -> str:
         return self.cluster.execute(sql, self.name).strip()
+
+    def stored(self, database: str) -> dict[str, list[str]]:
+        """What a database of Berth's has, by its own names and not by the keys of rows."""
+        return {table: self.cluster.execute(sql, database).splitlines() for table, sql in STORED.items()}
+
+    def another(self, name: str) -> str:
+        """Another database of Berth's, current and empty: its URL."""
+        self.cluster.create(name, "berth_template")
+        self.addCleanup(self.cluster.drop, name)
+        return self.cluster.url(name)
 
     def serving(self):
         return serving(f"moving-{self.name}", self.url)

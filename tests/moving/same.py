@@ -1,4 +1,7 @@
-"""After an import, Berth answers as the reference does; and the reference as Berth, after an export."""
+"""After an import, Berth answers as the reference does; and the reference as Berth, after an export.
+
+Importing what was exported gives what was there before.
+"""
 
 import random
 
@@ -32,6 +35,7 @@ class TheSame(Moving):
                     pass
                 done = self.exports(other)
                 self.assertEqual(done.returncode, 0, done.stderr)
+                self.comes_back(other)
                 with Reference(other).start(f"moving-{seed}-back") as back:
                     self.compares(cloud, back.url, server.url)
                     # New rows get keys of their own.
@@ -42,3 +46,13 @@ class TheSame(Moving):
                 self.assertEqual(done.returncode, 1)
                 self.assertIn("is not empty: ", done.stderr)
         self.assertEqual(berth("db", "audit", "--database-url", self.url).returncode, 0)
+
+    def comes_back(self, exported: str) -> None:
+        """What was exported is imported into another database of Berth's, which then has the same."""
+        url = self.another(f"{self.name}_again")
+        done = berth("import", "--from-database", exported, "--database-url", url)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        before, after = self.stored(self.name), self.stored(f"{self.name}_again")
+        self.assertGreater(len(before["allocations"]), 0)
+        for table, rows in before.items():
+            self.assertEqual(after[table], rows, table)
