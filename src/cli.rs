@@ -61,7 +61,7 @@ pub use self::ls::{LsOptions, run as ls};
 pub use self::manual::{completions, man_pages};
 pub use self::moves::{MovesOptions, run as moves};
 pub use self::policy::{PolicyCommand, check as policy_check, list as policy_list};
-pub use self::service::{LimitOptions, ServiceOptions};
+pub use self::service::{LimitOptions, ReplicaOptions, ServiceOptions};
 pub use self::shadow::{ShadowOptions, run as shadow};
 pub use self::show::{ShowOptions, run as show};
 pub use self::top::{TopOptions, run as top};

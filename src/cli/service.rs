@@ -77,20 +77,73 @@ impl ServiceOptions {
     /// # Errors
     /// A sentence: what is missing or wrong.
     pub fn client(&self) -> Result<Client, String> {
-        let settings = match &self.os_cloud {
-            Some(cloud) => Settings::cloud(cloud)?,
-            None => Settings::environment(),
-        };
-        let url = self.url.as_deref();
-        if url.is_none() && self.os_cloud.is_none() && settings.get("auth_url").is_none() {
-            return Err(
-                "which placement service? Name its URL (--url), a cloud (--os-cloud), or set \
-                        the environment of OpenStack's clients (OS_AUTH_URL and so on)"
-                    .to_owned(),
-            );
-        }
-        Client::new(Access::of(url, self.token.as_ref(), &settings)?, self.limits.limits())
+        client(self.url.as_deref(), self.token.as_ref(), self.os_cloud.as_deref(), self.limits)
     }
+}
+
+/// Which replicas of a placement service, and as whom.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "The placement service")]
+pub struct ReplicaOptions {
+    /// URL of the placement service, instead of the one in Keystone's catalog.
+    ///
+    /// Can be repeated, with the address of one replica each; in the environment, URLs are separated by
+    /// spaces. Without --token, the token is Keystone's if --os-cloud or the environment (`OS_AUTH_URL`,
+    /// `OS_USERNAME`, `OS_PASSWORD`, `OS_PROJECT_NAME` and so on, as for `openstack`) say how to get
+    /// one; else `admin`, which a service without authentication (noauth2) takes for the administrator.
+    #[arg(long, env = "BERTH_PLACEMENT_URL", value_name = "URL", value_delimiter = ' ')]
+    pub url: Vec<String>,
+
+    /// Token for the service at --url.
+    ///
+    /// Other processes on the machine can see flags: prefer the environment.
+    #[arg(long, env = "BERTH_PLACEMENT_TOKEN", hide_env_values = true, value_name = "TOKEN",
+          requires = "url", value_parser = secret)]
+    pub token: Option<Secret>,
+
+    /// Cloud in clouds.yaml whose credentials and catalog are used, instead of the environment's.
+    ///
+    /// The file is looked for as `openstack` does: `OS_CLIENT_CONFIG_FILE`, the working
+    /// directory, ~/.config/openstack, /etc/openstack.
+    #[arg(long, env = "OS_CLOUD", value_name = "NAME")]
+    pub os_cloud: Option<String>,
+
+    /// What bounds the work.
+    #[command(flatten)]
+    pub limits: LimitOptions,
+}
+
+impl ReplicaOptions {
+    /// A client of each replica, at least one. They do not connect before the first request.
+    ///
+    /// # Errors
+    /// A sentence: what is missing or wrong.
+    pub fn clients(&self) -> Result<Vec<Client>, String> {
+        let (token, cloud) = (self.token.as_ref(), self.os_cloud.as_deref());
+        if self.url.is_empty() {
+            return Ok(vec![client(None, token, cloud, self.limits)?]);
+        }
+        self.url.iter().map(|url| client(Some(url), token, cloud, self.limits)).collect()
+    }
+}
+
+/// A client of the service that the options of a command name.
+fn client(
+    url: Option<&str>,
+    token: Option<&Secret>,
+    os_cloud: Option<&str>,
+    limits: LimitOptions,
+) -> Result<Client, String> {
+    let settings = match os_cloud {
+        Some(cloud) => Settings::cloud(cloud)?,
+        None => Settings::environment(),
+    };
+    if url.is_none() && os_cloud.is_none() && !settings.name_a_service() {
+        return Err("which placement service? Name its URL (--url), a cloud (--os-cloud), or set \
+                    the environment of OpenStack's clients (OS_AUTH_URL and so on)"
+            .to_owned());
+    }
+    Client::new(Access::of(url, token, &settings)?, limits.limits())
 }
 
 /// A client of the service with this name: a URL, or a cloud in clouds.yaml.

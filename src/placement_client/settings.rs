@@ -11,6 +11,9 @@ const PREFIX: &str = "OS_";
 /// Variables that say which settings are used, and are none themselves.
 const SELECTION: [&str; 4] =
     ["cloud", "client_config_file", "client_secure_file", "client_vendor_file"];
+/// Settings that say where a service is, or how to log in. One without the others that it needs is an
+/// error of its own.
+const LOCATIONS: [&str; 4] = ["auth_url", "auth_type", "endpoint", "placement_endpoint_override"];
 /// Settings whose values must not be shown.
 const SECRETS: [&str; 3] = ["password", "token", "application_credential_secret"];
 
@@ -67,6 +70,11 @@ impl Settings {
     /// A setting, if it has a value.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Whether they say anything of where a service is, or of how to log in.
+    pub fn name_a_service(&self) -> bool {
+        LOCATIONS.iter().any(|name| self.get(name).is_some())
     }
 
     /// Where the settings are from, for messages.

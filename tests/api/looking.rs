@@ -182,3 +182,39 @@ async fn a_provider_is_shown_with_its_consumers_and_a_consumer_with_its_provider
         "{told}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_environment_of_clients_without_keystone_names_the_service() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    cloud(&server).await;
+    let url = format!("http://{}", server.address);
+    let ls = async |environment: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        let ours = |name: &str| name.starts_with("OS_") || name.starts_with("BERTH_");
+        for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
+            command.env_remove(name);
+        }
+        command.arg("ls").envs(environment.iter().copied());
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let told = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(told).unwrap())
+    };
+    for environment in [
+        [("OS_AUTH_TYPE", "none"), ("OS_ENDPOINT", &url)].as_slice(),
+        &[("OS_AUTH_TYPE", "none"), ("OS_PLACEMENT_ENDPOINT_OVERRIDE", &url)],
+        &[("OS_AUTH_TYPE", "admin_token"), ("OS_TOKEN", "admin"), ("OS_ENDPOINT", &url)],
+    ] {
+        let (succeeds, told) = ls(environment).await;
+        assert!(succeeds && told.contains("host-a"), "{environment:?}: {told}");
+    }
+    for (environment, expected) in [
+        ([].as_slice(), "which placement service?"),
+        (&[("OS_USERNAME", "nova")], "which placement service?"),
+        (&[("OS_AUTH_TYPE", "none")], "OS_ENDPOINT is missing"),
+        (&[("OS_ENDPOINT", &url)], "OS_AUTH_URL is missing"),
+    ] {
+        let (succeeds, told) = ls(environment).await;
+        assert!(!succeeds && told.contains(expected), "{environment:?}: {told}");
+    }
+}
