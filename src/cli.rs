@@ -23,6 +23,7 @@ mod import;
 mod ls;
 mod manual;
 mod moves;
+mod page;
 mod policy;
 mod providers;
 mod report_file;

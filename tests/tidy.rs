@@ -79,7 +79,7 @@ const LAYERS: [Layer; 16] = [
     },
     Layer {
         folder: "server_audit",
-        may_use: &["placement_client", "transfer", "server_audit"],
+        may_use: &["placement_client", "telemetry", "transfer", "server_audit"],
         never: &["axum", "hyper::"],
     },
     Layer { folder: "policy", may_use: &["policy"], never: &["sqlx", "axum", "hyper"] },
@@ -90,12 +90,12 @@ const LAYERS: [Layer; 16] = [
     },
     Layer {
         folder: "placement_client",
-        may_use: &["keystone", "placement_client"],
+        may_use: &["keystone", "placement_client", "telemetry"],
         never: &["sqlx", "axum", "hyper"],
     },
     Layer {
         folder: "compare",
-        may_use: &["placement_client", "progress", "compare"],
+        may_use: &["placement_client", "progress", "telemetry", "compare"],
         never: &["sqlx", "axum", "hyper"],
     },
     Layer {

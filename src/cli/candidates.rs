@@ -7,8 +7,10 @@ use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::columns::{FormatOptions, columns};
+use super::bars::Colours;
+use super::columns::FormatOptions;
 use super::explain::{failure, query_of};
+use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
 use crate::placement_client::{Client, Error, Microversion};
 use crate::serve::Failure;
@@ -101,7 +103,7 @@ pub async fn run(options: &CandidatesOptions) -> Result<String, Failure> {
     }
     let found = read(&found)?;
     let names = names(&client, found.providers(), version).await?;
-    Ok(text(&found, &names))
+    Ok(text(&found, &names, Colours::of_stdout()))
 }
 
 /// The newest microversion that both sides know.
@@ -174,7 +176,7 @@ pub(super) fn amounts(resources: &BTreeMap<String, i64>) -> String {
     amounts.join(",")
 }
 
-fn text(found: &Candidates, names: &HashMap<String, String>) -> String {
+fn text(found: &Candidates, names: &HashMap<String, String>, colours: Colours) -> String {
     if found.all.is_empty() {
         return "There are no candidates. `berth explain` asks Berth why.".to_owned();
     }
@@ -183,16 +185,18 @@ fn text(found: &Candidates, names: &HashMap<String, String>) -> String {
         let number = move |row: usize| if row == 0 { (nth + 1).to_string() } else { String::new() };
         candidate.allocations.iter().enumerate().map(move |(row, (uuid, allocation))| {
             [
-                number(row),
-                names.get(uuid).map_or_else(|| "-".to_owned(), Clone::clone),
-                uuid.clone(),
-                amounts(&allocation.resources),
-                groups(candidate, uuid),
-                free(found.provider_summaries.get(uuid), allocation),
+                Cell::new(Tone::Heading, number(row)),
+                names.get(uuid).map_or_else(|| "-".to_owned(), Clone::clone).into(),
+                uuid.clone().into(),
+                amounts(&allocation.resources).into(),
+                groups(candidate, uuid).into(),
+                Cell::new(Tone::Good, free(found.provider_summaries.get(uuid), allocation)),
             ]
         })
     });
-    columns(heads, rows)
+    let mut page = Page::new(colours);
+    page.table(heads, rows);
+    page.finish()
 }
 
 /// The groups of the query that a provider serves. The unsuffixed one is shown as `""`.
@@ -223,6 +227,7 @@ mod tests {
     use serde_json::json;
 
     use super::{read, text};
+    use crate::cli::bars::Colours;
 
     #[test]
     fn candidates_are_rows_of_providers_with_what_is_free() {
@@ -247,7 +252,7 @@ mod tests {
             },
         }));
         let names = HashMap::from([("u1".to_owned(), "cn1".to_owned())]);
-        insta::assert_snapshot!(text(&found.unwrap(), &names), @r#"
+        insta::assert_snapshot!(text(&found.unwrap(), &names, Colours::None), @r#"
         CANDIDATE  PROVIDER  UUID  RESOURCES             GROUPS  FREE
         1          cn1       u1    MEMORY_MB:512,VCPU:2  ""      MEMORY_MB 4096 of 4096, VCPU 5 of 8
                    -         u2    VGPU:1                _gpu    VGPU 1 of 1

@@ -1,42 +1,44 @@
 //! What is wrong with a claim, in sentences.
 
-use std::fmt::Write;
-
-use super::columns::columns;
+use super::page::{Cell, Page, Tone};
 use crate::operator_api::claim::{ClaimExplanation, ClaimFault, ClaimFaults, ClaimedInventory};
 
 /// What would come of a claim, for people.
-pub(super) fn explained(it: &ClaimExplanation) -> String {
-    let mut text = match &it.refusal {
-        None => "The claim would be allowed now.\n".to_owned(),
+pub(super) fn explained(page: &mut Page, it: &ClaimExplanation) {
+    match &it.refusal {
+        None => page.toned(Tone::Good, format_args!("The claim would be allowed now.")),
         Some(refusal) => {
             let detail: Vec<&str> = refusal.detail.split_whitespace().collect();
-            let words = "The claim would be refused now";
-            format!("{words} with {}:\n{}\n\n", refusal.status, detail.join(" "))
+            let status = refusal.status;
+            page.toned(
+                Tone::Heading,
+                format_args!("The claim would be refused now with {status}:"),
+            );
+            page.line(format_args!("{}", detail.join(" ")));
+            page.blank();
         }
-    };
-    text.push_str(&faulty(&it.faults));
-    if it.inventories.is_empty() {
-        return text;
     }
-    text.push('\n');
+    faulty(page, &it.faults);
+    if it.inventories.is_empty() {
+        return;
+    }
+    page.blank();
     let heads = ["PROVIDER", "CLASS", "WANTED", "GIVEN BACK", "USED", "CAPACITY", "HOLDERS"];
     let rows = it.inventories.iter().map(|it| {
         let numbers = [it.wanted, it.given_back, it.used, it.capacity, it.holders_count];
         let [wanted, given_back, used, capacity, holders] = numbers.map(|it| it.to_string());
         let name = it.name.as_ref().map_or_else(|| it.provider.clone(), Clone::clone);
         [name, it.resource_class.clone(), wanted, given_back, used, capacity, holders]
+            .map(Cell::from)
     });
-    text.push_str(&columns(heads, rows));
+    page.table(heads, rows);
     let more = it.inventories_count.saturating_sub(it.inventories.len());
     if more > 0 {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "and {more} more");
+        page.line(format_args!("and {more} more"));
     }
     for inventory in it.inventories.iter().filter(|held| is_short(held, &it.faults)) {
-        text.push_str(&holders(inventory));
+        holders(page, inventory);
     }
-    text
 }
 
 /// Whether too little of an inventory is left.
@@ -48,7 +50,7 @@ fn is_short(inventory: &ClaimedInventory, faults: &ClaimFaults) -> bool {
 }
 
 /// Who holds an inventory.
-fn holders(it: &ClaimedInventory) -> String {
+fn holders(page: &mut Page, it: &ClaimedInventory) {
     let provider = named(&it.provider, it.name.as_ref());
     let (shown, count, class) = (it.holders.len(), it.holders_count, &it.resource_class);
     let heads = ["  CONSUMER", "AMOUNT", "TYPE", "PROJECT", "USER", "SINCE"];
@@ -61,23 +63,25 @@ fn holders(it: &ClaimedInventory) -> String {
             it.user_id.clone(),
             it.since.clone(),
         ]
+        .map(Cell::from)
     });
-    format!("\n{class} of {provider} is held by ({shown} of {count}):\n{}", columns(heads, rows))
+    page.blank();
+    page.toned(
+        Tone::Heading,
+        format_args!("{class} of {provider} is held by ({shown} of {count}):"),
+    );
+    page.table(heads, rows);
 }
 
 /// The faults of a claim, for people.
-pub(super) fn faulty(faults: &ClaimFaults) -> String {
-    let mut text = String::new();
+pub(super) fn faulty(page: &mut Page, faults: &ClaimFaults) {
     for fault in &faults.faults {
-        text.push_str(&sentence(fault));
-        text.push('\n');
+        page.toned(Tone::Bad, format_args!("{}", sentence(fault)));
     }
     let more = faults.count.saturating_sub(faults.faults.len());
     if more > 0 {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "and {more} more");
+        page.line(format_args!("and {more} more"));
     }
-    text
 }
 
 fn named(provider: &str, name: Option<&String>) -> String {
@@ -164,6 +168,8 @@ fn sentence(fault: &ClaimFault) -> String {
 #[cfg(test)]
 mod tests {
     use super::faulty;
+    use crate::cli::bars::Colours;
+    use crate::cli::page::Page;
     use crate::operator_api::claim::{ClaimFault, ClaimFaults};
 
     #[test]
@@ -208,7 +214,9 @@ mod tests {
                 resource_classes: "VCPU, VGPU".to_owned(),
             },
         ];
-        insta::assert_snapshot!(faulty(&ClaimFaults { count: faults.len(), faults }), @"
+        let mut page = Page::new(Colours::None);
+        faulty(&mut page, &ClaimFaults { count: faults.len(), faults });
+        insta::assert_snapshot!(page.finish(), @"
         consumer c1: the claim expects that it does not exist, and it is at generation 3
         consumer c1: the claim expects generation 3, and it does not exist
         provider p1: the request expects generation 3, and it is 4

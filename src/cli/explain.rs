@@ -1,7 +1,6 @@
 //! `berth explain`: why a query for allocation candidates finds what it finds, and whether a claim would be
 //! allowed.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,8 +8,10 @@ use reqwest::{Method, StatusCode};
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::bars::Colours;
 use super::claim_faults::explained;
-use super::columns::{FormatOptions, columns};
+use super::columns::FormatOptions;
+use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
 use crate::operator_api::{Closest, Condition, Explanation};
 use crate::placement_client::{Answer, Client, Microversion};
@@ -75,7 +76,7 @@ pub async fn run(options: &ExplainOptions) -> Result<String, Failure> {
     if options.format.is_json() {
         answer.json().map(|json| format!("{json:#}")).map_err(failure)
     } else {
-        answer.json_as().map(|it| text(&it)).map_err(failure)
+        answer.json_as().map(|it| text(&it, Colours::of_stdout())).map_err(failure)
     }
 }
 
@@ -103,7 +104,9 @@ async fn explain_claim(options: &ExplainOptions, client: &Client) -> Result<Stri
     if options.format.is_json() {
         answer.json().map(|json| format!("{json:#}")).map_err(failure)
     } else {
-        answer.json_as().map(|it| explained(&it)).map_err(failure)
+        let mut page = Page::new(Colours::of_stdout());
+        explained(&mut page, &answer.json_as().map_err(failure)?);
+        Ok(page.finish())
     }
 }
 
@@ -171,50 +174,72 @@ pub(super) fn query_of(text: &str) -> &str {
 }
 
 /// An explanation for people.
-pub(super) fn text(it: &Explanation) -> String {
-    let mut text =
-        format!("{} of {} hosts fit ({} providers).\n", it.fitting, it.hosts, it.providers);
+fn text(it: &Explanation, colours: Colours) -> String {
+    let mut page = Page::new(colours);
+    add(&mut page, it);
+    page.finish()
+}
+
+/// Adds an explanation for people.
+pub(super) fn add(page: &mut Page, it: &Explanation) {
+    page.toned(
+        Tone::of(it.fitting > 0),
+        format_args!("{} of {} hosts fit ({} providers).", it.fitting, it.hosts, it.providers),
+    );
     if !it.complete {
-        text.push_str(
-            "Not all hosts were examined, because that takes too long: counts are too small.\n",
-        );
+        page.line(format_args!(
+            "Not all hosts were examined, because that takes too long: counts are too small."
+        ));
     }
     if it.undecided > 0 {
-        line(&mut text, format_args!("It is not decided whether {} others do.", it.undecided));
+        page.line(format_args!("It is not decided whether {} others do.", it.undecided));
     }
-    text.push('\n');
+    page.blank();
     let heads = ["CONDITION", "PROVIDERS", "HOSTS LEFT", "RULES OUT", "FIT WITHOUT IT", ""];
     // What combines other conditions is only of interest where it fails.
     let shown = it.conditions.iter().filter(|it| it.providers.is_some() || it.ruled_out > 0);
-    text.push_str(&columns(heads, shown.map(row)));
+    page.table(heads, shown.map(|condition| row(condition, it.fitting)));
     if let Some(conflict) = &it.conflict {
-        let all = conflict.conditions.join("\n  ");
         let one = conflict.conditions.len() == 1;
+        page.blank();
         let words = if one { "No host meets" } else { "No host meets all of" };
-        line(&mut text, format_args!("\n{words}\n  {all}"));
+        page.toned(Tone::Heading, format_args!("{words}"));
+        for condition in &conflict.conditions {
+            page.toned(Tone::Bad, format_args!("  {condition}"));
+        }
     }
     if !it.near_misses.hosts.is_empty() {
         let (shown, count) = (it.near_misses.hosts.len(), it.near_misses.count);
-        line(&mut text, format_args!("\nHosts that lack one thing only ({shown} of {count}):"));
-        let rows = it.near_misses.hosts.iter().map(|near| {
+        page.blank();
+        page.toned(
+            Tone::Heading,
+            format_args!("Hosts that lack one thing only ({shown} of {count}):"),
+        );
+        page.rows(it.near_misses.hosts.iter().map(|near| {
             let missing = near.missing.map(|missing| format!("{missing} short"));
-            [format!("  {}", near.host), near.condition.clone(), missing.unwrap_or_default()]
-        });
-        // The heads would say what the line above says.
-        text.push_str(columns(["", "", ""], rows).trim_start_matches('\n'));
+            [
+                format!("  {}", near.host).into(),
+                near.condition.clone().into(),
+                Cell::new(Tone::Bad, missing.unwrap_or_default()),
+            ]
+        }));
     }
-    text
 }
 
-fn row(it: &Condition) -> [String; 6] {
+/// A condition of a query that so many hosts fit.
+fn row(it: &Condition, fitting: usize) -> [Cell; 6] {
     let closest = it.amount.as_ref().and_then(|amount| amount.closest.as_ref());
+    let left = if it.left == 0 && it.ruled_out > 0 { Tone::Bad } else { Tone::Plain };
+    // Where none fits, what would let some fit is what one looks for.
+    let without = fitting == 0 && it.fitting_without > 0;
+    let without = if without { Tone::Good } else { Tone::Plain };
     [
-        it.condition.clone(),
-        it.providers.map(|count| count.to_string()).unwrap_or_default(),
-        it.left.to_string(),
-        it.ruled_out.to_string(),
-        it.fitting_without.to_string(),
-        closest.map(most).unwrap_or_default(),
+        it.condition.clone().into(),
+        it.providers.map(|count| count.to_string()).unwrap_or_default().into(),
+        Cell::new(left, it.left.to_string()),
+        it.ruled_out.to_string().into(),
+        Cell::new(without, it.fitting_without.to_string()),
+        closest.map(most).unwrap_or_default().into(),
     ]
 }
 
@@ -227,15 +252,10 @@ fn most(it: &Closest) -> String {
     }
 }
 
-/// Adds a line.
-fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "{words}");
-}
-
 #[cfg(test)]
 mod tests {
     use super::{query_of, text};
+    use crate::cli::bars::Colours;
     use crate::operator_api::{
         Amount, Closest, Condition, Conflict, Explanation, NearMiss, NearMisses,
     };
@@ -301,7 +321,7 @@ mod tests {
                 }],
             },
         };
-        insta::assert_snapshot!(text(&explanation), @r"
+        insta::assert_snapshot!(text(&explanation, Colours::None), @r"
         0 of 3 hosts fit (3 providers).
 
         CONDITION         PROVIDERS  HOSTS LEFT  RULES OUT  FIT WITHOUT IT

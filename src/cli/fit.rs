@@ -1,12 +1,12 @@
 //! `berth fit`: how many more of some requests fit.
 
-use std::fmt::Write;
-
 use clap::Args;
 use url::form_urlencoded::Serializer;
 
-use super::columns::{FormatOptions, ListFormat, columns};
+use super::bars::Colours;
+use super::columns::{FormatOptions, ListFormat};
 use super::explain::{failure, of_berth, query_of};
+use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
 use crate::operator_api::fit::{Drained, Fits, Number, RequestFit};
 use crate::placement_client::Microversion;
@@ -74,7 +74,9 @@ pub async fn run(options: &FitOptions) -> Result<String, Failure> {
     let answer = of_berth(answer)?.expect(reqwest::StatusCode::OK).map_err(failure)?;
     match options.format.chosen() {
         ListFormat::Json => answer.json().map(|json| format!("{json:#}")).map_err(failure),
-        ListFormat::Table => answer.json_as().map(|it| text(&it)).map_err(failure),
+        ListFormat::Table => {
+            answer.json_as().map(|it| text(&it, Colours::of_stdout())).map_err(failure)
+        }
     }
 }
 
@@ -106,65 +108,71 @@ fn path(options: &FitOptions) -> String {
 }
 
 /// The numbers for people.
-fn text(fits: &Fits) -> String {
-    let mut text = String::new();
+fn text(fits: &Fits, colours: Colours) -> String {
+    let mut page = Page::new(colours);
     for it in &fits.left_out {
         let hosts = if it.hosts == 1 { "host is" } else { "hosts are" };
-        line(
-            &mut text,
-            format_args!("{} {hosts} left out ({} {}).", it.hosts, it.parameter, it.value),
-        );
+        page.line(format_args!("{} {hosts} left out ({} {}).", it.hosts, it.parameter, it.value));
     }
     if let Some(it) = &fits.drained {
-        drained(&mut text, it);
+        drained(&mut page, it);
     }
     for it in &fits.requests {
-        if !text.is_empty() {
-            text.push('\n');
+        if !page.is_empty() {
+            page.blank();
         }
-        add(&mut text, it);
+        add(&mut page, it);
     }
-    text
+    page.finish()
 }
 
 /// Says whether what the drained hosts hold fits elsewhere.
-fn drained(text: &mut String, it: &Drained) {
+fn drained(page: &mut Page, it: &Drained) {
     let Drained { consumers, placed, .. } = it;
-    line(text, format_args!("{placed} of {consumers} consumers on drained hosts fit elsewhere."));
+    page.toned(
+        Tone::of(placed == consumers),
+        format_args!("{placed} of {consumers} consumers on drained hosts fit elsewhere."),
+    );
     if !it.complete {
-        text.push_str(
-            "Not all possibilities were looked at, because that takes too long: more may fit.\n",
-        );
+        page.line(format_args!(
+            "Not all possibilities were looked at, because that takes too long: more may fit."
+        ));
     }
     if !it.without_place.is_empty() {
-        line(text, format_args!("No place was found for {}.", it.without_place.join(", ")));
+        let without = it.without_place.join(", ");
+        page.toned(Tone::Bad, format_args!("No place was found for {without}."));
     }
 }
 
-fn add(text: &mut String, it: &RequestFit) {
+fn add(page: &mut Page, it: &RequestFit) {
     let hosts = if it.fitting_hosts == 1 { "host" } else { "hosts" };
     let (times, count) = (words(it.fits), it.fitting_hosts);
-    line(text, format_args!("{} fits {times}, on {count} {hosts}.", it.request));
+    page.toned(
+        Tone::of(it.fits.at_least > 0),
+        format_args!("{} fits {times}, on {count} {hosts}.", it.request),
+    );
     if !it.complete {
-        text.push_str("Not all hosts were examined, because that takes too long: more may fit.\n");
+        page.line(format_args!(
+            "Not all hosts were examined, because that takes too long: more may fit."
+        ));
     }
     if !it.hosts.is_empty() {
-        text.push('\n');
-        let rows = it.hosts.iter().map(|host| [host.host.clone(), short(host.fits)]);
-        text.push_str(&columns(["HOST", "FITS"], rows));
+        page.blank();
+        let rows = it.hosts.iter().map(|host| [host.host.clone().into(), fitting(host.fits)]);
+        page.table(["HOST", "FITS"], rows);
     }
     if let Some(groups) = &it.groups {
-        text.push('\n');
+        page.blank();
         let rows = groups.named.iter().map(|group| {
             let name = group.group.clone().unwrap_or_else(|| "(none)".to_owned());
             let counts = [group.hosts, group.fitting_hosts].map(|count| count.to_string());
-            let [hosts, fitting] = counts;
-            [name, hosts, fitting, short(group.fits)]
+            let [hosts, with_room] = counts;
+            [name.into(), hosts.into(), with_room.into(), fitting(group.fits)]
         });
-        text.push_str(&columns(["GROUP", "HOSTS", "WITH ROOM", "FITS"], rows));
+        page.table(["GROUP", "HOSTS", "WITH ROOM", "FITS"], rows);
         if groups.named.len() < groups.count {
             let (shown, all) = (groups.named.len(), groups.count);
-            line(text, format_args!("{shown} of {all} groups."));
+            page.line(format_args!("{shown} of {all} groups."));
         }
     }
 }
@@ -180,6 +188,11 @@ pub(super) fn words(number: Number) -> String {
     }
 }
 
+/// How often something fits.
+fn fitting(number: Number) -> Cell {
+    Cell::new(Tone::of(number.at_least > 0), short(number))
+}
+
 fn short(number: Number) -> String {
     match number {
         Number { at_least, exact: true, .. } => at_least.to_string(),
@@ -188,15 +201,10 @@ fn short(number: Number) -> String {
     }
 }
 
-/// Adds a line.
-pub(super) fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "{words}");
-}
-
 #[cfg(test)]
 mod tests {
     use super::text;
+    use crate::cli::bars::Colours;
     use crate::operator_api::fit::{
         Drained, Fits, GroupFit, Groups, HostFit, LeftOut, Number, RequestFit,
     };
@@ -259,7 +267,7 @@ mod tests {
             }),
             requests: vec![request, bounded],
         };
-        insta::assert_snapshot!(text(&fits), @r"
+        insta::assert_snapshot!(text(&fits, Colours::None), @r"
         3 hosts are left out (without CUSTOM_RACK_2).
         2 of 3 consumers on drained hosts fit elsewhere.
         No place was found for c3.

@@ -2,9 +2,11 @@
 
 use clap::Args;
 
-use super::columns::{FormatOptions, ListFormat, columns};
+use super::bars::Colours;
+use super::columns::{FormatOptions, ListFormat};
 use super::explain::{failure, of_berth};
-use super::fit::{asked, line, words};
+use super::fit::{asked, words};
+use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
 use crate::operator_api::fragmentation::{Fragment, Fragmentation, RequestFragments};
 use crate::placement_client::Microversion;
@@ -58,60 +60,70 @@ pub async fn run(options: &FragmentationOptions) -> Result<String, Failure> {
     let answer = of_berth(answer)?.expect(reqwest::StatusCode::OK).map_err(failure)?;
     match options.format.chosen() {
         ListFormat::Json => answer.json().map(|json| format!("{json:#}")).map_err(failure),
-        ListFormat::Table => answer.json_as().map(|it| text(&it)).map_err(failure),
+        ListFormat::Table => {
+            answer.json_as().map(|it| text(&it, Colours::of_stdout())).map_err(failure)
+        }
     }
 }
 
 /// The numbers for people.
-fn text(all: &Fragmentation) -> String {
-    let mut text = String::new();
+fn text(all: &Fragmentation, colours: Colours) -> String {
+    let mut page = Page::new(colours);
     for it in &all.requests {
-        if !text.is_empty() {
-            text.push('\n');
+        if !page.is_empty() {
+            page.blank();
         }
-        add(&mut text, it);
+        add(&mut page, it);
     }
     if all.requests.len() > 1 {
-        text.push_str("\nOf no use for any of these, on hosts:\n\n");
+        page.blank();
+        page.toned(Tone::Heading, format_args!("Of no use for any of these, on hosts:"));
+        page.blank();
         if !all.for_all.complete {
-            text.push_str("Only hosts that were examined for each of them are in it.\n\n");
+            page.line(format_args!("Only hosts that were examined for each of them are in it."));
+            page.blank();
         }
         let rows = all.for_all.classes.iter().map(row);
-        text.push_str(&columns(["CLASS", "FREE", "OF NO USE"], rows));
+        page.table(["CLASS", "FREE", "OF NO USE"], rows);
     }
-    text
+    page.finish()
 }
 
-fn row(it: &Fragment) -> [String; 3] {
+fn row(it: &Fragment) -> [Cell; 3] {
     let part = (it.unusable.saturating_mul(100)).checked_div(it.free);
     let unusable = match part {
         Some(percent) => format!("{} ({percent} %)", it.unusable),
         None => it.unusable.to_string(),
     };
-    [it.resource_class.clone(), it.free.to_string(), unusable]
+    // At least half of it.
+    let is_most = part.is_some_and(|percent| percent >= 50);
+    let tone = if is_most { Tone::Bad } else { Tone::Plain };
+    [it.resource_class.clone().into(), it.free.to_string().into(), Cell::new(tone, unusable)]
 }
 
-fn add(text: &mut String, it: &RequestFragments) {
+fn add(page: &mut Page, it: &RequestFragments) {
     let (times, whole) = (words(it.fits), it.in_one_piece);
-    line(
-        text,
+    page.toned(
+        Tone::of(it.fits.at_least > 0),
         format_args!(
-            "{} fits {times}; if all that is free were in one piece: {whole}.\n",
+            "{} fits {times}; if all that is free were in one piece: {whole}.",
             it.request
         ),
     );
+    page.blank();
     if !it.complete {
-        text.push_str("Not all hosts were examined, because that takes too long.\n\n");
+        page.line(format_args!("Not all hosts were examined, because that takes too long."));
+        page.blank();
     }
     let rows = it.classes.iter().map(|it| row(&it.fragment));
-    text.push_str(&columns(["CLASS", "FREE", "OF NO USE"], rows));
+    page.table(["CLASS", "FREE", "OF NO USE"], rows);
     if it.hosts.is_empty() {
         return;
     }
-    line(
-        text,
-        format_args!("\nHosts with most of no use ({} of {}):\n", it.hosts.len(), it.host_count),
-    );
+    page.blank();
+    let (shown, count) = (it.hosts.len(), it.host_count);
+    page.toned(Tone::Heading, format_args!("Hosts with most of no use ({shown} of {count}):"));
+    page.blank();
     let rows = it.hosts.iter().map(|host| {
         let left = host.classes.iter().map(|it| format!("{} {}", it.resource_class, it.unusable));
         let left = left.collect::<Vec<_>>().join(", ");
@@ -119,14 +131,16 @@ fn add(text: &mut String, it: &RequestFragments) {
             [] => "other conditions".to_owned(),
             classes => classes.join(", "),
         };
-        [host.host.clone(), host.fits.at_least.to_string(), left, why]
+        let fits = Cell::new(Tone::of(host.fits.at_least > 0), host.fits.at_least.to_string());
+        [host.host.clone().into(), fits, left.into(), Cell::new(Tone::Bad, why)]
     });
-    text.push_str(&columns(["HOST", "FITS", "THEN LEFT", "SHORT OF"], rows));
+    page.table(["HOST", "FITS", "THEN LEFT", "SHORT OF"], rows);
 }
 
 #[cfg(test)]
 mod tests {
     use super::text;
+    use crate::cli::bars::Colours;
     use crate::operator_api::fit::Number;
     use crate::operator_api::fragmentation::{
         ClassFragment, CommonFragments, Fragment, Fragmentation, HostFragments, RequestFragments,
@@ -159,7 +173,7 @@ mod tests {
             requests: vec![request.clone(), RequestFragments { hosts: Vec::new(), ..request }],
             for_all: CommonFragments { complete: false, classes: vec![fragment("VCPU", 12, 3)] },
         };
-        insta::assert_snapshot!(text(&all), @r"
+        insta::assert_snapshot!(text(&all, Colours::None), @r"
         m1.large fits once; if all that is free were in one piece: 3.
 
         CLASS  FREE  OF NO USE

@@ -12,6 +12,7 @@ use super::times::age;
 use crate::server_audit::heal::{self, Done, Unfit};
 use crate::server_audit::plan::Plan;
 use crate::server_audit::service::Service;
+use crate::telemetry::escaped;
 
 /// Options of `heal`.
 #[derive(Args, Clone, Debug)]
@@ -86,7 +87,8 @@ pub async fn run(options: &HealOptions, mut out: impl FnMut(&str)) -> Result<u8,
     let mut tally = Tally::default();
     heal::heal(&service, &plan, options.dry_run, |number, action, done| {
         tally.add(done);
-        out(&format!("{number} {} {}: {done}", action.kind.name(), action.subject()));
+        let line = format!("{number} {} {}: {done}", action.kind.name(), action.subject());
+        out(&escaped(&line));
     })
     .await;
     out(&tally.words());

@@ -3,9 +3,10 @@
 use clap::Args;
 use url::form_urlencoded::Serializer;
 
-use super::columns::{FormatOptions, ListFormat, columns};
+use super::bars::Colours;
+use super::columns::{FormatOptions, ListFormat};
 use super::explain::{failure, of_berth, query_of};
-use super::fit::line;
+use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
 use crate::operator_api::moves::{Host, Moves, Step};
 use crate::placement_client::Microversion;
@@ -75,23 +76,34 @@ pub async fn run(options: &MovesOptions) -> Result<String, Failure> {
     let answer = of_berth(answer)?.expect(reqwest::StatusCode::OK).map_err(failure)?;
     match options.format.chosen() {
         ListFormat::Json => answer.json().map(|json| format!("{json:#}")).map_err(failure),
-        ListFormat::Table => answer.json_as().map(|it| text(&it)).map_err(failure),
+        ListFormat::Table => {
+            answer.json_as().map(|it| text(&it, Colours::of_stdout())).map_err(failure)
+        }
     }
 }
 
 /// The steps for people.
-fn text(it: &Moves) -> String {
-    let mut text = String::new();
+fn text(it: &Moves, colours: Colours) -> String {
+    let mut page = Page::new(colours);
+    add(&mut page, it);
+    page.finish()
+}
+
+fn add(page: &mut Page, it: &Moves) {
     if let Some(Host { host, .. }) = &it.fits_on {
-        line(&mut text, format_args!("{} fits already, for example on {host}.", it.request));
-        return text;
+        let request = &it.request;
+        page.toned(Tone::Good, format_args!("{request} fits already, for example on {host}."));
+        return;
     }
     let Some(Host { host, .. }) = &it.target else {
         let proof =
             if it.proven { "No 8 consumers of one host suffice." } else { "There may be one." };
-        line(&mut text, format_args!("No way was found to make room for {}. {proof}", it.request));
-        examined(&mut text, it);
-        return text;
+        page.toned(
+            Tone::Bad,
+            format_args!("No way was found to make room for {}. {proof}", it.request),
+        );
+        examined(page, it);
+        return;
     };
     let (count, unit) = (it.steps.len(), if it.steps.len() == 1 { "step" } else { "steps" });
     let proof = if it.proven {
@@ -99,9 +111,12 @@ fn text(it: &Moves) -> String {
     } else {
         "Fewer might do; that was not proven."
     };
-    line(&mut text, format_args!("{} fits on {host} after {count} {unit}. {proof}", it.request));
-    examined(&mut text, it);
-    text.push('\n');
+    page.toned(
+        Tone::Good,
+        format_args!("{} fits on {host} after {count} {unit}. {proof}", it.request),
+    );
+    examined(page, it);
+    page.blank();
     let row = |step: &Step| {
         let amounts = step.leaves.iter().map(|(class, amount)| format!("{class}:{amount}"));
         let amounts = amounts.collect::<Vec<_>>().join(",");
@@ -112,20 +127,17 @@ fn text(it: &Moves) -> String {
             amounts,
             to.unwrap_or_else(|| "(gives it up)".to_owned()),
         ]
+        .map(Cell::from)
     };
-    text.push_str(&columns(["CONSUMER", "PROJECT", "HOLDS", "MOVES TO"], it.steps.iter().map(row)));
-    text
+    page.table(["CONSUMER", "PROJECT", "HOLDS", "MOVES TO"], it.steps.iter().map(row));
 }
 
-fn examined(text: &mut String, it: &Moves) {
+fn examined(page: &mut Page, it: &Moves) {
     let it = it.examined;
-    line(
-        text,
-        format_args!(
-            "{} consumers of {} hosts were examined; on {} hosts it would fit if they were empty.",
-            it.consumers, it.hosts, it.of_hosts
-        ),
-    );
+    page.line(format_args!(
+        "{} consumers of {} hosts were examined; on {} hosts it would fit if they were empty.",
+        it.consumers, it.hosts, it.of_hosts
+    ));
 }
 
 #[cfg(test)]
@@ -133,6 +145,7 @@ mod tests {
     use serde_json::Value;
 
     use super::text;
+    use crate::cli::bars::Colours;
     use crate::operator_api::moves::{Examined, Host, Moves, Step};
 
     fn host(name: &str) -> Host {
@@ -159,7 +172,7 @@ mod tests {
             proven: false,
             examined: Examined { hosts: 64, of_hosts: 70, consumers: 900 },
         };
-        insta::assert_snapshot!(text(&moves), @r"
+        insta::assert_snapshot!(text(&moves, Colours::None), @r"
         m1.large fits on cn1 after 2 steps. Fewer might do; that was not proven.
         900 consumers of 64 hosts were examined; on 70 hosts it would fit if they were empty.
 
@@ -168,11 +181,11 @@ mod tests {
         c1        p        MEMORY_MB:512,VCPU:2  (gives it up)
         ");
         let none = Moves { target: None, steps: Vec::new(), proven: true, ..moves.clone() };
-        insta::assert_snapshot!(text(&none), @r"
+        insta::assert_snapshot!(text(&none, Colours::None), @r"
         No way was found to make room for m1.large. No 8 consumers of one host suffice.
         900 consumers of 64 hosts were examined; on 70 hosts it would fit if they were empty.
         ");
         let fits = Moves { fits_on: Some(host("cn3")), ..none };
-        assert_eq!(text(&fits), "m1.large fits already, for example on cn3.\n");
+        assert_eq!(text(&fits, Colours::None), "m1.large fits already, for example on cn3.\n");
     }
 }

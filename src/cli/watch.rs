@@ -10,8 +10,10 @@ use reqwest::StatusCode;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use self::words::{Names, concerns, line};
+use self::words::{Names, concerns, line, tone};
+use super::bars::Colours;
 use super::columns::{FormatOptions, ListFormat};
+use super::page::painted;
 use super::service::ServiceOptions;
 use crate::operator_api::events::{Change, Event};
 use crate::placement_client::{Client, Error, Microversion, is_for_now};
@@ -59,10 +61,12 @@ pub async fn run(
     say: impl Fn(&str) -> bool,
     notice: impl Fn(&str),
 ) -> Result<(), Failure> {
+    let notice = |words: &str| notice(&escaped(words));
     let failure = |error: Error| Failure(error.to_string());
     let client = options.service.client().map_err(Failure)?;
     let mut names = names(&client).await.map_err(failure)?;
     let object = options.object.as_deref().map(|object| known(object, &names, &notice));
+    let colours = Colours::of_stdout();
     let (mut since, mut pause, mut is_first) = (options.since, PAUSE, true);
     loop {
         let path = since.map_or(PATH.to_owned(), |number| format!("{PATH}?since={number}"));
@@ -93,8 +97,9 @@ pub async fn run(
                 Ok(None) => break None,
                 Err(error) => break Some(error),
             };
-            let event: Event = serde_json::from_str(&read)
-                .map_err(|error| Failure(format!("{read:.200}: this is no event: {error}")))?;
+            let event: Event = serde_json::from_str(&read).map_err(|error| {
+                Failure(escaped(&format!("{read:.200}: this is no event: {error}")))
+            })?;
             since = if let Change::Gap { .. } = event.change { None } else { Some(event.number) };
             match &event.change {
                 Change::Position {} | Change::End { .. } => continue,
@@ -108,7 +113,8 @@ pub async fn run(
                 let is_heard = match options.format.chosen() {
                     ListFormat::Json => say(&read),
                     ListFormat::Table => {
-                        line(&event, &names).is_none_or(|line| say(&escaped(&line)))
+                        let line = line(&event, &names);
+                        line.is_none_or(|line| say(&painted(tone(&event), &line, colours)))
                     }
                 };
                 if !is_heard {

@@ -1,22 +1,24 @@
 //! `berth why`: why a request was refused or found nothing, as of then and as of now.
 
-use std::fmt::Write;
+mod described;
+mod listing;
 
 use clap::Args;
 use reqwest::StatusCode;
 use serde_json::json;
 
-use super::claim_faults::{explained, faulty};
-use super::columns::{FormatOptions, columns};
+use self::described::described;
+use super::bars::Colours;
+use super::columns::FormatOptions;
 use super::explain::{self, ask, ask_of_claim, failure};
-use super::service::ServiceOptions;
+use super::page::{Page, Tone};
+use super::service::ReplicaOptions;
 use crate::operator_api::Explanation;
 use crate::operator_api::claim::ClaimExplanation;
-use crate::operator_api::refused::{
-    Kept, RefusedDetails, RefusedFound, RefusedList, RefusedRequest,
-};
+use crate::operator_api::refused::{RefusedDetails, RefusedFound, RefusedRequest};
 use crate::placement_client::{Client, Microversion};
 use crate::serve::Failure;
+use crate::telemetry::escaped;
 
 /// The path of the requests.
 const PATH: &str = "/-/v1/refused";
@@ -65,25 +67,27 @@ pub struct WhyOptions {
     #[command(flatten)]
     pub format: FormatOptions,
 
-    /// The server.
+    /// The servers.
     #[command(flatten)]
-    pub service: ServiceOptions,
+    pub service: ReplicaOptions,
 }
 
 /// Runs `berth why`, and returns the text that it prints.
 ///
 /// # Errors
-/// The server cannot be asked, or knows no such request.
+/// No server can be asked, or none knows such a request.
 pub async fn run(options: &WhyOptions) -> Result<String, Failure> {
-    let client = options.service.client().map_err(Failure)?;
+    let replicas = options.service.clients().map_err(Failure)?;
     match &options.request_id {
-        None => list(options, &client).await,
-        Some(text) => why(options, &client, text).await,
+        None => listing::list(options, &replicas).await,
+        Some(text) => why(options, &replicas, text).await,
     }
 }
 
 /// A request, and how it would be now.
 struct Reasons {
+    /// The address of the replica that knows it.
+    replica: String,
     then: RefusedDetails,
     now: Now,
 }
@@ -100,10 +104,82 @@ enum Now {
     Unknown(String),
 }
 
-async fn why(options: &WhyOptions, client: &Client, text: &str) -> Result<String, Failure> {
+/// What the replicas know of the requests in a text.
+#[derive(Default)]
+struct Known {
+    reasons: Vec<Reasons>,
+    /// How many requests there are, of which each replica tells the last ones.
+    count: usize,
+    /// Replicas that know none of them, or cannot be asked: each with the reason.
+    silent: Vec<(String, String)>,
+}
+
+async fn why(options: &WhyOptions, replicas: &[Client], text: &str) -> Result<String, Failure> {
     let ids = ids_of(text);
-    let (mut reasons, mut count, mut missing) = (Vec::new(), 0, None);
-    for id in &ids {
+    let mut known = Known::default();
+    for client in replicas {
+        let url = address(client).await;
+        match look(options, client, (&url, &ids), &mut known).await {
+            Ok(None) => {}
+            Ok(Some(why)) | Err(Failure(why)) => known.silent.push((url, why)),
+        }
+        // One process has answered a request with this id; it may have been sent on behalf of many others.
+        let is_known =
+            |id: &String| known.reasons.iter().any(|it| it.then.request.request_id == *id);
+        if ids.iter().all(is_known) {
+            break;
+        }
+    }
+    if known.reasons.is_empty() {
+        return Err(none_knows(known.silent));
+    }
+    if options.format.is_json() {
+        let all: Vec<_> = known.reasons.iter().map(document).collect();
+        return Ok(format!("{:#}", json!(all)));
+    }
+    let mut page = Page::new(Colours::of_stdout());
+    if known.count > known.reasons.len() {
+        let (shown, count) = (known.reasons.len(), known.count);
+        page.toned(Tone::Heading, format_args!("The last {shown} of {count} requests:"));
+        page.blank();
+    }
+    for (nth, reasons) in known.reasons.iter().enumerate() {
+        if nth > 0 {
+            page.blank();
+        }
+        if replicas.len() > 1 {
+            page.line(format_args!("answered by {}", reasons.replica));
+        }
+        described(&mut page, reasons);
+    }
+    Ok(page.finish())
+}
+
+/// The address of a service, for messages.
+async fn address(client: &Client) -> String {
+    client.url().await.map_or_else(|error| error.to_string(), |url| url.to_string())
+}
+
+/// No replica knows the requests: why not.
+fn none_knows(mut silent: Vec<(String, String)>) -> Failure {
+    if silent.len() == 1
+        && let Some((_, why)) = silent.pop()
+    {
+        return Failure(why);
+    }
+    let all = silent.into_iter().map(|(url, why)| format!("{url}: {why}"));
+    Failure(format!("no replica tells of this request: {}", all.collect::<Vec<_>>().join("; ")))
+}
+
+/// Adds what one replica knows of requests, or returns why it knows of none.
+async fn look(
+    options: &WhyOptions,
+    client: &Client,
+    (url, ids): (&str, &[String]),
+    known: &mut Known,
+) -> Result<Option<String>, Failure> {
+    let (before, mut missing) = (known.reasons.len(), None);
+    for id in ids {
         let found = match find(client, id).await? {
             Ok(found) => found,
             Err(why) => {
@@ -111,28 +187,16 @@ async fn why(options: &WhyOptions, client: &Client, text: &str) -> Result<String
                 continue;
             }
         };
-        count += found.count;
+        known.count += found.count;
         for then in found.requests {
-            let known = |it: &Reasons| it.then.request.request_id == then.request.request_id;
-            if !reasons.iter().any(known) {
+            let is_same = |it: &Reasons| it.then.request.request_id == then.request.request_id;
+            if !known.reasons.iter().any(is_same) {
                 let now = if options.then { Now::NotAsked } else { now(client, &then).await? };
-                reasons.push(Reasons { then, now });
+                known.reasons.push(Reasons { replica: url.to_owned(), then, now });
             }
         }
     }
-    if let (true, Some(why)) = (reasons.is_empty(), missing) {
-        return Err(Failure(why));
-    }
-    if options.format.is_json() {
-        let all: Vec<_> = reasons.iter().map(document).collect();
-        return Ok(format!("{:#}", json!(all)));
-    }
-    let mut text = String::new();
-    if count > reasons.len() {
-        line(&mut text, &format!("The last {} of {count} requests:\n", reasons.len()));
-    }
-    let all: Vec<String> = reasons.iter().map(described).collect();
-    Ok(text + &all.join("\n\n"))
+    Ok(missing.filter(|_| known.reasons.len() == before))
 }
 
 /// The requests with an id, or the sentence of a server that knows none.
@@ -146,7 +210,7 @@ async fn find(client: &Client, id: &str) -> Result<Result<RefusedFound, String>,
     let detail = error.as_ref().and_then(|it| it.pointer("/errors/0/detail")?.as_str());
     // Other services have nothing at this path, and say so in other words.
     let own = detail.filter(|it| it.starts_with("This "));
-    Ok(Err(own.map_or_else(|| explain::only_berth(&answer).0, str::to_owned)))
+    Ok(Err(own.map_or_else(|| explain::only_berth(&answer).0, escaped)))
 }
 
 /// The ids in what somebody has copied.
@@ -205,71 +269,6 @@ async fn claim_now(
     }
 }
 
-async fn list(options: &WhyOptions, client: &Client) -> Result<String, Failure> {
-    let mut path = format!("{PATH}?limit={}", options.limit);
-    let seconds = options.seconds.map(|seconds| seconds.to_string());
-    for (name, value) in [
-        ("kind", &options.kind),
-        ("project", &options.project),
-        ("user", &options.user),
-        ("seconds", &seconds),
-    ] {
-        if let Some(value) = value {
-            let all = percent_encoding::NON_ALPHANUMERIC;
-            let value = percent_encoding::utf8_percent_encode(value, all);
-            // Writing to a string cannot fail.
-            let _ = write!(path, "&{name}={value}");
-        }
-    }
-    let answer = client.get(&path, Microversion::MAX).await.map_err(failure)?;
-    if answer.status() == StatusCode::NOT_FOUND {
-        let turned_off = find(client, "none").await?;
-        return Err(turned_off.map_or_else(Failure, |_| explain::only_berth(&answer)));
-    }
-    let answer = answer.expect(StatusCode::OK).map_err(failure)?;
-    if options.format.is_json() {
-        answer.json().map(|json| format!("{json:#}")).map_err(failure)
-    } else {
-        answer.json_as().map(|it| listed(&it)).map_err(failure)
-    }
-}
-
-fn listed(list: &RefusedList) -> String {
-    let RefusedList { kept, requests } = list;
-    let Kept { since, age_max, requests: count, .. } = kept;
-    if requests.is_empty() {
-        return format!(
-            "No request was refused or found nothing, of those that this process has answered since \
-             {since} and keeps for {age_max} seconds ({count} in all)."
-        );
-    }
-    let heads = ["TIME", "REQUEST", "GLOBAL REQUEST", "PROJECT", "STATUS", "WHAT", "ERROR"];
-    let none = || "-".to_owned();
-    columns(
-        heads,
-        requests.iter().map(|it| {
-            [
-                it.at.clone(),
-                it.request_id.clone(),
-                it.global_request_id.clone().unwrap_or_else(none),
-                it.project_id.clone().unwrap_or_else(none),
-                it.status.to_string(),
-                shortened(&format!("{} {}", it.method, it.path), 80),
-                it.error.as_deref().map_or_else(String::new, |error| shortened(error, 60)),
-            ]
-        }),
-    )
-}
-
-/// A text in one line of at most so many characters.
-fn shortened(text: &str, most: usize) -> String {
-    let line: String = text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
-    if line.chars().count() <= most {
-        return line;
-    }
-    line.chars().take(most.saturating_sub(3)).chain("...".chars()).collect()
-}
-
 fn document(reasons: &Reasons) -> serde_json::Value {
     let now = match &reasons.now {
         Now::NotAsked => json!(null),
@@ -277,63 +276,7 @@ fn document(reasons: &Reasons) -> serde_json::Value {
         Now::Judged(explanation) => json!({"claim": explanation}),
         Now::Unknown(why) => json!({"unknown": why}),
     };
-    json!({"then": reasons.then, "now": now})
-}
-
-/// A request and its reasons, for people.
-fn described(reasons: &Reasons) -> String {
-    let RefusedDetails { request, explanation, faults, left_out, .. } = &reasons.then;
-    let mut text = format!("{}  {}\n", request.at, request.request_id);
-    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
-    if request.global_request_id.is_some() {
-        line(&mut text, &format!("on behalf of {}", or_none(&request.global_request_id)));
-    }
-    let (project, user) = (or_none(&request.project_id), or_none(&request.user_id));
-    line(&mut text, &format!("project {project}, user {user}"));
-    let RefusedRequest { method, path, microversion, status, .. } = request;
-    line(&mut text, &format!("{method} {path}"));
-    line(&mut text, &format!("at microversion {microversion}, answered with {status}"));
-    match &request.error {
-        Some(error) => line(&mut text, &shortened(error, usize::MAX)),
-        None => line(&mut text, "There were no allocation candidates."),
-    }
-    text.push_str("\nTHEN\n");
-    match (explanation, faults, left_out) {
-        (Some(explanation), ..) => text.push_str(&explain::text(explanation)),
-        (_, Some(faults), _) => text.push_str(&faulty(faults)),
-        (_, _, left_out) => line(&mut text, missing(left_out.as_deref())),
-    }
-    match &reasons.now {
-        Now::NotAsked => {}
-        Now::Explained(explanation) => {
-            text.push_str("\nNOW\n");
-            text.push_str(&explain::text(explanation));
-        }
-        Now::Judged(explanation) => {
-            text.push_str("\nNOW\n");
-            text.push_str(&explained(explanation));
-        }
-        Now::Unknown(why) => line(&mut text, &format!("\nNOW\n{why}")),
-    }
-    text.trim_end().to_owned()
-}
-
-/// Why there are no reasons.
-fn missing(left_out: Option<&str>) -> &'static str {
-    match left_out {
-        Some("pending") => "The conditions are being counted. Ask again in a moment.",
-        Some("busy") => {
-            "The conditions were not counted: many queries found nothing at the same time."
-        }
-        Some("too_large") => "The reasons are not kept, because they are too large.",
-        Some("not_counted") => "The query names something that did not exist.",
-        _ => "The reasons are not known.",
-    }
-}
-
-fn line(text: &mut String, words: &str) {
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "{words}");
+    json!({"replica": reasons.replica, "then": reasons.then, "now": now})
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::answers::Difference;
 use crate::placement_client::Microversion;
+use crate::telemetry::escaped;
 
 /// How many differences of one subject are written out in words.
 const SHOWN: usize = 10;
@@ -231,7 +232,7 @@ impl Report {
         serde_json::to_string_pretty(self).unwrap_or_else(|error| error.to_string())
     }
 
-    /// The report in words.
+    /// The report in words, in which nothing that a service tells does anything to a terminal.
     pub fn words(&self) -> String {
         let service = |side: &str, it: &Service, providers: u64| {
             format!("{side}: {}, up to {}, {providers} providers", it.url, it.microversion)
@@ -264,6 +265,7 @@ impl Report {
             (count, _) => differences(count),
         };
         lines.push(format!("{ending}, compared at {} in {:.1} s", self.microversion, self.seconds));
+        let lines: Vec<String> = lines.iter().map(|line| escaped(line)).collect();
         lines.join("\n")
     }
 }

@@ -3,6 +3,8 @@
 use reqwest::StatusCode;
 use serde_json::Value;
 
+use crate::telemetry::escaped;
+
 /// The most characters of an answer that are repeated.
 const SAID_MAX: usize = 300;
 
@@ -57,7 +59,7 @@ fn words(said: &str) -> String {
 }
 
 /// What a service says in the body of an error: the text of its JSON, or else the body's beginning. It is
-/// cut off, and has no control characters.
+/// cut off, and does nothing to a terminal.
 pub(super) fn said(body: &[u8]) -> String {
     let json: Option<Value> = serde_json::from_slice(body).ok();
     let text = json.as_ref().and_then(|json| {
@@ -68,7 +70,8 @@ pub(super) fn said(body: &[u8]) -> String {
     let text = text.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
     let words: Vec<&str> = text.split_whitespace().collect();
     let text = words.join(" ");
-    let shown: String = text.chars().filter(|it| !it.is_control()).take(SAID_MAX).collect();
+    let text = escaped(&text);
+    let shown: String = text.chars().take(SAID_MAX).collect();
     if text.chars().count() > SAID_MAX { format!("{shown}...") } else { shown }
 }
 
@@ -81,7 +84,7 @@ mod tests {
         let placement = br#"{"errors": [{"status": 404, "detail": "No such\n\nprovider."}]}"#;
         assert_eq!(said(placement), "No such provider.");
         assert_eq!(said(br#"{"error": {"message": "Not you."}}"#), "Not you.");
-        assert_eq!(said(b"<h1>Bad\x1b Gateway</h1>"), "<h1>Bad Gateway</h1>");
+        assert_eq!(said(b"<h1>Bad\x1b Gateway</h1>"), r"<h1>Bad\u{1b} Gateway</h1>");
         assert_eq!(said(b""), "");
         assert_eq!(said(&[b'x'; 1000]).len(), 303);
     }

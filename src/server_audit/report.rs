@@ -9,6 +9,7 @@ use super::cloud::Cloud;
 use super::finding::{Change, Finding, Outcome, Remedy, shown};
 use super::kind::Kind;
 use super::placement::Placement;
+use crate::telemetry::escaped;
 
 /// How many findings of one kind are written out in words. JSON has all.
 const SHOWN: usize = 10;
@@ -111,10 +112,12 @@ impl Report {
             let name = first.kind.name();
             lines.push(format!("\n{name}: {}\n  {}", found.len(), first.explanation));
             for it in found.iter().take(SHOWN) {
-                lines.push(format!("  {}: {}", it.subject, it.evidence));
-                lines.extend(it.action.iter().map(|action| format!("    heal: {action}")));
-                lines
-                    .extend(it.decision.iter().map(|it| format!("    a person must decide: {it}")));
+                // They have names of nova's and of the service's.
+                lines.push(format!("  {}: {}", it.subject, escaped(&it.evidence)));
+                let action = it.action.iter().map(|it| format!("    heal: {}", escaped(it)));
+                lines.extend(action);
+                let question = |it| format!("    a person must decide: {}", escaped(it));
+                lines.extend(it.decision.as_deref().map(question));
             }
             if let Some(more) = found.len().checked_sub(SHOWN).filter(|more| *more > 0) {
                 lines.push(format!("  ... and {more} more: see --json"));

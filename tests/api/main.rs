@@ -55,6 +55,7 @@ mod service;
 mod spellings;
 mod statements;
 mod support;
+mod terminals;
 mod tls;
 mod top;
 mod traces;

@@ -347,3 +347,39 @@ async fn the_command_says_why_by_the_id_in_a_log() {
     let (code, told) = why(&["req-5c0bfa84-6b1c-4bbd-9d2f-000000000000"]).await;
     assert!(code == Some(1) && told.contains("This process knows no request"), "{told}");
 }
+
+/// Each process keeps what it has answered itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_asks_one_replica_after_the_other() {
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let ignorant = Server::start(directories[0].path()).await;
+    let knowing = Server::start(directories[1].path()).await;
+    let urls = [&ignorant, &knowing].map(|it| format!("http://{}/", it.address));
+    let nothing = reqwest::Client::new()
+        .get(format!("{}allocation_candidates?resources=VCPU:9", urls[1]))
+        .header("x-auth-token", "admin")
+        .header("x-openstack-request-id", GLOBAL)
+        .header("openstack-api-version", "placement 1.36");
+    assert_eq!(nothing.send().await.unwrap().status(), 200);
+    let why = async |arguments: &[&str], environment: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.arg("why").args(arguments).env("BERTH_PLACEMENT_URL", environment);
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let told = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(told).unwrap())
+    };
+    let both = ["--url", &urls[0], "--url", &urls[1], GLOBAL];
+    for (succeeds, told) in [why(&both, "").await, why(&[GLOBAL], &urls.join(" ")).await] {
+        let first = format!("answered by {}\n", urls[1]);
+        assert!(succeeds && told.starts_with(&first) && told.contains("\nTHEN\n"), "{told}");
+    }
+    let (_, told) = why(&[GLOBAL, "--json"], &urls.join(" ")).await;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told[0]["replica"], urls[1]);
+    let (succeeds, told) = why(&both[..4], "").await;
+    let lists = [format!("{}\nNo request", urls[0]), format!("{}\nTIME", urls[1])];
+    assert!(succeeds && lists.iter().all(|it| told.contains(it)), "{told}");
+    let twice = ["--url", &urls[0], "--url", &urls[0], GLOBAL];
+    let (succeeds, told) = why(&twice, "").await;
+    assert!(!succeeds && told.matches("knows no request").count() == 2, "{told}");
+}

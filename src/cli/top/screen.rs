@@ -9,6 +9,7 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, Wrap};
 use super::View;
 use super::figures::{Figures, Timing};
 use crate::cli::bars::{Colours, bar};
+use crate::telemetry::escaped;
 
 /// The width of a bar, in characters.
 const BAR: usize = 20;
@@ -29,7 +30,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
             draw_planner(frame, planner, figures);
         }
         Err(why) => {
-            let text = Paragraph::new(why.as_str()).wrap(Wrap { trim: true });
+            let text = Paragraph::new(escaped(why)).wrap(Wrap { trim: true });
             frame.render_widget(text.block(Block::bordered().title(" server ")), routes);
         }
     }
@@ -55,7 +56,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, view: &View) {
         let mib = it.resident_bytes.map(|bytes| format!("{:.0} MiB", bytes / 1_048_576.0));
         words.extend(mib);
     }
-    let title = Line::from(words.join("  ")).bold();
+    let title = Line::from(escaped(&words.join("  "))).bold();
     let pause = if view.is_paused { "p goes on" } else { "p pauses" };
     let keys = Line::from(format!("q quits, {pause}, every {} s", view.interval)).dim();
     frame.render_widget(Paragraph::new(vec![title, keys]), area);
@@ -67,8 +68,8 @@ fn draw_routes(frame: &mut Frame<'_>, area: Rect, figures: &Figures) {
     let rows = figures.routes.iter().map(|it| {
         let failed = Cell::from(rate(it.failed_per_second));
         Row::new([
-            Cell::from(it.method.clone()),
-            Cell::from(it.path.clone()),
+            Cell::from(escaped(&it.method)),
+            Cell::from(escaped(&it.path)),
             Cell::from(rate(it.timing.per_second)),
             Cell::from(seconds(it.timing.p50)),
             Cell::from(seconds(it.timing.p99)),
@@ -150,7 +151,8 @@ fn draw_hottest(frame: &mut Frame<'_>, area: Rect, view: &View) {
 }
 
 fn draw_lines(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<String>) {
-    let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
+    let line = |line: String| Line::from(escaped(&line));
+    let lines: Vec<Line<'_>> = lines.into_iter().map(line).collect();
     let text = Paragraph::new(lines).wrap(Wrap { trim: false });
     frame.render_widget(text.block(Block::bordered().title(title)), area);
 }
@@ -215,7 +217,7 @@ mod tests {
             is_paused: false,
             server: Ok(Figures::between(&look(0), &look(500), 2.0)),
             cloud: Ok(None),
-            hottest: vec![Hot { name: "host-7".to_owned(), changes_per_second: 12.5 }],
+            hottest: vec![Hot { name: "host-7\nforged".to_owned(), changes_per_second: 12.5 }],
         };
         let text = shown(&view);
         for expected in [
@@ -224,7 +226,7 @@ mod tests {
             "GET     /allocation_candidates",
             "250",
             "plan          1 in progress, 3 waiting",
-            "12.5/s  host-7",
+            r"12.5/s  host-7\nforged",
             "not known yet",
         ] {
             assert!(text.contains(expected), "{expected}: {text}");

@@ -58,7 +58,7 @@ pub(in crate::cli) fn details(provider: &Provider, colours: Colours) -> Vec<Stri
     }
     for (title, names) in [("traits", &provider.traits), ("aggregates", &provider.aggregates)] {
         if !names.is_empty() {
-            lines.push(format!("{title}: {}", names.join(", ")));
+            lines.push(format!("{title}: {}", escaped(&names.join(", "))));
         }
     }
     lines
@@ -73,7 +73,7 @@ fn inventory_line(
     let Inventory { total, reserved, allocation_ratio } = *inventory;
     let capacity = inventory.capacity();
     // A service shows a usage for each inventory.
-    let Some(used) = used else { return format!("{class}: capacity {capacity}") };
+    let Some(used) = used else { return format!("{}: capacity {capacity}", escaped(class)) };
     let bar = bar(used, capacity, BAR, colours);
     let mut line = format!("{class:width$}  {bar}  {used} of {capacity}");
     let mut terms = Vec::new();

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use uuid::Uuid;
 
+use crate::cli::page::Tone;
 use crate::operator_api::consumers::Held;
 use crate::operator_api::events::{Change, Event, Provider};
 
@@ -71,6 +72,22 @@ pub(super) fn line(event: &Event, names: &Names) -> Option<String> {
     let by: Vec<&str> = by.into_iter().flatten().collect();
     let by = if by.is_empty() { String::new() } else { format!("  ({})", by.join(", ")) };
     Some(format!("{}  {what}{by}", at.unwrap_or("        ")))
+}
+
+/// What a colour says of an event.
+pub(super) fn tone(event: &Event) -> Tone {
+    match &event.change {
+        Change::Consumer { consumer_generation, .. } => Tone::of(consumer_generation.is_some()),
+        Change::Provider { provider: None, .. }
+        | Change::Trait { after: None, .. }
+        | Change::ResourceClass { after: None, .. } => Tone::Bad,
+        Change::Provider { .. }
+        | Change::Trait { .. }
+        | Change::ResourceClass { .. }
+        | Change::Position {}
+        | Change::Gap { .. }
+        | Change::End { .. } => Tone::Plain,
+    }
 }
 
 fn provider(now: &Provider, names: &Names) -> String {

@@ -1,0 +1,151 @@
+//! What commands print for people: lines and tables in which nothing that a service tells does anything to a terminal,
+//! with colours where they say something.
+
+use std::fmt;
+
+use anstyle::{AnsiColor, Style};
+
+use super::bars::Colours;
+use super::columns::padded;
+use crate::telemetry::escaped;
+
+/// What a colour says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    /// Nothing.
+    Plain,
+    /// Here something begins.
+    Heading,
+    /// It fits.
+    Good,
+    /// It is short, refused or gone.
+    Bad,
+}
+
+impl Tone {
+    /// `Good` or `Bad`.
+    pub(super) fn of(is_good: bool) -> Self {
+        if is_good { Self::Good } else { Self::Bad }
+    }
+
+    fn style(self) -> Style {
+        match self {
+            Self::Plain => Style::new(),
+            Self::Heading => Style::new().bold(),
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Bad => AnsiColor::Red.on_default(),
+        }
+    }
+}
+
+/// A cell of a table.
+#[derive(Clone, Debug)]
+pub(super) struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+impl Cell {
+    pub(super) fn new(tone: Tone, text: String) -> Self {
+        Self { text, tone }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::new(Tone::Plain, text)
+    }
+}
+
+/// What a command prints.
+#[derive(Debug)]
+pub(super) struct Page {
+    text: String,
+    colours: Colours,
+}
+
+impl Page {
+    pub(super) fn new(colours: Colours) -> Self {
+        Self { text: String::new(), colours }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+
+    /// Adds an empty line.
+    pub(super) fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// Adds a line. What the words have of characters that end a line or do something to a terminal is escaped.
+    pub(super) fn line(&mut self, words: fmt::Arguments<'_>) {
+        self.toned(Tone::Plain, words);
+    }
+
+    /// Adds a line in a colour.
+    pub(super) fn toned(&mut self, tone: Tone, words: fmt::Arguments<'_>) {
+        let line = painted(tone, &words.to_string(), self.colours);
+        self.text.push_str(&line);
+        self.text.push('\n');
+    }
+
+    /// Adds a table.
+    pub(super) fn table<const N: usize>(
+        &mut self,
+        heads: [&str; N],
+        rows: impl Iterator<Item = [Cell; N]>,
+    ) {
+        let heads = heads.map(|head| Cell::new(Tone::Heading, head.to_owned()));
+        self.rows(std::iter::once(heads).chain(rows));
+    }
+
+    /// Adds rows in columns, without heads.
+    pub(super) fn rows<const N: usize>(&mut self, rows: impl Iterator<Item = [Cell; N]>) {
+        let colours = self.colours;
+        let row = |row: [Cell; N]| {
+            row.iter().map(|Cell { text, tone }| painted(*tone, text, colours)).collect()
+        };
+        self.text.push_str(&padded(rows.map(row)));
+    }
+}
+
+/// Words of one line in a colour, without anything else that does something to a terminal.
+pub(super) fn painted(tone: Tone, words: &str, colours: Colours) -> String {
+    let words = escaped(words);
+    if colours == Colours::None || tone == Tone::Plain || words.is_empty() {
+        return words;
+    }
+    let style = tone.style();
+    format!("{style}{words}{style:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cell, Page, Tone};
+    use crate::cli::bars::Colours;
+
+    fn page(colours: Colours) -> String {
+        let mut page = Page::new(colours);
+        page.toned(Tone::Bad, format_args!("{} is short", "a\nb\u{1b}[2J"));
+        page.blank();
+        let row = ["x\r".to_owned().into(), Cell::new(Tone::Good, "4".to_owned())];
+        page.table(["HOST", "FITS"], std::iter::once(row));
+        page.finish()
+    }
+
+    #[test]
+    fn nothing_does_anything_to_a_terminal_but_colours() {
+        let plain = "a\\nb\\u{1b}[2J is short\n\nHOST  FITS\nx\\r   4\n";
+        assert_eq!(page(Colours::None), plain);
+        let coloured = page(Colours::Ansi);
+        assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), plain);
+        for part in ["\u{1b}[31ma\\nb", "\u{1b}[1mHOST\u{1b}[0m", "\u{1b}[32m4\u{1b}[0m"] {
+            assert!(coloured.contains(part), "{coloured:?}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! One request that was refused or found nothing, for people.
+
+use super::listing::shortened;
+use super::{Now, Reasons};
+use crate::cli::claim_faults::{explained, faulty};
+use crate::cli::explain;
+use crate::cli::page::{Page, Tone};
+use crate::operator_api::refused::{RefusedDetails, RefusedRequest};
+
+/// Adds a request and its reasons.
+pub(super) fn described(page: &mut Page, reasons: &Reasons) {
+    let RefusedDetails { request, explanation, faults, left_out, .. } = &reasons.then;
+    page.toned(Tone::Heading, format_args!("{}  {}", request.at, request.request_id));
+    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
+    if let Some(global) = &request.global_request_id {
+        page.line(format_args!("on behalf of {global}"));
+    }
+    let (project, user) = (or_none(&request.project_id), or_none(&request.user_id));
+    page.line(format_args!("project {project}, user {user}"));
+    let RefusedRequest { method, path, microversion, status, .. } = request;
+    page.line(format_args!("{method} {path}"));
+    page.line(format_args!("at microversion {microversion}, answered with {status}"));
+    match &request.error {
+        Some(error) => page.toned(Tone::Bad, format_args!("{}", shortened(error, usize::MAX))),
+        None => page.toned(Tone::Bad, format_args!("There were no allocation candidates.")),
+    }
+    page.blank();
+    page.toned(Tone::Heading, format_args!("THEN"));
+    match (explanation, faults, left_out) {
+        (Some(explanation), ..) => explain::add(page, explanation),
+        (_, Some(faults), _) => faulty(page, faults),
+        (_, _, left_out) => page.line(format_args!("{}", missing(left_out.as_deref()))),
+    }
+    if let Now::NotAsked = reasons.now {
+        return;
+    }
+    page.blank();
+    page.toned(Tone::Heading, format_args!("NOW"));
+    match &reasons.now {
+        Now::NotAsked => {}
+        Now::Explained(explanation) => explain::add(page, explanation),
+        Now::Judged(explanation) => explained(page, explanation),
+        Now::Unknown(why) => page.line(format_args!("{why}")),
+    }
+}
+
+/// Why there are no reasons.
+fn missing(left_out: Option<&str>) -> &'static str {
+    match left_out {
+        Some("pending") => "The conditions are being counted. Ask again in a moment.",
+        Some("busy") => {
+            "The conditions were not counted: many queries found nothing at the same time."
+        }
+        Some("too_large") => "The reasons are not kept, because they are too large.",
+        Some("not_counted") => "The query names something that did not exist.",
+        _ => "The reasons are not known.",
+    }
+}

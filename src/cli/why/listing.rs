@@ -1,0 +1,109 @@
+//! The requests that were refused or found nothing, as a list.
+
+use std::fmt::Write;
+
+use reqwest::StatusCode;
+use serde_json::json;
+
+use super::{PATH, WhyOptions, address, find};
+use crate::cli::bars::Colours;
+use crate::cli::explain::{failure, only_berth};
+use crate::cli::page::{Cell, Page, Tone};
+use crate::operator_api::refused::{Kept, RefusedList};
+use crate::placement_client::{Answer, Client, Microversion};
+use crate::serve::Failure;
+
+/// The last requests that were refused or found nothing: those of one replica, or of each in turn.
+///
+/// # Errors
+/// A server cannot be asked, or keeps no requests.
+pub(super) async fn list(options: &WhyOptions, replicas: &[Client]) -> Result<String, Failure> {
+    let mut page = Page::new(Colours::of_stdout());
+    let mut documents = Vec::new();
+    for client in replicas {
+        let answer = ask(options, client).await?;
+        if options.format.is_json() {
+            let mut json = answer.json().map_err(failure)?;
+            if let Some(fields) = json.as_object_mut().filter(|_| replicas.len() > 1) {
+                fields.insert("replica".to_owned(), json!(address(client).await));
+            }
+            documents.push(json);
+            continue;
+        }
+        if !page.is_empty() {
+            page.blank();
+        }
+        if replicas.len() > 1 {
+            page.toned(Tone::Heading, format_args!("{}", address(client).await));
+        }
+        listed(&mut page, &answer.json_as().map_err(failure)?);
+    }
+    Ok(match documents.as_slice() {
+        [] => page.finish(),
+        [only] => format!("{only:#}"),
+        all => format!("{:#}", json!(all)),
+    })
+}
+
+/// The list of one replica.
+async fn ask(options: &WhyOptions, client: &Client) -> Result<Answer, Failure> {
+    let mut path = format!("{PATH}?limit={}", options.limit);
+    let seconds = options.seconds.map(|seconds| seconds.to_string());
+    for (name, value) in [
+        ("kind", &options.kind),
+        ("project", &options.project),
+        ("user", &options.user),
+        ("seconds", &seconds),
+    ] {
+        if let Some(value) = value {
+            let all = percent_encoding::NON_ALPHANUMERIC;
+            let value = percent_encoding::utf8_percent_encode(value, all);
+            // Writing to a string cannot fail.
+            let _ = write!(path, "&{name}={value}");
+        }
+    }
+    let answer = client.get(&path, Microversion::MAX).await.map_err(failure)?;
+    if answer.status() == StatusCode::NOT_FOUND {
+        let turned_off = find(client, "none").await?;
+        return Err(turned_off.map_or_else(Failure, |_| only_berth(&answer)));
+    }
+    answer.expect(StatusCode::OK).map_err(failure)
+}
+
+fn listed(page: &mut Page, list: &RefusedList) {
+    let RefusedList { kept, requests } = list;
+    let Kept { since, age_max, requests: count, .. } = kept;
+    if requests.is_empty() {
+        page.line(format_args!(
+            "No request was refused or found nothing, of those that this process has answered since \
+             {since} and keeps for {age_max} seconds ({count} in all)."
+        ));
+        return;
+    }
+    let heads = ["TIME", "REQUEST", "GLOBAL REQUEST", "PROJECT", "STATUS", "WHAT", "ERROR"];
+    let none = || "-".to_owned();
+    page.table(
+        heads,
+        requests.iter().map(|it| {
+            [
+                it.at.clone(),
+                it.request_id.clone(),
+                it.global_request_id.clone().unwrap_or_else(none),
+                it.project_id.clone().unwrap_or_else(none),
+                it.status.to_string(),
+                shortened(&format!("{} {}", it.method, it.path), 80),
+                it.error.as_deref().map_or_else(String::new, |error| shortened(error, 60)),
+            ]
+            .map(Cell::from)
+        }),
+    );
+}
+
+/// A text in one line of at most so many characters.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    let line: String = text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
+    if line.chars().count() <= most {
+        return line;
+    }
+    line.chars().take(most.saturating_sub(3)).chain("...".chars()).collect()
+}
