@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use super::bars::{Colours, bar};
 use super::columns::{FormatOptions, padded};
-use super::providers::{Progress, Provider, list, read, version};
+use super::providers::{Progress, Provider, bulk, list, read, version};
 use super::service::ServiceOptions;
+use crate::placement_client::{Client, Microversion};
 use crate::serve::Failure;
 use crate::telemetry::escaped;
 
@@ -50,7 +51,10 @@ pub struct LsOptions {
     #[arg(long, value_name = "COUNT")]
     pub top: Option<usize>,
 
-    /// Show nothing if there are more providers than this: each takes two requests.
+    /// Show nothing if this is exceeded: by the hosts to show, after --top.
+    ///
+    /// OpenStack Placement is asked twice for each provider, so with it, all providers count. Berth tells of
+    /// all of them at once.
     #[arg(long, value_name = "COUNT", default_value = "10000",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub limit: u32,
@@ -91,22 +95,18 @@ struct Amounts {
 pub async fn run(options: &LsOptions) -> Result<String, Failure> {
     let client = options.service.client().map_err(Failure)?;
     let version = version(&client).await?;
-    let mut listed = list(&client, version, "").await?;
-    if let Some(query) = &options.query {
-        let query = query.trim().trim_start_matches('?');
-        let matching = list(&client, version, &format!("?{query}")).await?;
-        let roots: BTreeSet<&str> = matching.iter().map(|it| it.root().as_str()).collect();
-        listed.retain(|it| roots.contains(it.root().as_str()));
-    }
-    let providers =
-        read(&client, version, listed, &PARTS, options.limit as usize, Progress::Shown).await?;
-    let mut hosts = hosts(&providers);
+    let limit = options.limit as usize;
+    let mut hosts = hosts(&providers(&client, version, options.query.as_deref(), limit).await?);
     check_classes(&hosts, options)?;
     let classes = classes(&hosts, &options.classes);
     sort(&mut hosts, &classes, options);
     let count = hosts.len();
     if let Some(top) = options.top {
         hosts.truncate(top);
+    }
+    if hosts.len() > limit {
+        let hosts = hosts.len();
+        return Err(Failure(format!("there are {hosts} hosts: see --top, or raise --limit")));
     }
     Ok(if options.format.is_json() {
         format!("{:#}", serde_json::json!(hosts))
@@ -117,12 +117,36 @@ pub async fn run(options: &LsOptions) -> Result<String, Failure> {
     })
 }
 
+/// The providers of the trees that a query finds, or all.
+async fn providers(
+    client: &Client,
+    version: Microversion,
+    query: Option<&str>,
+    limit: usize,
+) -> Result<Vec<Provider>, Failure> {
+    let roots: Option<BTreeSet<String>> = match query {
+        None => None,
+        Some(query) => {
+            let query = query.trim().trim_start_matches('?');
+            let matching = list(client, version, &format!("?{query}")).await?;
+            Some(matching.iter().map(|it| it.root().clone()).collect())
+        }
+    };
+    let is_asked_for = |root: &str| roots.as_ref().is_none_or(|roots| roots.contains(root));
+    if let Some(mut all) = bulk(client, version, &PARTS, None).await? {
+        all.retain(|it| is_asked_for(it.root()));
+        return Ok(all);
+    }
+    let mut listed = list(client, version, "").await?;
+    listed.retain(|it| is_asked_for(it.root()));
+    read(client, version, listed, &PARTS, limit, Progress::Shown).await
+}
+
 /// Trees of providers that have inventory, by the names of their roots.
 fn hosts(providers: &[Provider]) -> Vec<Host> {
     let mut trees: BTreeMap<&str, Vec<&Provider>> = BTreeMap::new();
     for provider in providers {
-        let root = provider.root_provider_uuid.as_ref().map_or(&provider.uuid, |root| root);
-        trees.entry(root).or_default().push(provider);
+        trees.entry(provider.root()).or_default().push(provider);
     }
     let mut hosts = Vec::new();
     for (uuid, members) in trees {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use futures_util::{StreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
@@ -16,6 +17,9 @@ use crate::serve::Failure;
 /// The first microversion that shows parents.
 const PARENTS: Microversion = Microversion(14);
 
+/// Where Berth tells of all providers at once.
+const BULK: &str = "/-/v1/providers";
+
 /// How the progress of reading is shown.
 const PROGRESS: &str = "{bar:40} {pos} of {len} requests, {eta} left";
 
@@ -23,17 +27,27 @@ const PROGRESS: &str = "{bar:40} {pos} of {len} requests, {eta} left";
 pub(super) const PARTS: [&str; 4] = ["inventories", "usages", "traits", "aggregates"];
 
 /// A provider.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Provider {
     pub(super) uuid: String,
     pub(super) name: String,
     pub(super) generation: i64,
     pub(super) parent_provider_uuid: Option<String>,
     pub(super) root_provider_uuid: Option<String>,
+    #[serde(default)]
     pub(super) inventories: BTreeMap<String, Inventory>,
+    #[serde(default)]
     pub(super) usages: BTreeMap<String, i64>,
+    #[serde(default)]
     pub(super) traits: Vec<String>,
+    #[serde(default)]
     pub(super) aggregates: Vec<String>,
+}
+
+/// Many providers, as Berth tells of them at once.
+#[derive(Deserialize)]
+struct Bulk {
+    providers: Vec<Provider>,
 }
 
 /// An inventory, as far as the use of it is concerned.
@@ -86,7 +100,33 @@ pub(super) async fn list(
     client.providers(query, version).await.map_err(|error| failure(&error))
 }
 
-/// Providers with these parts. Those that are deleted meanwhile are left out. Parents stand before their children.
+/// All providers with these parts, or those of one tree, in one request. `None` if the service is not Berth, or does
+/// not let the caller do this: its published API may. Parents stand before their children.
+///
+/// # Errors
+/// The service cannot be asked.
+pub(super) async fn bulk(
+    client: &Client,
+    version: Microversion,
+    parts: &[&str],
+    tree: Option<&str>,
+) -> Result<Option<Vec<Provider>>, Failure> {
+    let tree = tree.map_or_else(String::new, |uuid| format!("&tree={uuid}"));
+    let path = format!("{BULK}?include={}{tree}", parts.join(","));
+    let answer = client.get(&path, version).await.map_err(|error| failure(&error))?;
+    if matches!(answer.status(), StatusCode::NOT_FOUND | StatusCode::FORBIDDEN) {
+        return Ok(None);
+    }
+    let answer = answer.expect(StatusCode::OK).map_err(|error| failure(&error))?;
+    let Bulk { mut providers } = answer.json_as().map_err(|error| failure(&error))?;
+    for provider in &mut providers {
+        provider.traits.sort_unstable();
+        provider.aggregates.sort_unstable();
+    }
+    Ok(Some(in_order(providers)))
+}
+
+/// Providers with these parts, some requests for each. Those that are deleted meanwhile are left out. Parents stand before their children.
 ///
 /// # Errors
 /// The service cannot be asked, or there are more than `limit`.
@@ -99,10 +139,7 @@ pub(super) async fn read(
     progress: Progress,
 ) -> Result<Vec<Provider>, Failure> {
     if listed.len() > limit {
-        let count = listed.len();
-        return Err(Failure(format!(
-            "there are {count} providers: name one of them, or raise --limit"
-        )));
+        return Err(too_many(listed.len()));
     }
     let mut providers: Vec<Provider> = listed.into_iter().map(Provider::from).collect();
     let questions: Vec<(usize, String)> = providers
@@ -162,6 +199,11 @@ pub(super) async fn find(
     Ok(found.into_iter().next().map(|it| it.uuid))
 }
 
+/// More providers are to be shown than the limit allows.
+pub(super) fn too_many(count: usize) -> Failure {
+    Failure(format!("there are {count} providers: name one of them, or raise --limit"))
+}
+
 /// The failure of a command whose request failed.
 pub(super) fn failure(error: &Error) -> Failure {
     Failure(error.to_string())
@@ -188,6 +230,11 @@ impl From<ListedProvider> for Provider {
 }
 
 impl Provider {
+    /// The root of its tree. Before Stein, a provider may have been left without one.
+    pub(super) fn root(&self) -> &str {
+        self.root_provider_uuid.as_ref().map_or(&self.uuid, |root| root)
+    }
+
     /// Adds what an answer about one of its parts says.
     fn add(&mut self, body: Value) -> Result<(), serde_json::Error> {
         let Parts { inventories, usages, traits, aggregates } = serde_json::from_value(body)?;

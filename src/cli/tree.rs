@@ -7,8 +7,9 @@ use clap::Args;
 use self::drawing::draw;
 use super::bars::Colours;
 use super::columns::FormatOptions;
-use super::providers::{PARTS, Progress, find, list, read, version};
+use super::providers::{PARTS, Progress, Provider, bulk, find, list, read, too_many, version};
 use super::service::ServiceOptions;
+use crate::placement_client::{Client, Microversion};
 use crate::serve::Failure;
 
 /// Options of `tree`.
@@ -18,7 +19,9 @@ pub struct TreeOptions {
     #[arg(value_name = "PROVIDER")]
     pub provider: Option<String>,
 
-    /// Show nothing if there are more providers than this: each takes four requests.
+    /// Show nothing if there are more providers than this.
+    ///
+    /// OpenStack Placement is asked four times for each; Berth tells of all of them at once.
     #[arg(long, value_name = "COUNT", default_value = "1000",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub limit: u32,
@@ -39,17 +42,15 @@ pub struct TreeOptions {
 pub async fn run(options: &TreeOptions) -> Result<String, Failure> {
     let client = options.service.client().map_err(Failure)?;
     let version = version(&client).await?;
-    let query = match &options.provider {
-        None => String::new(),
+    let tree = match &options.provider {
+        None => None,
         Some(provider) => {
             let uuid = find(&client, version, provider).await?;
             let missing = || Failure(format!("there is no resource provider {provider}"));
-            format!("?in_tree={}", uuid.ok_or_else(missing)?)
+            Some(uuid.ok_or_else(missing)?)
         }
     };
-    let listed = list(&client, version, &query).await?;
-    let providers =
-        read(&client, version, listed, &PARTS, options.limit as usize, Progress::Shown).await?;
+    let providers = providers(&client, version, tree.as_deref(), options.limit as usize).await?;
     Ok(if options.format.is_json() {
         format!("{:#}", serde_json::json!(providers))
     } else if providers.is_empty() {
@@ -57,4 +58,22 @@ pub async fn run(options: &TreeOptions) -> Result<String, Failure> {
     } else {
         draw(&providers, Colours::of_stdout())
     })
+}
+
+/// The providers that are shown: those of one tree, or all.
+async fn providers(
+    client: &Client,
+    version: Microversion,
+    tree: Option<&str>,
+    limit: usize,
+) -> Result<Vec<Provider>, Failure> {
+    let Some(providers) = bulk(client, version, &PARTS, tree).await? else {
+        let query = tree.map_or_else(String::new, |uuid| format!("?in_tree={uuid}"));
+        let listed = list(client, version, &query).await?;
+        return read(client, version, listed, &PARTS, limit, Progress::Shown).await;
+    };
+    if providers.len() > limit {
+        return Err(too_many(providers.len()));
+    }
+    Ok(providers)
 }

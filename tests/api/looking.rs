@@ -1,4 +1,4 @@
-//! `berth ls` and `berth show`: what a service shows, for people.
+//! `berth ls`, `berth show` and others: what a service shows, for people.
 
 use std::process::Command;
 
@@ -96,7 +96,7 @@ host-a  3          ██░░░░░░ 11 of 16
     assert_eq!(told, expected);
     for (arguments, expected) in [
         (["required=NOBODY_KNOWS"].as_slice(), "NOBODY_KNOWS"),
-        (&["--limit", "2"], "there are 5 providers"),
+        (&["--limit", "1"], "there are 2 hosts: see --top, or raise --limit"),
         (&["--sort", "VCPUS"], "no host has inventory of \"VCPUS\"; there is VCPU, VGPU"),
         (&["--classes", "VCPU,"], "no host has inventory of \"\""),
     ] {
@@ -110,27 +110,6 @@ host-a  3          ██░░░░░░ 11 of 16
     let ended = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     let told = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(!ended.status.success() && told.contains("standard output: "), "{told}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn names_do_nothing_to_a_terminal() {
-    let directory = tempfile::tempdir().unwrap();
-    let server = Server::start(directory.path()).await;
-    let body = json!({"uuid": uuid(1), "name": "\u{1b}[31mred\nforged"});
-    send(&server, "POST", "/resource_providers", body).await;
-    let body = json!({"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}});
-    send(&server, "PUT", &format!("/resource_providers/{}/inventories", uuid(1)), body).await;
-    for (command, arguments) in [
-        ("ls", ["--classes", "VCPU"].as_slice()),
-        ("tree", &[]),
-        ("show", &["00000000-0000-0000-0000-000000000001"]),
-        ("fit", &["resources=VCPU:1"]),
-        ("candidates", &["resources=VCPU:1"]),
-    ] {
-        let (succeeds, told) = run(&server, command, arguments).await;
-        assert!(succeeds && !told.contains('\u{1b}') && !told.contains("\nforged"), "{told}");
-        assert!(told.contains(r"\u{1b}[31mred\nforged"), "{told}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,6 +160,40 @@ async fn a_provider_is_shown_with_its_consumers_and_a_consumer_with_its_provider
         !succeeds && told.contains("there is no resource provider and no consumer nobody"),
         "{told}"
     );
+}
+
+/// All of a cloud is read at once from Berth, and in many requests from whoever does not let the caller do that.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_caller_may_not_read_at_once_is_read_by_the_published_api() {
+    let directory = tempfile::tempdir().unwrap();
+    let policy = directory.path().join("policy.yaml");
+    std::fs::write(&policy, "berth:providers:list: '!'\n").unwrap();
+    let options = ["--policy-file", policy.to_str().unwrap()];
+    let denying = Server::start_with(directory.path(), &options).await;
+    let other = tempfile::tempdir().unwrap();
+    let allowing = Server::start(other.path()).await;
+    for server in [&denying, &allowing] {
+        cloud(server).await;
+    }
+    let (status, _) = denying.ask("GET", "/-/v1/providers", None).await.unwrap();
+    assert_eq!(status, 403);
+    for (command, arguments) in [
+        ("ls", ["--json"].as_slice()),
+        ("ls", &["required=HW_CPU_X86_AVX"]),
+        ("tree", &["--json"]),
+        ("tree", &["numa-0"]),
+    ] {
+        let told = run(&denying, command, arguments).await;
+        assert!(told.0, "{command} {arguments:?}: {}", told.1);
+        assert_eq!(told, run(&allowing, command, arguments).await, "{command} {arguments:?}");
+    }
+    // What counts is what is read of one, and what is shown of the other.
+    let few = ["--limit", "2", "--top", "1"];
+    let (succeeds, told) = run(&denying, "ls", &few).await;
+    assert!(!succeeds && told.contains("there are 5 providers"), "{told}");
+    assert!(run(&allowing, "ls", &few).await.0);
+    let (succeeds, told) = run(&denying, "top", &["--json", "--interval", "1"]).await;
+    assert!(succeeds && told.contains("\"VCPU\""), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,18 +4,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-use reqwest::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::cli::providers::{Inventory, Progress, failure, list, read};
+use crate::cli::providers::{Progress, Provider, bulk, list, read};
 use crate::placement_client::{Client, Microversion};
 use crate::serve::Failure;
 
-/// Where Berth tells of all providers at once.
-const BULK: &str = "/-/v1/providers?include=inventories,usages";
-/// What is asked of each provider of a service that does not.
+/// What is asked of each provider.
 const PARTS: [&str; 2] = ["inventories", "usages"];
-/// Above so many providers, nothing is asked of each of them.
+/// Above so many providers, nothing is asked of each of them, if the service does not tell of all at once.
 const ASKED_MAX: usize = 1000;
 /// How many providers are named.
 const HOTTEST: usize = 20;
@@ -45,42 +42,19 @@ pub(super) struct Hot {
     pub(super) changes_per_second: f64,
 }
 
-#[derive(Deserialize)]
-struct Bulk {
-    providers: Vec<Provider>,
-}
-
-#[derive(Deserialize)]
-struct Provider {
-    uuid: String,
-    name: String,
-    generation: i64,
-    inventories: BTreeMap<String, Inventory>,
-    usages: BTreeMap<String, i64>,
-}
-
 impl Cloud {
     /// Looks at it: in one request if the service is Berth.
     ///
     /// # Errors
     /// The service cannot be asked.
     pub(super) async fn read(client: &Client, version: Microversion) -> Result<Self, Failure> {
-        let answer = client.get(BULK, version).await.map_err(|error| failure(&error))?;
-        if answer.status() != StatusCode::NOT_FOUND {
-            let answer = answer.expect(StatusCode::OK).map_err(|error| failure(&error))?;
-            let bulk: Bulk = answer.json_as().map_err(|error| failure(&error))?;
-            return Ok(Self::of(bulk.providers));
+        if let Some(providers) = bulk(client, version, &PARTS, None).await? {
+            return Ok(Self::of(providers));
         }
         let listed = list(client, version, "").await?;
         let parts: &[&str] = if listed.len() > ASKED_MAX { &[] } else { &PARTS };
         let providers = read(client, version, listed, parts, usize::MAX, Progress::Hidden).await?;
-        Ok(Self::of(providers.into_iter().map(|it| Provider {
-            uuid: it.uuid,
-            name: it.name,
-            generation: it.generation,
-            inventories: it.inventories,
-            usages: it.usages,
-        })))
+        Ok(Self::of(providers))
     }
 
     fn of(providers: impl IntoIterator<Item = Provider>) -> Self {
