@@ -42,9 +42,9 @@ pub struct FitOptions {
     pub without: Vec<String>,
 
     /// What the host to which a consumer of a drained host moves has to have in common with it:
-    /// `traits`, `aggregates`, `traits,aggregates` or `nothing`.
-    #[arg(long, value_name = "WHAT", default_value = "traits")]
-    pub keep: String,
+    /// `traits`, `aggregates`, `traits,aggregates` or `nothing`. Without: `traits`.
+    #[arg(long, value_name = "WHAT", requires = "drain")]
+    pub keep: Option<String>,
 
     /// Name at most this many hosts, and groups.
     #[arg(long, value_name = "COUNT", default_value = "10",
@@ -102,7 +102,9 @@ fn path(options: &FitOptions) -> String {
     if let Some(by) = &options.by {
         query.append_pair("by", by);
     }
-    query.append_pair("keep", &options.keep);
+    if let Some(keep) = &options.keep {
+        query.append_pair("keep", keep);
+    }
     query.append_pair("hosts", &options.hosts.to_string());
     format!("{PATH}?{}", query.finish())
 }

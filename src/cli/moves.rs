@@ -37,9 +37,9 @@ pub struct MovesOptions {
     pub victim: Vec<String>,
 
     /// What the host to which a consumer moves has to have in common with the one that it leaves:
-    /// `traits`, `aggregates`, `traits,aggregates` or `nothing`.
-    #[arg(long, value_name = "WHAT", default_value = "traits")]
-    pub keep: String,
+    /// `traits`, `aggregates`, `traits,aggregates` or `nothing`. Without: `traits`.
+    #[arg(long, value_name = "WHAT", conflicts_with = "victim")]
+    pub keep: Option<String>,
 
     /// Microversion at which the query is understood.
     #[arg(long, value_name = "1.N", default_value_t = Microversion::MAX)]
@@ -70,7 +70,9 @@ pub async fn run(options: &MovesOptions) -> Result<String, Failure> {
     for it in &options.victim {
         query.append_pair("victim", it);
     }
-    query.append_pair("keep", &options.keep);
+    if let Some(keep) = &options.keep {
+        query.append_pair("keep", keep);
+    }
     let path = format!("{PATH}?{}", query.finish());
     let answer = client.get(&path, options.microversion).await.map_err(failure)?;
     let answer = of_berth(answer)?.expect(reqwest::StatusCode::OK).map_err(failure)?;

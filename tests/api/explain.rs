@@ -138,6 +138,61 @@ async fn what_is_wrong_with_a_query_is_said() {
     assert!(refused.detail().contains("at most 128 can be explained"), "{}", refused.detail());
 }
 
+/// Of two values that exclude each other, nobody would see which one counts.
+#[tokio::test]
+async fn nothing_that_is_asked_for_is_ignored() {
+    const ONE: &str = "resources=VCPU:1";
+    let berth = cloud().await;
+    for (path, expected) in [
+        (format!("explain?{ONE}&near_misses=1&near_misses=2"), "near_misses can be given once"),
+        (
+            format!("allocation_candidates?{ONE}&order=pack&order=spread"),
+            "order can be given once, not 2 times",
+        ),
+        (
+            format!("allocation_candidates?{ONE}&order=weights&weight=NO_SUCH=1"),
+            "weight: there is no resource class NO_SUCH",
+        ),
+        (
+            format!("allocation_candidates?{ONE}&order=weights&weight=trait:NO_SUCH=1"),
+            "weight: there is no trait NO_SUCH",
+        ),
+        (format!("fit?{ONE}&hosts=1&hosts=2"), "hosts can be given once"),
+        (format!("fit?{ONE}&by=aggregate&by=trait:X"), "by can be given once"),
+        (format!("fit?{ONE}&keep=traits&keep=nothing"), "keep can be given once"),
+        (format!("fit?{ONE}&keep=nothing"), "it needs drain"),
+        (format!("fragmentation?{ONE}&hosts=1&hosts=2"), "hosts can be given once"),
+        (
+            "moves?make-room-for=resources%3DVCPU:1&keep=traits&keep=nothing".to_owned(),
+            "keep can be given once",
+        ),
+        (
+            "moves?make-room-for=resources%3DVCPU:1&keep=nothing&victim=type:X".to_owned(),
+            "those of victim do not",
+        ),
+        ("providers?name=cn1&name=cn2".to_owned(), "name can be given once"),
+        (
+            format!("providers?tree={0}&in_tree={0}", uuid::Uuid::from_u128(1)),
+            "tree and in_tree mean the same",
+        ),
+        ("consumers?project=a&project=b".to_owned(), "project can be given once"),
+        ("consumers?limit=1&limit=2".to_owned(), "limit can be given once"),
+        ("refused?kind=claim&kind=reshape".to_owned(), "kind can be given once"),
+        ("refused/req-1?then=1".to_owned(), "there are no parameters here"),
+    ] {
+        let refused = berth.get(&format!("/-/v1/{path}")).await.expect(400);
+        assert!(refused.detail().contains(expected), "{path}: {}", refused.detail());
+    }
+    for (path, expected) in [
+        ("explain?holders=1&holders=2", "holders can be given once"),
+        ("allocations/get?consumers=1", "there are no parameters here"),
+    ] {
+        let body = json!({"consumers": []});
+        let refused = berth.post(&format!("/-/v1/{path}"), body).await.expect(400);
+        assert!(refused.detail().contains(expected), "{path}: {}", refused.detail());
+    }
+}
+
 #[tokio::test]
 async fn only_administrators_and_services_see_the_cloud() {
     let berth = cloud().await;

@@ -59,6 +59,16 @@ pub(super) fn query_of(uri: &Uri) -> Result<Query, Problem> {
     uri.query().map_or_else(|| Ok(Query::default()), |text| Ok(Query::parse(text)?))
 }
 
+/// Refuses parameters where nothing reads any.
+pub(super) fn without_parameters(uri: &Uri) -> Result<(), Problem> {
+    match query_of(uri)?.names().next() {
+        Some(name) => {
+            Err(Problem::bad_request(format!("there are no parameters here, so {name} is none")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The requests in a query of which the parameters of the question are taken out: either the parameters of
 /// `GET /allocation_candidates`, or `query` and `flavor`, each as often as wanted. The world is current.
 ///

@@ -12,7 +12,8 @@ use crate::http::app::{App, CandidateOrder};
 use crate::http::placement::allocation_candidates::{answer, order, request};
 use crate::http::placement::query::Query;
 use crate::search::Ranking;
-use crate::search::ranking::Weight;
+use crate::search::ranking::{Subject, Weight};
+use crate::world::World;
 
 /// The parameters that choose the order.
 const ORDER: &str = "order";
@@ -34,6 +35,7 @@ pub(super) async fn list(
     let query = query.without(ORDER).without(WEIGHT);
     let mut request = request(&query, asked, &app.options)?;
     if let Some(chosen) = &chosen {
+        check_names(chosen, &*app.store.world().await?)?;
         request.order = order(chosen);
     }
     let (reply, _) = answer(&app, asked, &caller, &request).await?;
@@ -51,7 +53,7 @@ fn chosen(query: &Query) -> Result<Option<CandidateOrder>, Problem> {
         return Err(Problem::bad_request(detail));
     }
     let has_weights = !weights.is_empty();
-    let chosen = match query.last(ORDER) {
+    let chosen = match query.once(ORDER)? {
         Some("weights") if has_weights => {
             return Ok(Some(CandidateOrder::Ranked(Ranking::Weights(weights.into()))));
         }
@@ -73,4 +75,18 @@ fn chosen(query: &Query) -> Result<Option<CandidateOrder>, Problem> {
         return Err(Problem::bad_request("weight needs order=weights".to_owned()));
     }
     Ok(chosen)
+}
+
+/// Whether the classes and traits exist that weights name. Any UUID may be that of an aggregate.
+fn check_names(chosen: &CandidateOrder, world: &World) -> Result<(), Problem> {
+    let CandidateOrder::Ranked(Ranking::Weights(weights)) = chosen else { return Ok(()) };
+    for Weight { subject, .. } in weights.iter() {
+        let (kind, name) = match subject {
+            Subject::Class(name) if world.class_id(name).is_none() => ("resource class", name),
+            Subject::Trait(name) if world.trait_id(name).is_none() => ("trait", name),
+            Subject::Class(_) | Subject::Trait(_) | Subject::Aggregate(_) => continue,
+        };
+        return Err(Problem::bad_request(format!("weight: there is no {kind} {name}")));
+    }
+    Ok(())
 }

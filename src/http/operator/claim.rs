@@ -45,7 +45,7 @@ pub(super) async fn explain(
     }
     let holders = holders(&query)?;
     let body = Body(intake::read(body, &app.options).await?);
-    let consumer = query.last("consumer");
+    let consumer = query.once("consumer")?;
     let claims = claims_of(&body, consumer, asked, &app.options)?;
     let named = claims.first().map(|claim| claim.consumer).filter(|_| consumer.is_some());
     let turn = question::turn(&app, Asker::of(&caller)).await?;
@@ -67,7 +67,7 @@ pub(super) async fn explain(
 
 /// How many holders of an inventory are to be named.
 fn holders(query: &Query) -> Result<u32, Problem> {
-    let Some(said) = query.last("holders") else { return Ok(HOLDERS) };
+    let Some(said) = query.once("holders")? else { return Ok(HOLDERS) };
     said.parse().ok().filter(|number| (1..=HOLDERS_MAX).contains(number)).ok_or_else(|| {
         Problem::bad_request(format!(
             "holders must be a number from 1 to {HOLDERS_MAX}, not {said}"

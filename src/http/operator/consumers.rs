@@ -7,6 +7,7 @@ use axum::http::Uri;
 use serde::Deserialize;
 use uuid::Uuid;
 
+use super::asked::without_parameters;
 use super::{AskedBy, Problem, question};
 use crate::http::api::in_turn::work_in;
 use crate::http::api::intake;
@@ -50,12 +51,12 @@ fn filter(query: &Query) -> Result<ConsumerFilter, Problem> {
         let known = PARAMETERS.join(", ");
         return Err(Problem::bad_request(format!("{other} is none of the parameters {known}")));
     }
-    let text = |name: &str| query.last(name).map(str::to_owned);
-    let uuid = |name: &str| {
+    let text = |name: &str| -> Result<_, Problem> { Ok(query.once(name)?.map(str::to_owned)) };
+    let uuid = |name: &str| -> Result<_, Problem> {
         let invalid = |text| Problem::bad_request(format!("{name} must be a UUID, not {text}"));
-        query.last(name).map(|text| any_uuid(text).ok_or_else(|| invalid(text))).transpose()
+        query.once(name)?.map(|text| any_uuid(text).ok_or_else(|| invalid(text))).transpose()
     };
-    let limit = match query.last("limit") {
+    let limit = match query.once("limit")? {
         None => LIMIT,
         Some(said) => {
             said.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or_else(|| {
@@ -66,9 +67,9 @@ fn filter(query: &Query) -> Result<ConsumerFilter, Problem> {
     };
     Ok(ConsumerFilter {
         uuids: None,
-        project: text("project"),
-        user: text("user"),
-        consumer_type: match text("type") {
+        project: text("project")?,
+        user: text("user")?,
+        consumer_type: match text("type")? {
             None => TypeFilter::All,
             Some(unknown) if unknown == "unknown" => TypeFilter::Unknown,
             Some(name) => TypeFilter::Named(name),
@@ -92,6 +93,7 @@ pub(super) async fn allocations(
     AskedBy(caller): AskedBy,
     request: Request,
 ) -> Result<Reply, Problem> {
+    without_parameters(request.uri())?;
     let body = intake::read(request.into_body(), &app.options).await?;
     let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| {
         Problem::bad_request(format!("the body must be {{\"consumers\": [UUID, ...]}}: {error}"))

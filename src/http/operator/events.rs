@@ -106,7 +106,8 @@ fn since(query: &Query, headers: &HeaderMap) -> Result<Option<i64>, Problem> {
         return Err(Problem::bad_request(format!("the only parameter is since, not {other}")));
     }
     let last = headers.get(LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id.as_bytes()));
-    let Some(said) = last.as_deref().or_else(|| query.last("since")) else { return Ok(None) };
+    let since = query.once("since")?;
+    let Some(said) = last.as_deref().or(since) else { return Ok(None) };
     said.parse().ok().filter(|number| *number >= 0).map(Some).ok_or_else(|| {
         Problem::bad_request(format!("since must be the number of an event, not {said}"))
     })

@@ -54,7 +54,7 @@ pub(super) async fn show(
 
 /// How many near misses are to be named.
 fn near_misses(query: &Query) -> Result<usize, Problem> {
-    let Some(said) = query.last(NEAR_MISSES) else { return Ok(NEAR_MISSES_NAMED) };
+    let Some(said) = query.once(NEAR_MISSES)? else { return Ok(NEAR_MISSES_NAMED) };
     said.parse().ok().filter(|number| *number <= NEAR_MISSES_MAX).ok_or_else(|| {
         Problem::bad_request(format!(
             "near_misses must be a number from 0 to {NEAR_MISSES_MAX}, not {said}"

@@ -111,7 +111,7 @@ pub(super) async fn show(
 
 /// How many hosts are to be named.
 pub(super) fn names_max(query: &Query) -> Result<usize, Problem> {
-    let Some(said) = query.last(HOSTS) else { return Ok(HOSTS_NAMED) };
+    let Some(said) = query.once(HOSTS)? else { return Ok(HOSTS_NAMED) };
     said.parse().ok().filter(|number| *number <= HOSTS_MAX).ok_or_else(|| {
         Problem::bad_request(format!("{HOSTS} must be a number from 0 to {HOSTS_MAX}, not {said}"))
     })
@@ -119,7 +119,7 @@ pub(super) fn names_max(query: &Query) -> Result<usize, Problem> {
 
 fn terms(query: &Query) -> Result<Terms, Problem> {
     let names_max = names_max(query)?;
-    let by = query.last(BY).map(group_by).transpose()?;
+    let by = query.once(BY)?.map(group_by).transpose()?;
     let all = |name| -> Vec<String> { query.all(name).map(str::to_owned).collect() };
     let (drained, without) = (all(DRAIN), all(WITHOUT));
     if drained.len() + without.len() > LEFT_OUT_MAX {
@@ -128,6 +128,11 @@ fn terms(query: &Query) -> Result<Terms, Problem> {
         )));
     }
     let keeping = keeping(query)?;
+    if drained.is_empty() && query.once(KEEP)?.is_some() {
+        return Err(Problem::bad_request(format!(
+            "{KEEP} is for consumers of hosts that are drained: it needs {DRAIN}"
+        )));
+    }
     Ok(Terms { names_max, by, drained, without, keeping })
 }
 

@@ -57,6 +57,11 @@ pub(super) async fn show(
     let query = query_of(&uri)?;
     let keeping = keeping(&query)?;
     let victims = victims(&query)?;
+    if !victims.is_empty() && query.once(KEEP)?.is_some() {
+        return Err(Problem::bad_request(format!(
+            "{KEEP} is for consumers that move, and those of {VICTIM} do not"
+        )));
+    }
     let rest = query.without(KEEP).without(VICTIM);
     if rest.last(QUERY).is_some() {
         return Err(Problem::bad_request(format!("the query is the value of {MAKE_ROOM_FOR}")));
@@ -113,7 +118,7 @@ fn hosts(world: &World, asked: &AllAsked) -> Result<Targets, crate::search::Unkn
 
 /// What the other host has to have in common with the one that is left.
 pub(super) fn keeping(query: &Query) -> Result<Keeping, Problem> {
-    let Some(said) = query.last(KEEP) else {
+    let Some(said) = query.once(KEEP)? else {
         return Ok(Keeping { traits: true, aggregates: false });
     };
     let mut keeping = Keeping { traits: false, aggregates: false };

@@ -28,6 +28,8 @@ const INCLUDE: &str = "include";
 /// The parameters that name a tree.
 const TREE: &str = "tree";
 const IN_TREE: &str = "in_tree";
+/// The parameters of which only one value could count.
+const ONCE: [&str; 5] = ["name", "uuid", "resources", TREE, IN_TREE];
 /// One JSON value for each line.
 const LINES: &str = "application/x-ndjson";
 /// The allocations of so many providers are asked for at once.
@@ -53,6 +55,12 @@ pub(super) async fn list(
     };
     let query = Query::parse(uri.query().unwrap_or_default())?;
     let include = include(&query)?;
+    for name in ONCE {
+        query.once(name)?;
+    }
+    if query.last(TREE).is_some() && query.last(IN_TREE).is_some() {
+        return Err(Problem::bad_request(format!("{TREE} and {IN_TREE} mean the same: give one")));
+    }
     let query = query.without(INCLUDE).renamed(TREE, IN_TREE);
     let filter = listed_by(&query, asked)?;
     let turns_of = Asker::of(&caller);

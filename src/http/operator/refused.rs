@@ -1,5 +1,6 @@
 //! `/-/v1/refused`: requests that were refused or found nothing, and why.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use serde::de::DeserializeOwned;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::asked::without_parameters;
 use super::{AskedBy, Problem, question};
 use crate::http::api::extract::path_parts;
 use crate::http::api::query::pairs;
@@ -55,7 +57,9 @@ pub(super) async fn show(
     State(app): State<Arc<App>>,
     AskedBy(caller): AskedBy,
     RequestIdPath(id): RequestIdPath,
+    uri: Uri,
 ) -> Result<Reply, Problem> {
+    without_parameters(&uri)?;
     let now = app.now();
     let Some(status) = app.refused.status(now) else { return Err(turned_off()) };
     let (found, count) = app.refused.with_id(&id, SHOWN_MAX, now);
@@ -103,7 +107,11 @@ impl Filter {
             Self { kind: None, project: None, user: None, since: i64::MIN, limit: LISTED };
         let Some(query) = query else { return Ok(filter) };
         let wrong = |why: String| Problem::bad_request(format!("Invalid query: {why}"));
+        let mut known = HashSet::new();
         for (name, value) in pairs(query, &['&']).map_err(wrong)? {
+            if !known.insert(name.clone()) {
+                return Err(wrong(format!("{name} can be given once")));
+            }
             match name.as_str() {
                 "kind" => {
                     let kind = Kind::ALL.into_iter().find(|kind| kind.name() == value);

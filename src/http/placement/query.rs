@@ -126,6 +126,16 @@ impl Query {
         values.inspect(|_| steps(1)).map(|(_, value)| value.as_str())
     }
 
+    /// The value of a name that must not be repeated: nobody would see which of the values counts.
+    pub(in crate::http) fn once(&self, name: &str) -> Result<Option<&str>, Problem> {
+        let count = self.all(name).count();
+        if count > 1 {
+            let detail = format!("{name} can be given once, not {count} times");
+            return Err(Problem::bad_request(detail));
+        }
+        Ok(self.last(name))
+    }
+
     /// The last value of a name.
     pub(in crate::http) fn last(&self, name: &str) -> Option<&str> {
         self.all(name).next_back()
