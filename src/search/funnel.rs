@@ -17,9 +17,11 @@
 //! | [`checks`] | checks one host after the other |
 //! | [`tree_search`] | finds out whether one tree has a candidate |
 //! | [`tally`] | adds up what was found |
+//! | [`nearest`] | keeps the hosts that lack the least |
 
 mod checks;
 pub(super) mod condition;
+pub(super) mod nearest;
 pub(super) mod probe;
 mod tally;
 mod tree_search;
@@ -28,9 +30,8 @@ use std::fmt;
 
 pub use checks::HostChecks;
 pub use condition::{Condition, without};
-pub use tally::{
-    Closest, Counted, Failed, Failing, Funnel, Lack, Limit, NearMiss, Shortage, Tally,
-};
+pub use nearest::NearMiss;
+pub use tally::{Closest, Counted, Failed, Failing, Funnel, Lack, Limit, Shortage, Tally};
 
 use super::request::Request;
 use crate::model::traits;
@@ -67,7 +68,7 @@ pub fn funnel(
     for root in hosts(world) {
         let failing = checks.failing(&root);
         let dispensable = checks.dispensable(&root, &failing);
-        tally.add(root.name(), &failing, &dispensable);
+        tally.add((root.id(), root.name()), &failing, &dispensable);
         if is_enough(checks.take_work()) {
             return Funnel { is_complete: false, ..tally.finish() };
         }

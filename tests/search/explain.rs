@@ -2,7 +2,7 @@
 
 use berth::model::ProviderId;
 use berth::search::explain::{Explanation, Unexplained, explain};
-use berth::search::funnel::{Condition, HostChecks, funnel, hosts, without};
+use berth::search::funnel::{Condition, HostChecks, NearMiss, funnel, hosts, without};
 use berth::search::{Group, Request, Unknown};
 use berth::world::World;
 use proptest::prelude::*;
@@ -115,6 +115,52 @@ fn can_stand_alone(found: &Explanation, kept: &[usize]) -> bool {
     has_group && kept.iter().all(|nth| !condition(*nth).is_combined() && has_its_classes(nth))
 }
 
+/// The near misses, all of them sorted: those first that lack the smallest part of what is asked for. What is no amount
+/// counts as all of one. Of those that lack equally much, the one that was created first.
+fn nearest_first(world: &World, found: &Explanation) -> Vec<NearMiss> {
+    let mut all = found.near_misses.clone();
+    let place = |it: &NearMiss| {
+        let condition = &found.conditions[it.condition].counted.condition;
+        let amount = if let Condition::Class { amount, .. } = condition { *amount } else { 1 };
+        // Amounts are small here, so that millionths tell parts from each other.
+        let part = it.missing.map_or(1_000_000, |missing| missing * 1_000_000 / amount);
+        let root = world.trees().find(|root| root.name() == it.host).unwrap();
+        (part, root.id())
+    };
+    all.sort_by_key(place);
+    all
+}
+
+#[test]
+fn the_nearest_are_named() {
+    let cloud = Cloud::new(
+        "cn1; VCPU:1; HW_X
+         cn2; VCPU:8
+         cn3; VCPU:7; HW_X
+         cn4; VCPU:4; HW_X
+         cn5; VCPU:7; HW_X",
+    );
+    let asked = request("resources=VCPU:8&required=HW_X");
+    for (most, expected) in [
+        (2, vec![("cn3", Some(1)), ("cn5", Some(1))]),
+        (
+            9,
+            vec![
+                ("cn3", Some(1)),
+                ("cn5", Some(1)),
+                ("cn4", Some(4)),
+                ("cn1", Some(7)),
+                ("cn2", None),
+            ],
+        ),
+    ] {
+        let found = explain(&cloud.world(), &asked, most, |_| false).unwrap();
+        let near = found.near_misses.iter().map(|it| (it.host.as_str(), it.missing));
+        assert_eq!(near.collect::<Vec<_>>(), expected);
+        assert_eq!(found.near, 5);
+    }
+}
+
 proptest! {
     #![proptest_config(cases(1000))]
 
@@ -157,6 +203,12 @@ proptest! {
         for (nth, explained) in found.conditions.iter().enumerate() {
             let left = all.iter().filter(|failing| failing.iter().all(|it| *it > nth)).count();
             prop_assert_eq!(explained.left, left, "after {}", explained.counted.condition);
+        }
+        prop_assert_eq!(&found.near_misses, &nearest_first(&world, &found));
+        for most in [0, 1, 3] {
+            let some = explain(&world, &request, most, |_| false).unwrap();
+            prop_assert_eq!(some.near, found.near);
+            prop_assert_eq!(&some.near_misses[..], &found.near_misses[..most.min(found.near)]);
         }
         let near: Vec<ProviderId> = found.near_misses.iter().map(|it| {
             world.trees().find(|root| root.name() == it.host).unwrap().id()

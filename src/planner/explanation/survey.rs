@@ -166,7 +166,7 @@ fn count(
             _ => Vec::new(),
         };
         failing.conditions.extend(known.into_iter().map(Failed::other));
-        tally.add(&host.name, &failing, &dispensable);
+        tally.add((root.id(), &host.name), &failing, &dispensable);
         let pattern: Vec<usize> = failing.conditions.iter().map(|it| it.condition).collect();
         budget.is_spent_after(8 * pattern.len());
         *patterns.entry(pattern).or_insert(0) += 1;

@@ -4,8 +4,9 @@
 //! is. Only hosts that meet all conditions are searched, for what concerns several groups at once.
 
 use super::super::funnel::condition::asks_without_resources;
+use super::super::funnel::nearest::Shortfall;
 use super::super::funnel::probe::{Probe, Test, shortage};
-use super::super::funnel::{Closest, HostChecks, NearMiss};
+use super::super::funnel::{Closest, HostChecks};
 use super::super::part::{and, and_not, or, pop};
 use super::super::request::{Policy, Request};
 use super::conflict::Mask;
@@ -160,7 +161,7 @@ impl<'w> FlatHosts<'w> {
         }
     }
 
-    /// Names near misses, as long as some may be named.
+    /// Names near misses, if they are among the nearest.
     fn name(
         &self,
         block: u32,
@@ -168,16 +169,27 @@ impl<'w> FlatHosts<'w> {
         (condition, probe): (usize, Option<&Probe>),
         survey: &mut Survey,
     ) {
-        while survey.tally.unnamed() > 0 {
-            let Some(slot) = pop(&mut near, block) else { return };
-            let amount = probe.and_then(Probe::amount);
-            let missing = amount.map(|amount| {
+        let nearest = survey.tally.nearest();
+        let amount = probe.and_then(Probe::amount);
+        let most = amount.map_or(0, |amount| amount.column.most(block).max(0));
+        let least = match amount {
+            None => Some(Shortfall::OTHER),
+            // A host of the block that has enough says nothing of those that do not.
+            Some(amount) if most >= amount.units => None,
+            Some(amount) => Some(Shortfall::of(amount.units, most)),
+        };
+        if least.is_some_and(|least| !nearest.may_take(least)) {
+            return;
+        }
+        while let Some(slot) = pop(&mut near, block) {
+            let shortfall = amount.map_or(Shortfall::OTHER, |amount| {
                 let available = amount.column.get(slot).map_or(0, |entry| entry.available().max(0));
-                amount.units.saturating_sub(available)
+                Shortfall::of(amount.units, available)
             });
-            let missing = missing.filter(|missing| *missing > 0);
-            let host = self.world.occupied(slot).name().to_owned();
-            survey.tally.name(NearMiss { host, condition, missing });
+            if nearest.may_take(shortfall) {
+                let host = self.world.occupied(slot);
+                nearest.offer(shortfall, host.id(), condition, host.name());
+            }
         }
     }
 }

@@ -31,7 +31,8 @@ impl Survey {
         failing: &Failing,
         checks: &mut HostChecks<'_>,
     ) {
-        self.tally.add(root.name(), failing, &checks.dispensable(root, failing));
+        let host = (root.id(), root.name());
+        self.tally.add(host, failing, &checks.dispensable(root, failing));
         let mask = failing.conditions.iter().fold(0, |mask, it| mask | bit(it.condition));
         self.add_failing(mask, 1);
     }

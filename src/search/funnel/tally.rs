@@ -1,5 +1,8 @@
 //! Adds up which conditions rule out which hosts.
 
+use super::nearest::{NearMiss, Nearest, Shortfall};
+use crate::model::ProviderId;
+
 /// The conditions that rule out one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
@@ -52,7 +55,7 @@ pub struct Funnel<C> {
     pub conditions: Vec<Counted<C>>,
     /// The number of hosts that lack one thing only.
     pub near: usize,
-    /// The first of them.
+    /// Those of them that lack the least, in proportion to what is asked for: the nearest first.
     pub near_misses: Vec<NearMiss>,
 }
 
@@ -129,22 +132,11 @@ pub enum Limit {
     StepSize(i64),
 }
 
-/// A host that lacks one thing only.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NearMiss {
-    /// The name of the host.
-    pub host: String,
-    /// The position of the condition that rules it out.
-    pub condition: usize,
-    /// If the condition asks for capacity: how much more is needed.
-    pub missing: Option<i64>,
-}
-
 /// A funnel in the making.
 #[derive(Clone, Debug)]
 pub struct Tally<C> {
     funnel: Funnel<C>,
-    near_misses_max: usize,
+    nearest: Nearest,
 }
 
 impl<C> Tally<C> {
@@ -160,12 +152,17 @@ impl<C> Tally<C> {
             near: 0,
             near_misses: Vec::new(),
         };
-        Self { funnel, near_misses_max }
+        Self { funnel, nearest: Nearest::new(near_misses_max) }
     }
 
     /// Adds a host with the conditions that rule it out, and those, by position, each of which it
     /// would fit without.
-    pub fn add(&mut self, host: &str, failing: &Failing, dispensable: &[usize]) {
+    pub fn add(
+        &mut self,
+        (id, host): (ProviderId, &str),
+        failing: &Failing,
+        dispensable: &[usize],
+    ) {
         let Self { funnel, .. } = self;
         funnel.hosts += 1;
         funnel.undecided += usize::from(!failing.is_decided);
@@ -184,12 +181,17 @@ impl<C> Tally<C> {
                 }
             }
         }
-        self.add_near(host, failing, dispensable);
+        self.add_near((id, host), failing, dispensable);
     }
 
     /// Adds a host that would fit without any one of some conditions.
-    fn add_near(&mut self, host: &str, failing: &Failing, dispensable: &[usize]) {
-        let Self { funnel, near_misses_max } = self;
+    fn add_near(
+        &mut self,
+        (id, host): (ProviderId, &str),
+        failing: &Failing,
+        dispensable: &[usize],
+    ) {
+        let Self { funnel, nearest } = self;
         for position in dispensable {
             if let Some(counted) = funnel.conditions.get_mut(*position) {
                 counted.only += 1;
@@ -197,16 +199,13 @@ impl<C> Tally<C> {
         }
         let Some(&condition) = dispensable.first() else { return };
         funnel.near += 1;
-        if funnel.near_misses.len() < *near_misses_max {
-            let failed = failing.conditions.iter().find(|it| it.condition == condition);
-            let missing = failed.and_then(|failed| match failed.lack {
-                Lack::Other => None,
-                Lack::Everything { amount } => Some(amount),
-                Lack::Some { amount, shortage } => Some(amount.saturating_sub(shortage.available)),
-            });
-            let missing = missing.filter(|missing| *missing > 0);
-            funnel.near_misses.push(NearMiss { host: host.to_owned(), condition, missing });
-        }
+        let failed = failing.conditions.iter().find(|it| it.condition == condition);
+        let shortfall = failed.map_or(Shortfall::OTHER, |failed| match failed.lack {
+            Lack::Other => Shortfall::OTHER,
+            Lack::Everything { amount } => Shortfall::of(amount, 0),
+            Lack::Some { amount, shortage } => Shortfall::of(amount, shortage.available),
+        });
+        nearest.offer(shortfall, id, condition, host);
     }
 
     /// Adds hosts that one of the conditions rules out, and how many of them lack nothing else.
@@ -244,18 +243,14 @@ impl<C> Tally<C> {
         }
     }
 
-    /// How many more near misses it names.
-    pub(in crate::search) fn unnamed(&self) -> usize {
-        self.near_misses_max.saturating_sub(self.funnel.near_misses.len())
-    }
-
-    /// Names a near miss.
-    pub(in crate::search) fn name(&mut self, near_miss: NearMiss) {
-        self.funnel.near_misses.push(near_miss);
+    /// The near misses that are named.
+    pub(in crate::search) fn nearest(&mut self) -> &mut Nearest {
+        &mut self.nearest
     }
 
     /// The funnel.
     pub fn finish(self) -> Funnel<C> {
-        self.funnel
+        let Self { funnel, nearest } = self;
+        Funnel { near_misses: nearest.into_sorted(), ..funnel }
     }
 }
