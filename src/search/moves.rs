@@ -4,7 +4,8 @@
 //! First [`mod@targets`] finds the hosts where the request would fit if they were empty. Then, with the consumers
 //! of some of them, [`plan`] tries one consumer of each host, then two, and so on. Whether the request fits
 //! without them is decided by a search in a world in which they are gone ([`choice`]). Each of them has to fit
-//! on another host as it is ([`relocation`]), in a world in which those before it have moved.
+//! on another host as it is ([`relocation`]), in a world in which those before it have moved; if nothing is left for
+//! one, those before it are tried elsewhere ([`placing`]).
 //!
 //! *Example.* A request for 8 VCPU fits nowhere. `cn1` has 6 free, and a consumer of 2 VCPU that fits on
 //! `cn2`: one move makes room. That fewer do is impossible, so this is proven to be the fewest.
@@ -12,6 +13,7 @@
 mod choice;
 mod drain;
 mod hypothetical;
+mod placing;
 mod question;
 mod relocation;
 mod step;
@@ -39,6 +41,8 @@ pub const LEAVING_MAX: usize = 8;
 const CHECKS_MAX: usize = 5000;
 /// The maximum number of sets of consumers, whole or not, that are tried.
 const TRIES_MAX: usize = 200_000;
+/// The maximum number of places that are tried for consumers that have another one, which leaves nothing for others.
+const PLACES_MAX: usize = 20_000;
 
 /// A way to make room.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +81,7 @@ pub fn plan(
     let mut progress = Progress {
         checks_left: CHECKS_MAX,
         tries_left: TRIES_MAX,
+        places_left: PLACES_MAX,
         is_exhaustive: question.is_needed && question.are_all_targets && question.are_all_consumers,
     };
     let tiers: Vec<usize> = match question.leaving {
@@ -88,7 +93,7 @@ pub fn plan(
             tiers
         }
     };
-    let mut relocation = match question.leaving {
+    let relocation = match question.leaving {
         Leaving::Moves(keeping) => Some(Relocation::new(*keeping, BTreeSet::new())),
         Leaving::Victims(_) => None,
     };
@@ -106,7 +111,7 @@ pub fn plan(
             let is_proven = progress.is_exhaustive || count == 1 && question.is_needed;
             for host in &mut hosts {
                 let chosen =
-                    host.find(world, count, &mut relocation, &mut progress, &mut is_enough)?;
+                    host.find(world, count, relocation.as_ref(), &mut progress, &mut is_enough)?;
                 if let Some((target, steps)) = chosen {
                     let plan = Some(Plan { target, steps, is_proven });
                     return Ok(Found { plan, is_proven, examined: all });

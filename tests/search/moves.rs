@@ -1,5 +1,7 @@
 //! The moves that are proposed make room, each of them is possible, and no fewer suffice.
 
+mod exhaustive;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;

@@ -9,6 +9,7 @@ use super::super::engine;
 use super::super::fit::fits_on;
 use super::super::request::{Request, Unknown};
 use super::hypothetical::changed;
+use super::placing::{Moving, Placing};
 use super::question::{Leaving, Question};
 use super::relocation::{Place, Relocation};
 use super::step::{Progress, Step};
@@ -113,7 +114,7 @@ impl<'q> Choices<'q> {
         &mut self,
         world: &Arc<World>,
         count: usize,
-        relocation: &mut Option<Relocation>,
+        relocation: Option<&Relocation>,
         progress: &mut Progress,
         is_enough: &mut impl FnMut() -> bool,
     ) -> Result<Option<(ProviderId, Vec<Step>)>, Unknown> {
@@ -145,7 +146,7 @@ impl<'q> Choices<'q> {
                 let makes_room = self.makes_room(world, &chosen)?;
                 progress.is_exhaustive &= makes_room.is_some();
                 if makes_room == Some(true) {
-                    match self.steps(world, &chosen, relocation, progress) {
+                    match self.steps(world, &chosen, relocation, progress, is_enough) {
                         Some(steps) => return Ok(Some((self.target, steps))),
                         // A kind that cannot move is left out from now on.
                         None if self.kinds.iter().any(|kind| kind.is_movable == Some(false)) => {
@@ -196,40 +197,57 @@ impl<'q> Choices<'q> {
         &mut self,
         world: &Arc<World>,
         chosen: &[usize],
-        relocation: &mut Option<Relocation>,
+        relocation: Option<&Relocation>,
         progress: &mut Progress,
+        is_enough: &mut impl FnMut() -> bool,
     ) -> Option<Vec<Step>> {
         let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
-        let mut steps = Vec::new();
-        let mut now = Arc::clone(world);
-        for (nth, kind) in chosen.iter().enumerate() {
+        let mut leaving: Vec<usize> = Vec::new();
+        for kind in chosen {
             let already = taken.entry(*kind).or_insert(0);
-            let consumer = *self.kinds[*kind].consumers.get(*already)?;
+            leaving.push(*self.kinds[*kind].consumers.get(*already)?);
             *already += 1;
-            let Some(relocation) = relocation else {
-                steps.push(Step { consumer, to: None, allocations: Vec::new() });
-                continue;
-            };
-            let held = &self.consumers[consumer].allocations;
-            let place = relocation.place(&now, held, self.target);
-            let Place::On(to, allocations) = place else {
-                let at_first =
-                    if nth == 0 { place } else { relocation.place(world, held, self.target) };
-                self.leave_out(*kind, &at_first, progress);
-                return None;
-            };
-            now = Arc::new(changed(&now, held, &allocations));
-            steps.push(Step { consumer, to: Some(to), allocations });
         }
-        Some(steps)
+        let Some(relocation) = relocation else {
+            let step = |consumer| Step { consumer, to: None, allocations: Vec::new() };
+            return Some(leaving.into_iter().map(step).collect());
+        };
+        for kind in taken.into_keys() {
+            if !self.can_move(kind, world, relocation, progress) {
+                return None;
+            }
+        }
+        let moving: Vec<Moving<'_>> =
+            leaving.iter().map(|it| (*it, self.consumers[*it].allocations.as_slice())).collect();
+        let placing = Placing::new(relocation, self.target, &mut progress.places_left);
+        match placing.steps(world, &moving, is_enough) {
+            Ok(steps) => Some(steps),
+            Err(is_proven) => {
+                progress.is_exhaustive &= is_proven;
+                None
+            }
+        }
     }
 
-    /// Leaves out a kind if no place was found for it before anything had moved.
-    fn leave_out(&mut self, kind: usize, at_first: &Place, progress: &mut Progress) {
-        // If there is one, other places for those that moved before it might have left that for it. If the
-        // search for one was given up, there might be one.
-        progress.is_exhaustive &= matches!(at_first, Place::Nowhere);
-        self.kinds[kind].is_movable = Some(matches!(at_first, Place::On(..)));
+    /// Whether there is a place for a consumer of a kind before anything has moved.
+    fn can_move(
+        &mut self,
+        kind: usize,
+        world: &Arc<World>,
+        relocation: &Relocation,
+        progress: &mut Progress,
+    ) -> bool {
+        if let Some(known) = self.kinds[kind].is_movable {
+            return known;
+        }
+        let Some(consumer) = self.kinds[kind].consumers.first() else { return false };
+        let held = &self.consumers[*consumer].allocations;
+        let place = relocation.place(world, held, self.target);
+        // If the search for one was given up, there might be one.
+        progress.is_exhaustive &= !matches!(place, Place::Undecided);
+        let is_movable = matches!(place, Place::On(..));
+        self.kinds[kind].is_movable = Some(is_movable);
+        is_movable
     }
 }
 

@@ -2,6 +2,7 @@
 //! from one provider.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::super::request::{Group, Request};
@@ -52,6 +53,28 @@ pub(super) enum Place {
     Undecided,
 }
 
+/// One of the places where a consumer fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OnePlace {
+    /// The host, by the root of its tree.
+    pub(super) host: ProviderId,
+    /// All that the consumer holds then.
+    pub(super) allocations: Amounts,
+    /// Whether it cannot hold the same on this host otherwise.
+    pub(super) is_only: bool,
+}
+
+/// How a search for places ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Enough was found.
+    Stopped,
+    /// There are no others.
+    Exhausted,
+    /// There may be others.
+    Undecided,
+}
+
 impl Relocation {
     /// Finds hosts that have this in common, apart from some trees.
     pub(super) fn new(keeping: Keeping, closed: BTreeSet<ProviderId>) -> Self {
@@ -65,39 +88,60 @@ impl Relocation {
         held: &[(ProviderId, ClassId, i64)],
         leaving: ProviderId,
     ) -> Place {
-        let Some(from) = world.provider_by_id(leaving) else { return Place::Undecided };
+        let mut found = None;
+        let end = self.places(world, held, leaving, |place| {
+            found = Some(place);
+            ControlFlow::Break(())
+        });
+        match (found, end) {
+            (Some(place), _) => Place::On(place.host, place.allocations),
+            (None, End::Undecided) => Place::Undecided,
+            (None, End::Stopped | End::Exhausted) => Place::Nowhere,
+        }
+    }
+
+    /// Tells the other hosts where a consumer fits that leaves one, one place on each, until `take` has enough.
+    pub(super) fn places(
+        &self,
+        world: &Arc<World>,
+        held: &[(ProviderId, ClassId, i64)],
+        leaving: ProviderId,
+        take: impl FnMut(OnePlace) -> ControlFlow<()>,
+    ) -> End {
+        let Some(from) = world.provider_by_id(leaving) else { return End::Undecided };
         let mut here: BTreeMap<ProviderId, Vec<(ClassId, i64)>> = BTreeMap::new();
         let mut elsewhere: Amounts = Vec::new();
         for &(id, class, amount) in held {
-            let Some(provider) = world.provider_by_id(id) else { return Place::Undecided };
+            let Some(provider) = world.provider_by_id(id) else { return End::Undecided };
             if provider.root() == from {
                 here.entry(id).or_default().push((class, amount));
             } else if self.closed.contains(&provider.root().id()) {
-                return Place::Nowhere;
+                return End::Exhausted;
             } else if is_sharing(world, &provider) {
                 elsewhere.push((id, class, amount));
             } else {
                 // It is on two hosts: somebody is moving it already.
-                return Place::Nowhere;
+                return End::Exhausted;
             }
         }
         match self.request(world, &from, &here) {
-            Some(request) => self.search(world, &request, &from, &elsewhere),
-            None => Place::Undecided,
+            Some(request) => self.search(world, &request, &from, &elsewhere, take),
+            None => End::Undecided,
         }
     }
 
-    /// The first host that suits, and has what is requested.
+    /// The hosts that suit, and have what is requested.
     fn search(
         &self,
         world: &Arc<World>,
         request: &Request,
         from: &Provider<'_>,
         elsewhere: &[(ProviderId, ClassId, i64)],
-    ) -> Place {
-        let Ok(mut walk) = trees(Arc::clone(world), request) else { return Place::Undecided };
+        mut take: impl FnMut(OnePlace) -> ControlFlow<()>,
+    ) -> End {
+        let Ok(mut walk) = trees(Arc::clone(world), request) else { return End::Undecided };
         let mut pauses = 0;
-        let mut otherwise = Place::Nowhere;
+        let mut otherwise = End::Exhausted;
         loop {
             let to = match next(&mut walk) {
                 Next::Found(root) => root,
@@ -105,10 +149,10 @@ impl Relocation {
                     pauses += 1;
                     continue;
                 }
-                Next::Paused => return Place::Undecided,
+                Next::Paused => return End::Undecided,
                 Next::Exhausted => return otherwise,
             };
-            let Some(root) = world.provider_by_id(to) else { return Place::Undecided };
+            let Some(root) = world.provider_by_id(to) else { return End::Undecided };
             if root == *from
                 || self.closed.contains(&to)
                 || !self.suits(world, from, &root, elsewhere)
@@ -119,10 +163,13 @@ impl Relocation {
                 Next::Found(mut allocations) => {
                     allocations.extend(elsewhere);
                     allocations.sort_unstable();
-                    return Place::On(to, allocations);
+                    let is_only = request.groups.len() == 1 && root.tree().count() == 1;
+                    if take(OnePlace { host: to, allocations, is_only }).is_break() {
+                        return End::Stopped;
+                    }
                 }
                 // Another host may have it; if none has, it remains open whether this one does.
-                Next::Paused => otherwise = Place::Undecided,
+                Next::Paused => otherwise = End::Undecided,
                 Next::Exhausted => {}
             }
         }

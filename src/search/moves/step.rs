@@ -19,6 +19,8 @@ pub(super) struct Progress {
     pub(super) checks_left: usize,
     /// Sets of consumers, whole or not, that may still be tried.
     pub(super) tries_left: usize,
+    /// Places that may still be tried for consumers that have another one.
+    pub(super) places_left: usize,
     /// Whether nothing was left out so far.
     pub(super) is_exhaustive: bool,
 }
