@@ -167,6 +167,7 @@ def question(name, cloud, measure, must, aim="", options=(), compared=True) -> W
 HELD_100K = clouds.flat(100_000, consumers=200_000)
 # With events and without, in turns: both replicas read what the other writes.
 TOLD = dataclasses.replace(HELD, name="flat-10k-told")
+TOLD_100K = dataclasses.replace(HELD_100K, name="flat-100k-told")
 
 QUESTIONS = [
     row
@@ -192,7 +193,14 @@ QUESTIONS = [
         ),
     )
 ] + [
-    question("claims without --events, 32 clients", TOLD, claims, "", compared=False),
-    question("claims with --events, 32 clients", TOLD, claims_that_are_told, "", options=EVENTS, compared=False),
-    question("learn of 1,000 claims", TOLD, changes, "", options=EVENTS),
+    row
+    for cloud, size in ((TOLD, "10k"), (TOLD_100K, "100k"))
+    for row in (
+        question(f"claims without --events, 32 clients, {size}", cloud, claims, "", compared=False),
+        question(
+            f"claims with --events, 32 clients, {size}", cloud, claims_that_are_told, "",
+            options=EVENTS, compared=False,
+        ),
+        question(f"learn of 1,000 claims, {size}", cloud, changes, "", options=EVENTS),
+    )
 ]  # fmt: skip
