@@ -32,6 +32,8 @@ use crate::upkeep::Upkeep;
 const CLIENTS: usize = 6;
 const CONNECTIONS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(100);
+/// Of this many plans that are asked for, one at least must be made: otherwise the storm tries nothing.
+const ASKED_PER_PLAN_MAX: usize = 10;
 /// What changes a stored plan.
 const UPDATES: [&str; 5] = ["add", "replace", "migrate", "repeat", "drop a placement"];
 /// What writes allocations.
@@ -91,6 +93,8 @@ async fn storm(sites: &[Arc<Site>], mut killer: Option<Killer>) {
     if let Some(killer) = &killer {
         println!("killed: {:?}", killer.kills);
     }
+    let (made, asked) = succeeded(&counts, &["create"]);
+    assert!(asked <= ASKED_PER_PLAN_MAX * (made + 1), "{made} plans were made of {asked}");
     assert_eq!(deadlocks, 0, "transactions have waited for each other in a circle");
     calm(site).await;
 }
@@ -129,13 +133,18 @@ async fn count_deadlocks(session: &mut PgConnection) -> i64 {
     sqlx::query_scalar(count).fetch_one(session).await.unwrap()
 }
 
+/// How many requests of these kinds succeeded, and how many there were.
+fn succeeded(counts: &BTreeMap<(&'static str, u16), usize>, kinds: &[&str]) -> (usize, usize) {
+    let of_kinds = || counts.iter().filter(|((what, _), _)| kinds.contains(what));
+    let done = of_kinds().filter(|((_, status), _)| (200..300).contains(status));
+    (done.map(|(_, count)| count).sum(), of_kinds().map(|(_, count)| count).sum())
+}
+
 /// How many requests of each kind were answered, and how many of them with success.
 fn summary(counts: &BTreeMap<(&'static str, u16), usize>) -> String {
     let of = |kinds: &[&str]| {
-        let of_kinds = || counts.iter().filter(|((what, _), _)| kinds.contains(what));
-        let all: usize = of_kinds().map(|(_, count)| count).sum();
-        let done = of_kinds().filter(|((_, status), _)| (200..300).contains(status));
-        format!("{} of {all}", done.map(|(_, count)| count).sum::<usize>())
+        let (done, all) = succeeded(counts, kinds);
+        format!("{done} of {all}")
     };
     let all: usize = counts.values().sum();
     format!(

@@ -55,6 +55,7 @@ mod stack;
 mod stacks;
 mod status;
 mod storm;
+mod storm_stacks;
 #[expect(dead_code, reason = "the tests of the other API need more of it")]
 #[path = "../api/support/mod.rs"]
 mod support;

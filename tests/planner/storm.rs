@@ -9,32 +9,14 @@ use uuid::Uuid;
 
 use crate::crowd::Crowd;
 use crate::dice::Dice;
-use crate::requests::{amounts, bound, claim, claimable, group, plan, server_in, text};
-use crate::site::{Answer, Site};
+use crate::requests::{amounts, claim, claimable, group, plan, server_in, text};
+use crate::site::{Answer, Host, Site};
+use crate::storm_stacks::{STORED, Stack, any_groups, any_server};
 use crate::truth::Known;
 
-/// Stored groups: name, kind, level.
-const STORED: [(&str, &str, &str); 6] = [
-    ("apart-host", "diversity", "host"),
-    ("apart-rack", "diversity", "rack"),
-    ("near", "affinity", "rack"),
-    ("alone-one", "exclusivity", "host"),
-    ("alone-two", "exclusivity", "host"),
-    ("alone-rack", "exclusivity", "rack"),
-];
-/// Groups of one request: kind, level.
-const OWN: [(&str, &str); 4] =
-    [("affinity", "host"), ("affinity", "rack"), ("diversity", "host"), ("diversity", "rack")];
 const STACKS_MAX: usize = 12;
 /// The status of an answer that does not say whether a change has happened.
 const UNKNOWN: u16 = 503;
-
-/// A stack that somebody has asked for.
-#[derive(Clone, Debug)]
-struct Stack {
-    id: String,
-    servers: Vec<String>,
-}
 
 /// What all clients know.
 #[derive(Debug)]
@@ -53,6 +35,8 @@ impl Storm {
     /// Builds the cloud and the groups.
     pub async fn over(site: &Site) -> Arc<Self> {
         let crowd = Crowd::new(site).await;
+        let traits = ["CUSTOM_STORAGE_BACKEND", "CUSTOM_RACK_R01"];
+        site.hosts(&[Host { name: "cinder1@lvm#pool", size: [1, 1, 100], traits: &traits }]).await;
         let mut exclusivity = Vec::new();
         for (name, kind, level) in STORED {
             let id = group(site, name, kind, level).await;
@@ -72,6 +56,14 @@ impl Storm {
 
     pub fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap()
+    }
+
+    /// Adds a stack, unless clients know it.
+    fn list(&self, stack: &Stack) {
+        let mut stacks = self.stacks.lock().unwrap();
+        if stacks.iter().all(|known| known.id != stack.id) {
+            stacks.push(stack.clone());
+        }
     }
 
     /// Adds an instance of no stack, unless clients know it.
@@ -139,21 +131,16 @@ impl Client {
         Some((stack, server))
     }
 
+    /// A server or a volume.
+    fn resource(&mut self) -> Option<(Stack, String)> {
+        let stack = self.stack()?;
+        let resource = stack.resource(&mut self.dice)?;
+        Some((stack, resource))
+    }
+
     fn instance(&mut self) -> Option<(Uuid, Option<String>)> {
         let instances = self.storm.instances.lock().unwrap();
         self.dice.pick(&instances).cloned()
-    }
-
-    /// A server of any size, sometimes in a stored group.
-    fn any_server(&mut self, groups: &[&str]) -> Value {
-        let vcpu = 1 + i64::try_from(self.dice.below(3)).unwrap();
-        server_in(vcpu, groups)
-    }
-
-    fn any_groups(&mut self) -> Vec<&'static str> {
-        let some = self.dice.happens(50);
-        let (name, ..) = *self.dice.pick(&STORED).unwrap();
-        if some { vec![name] } else { Vec::new() }
     }
 
     async fn create(&mut self) {
@@ -162,42 +149,38 @@ impl Client {
         }
         self.made += 1;
         let id = format!("stack-{}-{}", self.number, self.made);
-        let servers: Vec<String> =
-            (0..=self.dice.below(3)).map(|nth| format!("{id}-server-{nth}")).collect();
-        let mut resources = Map::new();
-        let groups = self.any_groups();
-        for server in &servers {
-            resources.insert(server.clone(), self.any_server(&groups));
-        }
-        if groups.is_empty() && self.dice.happens(60) {
-            let (kind, level) = *self.dice.pick(&OWN).unwrap();
-            resources.insert(format!("{id}-group"), bound(kind, level, &servers));
-        }
-        let stack = Stack { id: id.clone(), servers };
-        self.storm.stacks.lock().unwrap().push(stack);
-        let answer = self.site.planner().post("/v1/plans", plan(&id, resources.into())).await;
+        let stack = Stack::of_chance(id, &mut self.dice);
+        self.storm.list(&stack);
+        let answer = self.site.planner().post("/v1/plans", stack.body.clone()).await;
         self.storm.note("create", &answer);
-        // A plan that was not answered may exist, and has to end one day.
-        if answer.status != 201 && answer.status != UNKNOWN {
-            self.storm.stacks.lock().unwrap().retain(|other| other.id != id);
+        self.list_made(&stack, &answer);
+        if ![201, UNKNOWN].contains(&answer.status) {
+            self.storm.stacks.lock().unwrap().retain(|other| other.id != stack.id);
         }
     }
 
-    /// The same plan once more, sometimes elsewhere.
+    /// Lists a stack whose plan exists or may exist, so that somebody ends it one day. Another client may
+    /// have asked to end it before it was made, and taken it off the list.
+    fn list_made(&self, stack: &Stack, answer: &Answer) {
+        if [201, UNKNOWN].contains(&answer.status) {
+            self.storm.list(stack);
+        }
+    }
+
+    /// The same plan once more, sometimes elsewhere, sometimes with other servers.
     async fn repeat(&mut self) {
         let Some(stack) = self.stack() else { return };
-        let entries = stack.servers.iter().map(|id| (id.clone(), server_in(1, &[])));
-        let mut body = plan(&stack.id, entries.collect::<Map<_, _>>().into());
+        let mut body = stack.body.clone();
+        if self.dice.happens(30) {
+            let entries = stack.servers.iter().map(|id| (id.clone(), server_in(1, &[])));
+            body = plan(&stack.id, entries.collect::<Map<_, _>>().into());
+        }
         if self.dice.happens(50) {
             body["locations"] = self.locations();
         }
         let answer = self.site.planner().post("/v1/plans", body).await;
         self.storm.note("repeat", &answer);
-        // Somebody may have ended the plan before, so that this is another one.
-        let mut stacks = self.storm.stacks.lock().unwrap();
-        if [201, UNKNOWN].contains(&answer.status) && stacks.iter().all(|it| it.id != stack.id) {
-            stacks.push(stack);
-        }
+        self.list_made(&stack, &answer);
     }
 
     fn locations(&mut self) -> Value {
@@ -218,8 +201,8 @@ impl Client {
                 known.servers.push(server.clone());
             }
         }
-        let groups = self.any_groups();
-        let update = json!({server: self.any_server(&groups)});
+        let groups = any_groups(&mut self.dice);
+        let update = json!({server: any_server(&mut self.dice, &groups)});
         let body = json!({"plan_name": stack.id, "stack_id": stack.id, "resources": {},
                           "resources_update": update, "timeout": "2 sec"});
         let path = format!("/v1/plans/{}", stack.id);
@@ -229,11 +212,11 @@ impl Client {
     /// Other sizes and groups for some of the servers, and without the rest.
     async fn replace(&mut self) {
         let Some(stack) = self.stack() else { return };
-        let groups = self.any_groups();
+        let groups = any_groups(&mut self.dice);
         let mut resources = Map::new();
         for server in &stack.servers {
             if self.dice.happens(70) {
-                resources.insert(server.clone(), self.any_server(&groups));
+                resources.insert(server.clone(), any_server(&mut self.dice, &groups));
             }
         }
         let body = json!({"action": "update", "resources": resources, "timeout": "2 sec"});
@@ -242,7 +225,7 @@ impl Client {
     }
 
     async fn migrate(&mut self) {
-        let Some((stack, server)) = self.server() else { return };
+        let Some((stack, server)) = self.resource() else { return };
         let excluded = if self.dice.happens(30) { self.locations() } else { json!([]) };
         let body = json!({"action": "migrate", "resources": [server], "excluded_hosts": excluded,
                           "timeout": "2 sec"});
@@ -251,7 +234,7 @@ impl Client {
     }
 
     async fn reserve(&mut self) {
-        let Some((_, server)) = self.server() else { return };
+        let Some((_, server)) = self.resource() else { return };
         let mut body = json!({});
         if self.dice.happens(40) {
             body["locations"] = self.locations();
@@ -383,7 +366,7 @@ impl Client {
 
     /// Somebody deletes what is held for a plan, as if it were anybody's.
     async fn drop_hold(&mut self) {
-        let Some((_, server)) = self.server() else { return };
+        let Some((_, server)) = self.resource() else { return };
         let shown = self.site.planner().get(&format!("/v1/placements/{server}")).await;
         if shown.status != 200 {
             return;
@@ -395,7 +378,7 @@ impl Client {
     }
 
     async fn drop_placement(&mut self) {
-        let Some((_, server)) = self.server() else { return };
+        let Some((_, server)) = self.resource() else { return };
         let answer = self.site.planner().delete(&format!("/v1/placements/{server}")).await;
         self.storm.note("drop a placement", &answer);
     }

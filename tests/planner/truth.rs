@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
@@ -227,8 +227,9 @@ fn plan(
     let mut faults = Vec::new();
     let resources = resources.as_object().unwrap();
     let is = |entry: &Value, kind: &str| text(&entry["type"]).ends_with(kind);
+    let is_placed = |it: &Value| is(it, "Server") || is(it, "Volume");
     let mut servers: Vec<&String> =
-        resources.iter().filter(|(_, it)| is(it, "Server")).map(|(id, _)| id).collect();
+        resources.iter().filter(|(_, it)| is_placed(it)).map(|(id, _)| id).collect();
     let mut placed: Vec<&String> = placements.iter().collect();
     servers.sort_unstable();
     placed.sort_unstable();
@@ -239,18 +240,49 @@ fn plan(
         let properties = &entry["properties"];
         let members = properties["resources"].as_array().unwrap().iter().map(text);
         let at: Vec<&Spot> = members.filter_map(|id| spots.get(id)).collect();
-        let units: HashSet<&str> =
-            at.iter().map(|it| it.unit(text(&properties["level"]))).collect();
-        let broken = match text(&properties["group_type"]) {
-            "diversity" => units.len() < at.len(),
-            "affinity" => whole && units.len() > 1,
-            _ => false,
+        let units = at.iter().map(|it| it.unit(text(&properties["level"])));
+        if breaks(text(&properties["group_type"]), properties, &units.collect::<Vec<_>>(), whole) {
+            faults.push(format!("{stack} breaks {properties}: {at:?}"));
+        }
+    }
+    for (id, entry) in resources.iter().filter(|(_, it)| is(it, "ServerGroup")) {
+        let properties = &entry["properties"];
+        let members = servers.iter().filter(|server| {
+            resources[server.as_str()]["properties"]["scheduler_hints"]["group"] == id.as_str()
+        });
+        let at: Vec<&Spot> = members.filter_map(|id| spots.get(*id)).collect();
+        let units: Vec<&str> = at.iter().map(|it| it.unit("host")).collect();
+        let most = &properties["rules"]["max_server_per_host"];
+        let terms = json!({"max_per_unit": most});
+        let kind = match text(&properties["policies"][0]) {
+            "anti-affinity" => "diversity",
+            other => other,
         };
-        if broken {
+        if breaks(kind, &terms, &units, whole) {
             faults.push(format!("{stack} breaks {properties}: {at:?}"));
         }
     }
     faults
+}
+
+/// Whether servers in these units break a hard group. Whether a distribution is even depends on the domains
+/// that there were when it was chosen, so it is not looked at.
+fn breaks(kind: &str, terms: &Value, units: &[&str], whole: bool) -> bool {
+    if terms["soft"] == true || terms["max_skew"].is_u64() {
+        return false;
+    }
+    let mut counts: HashMap<&str, u64> = HashMap::new();
+    for unit in units {
+        *counts.entry(unit).or_default() += 1;
+    }
+    match kind {
+        "diversity" => {
+            let most = terms["max_per_unit"].as_u64().unwrap_or(1);
+            counts.values().any(|count| *count > most)
+        }
+        "affinity" => whole && counts.len() > 1,
+        _ => false,
+    }
 }
 
 impl Site {
