@@ -253,7 +253,6 @@ impl Client {
             known.inhabited.insert(stack.id);
             known.former.extend(self.storm.exclusivity.iter().map(|group| (instance, *group)));
         }
-        self.storm.instances.lock().unwrap().push((instance, Some(server.clone())));
         let mut body = json!({"resource_id": instance});
         if self.dice.happens(30) {
             body["locations"] = self.locations();
@@ -261,6 +260,10 @@ impl Client {
         let path = format!("/v1/placements/{server}");
         let answer = self.site.planner().post(&path, body).await;
         self.storm.note("reserve for an instance", &answer);
+        // Instances that never come would hide those that have to end one day.
+        if [201, UNKNOWN].contains(&answer.status) {
+            self.storm.instances.lock().unwrap().push((instance, Some(server)));
+        }
     }
 
     /// The instance comes to where it was planned.
@@ -359,7 +362,8 @@ impl Client {
         let Some((instance, _)) = self.instance() else { return };
         let answer = self.site.placement().delete(&format!("/allocations/{instance}")).await;
         self.storm.note("end an instance", &answer);
-        if self.dice.happens(60) && answer.status != UNKNOWN {
+        let is_gone = answer.status == 404 || self.dice.happens(60);
+        if is_gone && answer.status != UNKNOWN {
             self.storm.instances.lock().unwrap().retain(|(other, _)| *other != instance);
         }
     }
