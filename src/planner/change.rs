@@ -15,7 +15,7 @@ use super::json::Object;
 use super::plan::Plan;
 use super::rejection::Rejection;
 use super::stack::HostNames;
-use crate::model::{Bug, traits};
+use crate::model::{Bug, PlacementPolicy, traits};
 use crate::world::World;
 
 /// A change to a stored plan.
@@ -32,9 +32,16 @@ pub(crate) enum PlanChange {
         resources: Object,
         /// Resources to add or to replace.
         update: Object,
+        /// The policy from now on; `None`: that of the plan.
+        policy: Option<PlacementPolicy>,
     },
     /// Action `update`: these resources replace all resources of the plan.
-    Replace(Object),
+    Replace {
+        /// The resources.
+        resources: Object,
+        /// The policy from now on; `None`: that of the plan.
+        policy: Option<PlacementPolicy>,
+    },
     /// Action `migrate`: one server moves to another host.
     Migrate {
         /// The instance, or its orchestration id.
@@ -75,7 +82,7 @@ impl PlanChange {
     ) -> Result<Draft, Rejection> {
         match self {
             Self::Repeat(request) => repeat(current, request),
-            Self::Add { .. } | Self::Replace(_) => {
+            Self::Add { .. } | Self::Replace { .. } => {
                 let missing = || Bug::new("a plan gets other resources, and nobody says which");
                 replace(current, document.ok_or_else(missing)?, flavors)
             }
@@ -109,7 +116,7 @@ impl PlanChange {
     pub(crate) fn document(&self, current: &CurrentPlan) -> Result<Option<Document>, Rejection> {
         let mut document = current.document.clone();
         match self {
-            Self::Add { stack_id, resources, update } => {
+            Self::Add { stack_id, resources, update, .. } => {
                 if !same(stack_id, &current.plan.stack_id) {
                     return Err(Rejection::Invalid(format!(
                         "stack_id '{stack_id}' is not that of the plan, '{}'",
@@ -120,12 +127,17 @@ impl PlanChange {
                 document.put_new(resources);
                 document.put(update);
             }
-            Self::Replace(resources) => {
+            Self::Replace { resources, .. } => {
                 document.resources.clone_from(resources);
             }
             Self::Repeat(_) | Self::Migrate { .. } | Self::Reserve { .. } | Self::Remove(_) => {
                 return Ok(None);
             }
+        }
+        if let Self::Add { policy: Some(policy), .. } | Self::Replace { policy: Some(policy), .. } =
+            self
+        {
+            document.set_policy(*policy);
         }
         document.volumes = document.volumes || has_storage(&current.world);
         document.pipes = document.pipes || has_bandwidth(&current.world);
@@ -333,6 +345,7 @@ mod tests {
             stack_id: stack_id.to_owned(),
             resources: object(servers(1)),
             update: object(servers(3)),
+            policy: None,
         };
         assert_eq!(draft(&add("p"), &current(servers(2))).unwrap().servers.len(), 3);
         let other = draft(&add("q"), &current(servers(2)));
@@ -342,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_server_that_leaves_keeps_its_placement_only_if_it_is_reserved() {
-        let replace = PlanChange::Replace(object(servers(1)));
+        let replace = PlanChange::Replace { resources: object(servers(1)), policy: None };
         let left = draft(&replace, &current(servers(2))).unwrap();
         assert_eq!((left.removed.len(), left.leaving.len()), (1, 0));
         let left = draft(&replace, &reserved(2)).unwrap();

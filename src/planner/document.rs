@@ -57,8 +57,15 @@ impl Document {
         locations: Option<Vec<String>>,
         policy: PlacementPolicy,
     ) -> Self {
-        let (spread, policy) = (policy.goal == Goal::Spread, Some(StoredPolicy(policy)));
-        Self { resources, locations, spread, policy, ..Self::default() }
+        let mut document = Self { resources, locations, ..Self::default() };
+        document.set_policy(policy);
+        document
+    }
+
+    /// Changes the policy.
+    pub(crate) fn set_policy(&mut self, policy: PlacementPolicy) {
+        self.spread = policy.goal == Goal::Spread;
+        self.policy = Some(StoredPolicy(policy));
     }
 
     /// Which of several valid placements is the best.

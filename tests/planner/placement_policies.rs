@@ -108,6 +108,35 @@ async fn a_request_with_another_policy_is_another_request() {
     assert_eq!(again["id"], made["id"]);
 }
 
+/// A plan gets another policy by an update. The servers that it has stay, and others follow the policy.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_changes_the_policy() {
+    let site = Site::new().await;
+    site.racks(1, 2, [8, 1, 1]).await;
+    let tenant = site.tenant("p");
+    let made = make(&tenant, "stack", 2, &json!("pack")).await.expect(201).json();
+    let refused = make(&tenant, "stack", 2, &json!("spread")).await.explanation(409);
+    assert!(refused.contains("change it with PUT /v1/plans/"), "{refused}");
+    let mut body = json!({"action": "update", "resources": servers(2), "policy": "spread"});
+    let updated = tenant.put("/v1/plans/stack", body.clone()).await.expect(201).json();
+    assert_eq!(hosts(&updated), hosts(&made));
+    let again = make(&tenant, "stack", 2, &json!("spread")).await.expect(201).json();
+    assert_eq!(again["id"], made["id"]);
+    let mut add = plan("stack", json!({}));
+    (add["resources_update"], add["spread"]) = (servers(4), json!(true));
+    let added = tenant.put("/v1/plans/stack", add).await.expect(201);
+    assert_eq!(sorted(&counts(&added.json(), 6)), [2, 2]);
+    assert_eq!(quality(&added)["policy"], json!({"name": "spread", "level": "host"}));
+    // An update that names none keeps it.
+    body["resources"] = servers(5);
+    body.as_object_mut().unwrap().remove("policy");
+    let kept = tenant.put("/v1/plans/stack", body).await.expect(201);
+    assert_eq!(quality(&kept)["policy"]["name"], "spread");
+    let migrates = json!({"action": "migrate", "resources": ["s00"], "policy": "pack"});
+    let refused = site.admin().put("/v1/plans/stack", migrates).await.explanation(400);
+    assert!(refused.contains("a migration cannot change the policy"), "{refused}");
+}
+
 /// The first rack has a host in use with little room, the second has two empty ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn hosts_are_packed_or_racks() {

@@ -35,19 +35,23 @@ const CREATE: [Key; 7] = [
     required("stack_id", Check::Name(NAME_MAX)),
     optional("timeout", Check::Custom("string", timeout)),
 ];
-const ADD: [Key; 5] = [
+const ADD: [Key; 7] = [
     required("plan_name", Check::Name(NAME_MAX)),
+    optional("policy", Check::Custom("policy", policy)),
     required("resources", Check::Dictionary),
     required("resources_update", Check::Dictionary),
+    optional("spread", Check::Custom("boolean", boolean)),
     required("stack_id", Check::Name(NAME_MAX)),
     optional("timeout", Check::Custom("string", timeout)),
 ];
-const ACT: [Key; 6] = [
+const ACT: [Key; 8] = [
     required("action", Check::Custom("valid_plan_update_action", action)),
     optional("excluded_hosts", Check::Custom("array", texts)),
     optional("original_resources", Check::Dictionary),
     optional("plan_name", Check::Name(NAME_MAX)),
+    optional("policy", Check::Custom("policy", policy)),
     required("resources", Check::Custom("resources", anything)),
+    optional("spread", Check::Custom("boolean", boolean)),
     optional("timeout", Check::Custom("string", timeout)),
 ];
 
@@ -83,7 +87,7 @@ pub(super) async fn create(
         resources: dictionary(&body, "resources"),
         by_operator: tenant.scope().all,
         locations: list_of(&body, "locations"),
-        policy: asked_policy(&body)?,
+        policy: asked_policy(&body)?.unwrap_or(PlacementPolicy::DEFAULT),
     };
     let created = planning.create(new, terms).await;
     planning::record(&created);
@@ -141,17 +145,22 @@ fn add(body: &Object) -> Result<PlanChange, Problem> {
         stack_id: text(body, "stack_id").unwrap_or_default(),
         resources: dictionary(body, "resources"),
         update: dictionary(body, "resources_update"),
+        policy: asked_policy(body)?,
     })
 }
 
 /// The action that the body names.
 fn act(body: &Object) -> Result<PlanChange, Problem> {
     schema::check(body, &ACT)?;
-    let resources = body.get("resources");
+    let (resources, policy) = (body.get("resources"), asked_policy(body)?);
     if text(body, "action").as_deref() == Some("update") {
         let resources = resources.and_then(Value::as_object).cloned();
         let wrong = || Problem::bad_request("Valet error: resources must be a dictionary.");
-        return Ok(PlanChange::Replace(resources.ok_or_else(wrong)?));
+        return Ok(PlanChange::Replace { resources: resources.ok_or_else(wrong)?, policy });
+    }
+    if policy.is_some() {
+        let why = "Valet error: a migration cannot change the policy; an update can.";
+        return Err(Problem::bad_request(why));
     }
     let wrong = || Problem::bad_request("Valet error: resources must be a list of length 1.");
     let server = match resources.and_then(Value::as_array).map(Vec::as_slice) {
@@ -231,15 +240,16 @@ fn policy(value: &Value) -> Result<(), String> {
     policy::read(value).map(|_| ())
 }
 
-/// The policy that a body asks for; `spread` is the older word for one of them.
-fn asked_policy(body: &Object) -> Result<PlacementPolicy, Problem> {
+/// The policy that a body asks for, if it does; `spread` is the older word for one of them.
+fn asked_policy(body: &Object) -> Result<Option<PlacementPolicy>, Problem> {
     match (body.get("policy"), body.get("spread").and_then(Value::as_bool)) {
         (Some(_), Some(_)) => Err(Problem::bad_request(
             "Valet error: policy and spread cannot both be given; spread is the policy 'spread'.",
         )),
-        (Some(policy), None) => policy::read(policy).map_err(Problem::bad_request),
-        (None, Some(true)) => Ok(PlacementPolicy::of_hosts(Goal::Spread)),
-        (None, Some(false) | None) => Ok(PlacementPolicy::DEFAULT),
+        (Some(policy), None) => policy::read(policy).map(Some).map_err(Problem::bad_request),
+        (None, Some(true)) => Ok(Some(PlacementPolicy::of_hosts(Goal::Spread))),
+        (None, Some(false)) => Ok(Some(PlacementPolicy::DEFAULT)),
+        (None, None) => Ok(None),
     }
 }
 

@@ -108,7 +108,7 @@ fn effort(current: &CurrentPlan, change: &PlanChange) -> (u64, u64) {
 
 /// A plan of some size, and what is wanted of it.
 fn case(nth: usize, count: usize) -> Option<(&'static str, CurrentPlan, PlanChange)> {
-    let replace = |resources| PlanChange::Replace(object(resources));
+    let replace = |resources| PlanChange::Replace { resources: object(resources), policy: None };
     Some(match nth {
         0 => {
             let stack_id = "p".to_owned();
@@ -116,7 +116,7 @@ fn case(nth: usize, count: usize) -> Option<(&'static str, CurrentPlan, PlanChan
             (
                 "an addition",
                 current(volumes(count, "v")),
-                PlanChange::Add { stack_id, resources, update },
+                PlanChange::Add { stack_id, resources, update, policy: None },
             )
         }
         1 => ("the same servers", current(servers(count)), replace(servers(count))),
