@@ -58,7 +58,7 @@ use query::Query;
 pub use steps::{Next, budget};
 
 pub use ranking::Ranking;
-pub use request::{Group, Order, Policy, Request, Strategy, Unknown};
+pub use request::{GROUP_SUFFIX, Group, Order, Policy, Request, Strategy, Unknown};
 
 use crate::model::ClassId;
 use crate::world::{Provider, World};

@@ -95,7 +95,7 @@ mod tests {
             ("[flavors.a]\nvcpus = 0\nram = 1", "vcpus: at least 1"),
             ("[flavors.\"\"]\nvcpus = 1\nram = 1", "the name is empty"),
             (
-                "[flavors.a]\nvcpus = 1\nram = 1\nproperties = {\"resources0:A\" = \"1\"}",
+                "[flavors.a]\nvcpus = 1\nram = 1\nproperties = {\"resourcesä:A\" = \"1\"}",
                 "no name of a group",
             ),
         ] {

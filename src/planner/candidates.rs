@@ -145,13 +145,14 @@ pub fn request(world: &World, size: &Size) -> Request {
     }
     let disabled =
         world.trait_id(traits::COMPUTE_DISABLED).map(|_| traits::COMPUTE_DISABLED.to_owned());
+    let roots = demands.root_required.iter().filter(|name| *name != traits::EXCLUSIVE).cloned();
     let subtrees = demands.same_subtree.iter().map(|set| set.iter().cloned().collect());
     Request {
         groups,
         policy: if demands.isolate == Some(true) { Policy::Isolate } else { Policy::None },
         same_subtree: subtrees.collect(),
-        root_required: size.root_required.clone(),
-        root_forbidden: disabled.into_iter().collect(),
+        root_required: size.root_required.iter().cloned().chain(roots).collect(),
+        root_forbidden: disabled.into_iter().chain(demands.root_forbidden.clone()).collect(),
         nested: true,
         ..Request::default()
     }

@@ -2,14 +2,16 @@
 //! allocation candidates can say.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
+use regex::Regex;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::search::GROUP_SUFFIX;
+
 /// Numbered groups of one server at most.
 const GROUPS_MAX: usize = 32;
-/// Characters of the name of a numbered group after the underscore at most.
-const SUFFIX_MAX: usize = 64;
 
 /// Which providers may supply a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
@@ -54,6 +56,12 @@ pub struct Demands {
     /// The numbered groups by their suffix, such as `1` or `_NET`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, NumberedGroup>,
+    /// Traits that the root of the host's tree must have.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub root_required: BTreeSet<String>,
+    /// Traits that it must not have.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub root_forbidden: BTreeSet<String>,
     /// Whether numbered groups have different providers (`group_policy`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolate: Option<bool>,
@@ -101,6 +109,22 @@ impl ProviderDemands {
 }
 
 impl Demands {
+    /// Adds a trait of `root_required`: `NAME`, or `!NAME` for one that the root must not have.
+    ///
+    /// # Errors
+    /// It has no name.
+    pub(crate) fn add_root_trait(&mut self, word: &str) -> Result<(), String> {
+        let (set, name) = match word.strip_prefix('!') {
+            Some(name) => (&mut self.root_forbidden, name),
+            None => (&mut self.root_required, word),
+        };
+        if name.is_empty() || name.starts_with("in:") {
+            return Err(format!("root_required: '{word}' must be NAME or !NAME"));
+        }
+        set.insert(name.to_owned());
+        Ok(())
+    }
+
     /// Whether there are none.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
@@ -117,6 +141,8 @@ impl Demands {
                 return Err(format!("the group '{suffix}' is in the flavor and in the server"));
             }
         }
+        self.root_required.extend(other.root_required.iter().cloned());
+        self.root_forbidden.extend(other.root_forbidden.iter().cloned());
         self.isolate = other.isolate.or(self.isolate);
         self.same_subtree.extend(other.same_subtree.iter().cloned());
         Ok(())
@@ -129,6 +155,9 @@ impl Demands {
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.groups.len() > GROUPS_MAX {
             return Err(format!("a server has at most {GROUPS_MAX} numbered groups"));
+        }
+        if let Some(both) = self.root_required.intersection(&self.root_forbidden).next() {
+            return Err(format!("root_required names both {both} and !{both}"));
         }
         if self.groups.len() > 1 && self.isolate.is_none() {
             return Err("with several numbered groups, group_policy is 'none' or 'isolate'".into());
@@ -164,6 +193,8 @@ impl Demands {
             words.extend(group.forbidden.iter().map(|name| format!("required{suffix}=!{name}")));
             words.extend(group.providers.words(suffix));
         }
+        words.extend(self.root_required.iter().map(|name| format!("root_required={name}")));
+        words.extend(self.root_forbidden.iter().map(|name| format!("root_required=!{name}")));
         let policy = |isolate: bool| if isolate { "isolate" } else { "none" };
         words.extend(self.isolate.map(|isolate| format!("group_policy={}", policy(isolate))));
         let list = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join(",");
@@ -172,24 +203,17 @@ impl Demands {
     }
 }
 
-/// Checks the suffix of a numbered group: a number, or an underscore and a name.
+/// Checks the suffix of a numbered group, which is one of a query for allocation candidates.
 ///
 /// # Errors
 /// What a suffix is.
 pub(crate) fn check_suffix(suffix: &str) -> Result<(), String> {
-    let is_number = suffix.bytes().all(|byte| byte.is_ascii_digit())
-        && !suffix.starts_with('0')
-        && (1..=SUFFIX_MAX).contains(&suffix.len());
-    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    let is_name = suffix
-        .strip_prefix('_')
-        .is_some_and(|name| name.bytes().all(is_letter) && (1..=SUFFIX_MAX).contains(&name.len()));
-    if is_number || is_name {
+    static SUFFIX: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(&format!("^({GROUP_SUFFIX})$")).ok());
+    if SUFFIX.as_ref().is_some_and(|it| it.is_match(suffix)) {
         return Ok(());
     }
-    Err(format!(
-        "'{suffix}' is no name of a group: a number, or _ and up to {SUFFIX_MAX} letters, digits, _ and -"
-    ))
+    Err(format!("'{suffix}' is no name of a group: 1 to 64 letters, digits, _ and -"))
 }
 
 /// Reads `group_policy`.
@@ -221,20 +245,11 @@ mod tests {
 
     #[test]
     fn suffixes_are_those_of_candidates() {
-        for good in ["1", "42", "_NET", "_a-b_c", "__"] {
+        for good in ["1", "42", "0", "01", "1x", "COMPUTE", "_NET", "_a-b_c", "_", &"9".repeat(64)]
+        {
             assert_eq!(check_suffix(good), Ok(()), "{good}");
         }
-        for bad in [
-            "",
-            "0",
-            "01",
-            "_",
-            "NET",
-            "1a",
-            "_é",
-            &"9".repeat(65),
-            &format!("_{}", "x".repeat(65)),
-        ] {
+        for bad in ["", "a b", "_é", "A\n", ":", &"9".repeat(65)] {
             assert!(check_suffix(bad).is_err(), "{bad}");
         }
     }
@@ -282,8 +297,23 @@ mod tests {
     }
 
     #[test]
+    fn traits_of_the_root_are_required_or_forbidden() {
+        let mut demands = Demands::default();
+        for word in ["CUSTOM_A", "!CUSTOM_B"] {
+            demands.add_root_trait(word).unwrap();
+        }
+        assert_eq!(demands.words(), ["root_required=CUSTOM_A", "root_required=!CUSTOM_B"]);
+        for word in ["", "!", "in:A,B"] {
+            assert!(demands.add_root_trait(word).is_err(), "{word}");
+        }
+        demands.add_root_trait("!CUSTOM_A").unwrap();
+        assert!(demands.check().unwrap_err().contains("both CUSTOM_A"));
+    }
+
+    #[test]
     fn they_are_stored_as_text() {
         let mut demands = with_groups(&["_A"]);
+        demands.add_root_trait("CUSTOM_A").unwrap();
         demands.providers.member_of = vec![vec![Uuid::from_u128(7)]];
         demands.isolate = Some(true);
         let text = serde_json::to_string(&demands).unwrap();

@@ -86,6 +86,8 @@ enum ExtraSpec<'s> {
     Required(&'s str, &'s str),
     /// Its absence.
     Forbidden(&'s str, &'s str),
+    /// Traits that the root must have, or must not have.
+    Root(Vec<&'s str>),
     /// Whether numbered groups have different providers.
     Isolate(bool),
     /// Stored groups.
@@ -129,6 +131,12 @@ impl Flavor {
                 ExtraSpec::Forbidden(suffix, name) => {
                     groups.entry(suffix.to_owned()).or_default().forbidden.insert(name.to_owned());
                 }
+                ExtraSpec::Root(words) => {
+                    for word in words {
+                        let added = size.demands.add_root_trait(word);
+                        added.map_err(|why| format!("{key}={value}: {why}"))?;
+                    }
+                }
                 ExtraSpec::Isolate(isolate) => size.demands.isolate = Some(isolate),
                 ExtraSpec::Groups(_) | ExtraSpec::Aggregates(_) | ExtraSpec::Other => {}
             }
@@ -156,6 +164,7 @@ impl Flavor {
                 ExtraSpec::Amount(..)
                 | ExtraSpec::Required(..)
                 | ExtraSpec::Forbidden(..)
+                | ExtraSpec::Root(_)
                 | ExtraSpec::Isolate(_)
                 | ExtraSpec::Other => {}
             }
@@ -213,9 +222,12 @@ fn text_fault(text: &str) -> Option<String> {
 }
 
 /// What an extra spec asks for.
-fn extra_spec<'s>(key: &'s str, value: &str) -> Result<ExtraSpec<'s>, String> {
+fn extra_spec<'s>(key: &'s str, value: &'s str) -> Result<ExtraSpec<'s>, String> {
     if key == "valet" {
         return groups_in_json(value).map(ExtraSpec::Groups);
+    }
+    if key == "root_required" {
+        return Ok(ExtraSpec::Root(value.split(',').map(str::trim).collect()));
     }
     if key == "group_policy" {
         return is_isolated(value).map(ExtraSpec::Isolate);
@@ -339,29 +351,35 @@ mod tests {
             ("trait1:CUSTOM_FAST", "required"),
             ("resources_NET:SRIOV_NET_VF", "2"),
             ("trait_NET:CUSTOM_OLD", "forbidden"),
+            ("resourcesGPU:VGPU", "3"),
+            ("resources01:VGPU", "4"),
+            ("root_required", "CUSTOM_A, !CUSTOM_B"),
             ("group_policy", "isolate"),
         ]);
         let size = size.size().unwrap();
         let expected = [
+            "resources01=VGPU:4",
             "resources1=VGPU:1",
             "required1=CUSTOM_FAST",
+            "resourcesGPU=VGPU:3",
             "resources_NET=SRIOV_NET_VF:2",
             "required_NET=!CUSTOM_OLD",
+            "root_required=CUSTOM_A",
+            "root_required=!CUSTOM_B",
             "group_policy=isolate",
         ];
         assert_eq!(
             (size.demands.words(), size.demands.check()),
             (expected.map(str::to_owned).into(), Ok(()))
         );
-        assert_eq!(size.amounts().get("VGPU"), Some(&1));
+        assert_eq!(size.amounts().get("VGPU"), Some(&8));
     }
 
     #[test]
     fn what_cannot_be_planned_is_refused_with_words() {
         for (key, value, words) in [
-            ("resources0:VCPU", "1", "no name of a group"),
-            ("resourcesGPU:VGPU", "1", "no name of a group"),
-            ("traits:CUSTOM_A", "required", "no name of a group"),
+            ("resourcesä:VCPU", "1", "no name of a group"),
+            ("trait a:CUSTOM_A", "required", "no name of a group"),
             ("group_policy", "any", "group_policy is"),
             ("resources:VCPU", "many", "an amount"),
             ("resources:VCPU", "-1", "an amount"),

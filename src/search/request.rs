@@ -4,6 +4,9 @@ use uuid::Uuid;
 
 use super::ranking::Ranking;
 
+/// The suffix of a group of resources, as a regular expression.
+pub const GROUP_SUFFIX: &str = "[a-zA-Z0-9_-]{1,64}";
+
 /// A whole request for allocation candidates.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {

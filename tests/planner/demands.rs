@@ -170,7 +170,7 @@ async fn demands_that_make_no_sense_are_refused() {
         (json!({"numbered_groups": {"1": group(), "2": group()}}), "group_policy is"),
         (json!({"numbered_groups": {}}), "has neither flavor nor resources"),
         (
-            json!({"resources": {"VCPU": 1}, "numbered_groups": {"x": group()}}),
+            json!({"resources": {"VCPU": 1}, "numbered_groups": {"a b": group()}}),
             "no name of a group",
         ),
         (json!({"resources": {"VCPU": 1}, "in_tree": "host"}), "in_tree: 'host' is not a UUID"),

@@ -87,7 +87,7 @@ async fn what_makes_no_sense_is_refused() {
         (&["set", "", "--vcpus", "1", "--ram", "1"], "the name is empty"),
         (&["set", "a", "--vcpus", "1", "--ram", "1", "--id", "1"], "is that of the flavor m1.tiny"),
         (
-            &["set", "a", "--vcpus", "1", "--ram", "1", "--property", "resources0:VCPU=1"],
+            &["set", "a", "--vcpus", "1", "--ram", "1", "--property", "resourcesä:VCPU=1"],
             "no name of a group",
         ),
         (&["load", "/no/such/file"], "/no/such/file"),

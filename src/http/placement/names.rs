@@ -15,7 +15,7 @@ pub(super) const UUID: &str = "^[0-9a-fA-F-]{36}$";
 pub(super) const NUMBERED_GROUP: &str = "[1-9][0-9]*";
 
 /// The name of a group, from 1.33.
-pub(super) const NAMED_GROUP: &str = "[a-zA-Z0-9_-]{1,64}";
+pub(super) use crate::search::GROUP_SUFFIX as NAMED_GROUP;
 
 /// The longest name of a class, trait or consumer type, in characters.
 pub(super) const LONGEST: usize = 255;

@@ -147,6 +147,10 @@ fn keep_demands(demands: &mut Demands, keeps: &impl Fn(Condition) -> bool) {
         group.forbidden.retain(|name| keeps(Condition::NotTrait(name.clone())));
         keep_providers(suffix, &mut group.providers, keeps);
     }
+    demands.root_required.retain(|name| keeps(Condition::Trait(vec![name.clone()])));
+    demands.root_forbidden.retain(|name| {
+        keeps(Condition::of_request(&funnel::Condition::RootForbidden(name.clone())).0)
+    });
     demands.groups.retain(|_, group| group.asks_for_something());
     let groups = &demands.groups;
     let sets = std::mem::take(&mut demands.same_subtree).into_iter();

@@ -44,6 +44,9 @@ impl Properties<'_> {
                 demands.groups.insert(suffix.clone(), self.group(suffix, group)?);
             }
         }
+        for word in self.texts("root_required")? {
+            demands.add_root_trait(&word).map_err(|why| wrong(self.id, why))?;
+        }
         if let Some(policy) = self.text("group_policy")? {
             demands.isolate = Some(is_isolated(&policy).map_err(|why| wrong(self.id, why))?);
         }
@@ -145,6 +148,7 @@ mod tests {
                 "_NET": {"resources": {"SRIOV_NET_VF": 1}, "required": ["CUSTOM_X", "in:A,B"]},
                 "1": {"required": ["HW_D"], "forbidden": ["HW_E"], "member_of": UUID},
             },
+            "root_required": ["HW_F", "!HW_G"],
             "group_policy": "isolate",
             "same_subtree": [["1", "_NET"]],
         }));
@@ -159,6 +163,8 @@ mod tests {
             "resources_NET=SRIOV_NET_VF:1".to_owned(),
             "required_NET=CUSTOM_X".to_owned(),
             "required_NET=in:A,B".to_owned(),
+            "root_required=HW_F".to_owned(),
+            "root_required=!HW_G".to_owned(),
             "group_policy=isolate".to_owned(),
             "same_subtree=1,_NET".to_owned(),
         ];
@@ -174,7 +180,8 @@ mod tests {
             (json!({"in_tree": "h"}), "in_tree: 'h' is not a UUID"),
             (json!({"required": ["in:A,"]}), "names an empty trait"),
             (json!({"numbered_groups": []}), "numbered_groups: not a dictionary"),
-            (json!({"numbered_groups": {"X": {}}}), "'X' is no name of a group"),
+            (json!({"numbered_groups": {"a b": {}}}), "'a b' is no name of a group"),
+            (json!({"root_required": ["!"]}), "root_required: '!' must be NAME or !NAME"),
             (json!({"numbered_groups": {"1": 1}}), "numbered_groups: 1: not a dictionary"),
             (json!({"numbered_groups": {"1": {"x": 1}}}), "'x' is not one of resources"),
             (json!({"numbered_groups": {"1": {"resources": {"VCPU": 0}}}}), "not an amount"),
