@@ -10,7 +10,7 @@ mod pipes;
 mod properties;
 mod server_groups;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -19,7 +19,7 @@ use self::entries::invalid;
 pub(crate) use self::entries::{GroupEntry, GroupRef, ServerEntry, Sizing};
 use self::entry::Entry;
 pub(crate) use self::ignored::Ignored;
-use self::ignored::why_ignored;
+use self::ignored::{unfollowed, unknown_properties, why_ignored};
 use self::names::{Names, Target};
 use self::pipes::PIPES;
 use self::properties::Properties;
@@ -105,6 +105,9 @@ impl Template {
         for entry in &mut self.servers {
             entry.kilobits = 0;
         }
+        // All of a pipe is ignored, whatever it has.
+        let pipes: HashSet<&str> = self.pipes.iter().map(|(id, _)| id.as_str()).collect();
+        self.ignored.retain(|it| !pipes.contains(it.id.as_str()));
         for (id, kind) in std::mem::take(&mut self.pipes) {
             self.ignore(&id, &kind, why_ignored(&kind));
         }
@@ -119,11 +122,17 @@ impl Template {
     /// Gives the servers of pipes their bandwidth. Pipes that cannot be read are ignored.
     fn connect(&mut self, pipes: &[Entry<'_>], names: &Names) {
         for entry in pipes {
-            let pipe = entry.properties().map_err(|why| why.to_string());
-            let pipe =
-                pipe.and_then(|it| pipes::read(&Properties { id: entry.id, properties: it }));
+            let pipe = entry.properties().map_err(|why| why.to_string()).and_then(|it| {
+                let unfollowed = unfollowed(&it);
+                Ok((pipes::read(&Properties { id: entry.id, properties: it })?, unfollowed))
+            });
             let pipe = match pipe {
-                Ok(pipe) => pipe,
+                Ok((pipe, unfollowed)) => {
+                    if let Some(why) = unfollowed {
+                        self.ignore(entry.id, &entry.kind, why);
+                    }
+                    pipe
+                }
                 Err(why) => {
                     self.ignore(entry.id, &entry.kind, why);
                     continue;
@@ -204,6 +213,9 @@ impl<'r> Reader<'r> {
                 let hints = server_groups::hints(entry.raw_properties());
                 self.hints.extend(hints.map(|hints| (position, id, hints)));
                 self.template.servers.push(entry.server()?);
+                if let Some(why) = unknown_properties(entry.raw_properties()) {
+                    self.template.ignore(id, SERVER, why);
+                }
             }
             kind if ASSIGNMENTS.contains(&kind) => {
                 self.names.add(id, name, Target::Group(self.groups.len()))?;

@@ -32,6 +32,11 @@ fn ignored(answer: &crate::site::Answer) -> Value {
     serde_json::from_str(answer.header("berth-ignored")).unwrap_or_default()
 }
 
+/// What is said of a pipe whose servers hold its bandwidth.
+fn not_followed(pipe: &str) -> Value {
+    json!([{"resource": pipe, "type": "ATT::Valet::Pipe", "why": "not followed of the pipe: max"}])
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn r75_servers_of_pipes_hold_bandwidth() {
     let site = Site::new().await;
@@ -46,7 +51,7 @@ async fn r75_servers_of_pipes_hold_bandwidth() {
     });
     let answer = tenant.post("/v1/plans", plan("s", resources.clone())).await.expect(201);
     let made = answer.json();
-    assert_eq!(ignored(&answer), Value::Null);
+    assert_eq!(ignored(&answer), not_followed("ab"));
     assert_ne!(host(&made, "a"), host(&made, "b"));
     let used: i64 = usages(&site).await.values().filter_map(|it| it[CLASSES[0]].as_i64()).sum();
     assert_eq!(used, 12_000_000);
@@ -82,7 +87,7 @@ async fn r75_pipes_that_cannot_be_planned_are_named() {
     assert_eq!(create(&tenant, "s", resources.clone()).await, made);
     let update = json!({"action": "update", "resources": resources});
     let answer = tenant.put("/v1/plans/s", update).await.expect(201);
-    assert_eq!(ignored(&answer), Value::Null);
+    assert_eq!(ignored(&answer), not_followed("ab"));
     assert_ne!(host(&answer.json(), "a"), host(&answer.json(), "b"));
     let odd = json!({"a": server("a", 1), "p": pipe(&["a"], 1, "furlongs"),
                      "q": {"type": "ATT::QoS::Pipe", "properties": {"resources": ["a"]}}});
