@@ -133,29 +133,42 @@ pub(super) fn sizes<'s>(
 /// What candidates for a server of a size are asked for.
 pub fn request(world: &World, size: &Size) -> Request {
     // Hosts get this trait when a group takes them, which follows from groups and not from flavors.
-    let required = size.required.iter().filter(|name| *name != traits::EXCLUSIVE);
+    let asked = size.required.iter().filter(|name| *name != traits::EXCLUSIVE);
     let demands = &size.demands;
-    let mut groups = vec![group("", &size.needs, required, &size.forbidden, &demands.providers)];
+    let mut groups = vec![group("", &size.needs, asked, &size.forbidden, &demands.providers)];
     groups.extend(demands.groups.iter().map(|(suffix, it)| {
         group(suffix, &it.needs, it.required.iter(), &it.forbidden, &it.providers)
     }));
+    let (mut required, mut forbidden) = (Vec::new(), Vec::new());
     if groups.len() > 1 && size.needs.is_empty() {
-        // Everything is in numbered groups.
-        groups.remove(0);
+        // Everything is in numbered groups. Traits of no group are left only where an explanation has left the
+        // resources out: they remain demands of the host.
+        let left = groups.remove(0);
+        required = left.required.into_iter().filter(|clause| clause.len() == 1).flatten().collect();
+        forbidden = left.forbidden;
     }
     let disabled =
         world.trait_id(traits::COMPUTE_DISABLED).map(|_| traits::COMPUTE_DISABLED.to_owned());
     let roots = demands.root_required.iter().filter(|name| *name != traits::EXCLUSIVE).cloned();
+    required.extend(size.root_required.iter().cloned().chain(roots));
+    forbidden.extend(disabled.into_iter().chain(demands.root_forbidden.clone()));
     let subtrees = demands.same_subtree.iter().map(|set| set.iter().cloned().collect());
     Request {
         groups,
         policy: if demands.isolate == Some(true) { Policy::Isolate } else { Policy::None },
         same_subtree: subtrees.collect(),
-        root_required: size.root_required.iter().cloned().chain(roots).collect(),
-        root_forbidden: disabled.into_iter().chain(demands.root_forbidden.clone()).collect(),
+        root_required: each_once(required),
+        root_forbidden: each_once(forbidden),
         nested: true,
         ..Request::default()
     }
+}
+
+/// Names in ascending order, each once.
+fn each_once(mut names: Vec<String>) -> Vec<String> {
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// A group of a request.

@@ -1,7 +1,7 @@
 //! From a template to a [`Stack`]: looks up the stored groups that the template names, and merges groups
 //! of the template that stand for the same stored group.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -40,6 +40,9 @@ pub(crate) fn stack(
             })
         };
         let inner = entry.groups.iter().map(member).collect::<Result<Vec<_>, _>>()?;
+        if let Some(group) = resolver.groups.get_mut(*position) {
+            group.is_server_group = entry.is_server_group;
+        }
         resolver.join(*position, servers.chain(inner))?;
     }
     for (nth, entry) in template.servers.iter().enumerate() {
@@ -61,9 +64,15 @@ pub(crate) fn stack(
 
 /// The servers of a template, with the sizes in the document.
 fn servers(document: &Document, template: &Template) -> Result<Vec<Server>, Rejection> {
-    let names = |list: &Vec<String>| -> HostNames { Arc::new(list.iter().cloned().collect()) };
-    let of_all: Option<HostNames> = document.locations.as_ref().map(names);
-    let server = |entry: &ServerEntry| {
+    let mut known: HashMap<BTreeSet<String>, HostNames> = HashMap::new();
+    // Servers with equal lists are equal, and share one.
+    let mut names = |list: &Vec<String>| -> HostNames {
+        let key: BTreeSet<String> = list.iter().cloned().collect();
+        let names = || Arc::new(list.iter().cloned().collect());
+        Arc::clone(known.entry(key).or_insert_with(names))
+    };
+    let of_all: Option<HostNames> = document.locations.as_ref().map(&mut names);
+    let mut server = |entry: &ServerEntry| {
         Ok(Server {
             id: entry.id.clone(),
             name: entry.name.clone(),
@@ -75,12 +84,12 @@ fn servers(document: &Document, template: &Template) -> Result<Vec<Server>, Reje
                 .iter()
                 .filter(|_| !entry.is_volume)
                 .cloned()
-                .chain(entry.locations.as_ref().map(names))
+                .chain(entry.locations.as_ref().map(&mut names))
                 .collect(),
             ..Server::default()
         })
     };
-    template.servers.iter().map(server).collect()
+    template.servers.iter().map(&mut server).collect()
 }
 
 /// What the flavor of a server demands of the aggregates of its host.
@@ -160,7 +169,8 @@ impl<'r> Resolver<'r> {
         }
         let name = stored.map_or_else(|| name.to_owned(), |it| it.name.clone());
         let stored = stored.map(|it| it.id);
-        self.groups.push(Group { name, kind, level, terms, stored, members: Vec::new() });
+        let (is_server_group, members) = (false, Vec::new());
+        self.groups.push(Group { name, kind, level, terms, is_server_group, stored, members });
         Ok(self.groups.len() - 1)
     }
 

@@ -205,6 +205,8 @@ pub struct Group {
     pub level: Level,
     /// What it asks beside its kind.
     pub terms: Terms,
+    /// Whether it is a server group of Nova.
+    pub is_server_group: bool,
     /// The stored group that it is, if it holds beyond the stack.
     pub stored: Option<Uuid>,
     /// Of whom.

@@ -31,8 +31,8 @@ pub struct UnitCount {
     pub rule: usize,
     /// Its level.
     pub level: Level,
-    /// The minimum number of units that it needs: one for each part of a diversity rule, otherwise
-    /// one.
+    /// The minimum number of units that it needs: one for each part of a diversity rule; as many as hold
+    /// the servers of a rule that counts them; otherwise one.
     pub needed: usize,
     /// The number of units in which one of its servers could be.
     pub available: usize,
@@ -345,10 +345,10 @@ fn counted(
             let count = bound.iter().filter(|it| servers.contains(it)).count();
             count.div_ceil(usize::try_from(*most).unwrap_or(usize::MAX).max(1))
         }
-        // More than the largest difference in one domain takes some in each of the others.
+        // As long as a domain is empty, no other has more than the largest difference.
         Rule::Skew(skew) => {
             let count = skew.servers.iter().filter(|it| servers.contains(it)).count();
-            if count > skew.most as usize { skew.domains.len() } else { 1 }
+            count.div_ceil((skew.most as usize).max(1)).min(skew.domains.len())
         }
         Rule::Apart(_, parts) => {
             parts.iter().filter(|part| part.iter().any(|it| servers.contains(it))).count()

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::dice::Dice;
 use crate::site::{Answer, Asker, Host, Site};
 use crate::stack::{flavored, group, having, plan, server, store_group, stored, with};
+use crate::trees::provider;
 
 const HOST: [i64; 3] = [8, 16_384, 200];
 const PROJECT: &str = "3a17c0de000040008000000000000001";
@@ -159,7 +160,7 @@ fn only(resources: &Map<String, Value>, demands: &[&Value]) -> Value {
         found.filter_map(|it| it[key].as_str().map(str::to_owned)).collect()
     };
     let has = |constraint: &str| demands.iter().any(|it| it["constraint"] == constraint);
-    let groups: BTreeSet<String> = ["affinity", "diversity"]
+    let groups: BTreeSet<String> = ["affinity", "diversity", "exclusivity"]
         .iter()
         .flat_map(|constraint| named(constraint, "group"))
         .collect();
@@ -176,7 +177,15 @@ fn only(resources: &Map<String, Value>, demands: &[&Value]) -> Value {
         let properties = resource["properties"].as_object_mut().unwrap();
         if let Some(members) = properties.get_mut("resources").and_then(Value::as_array_mut) {
             members.retain(|it| servers.contains(it.as_str().unwrap()));
-            if groups.contains(id) && !members.is_empty() {
+            let is_empty = members.is_empty();
+            let name = properties.get("group").map_or(id.as_str(), |it| it.as_str().unwrap());
+            if groups.contains(name) && !is_empty {
+                kept.insert(id.clone(), resource);
+            }
+            continue;
+        }
+        if properties.contains_key("policies") {
+            if groups.contains(id) {
                 kept.insert(id.clone(), resource);
             }
             continue;
@@ -188,6 +197,12 @@ fn only(resources: &Map<String, Value>, demands: &[&Value]) -> Value {
         let amounts = properties["resources"].as_object_mut().unwrap();
         amounts.retain(|class, _| classes.contains(class));
         amounts.entry("DISK_GB").or_insert(json!(1));
+        if !classes.contains("VCPU") {
+            properties.remove("numbered_groups");
+        }
+        if !properties["scheduler_hints"]["group"].as_str().is_some_and(|it| groups.contains(it)) {
+            properties.remove("scheduler_hints");
+        }
         let required = properties["required"].as_array_mut().unwrap();
         required.retain(|it| traits.contains(it.as_str().unwrap()));
         if !has("availability-zone") {
@@ -224,10 +239,16 @@ fn random_stack(dice: &mut Dice) -> Map<String, Value> {
     let count = 1 + dice.below(5);
     let ids: Vec<String> = (0..count).map(|nth| format!("s{nth}")).collect();
     for id in &ids {
-        let amounts = json!({
-            "VCPU": 1 + dice.below(9), "MEMORY_MB": (1 + dice.below(9)) * 1024, "DISK_GB": 1,
-        });
-        let mut it = with(server(id, 1), "resources", amounts);
+        let vcpu = 1 + dice.below(9);
+        let mut amounts = json!({"MEMORY_MB": (1 + dice.below(9)) * 1024, "DISK_GB": 1});
+        let mut it = server(id, 1);
+        if dice.happens(20) {
+            it = with(it, "numbered_groups", json!({"_N": {"resources": {"VCPU": vcpu}}}));
+        } else {
+            amounts["VCPU"] = json!(vcpu);
+        }
+        it = with(it, "resources", amounts);
+        it = with(it, "scheduler_hints", json!({}));
         let required = if dice.happens(20) { json!(["HW_CPU_X86_AVX2"]) } else { json!([]) };
         it = with(it, "required", required);
         if dice.happens(20) {
@@ -241,11 +262,50 @@ fn random_stack(dice: &mut Dice) -> Map<String, Value> {
     for nth in 0..dice.below(3) {
         let members: Vec<&str> =
             ids.iter().filter(|_| dice.happens(60)).map(String::as_str).collect();
-        let kind = dice.pick(&["affinity", "diversity"]).unwrap();
-        let level = dice.pick(&["host", "rack"]).unwrap();
-        resources.insert(format!("g{nth}"), group(kind, level, &members));
+        add_group(&format!("g{nth}"), &members, &mut resources, dice);
     }
     resources
+}
+
+/// Adds a random group of these servers: one of the request, one that counts its servers, a stored one, or a
+/// server group.
+fn add_group(id: &str, members: &[&str], resources: &mut Map<String, Value>, dice: &mut Dice) {
+    let kind = dice.pick(&["affinity", "diversity"]).unwrap();
+    let level = dice.pick(&["host", "rack"]).unwrap();
+    let most = json!(1 + dice.below(2));
+    let entry = match dice.below(8) {
+        0..3 => group(kind, level, members),
+        3 => with(group("diversity", level, members), "max_per_unit", most),
+        4 => with(group("diversity", level, members), "max_skew", most),
+        5 => stored("vault", members),
+        6 => stored("apart", members),
+        _ => {
+            let is_taken = |it: &Value| it["properties"].get("policies").is_some();
+            if resources.values().any(is_taken) {
+                return;
+            }
+            for member in members {
+                resources[*member]["properties"]["scheduler_hints"] = json!({"group": id});
+            }
+            let properties = json!({"policies": ["anti-affinity"],
+                                    "rules": {"max_server_per_host": most}});
+            json!({"type": "OS::Nova::ServerGroup", "properties": properties})
+        }
+    };
+    // Two assignments to one stored group would be one group.
+    let name = &entry["properties"]["group"];
+    let is_same = |it: &Value| name.is_string() && it["properties"]["group"] == *name;
+    if !resources.values().any(is_same) {
+        resources.insert(id.to_owned(), entry);
+    }
+}
+
+/// Servers of even distributions that are named: where they can be says which domains there are.
+fn evenly(resources: &Map<String, Value>, things: &[Value]) -> BTreeSet<String> {
+    let groups = things.iter().filter_map(|it| resources.get(it["group"].as_str()?));
+    let groups = groups.filter(|it| it["properties"].get("max_skew").is_some());
+    let members = groups.flat_map(|it| it["properties"]["resources"].as_array().unwrap());
+    members.map(|it| it.as_str().unwrap().to_owned()).collect()
 }
 
 /// What is named has no place, and without any one thing of it, there is one.
@@ -259,11 +319,18 @@ async fn what_is_named_is_in_the_way_and_nothing_else() {
         Host { name: "h4", size: [4, 16_384, 200], traits: &["HW_CPU_X86_AVX2"] },
     ])
     .await;
-    let admin = site.admin();
+    let whole = json!({"MEMORY_MB": {"total": 16_384}, "DISK_GB": {"total": 200}});
+    let tree = provider(&site, "h5", None, whole, &["CUSTOM_RACK_B"]).await;
+    for node in ["h5-node1", "h5-node2"] {
+        provider(&site, node, Some(tree), json!({"VCPU": {"total": 4}}), &[]).await;
+    }
+    store_group(&site, "vault", "exclusivity", "host", &[PROJECT]).await;
+    store_group(&site, "apart", "diversity", "host", &[]).await;
+    let admin = site.tenant(PROJECT);
     let mut dice = Dice(14);
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut refusals = 0;
-    while refusals < 60 {
+    while refusals < 200 {
         let resources = random_stack(&mut dice);
         let answer =
             admin.post("/v1/plans?dry_run=true", plan("s", Value::Object(resources.clone()))).await;
@@ -275,8 +342,14 @@ async fn what_is_named_is_in_the_way_and_nothing_else() {
         let things = things(&answer.json());
         let all: Vec<&Value> = things.iter().collect();
         assert!(!fits(&admin, only(&resources, &all)).await, "{said}\n{resources:?}");
+        let evenly = evenly(&resources, &things);
         for (nth, thing) in things.iter().enumerate() {
             *seen.entry(thing["constraint"].as_str().unwrap().to_owned()).or_insert(0) += 1;
+            if thing["constraint"] == "server"
+                && evenly.contains(thing["servers"][0].as_str().unwrap())
+            {
+                continue;
+            }
             let rest: Vec<&Value> = things
                 .iter()
                 .enumerate()
@@ -293,12 +366,68 @@ async fn what_is_named_is_in_the_way_and_nothing_else() {
         "capacity",
         "affinity",
         "diversity",
+        "exclusivity",
         "required-trait",
         "availability-zone",
         "locations",
     ] {
         assert!(seen.contains_key(constraint), "{seen:?}");
     }
+}
+
+/// Which domains an even distribution has is said by all of its servers, so all are named.
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_that_count_say_what_they_ask_and_how_many_are_where() {
+    let site = Site::new().await;
+    site.racks(1, 3, HOST).await;
+    let admin = site.admin();
+    let at = |id: &str, hosts: &[&str]| having(server(id, 1), "locations", json!(hosts));
+    let pinned = |id: &str| at(id, &["r01h01"]);
+    let even = with(group("diversity", "host", &["s0", "s1", "t"]), "max_skew", json!(1));
+    let mut resources = json!({"s0": pinned("s0"), "s1": pinned("s1"), "g": even});
+    resources["t"] = at("t", &["r01h02", "r01h03"]);
+    let (why, body) = refused(&admin, resources.clone()).await;
+    assert_eq!(
+        why,
+        "diversity group g needs s0, s1, t distributed evenly, with at most 1 more on one host than \
+         on another (max_skew 1), on 3 hosts: r01h01, r01h02, r01h03; s0, s1 fit on 1 host: r01h01; \
+         t fits on 2 hosts: r01h02, r01h03; of 3 hosts, 2 are not among the locations (for s0, s1)"
+    );
+    let detail = body["detail"].as_array().unwrap();
+    let constraints: Vec<&Value> = detail.iter().map(|it| &it["constraint"]).collect();
+    assert_eq!(constraints, ["diversity", "locations", "server", "server"]);
+    resources["t"] = pinned("t");
+    resources["g"] = with(group("diversity", "host", &["s0", "s1", "t"]), "max_per_unit", json!(2));
+    assert_eq!(
+        refused(&admin, resources.clone()).await.0,
+        "diversity group g needs 2 hosts for s0, s1, t (max_per_unit 2); they fit on 1 host: r01h01; \
+         of 3 hosts, 2 are not among the locations"
+    );
+    let rules = json!({"policies": ["anti-affinity"], "rules": {"max_server_per_host": 2}});
+    resources["g"] = json!({"type": "OS::Nova::ServerGroup", "properties": rules});
+    for id in ["s0", "s1", "t"] {
+        resources[id]["properties"]["scheduler_hints"] = json!({"group": "g"});
+    }
+    let why = refused(&admin, resources).await.0;
+    let expected = "server group g needs 2 hosts for s0, s1, t (max_server_per_host 2); ";
+    assert!(why.starts_with(expected), "{why}");
+}
+
+/// A host without a rack is not said to be used by others.
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_without_a_unit_are_told_from_others() {
+    let site = Site::new().await;
+    site.hosts(&[
+        Host { name: "h1", size: HOST, traits: &["CUSTOM_RACK_A"] },
+        Host { name: "h2", size: HOST, traits: &[] },
+    ])
+    .await;
+    store_group(&site, "vr", "exclusivity", "rack", &[PROJECT]).await;
+    let tenant = site.tenant(PROJECT);
+    let a = having(server("a", 1), "locations", json!(["h2"]));
+    let (why, _) = refused(&tenant, json!({"a": a, "g": stored("vr", &["a"])})).await;
+    assert!(why.contains("the rack of 1, which exclusivity group vr needs, is not known"), "{why}");
+    assert!(!why.contains("used by others"), "{why}");
 }
 
 /// A client chooses how many servers and groups there are; the sentence stays short.

@@ -96,7 +96,7 @@ async fn servers_are_distributed_as_evenly_as_a_group_asks() {
     tenant.delete("/v1/plans/stack").await.expect(204);
     let six = bound(6, "diversity", "rack", &json!({"max_skew": 1}));
     let found = make(&tenant, six).await.explanation(409);
-    assert!(found.contains("diversity group g needs 3 racks"), "{found}");
+    assert!(found.contains("max_skew 1), in 3 racks: r01, r02, r03"), "{found}");
     finish(&site, &before).await;
 }
 

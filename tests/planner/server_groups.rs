@@ -53,7 +53,7 @@ async fn too_few_hosts_are_a_conflict_that_names_the_server_group() {
     let body = plan("stack", bound(3, "anti-affinity"));
     let answer = site.tenant("p").post("/v1/plans", body).await;
     let why = answer.explanation(409);
-    assert!(why.contains("diversity group sg needs 3 hosts"), "{why}");
+    assert!(why.contains("server group sg needs 3 hosts"), "{why}");
     let demand = &answer.json()["detail"][0];
     assert_eq!((&demand["group"], &demand["level"]), (&json!("sg"), &json!("host")));
 }
@@ -70,7 +70,7 @@ async fn affine_servers_are_on_one_host() {
     assert_eq!(used.len(), 1, "{made}");
     let five = plan("five", bound(5, "affinity"));
     let why = tenant.post("/v1/plans", five).await.explanation(409);
-    assert!(why.contains("affinity group sg"), "{why}");
+    assert!(why.contains("server group sg"), "{why}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,7 +92,7 @@ async fn members_come_and_go_with_updates() {
         assert_eq!(host(&third, server), host(&made, server));
     }
     let why = tenant.put("/v1/plans/stack", update("s4")).await.explanation(409);
-    assert!(why.contains("diversity group sg"), "{why}");
+    assert!(why.contains("server group sg"), "{why}");
     // One goes, and the fourth takes its host.
     let mut resources = bound(4, "anti-affinity");
     resources.as_object_mut().unwrap().remove("s1");
@@ -151,7 +151,7 @@ async fn no_host_has_more_servers_of_a_group_than_it_allows() {
     assert_eq!(counts(&made), [2, 2, 1]);
     let seven = tenant.post("/v1/plans", plan("other", two(7))).await;
     let why = seven.explanation(409);
-    assert!(why.contains("diversity group sg needs 4 hosts"), "{why}");
+    assert!(why.contains("server group sg needs 4 hosts"), "{why}");
     // A sixth finds the place that is left, and a seventh none.
     let update = |id: &str| {
         let mut body = plan("stack", json!({}));
@@ -161,7 +161,7 @@ async fn no_host_has_more_servers_of_a_group_than_it_allows() {
     let changed = tenant.put("/v1/plans/stack", update("s6")).await.expect(201).json();
     assert_eq!(counts(&changed), [2, 2, 2]);
     let why = tenant.put("/v1/plans/stack", update("s7")).await.explanation(409);
-    assert!(why.contains("diversity group sg"), "{why}");
+    assert!(why.contains("server group sg"), "{why}");
     finish(&site, &before).await;
 }
 

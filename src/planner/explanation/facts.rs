@@ -12,7 +12,7 @@ use crate::planner::failure::{ConditionCount, Demand, HostCounts};
 use crate::planner::stack::Group;
 use crate::planner::topology::Topology;
 use crate::search::funnel::Funnel;
-use crate::solver::{Budget, UnitCount, count_units, hosts_for};
+use crate::solver::{Budget, Rule, UnitCount, count_units, hosts_for};
 
 /// Servers, and units, that one demand lists at the most.
 const LISTED_MAX: usize = 1_000;
@@ -38,15 +38,35 @@ pub(super) struct Facts<'c> {
 /// A rule, with what it needs.
 pub(super) struct RuleFact<'c> {
     pub(super) group: &'c Group,
+    /// How it counts its servers, if it does.
+    pub(super) counting: Option<Counting>,
     /// Its servers in the conflict.
     pub(super) servers: Vec<usize>,
     pub(super) needed: usize,
-    /// The names of the units in which one of the servers could be.
-    pub(super) units: Vec<String>,
+    /// The names of the units in which one of the servers could be; `None` if there was no time to find all.
+    pub(super) units: Option<Vec<String>>,
 }
 
-/// The hosts where equal servers could be, by name.
-pub(super) struct Places(pub(super) Vec<String>);
+/// How a rule counts the servers of its group in each unit.
+pub(super) enum Counting {
+    /// At most so many are in one unit.
+    PerUnit(u32),
+    /// No unit has so many more than another.
+    Skew(u32),
+}
+
+impl Counting {
+    fn of(rule: &Rule) -> Option<Self> {
+        match rule {
+            Rule::AtMost(_, most, _) => Some(Self::PerUnit(*most)),
+            Rule::Skew(skew) => Some(Self::Skew(skew.most)),
+            Rule::Together(..) | Rule::Apart(..) | Rule::Alone(..) => None,
+        }
+    }
+}
+
+/// The hosts where equal servers could be, by name; `None` if there was no time to find all.
+pub(super) struct Places(pub(super) Option<Vec<String>>);
 
 /// An amount of a resource class.
 pub(super) struct AmountFact {
@@ -76,16 +96,17 @@ impl<'c> Facts<'c> {
         };
         let positions: HashMap<usize, usize> =
             case.conflict.servers.iter().copied().zip(view.servers.iter().copied()).collect();
-        let hosts = |sort: &Sort, budget: &mut Budget<'_>| -> Vec<usize> {
-            let first = sort.servers.first().and_then(|it| positions.get(it));
-            first.map_or_else(Vec::new, |it| hosts_for(&view.composed.problem, *it, budget))
+        let hosts = |sort: &Sort| -> Option<Vec<usize>> {
+            let first = sort.servers.first().and_then(|it| positions.get(it))?;
+            let hosts = hosts_for(&view.composed.problem, *first, budget);
+            (!budget.is_spent()).then_some(hosts)
         };
-        let hosts: Vec<Vec<usize>> = survey.sorts.iter().map(|it| hosts(it, budget)).collect();
+        let hosts: Vec<Option<Vec<usize>>> = survey.sorts.iter().map(hosts).collect();
         let rules = view.rule_facts(case, budget);
         let amounts = view.amounts(case, (&conditions, &hosts), budget);
         let without_unit = without_unit(view.composed, &rules);
-        let place = |hosts: &Vec<usize>| Places(view.units(Level::Host, hosts));
-        let places = hosts.iter().map(place).collect();
+        let names = |hosts: &Vec<usize>| view.units(Level::Host, hosts);
+        let places = hosts.iter().map(|hosts| Places(hosts.as_ref().map(names))).collect();
         let conditions = conditions.into_iter().collect();
         Self { case, survey, conditions, rules, places, amounts, without_unit }
     }
@@ -101,16 +122,12 @@ impl<'c> Facts<'c> {
             group: Some(rule.group.name.clone()),
             level: rule.group.level.name(),
             needed: number(rule.needed),
-            available: number(rule.units.len()),
-            units: listed(&rule.units),
-            ..self.demand(&rule.servers)
+            ..self.demand_of_units(&rule.servers, rule.units.as_deref())
         });
         let servers = self.survey.sorts.iter().zip(&self.places).map(|(sort, places)| Demand {
             constraint: if sort.stays { "stays" } else { "server" },
             needed: number(1),
-            available: number(places.0.len()),
-            units: listed(&places.0),
-            ..self.demand(&sort.servers)
+            ..self.demand_of_units(&sort.servers, places.0.as_deref())
         });
         let conditions = self.conditions.iter().map(|condition| self.condition(condition));
         rules.chain(conditions).chain(servers).take(DEMANDS_MAX).collect()
@@ -125,6 +142,7 @@ impl<'c> Facts<'c> {
             .flat_map(|sort| sort.servers.iter().copied())
             .collect();
         let hosts = self.most_counted(condition).map(|(_, counted)| counted.hosts);
+        let was_counted = self.survey.sorts.iter().all(|sort| sort.stays || sort.funnel.is_some());
         let of_class = |it: &&AmountFact| *condition == Condition::Class(it.class.clone());
         let amount = self.amounts.iter().find(of_class);
         Demand {
@@ -133,7 +151,7 @@ impl<'c> Facts<'c> {
             group,
             needed: amount.map(|it| it.needed),
             available: amount.map(|it| it.free),
-            hosts_eliminated: hosts.or(Some(0)),
+            hosts_eliminated: hosts.or(was_counted.then_some(0)),
             ..self.demand(&servers)
         }
     }
@@ -153,6 +171,12 @@ impl<'c> Facts<'c> {
             server_count: servers.len(),
             ..Demand::default()
         }
+    }
+
+    /// The same of servers that could be in some units, if these are known.
+    fn demand_of_units(&self, servers: &[usize], units: Option<&[String]>) -> Demand {
+        let available = units.and_then(|units| number(units.len()));
+        Demand { available, units: listed(units.unwrap_or_default()), ..self.demand(servers) }
     }
 
     /// The counts of hosts, for each sort of servers for which there are any.
@@ -190,6 +214,7 @@ struct View<'v> {
 impl View<'_> {
     fn rule_facts<'c>(&self, case: &'c Case<'c>, budget: &mut Budget<'_>) -> Vec<RuleFact<'c>> {
         let counts = count_units(&self.composed.problem, &self.rules, &self.servers, budget);
+        let is_known = !budget.is_spent();
         let counts: HashMap<usize, &UnitCount> = counts.iter().map(|it| (it.rule, it)).collect();
         let original: HashMap<usize, usize> =
             self.servers.iter().copied().zip(case.conflict.servers.iter().copied()).collect();
@@ -201,8 +226,9 @@ impl View<'_> {
                 it.servers().iter().filter_map(|it| original.get(it)).copied().collect();
             servers.sort_unstable();
             servers.dedup();
-            let units = count.map_or_else(Vec::new, |it| self.units(group.level, &it.units));
-            Some(RuleFact { group, servers, needed: count.map_or(1, |it| it.needed), units })
+            let (counting, needed) = (Counting::of(it), count.map_or(1, |it| it.needed));
+            let units = count.filter(|_| is_known).map(|it| self.units(group.level, &it.units));
+            Some(RuleFact { group, counting, servers, needed, units })
         };
         self.rules.iter().filter_map(fact).collect()
     }
@@ -211,13 +237,13 @@ impl View<'_> {
     fn amounts(
         &self,
         case: &Case<'_>,
-        (conditions, hosts): (&BTreeSet<Condition>, &[Vec<usize>]),
+        (conditions, hosts): (&BTreeSet<Condition>, &[Option<Vec<usize>>]),
         budget: &mut Budget<'_>,
     ) -> Vec<AmountFact> {
         let Composed { world, pools, problem, .. } = self.composed;
         let topology = Topology::of(world, case.around.racks_by_names);
         let mut open = vec![false; self.composed.hosts.len()];
-        for host in hosts.iter().flatten() {
+        for host in hosts.iter().flatten().flatten() {
             open.iter_mut().skip(*host).take(1).for_each(|it| *it = true);
         }
         let open = self.composed.hosts.iter().zip(open).filter(|(_, open)| *open);

@@ -2,9 +2,10 @@
 //! cut, and says how many more there are.
 
 use super::condition::Condition;
-use super::facts::{Facts, RuleFact};
+use super::facts::{Counting, Facts, Places, RuleFact};
 use super::survey::{AskedCount, Sort};
 use crate::model::GroupKind;
+use crate::planner::stack::Group;
 use crate::search::funnel::{Closest, Counted, Limit};
 
 /// Servers, units, groups and conditions that a sentence names at the most; the rest are counted.
@@ -39,28 +40,43 @@ impl Facts<'_> {
     /// One server that fits nowhere.
     fn of_one(&self) -> String {
         let names = self.server_names(&self.case.conflict.servers);
-        if self.survey.hosts == 0 {
-            return format!("server {names} fits nowhere: there are no hosts");
-        }
+        let all = match self.survey.hosts {
+            Some(0) => return format!("server {names} fits nowhere: there are no hosts"),
+            Some(hosts) => format!("server {names} fits on none of {}", counted(hosts, "host")),
+            None => format!("server {names} fits on no host"),
+        };
         let why: Vec<String> = self.phrases().into_iter().map(|(_, phrase)| phrase).collect();
-        let hosts = counted(self.survey.hosts, "host");
-        let all = format!("server {names} fits on none of {hosts}");
         if why.is_empty() { all } else { format!("{all}: {}", listed_of(&why, why.len())) }
     }
 
     fn rule(&self, rule: &RuleFact<'_>) -> String {
-        let RuleFact { group, servers, needed, .. } = rule;
-        let (name, unit) = (&group.name, group.level.name());
+        let RuleFact { group, counting, servers, needed, units } = rule;
+        let (who, unit) = (group_words(group), group.level.name());
         let names = self.server_names(servers);
-        match group.kind {
-            GroupKind::Diversity => {
-                format!("diversity group {name} needs {} for {names}", counted(*needed, unit))
+        match (group.kind, counting) {
+            (_, Some(Counting::PerUnit(most))) => {
+                let needed = counted(*needed, unit);
+                let term =
+                    if group.is_server_group { "max_server_per_host" } else { "max_per_unit" };
+                format!("{who} needs {needed} for {names} ({term} {most})")
             }
-            GroupKind::Affinity => {
-                format!("affinity group {name} needs 1 {unit} for {names} together")
+            (_, Some(Counting::Skew(most))) => {
+                let on = if unit == "host" { "on" } else { "in" };
+                let even = format!(
+                    "{who} needs {names} distributed evenly, with at most {most} more {on} one {unit} \
+                     than {on} another (max_skew {most})"
+                );
+                match units {
+                    Some(units) => format!("{even}, {}", within(unit, units)),
+                    None => even,
+                }
             }
-            GroupKind::Exclusivity => {
-                format!("exclusivity group {name} allows no others in the {unit} of {names}")
+            (GroupKind::Diversity, None) => {
+                format!("{who} needs {} for {names}", counted(*needed, unit))
+            }
+            (GroupKind::Affinity, None) => format!("{who} needs 1 {unit} for {names} together"),
+            (GroupKind::Exclusivity, None) => {
+                format!("{who} allows no others in the {unit} of {names}")
             }
         }
     }
@@ -68,36 +84,40 @@ impl Facts<'_> {
     /// Servers that no rule binds.
     fn crowd(&self) -> String {
         let servers = &self.case.conflict.servers;
-        let mut hosts: Vec<String> = self.places.iter().flat_map(|it| it.0.clone()).collect();
+        let names = self.server_names(servers);
+        let all = format!("{} servers ({names}) do not fit together", servers.len());
+        let known: Option<Vec<&Vec<String>>> = self.places.iter().map(|it| it.0.as_ref()).collect();
+        let Some(known) = known else { return all };
+        let mut hosts: Vec<String> = known.into_iter().flatten().cloned().collect();
         hosts.sort_unstable();
         hosts.dedup();
-        format!(
-            "{} servers ({}) do not fit together on the {} that one of them fits on: {}",
-            servers.len(),
-            self.server_names(servers),
-            counted(hosts.len(), "host"),
-            listed(&hosts)
-        )
+        let count = counted(hosts.len(), "host");
+        format!("{all} on the {count} that one of them fits on: {}", listed(&hosts))
     }
 
     /// Where the servers could be, each alone. A single rule counts its own units.
     fn places(&self) -> Vec<String> {
         let bound: usize = self.rules.iter().map(|rule| rule.servers.len()).sum();
-        if let ([rule], true) = (self.rules.as_slice(), bound == self.case.conflict.servers.len()) {
+        if let ([rule], true) = (self.rules.as_slice(), bound == self.case.conflict.servers.len())
+            && !matches!(rule.counting, Some(Counting::Skew(_)))
+        {
             let who = if rule.servers.len() == 1 { "it fits" } else { "they fit" };
-            return vec![format!("{who} {}", within(rule.group.level.name(), &rule.units))];
+            let units = rule.units.iter();
+            let unit = rule.group.level.name();
+            return units.map(|units| format!("{who} {}", within(unit, units))).collect();
         }
         let sorts = self.survey.sorts.iter().zip(&self.places).take(NAMED_MAX);
-        let place = |(sort, places): (&Sort, &super::facts::Places)| {
+        let place = |(sort, places): (&Sort, &Places)| {
             let names = self.server_names(&sort.servers);
-            match (sort.stays, sort.servers.len()) {
-                (true, 1) => format!("{names} stays on {}", listed(&places.0)),
-                (true, _) => format!("{names} stay on {}", listed(&places.0)),
-                (false, 1) => format!("{names} fits {}", within("host", &places.0)),
-                (false, _) => format!("{names} fit {}", within("host", &places.0)),
-            }
+            let hosts = places.0.as_ref()?;
+            Some(match (sort.stays, sort.servers.len()) {
+                (true, 1) => format!("{names} stays on {}", listed(hosts)),
+                (true, _) => format!("{names} stay on {}", listed(hosts)),
+                (false, 1) => format!("{names} fits {}", within("host", hosts)),
+                (false, _) => format!("{names} fit {}", within("host", hosts)),
+            })
         };
-        let mut parts: Vec<String> = sorts.map(place).collect();
+        let mut parts: Vec<String> = sorts.filter_map(place).collect();
         let more = self.survey.sorts.iter().skip(NAMED_MAX);
         let more: usize = more.map(|sort| sort.servers.len()).sum();
         if more > 0 {
@@ -108,34 +128,44 @@ impl Facts<'_> {
 
     /// Why the servers could not be on other hosts.
     fn reasons(&self) -> Option<String> {
-        let phrases = self.phrases();
-        let movers = self.survey.sorts.iter().filter(|sort| !sort.stays).count();
-        let told: Vec<String> = phrases
-            .into_iter()
-            .map(|(sort, phrase)| match movers {
-                0 | 1 => phrase,
-                _ => format!("{phrase} (for {})", self.server_names(&sort.servers)),
-            })
-            .collect();
-        let hosts = counted(self.survey.hosts, "host");
+        let movers = self.survey.sorts.iter().filter(|sort| !sort.stays);
+        let movers: usize = movers.map(|sort| sort.servers.len()).sum();
+        let told = |(servers, phrase): (Vec<usize>, String)| {
+            if servers.len() == movers {
+                phrase
+            } else {
+                format!("{phrase} (for {})", self.server_names(&servers))
+            }
+        };
+        let told: Vec<String> = self.phrases().into_iter().map(told).collect();
+        let hosts = counted(self.survey.hosts?, "host");
         (!told.is_empty()).then(|| format!("of {hosts}, {}", listed_of(&told, told.len())))
     }
 
-    /// What each condition rules out, for the sort of servers for which this is most.
-    fn phrases(&self) -> Vec<(&Sort, String)> {
+    /// What each condition rules out for the sort of servers for which this is most, with all servers of
+    /// which the same can be said.
+    fn phrases(&self) -> Vec<(Vec<usize>, String)> {
         let conditions = self.conditions.iter().chain(std::iter::once(&Condition::AllAtOnce));
         let counts = conditions.filter_map(|condition| {
             let (sort, counted) = self.most_counted(condition)?;
-            Some((counted.hosts, sort, self.phrase(condition, sort, counted)))
+            let phrase = self.phrase(condition, sort, counted);
+            let equals = self.survey.sorts.iter().filter(|other| {
+                other
+                    .counted(condition)
+                    .is_some_and(|counted| self.phrase(condition, other, counted) == phrase)
+            });
+            let mut servers: Vec<usize> = equals.flat_map(|it| it.servers.clone()).collect();
+            servers.sort_unstable();
+            Some((counted.hosts, servers, phrase))
         });
         let mut counts: Vec<_> = counts.collect();
         counts.sort_by_key(|(hosts, ..)| std::cmp::Reverse(*hosts));
-        counts.into_iter().map(|(_, sort, phrase)| (sort, phrase)).collect()
+        counts.into_iter().map(|(_, servers, phrase)| (servers, phrase)).collect()
     }
 
     fn phrase(&self, condition: &Condition, sort: &Sort, counted: &AskedCount) -> String {
         let count = counted.hosts;
-        let are = if count == 1 { "is" } else { "are" };
+        let are = are(count);
         match condition {
             Condition::Zone(zone) => format!("{count} {are} not in availability zone {zone}"),
             Condition::Aggregates => {
@@ -150,29 +180,44 @@ impl Facts<'_> {
             },
             Condition::NotTrait(name) => format!("forbidden trait {name} is on {count}"),
             Condition::Class(class) => short(class, counted),
-            Condition::Group(group) => {
-                let name = self.names().of(*group);
-                let name = name.unwrap_or_else(|| group.to_string());
-                let own = self.case.stack.groups.iter().find(|it| it.stored == Some(*group));
-                match own.filter(|_| self.is_member(sort, *group)).map(|it| it.kind) {
-                    Some(GroupKind::Affinity) => {
-                        format!("{count} {are} not where affinity group {name} is")
-                    }
-                    Some(GroupKind::Diversity) => {
-                        let have = if count == 1 { "has" } else { "have" };
-                        format!("{count} {have} other servers of diversity group {name}")
-                    }
-                    Some(GroupKind::Exclusivity) => {
-                        format!("{count} {are} used by others than exclusivity group {name}")
-                    }
-                    None => format!("{count} {are} kept for exclusivity group {name}"),
-                }
-            }
+            Condition::Group(group) => self.group_phrase(*group, sort, count),
             Condition::Other(text) => format!("{text} rules out {count}"),
             Condition::AllAtOnce => {
                 let have = if count == 1 { "has" } else { "have" };
                 format!("{count} {have} all of this, but not at once")
             }
+        }
+    }
+
+    /// What a stored group rules out: hosts whose unit is not known, and others.
+    fn group_phrase(&self, group: uuid::Uuid, sort: &Sort, count: usize) -> String {
+        let name = self.names().of(group).unwrap_or_else(|| group.to_string());
+        let own = self.case.stack.groups.iter().find(|it| it.stored == Some(group));
+        let Some(own) = own.filter(|_| self.is_member(sort, group)) else {
+            return format!("{count} {} kept for exclusivity group {name}", are(count));
+        };
+        let lost = self.survey.lost.iter().find(|(level, _)| *level == own.level);
+        let lost = lost.map_or(0, |(_, hosts)| *hosts).min(count);
+        let others = count - lost;
+        let elsewhere = match own.kind {
+            GroupKind::Affinity => {
+                format!("{others} {} not where affinity group {name} is", are(others))
+            }
+            GroupKind::Diversity => {
+                let have = if others == 1 { "has" } else { "have" };
+                format!("{others} {have} other servers of diversity group {name}")
+            }
+            GroupKind::Exclusivity => {
+                format!("{others} {} used by others than exclusivity group {name}", are(others))
+            }
+        };
+        let (kind, unit) = (own.kind.name(), own.level.name());
+        let unknown =
+            format!("the {unit} of {lost}, which {kind} group {name} needs, is not known");
+        match (others, lost) {
+            (_, 0) => elsewhere,
+            (0, _) => unknown,
+            _ => format!("{elsewhere}, {unknown}"),
         }
     }
 
@@ -186,6 +231,16 @@ impl Facts<'_> {
         let name = |server: &usize| self.case.stack.servers.get(*server).map(|it| it.name.clone());
         listed_of(&first.filter_map(name).collect::<Vec<_>>(), servers.len())
     }
+}
+
+/// What a group is called in a sentence.
+fn group_words(group: &Group) -> String {
+    let kind = if group.is_server_group { "server" } else { group.kind.name() };
+    format!("{kind} group {}", group.name)
+}
+
+fn are(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
 }
 
 /// Hosts that have too little of a resource class.

@@ -12,7 +12,7 @@ use super::condition::{Condition, Setting};
 use super::survey::Survey;
 use crate::planner::candidates;
 use crate::planner::compose::{Composed, compose};
-use crate::solver::{Budget, is_impossible, minimal_subset};
+use crate::solver::{Budget, Rule, is_impossible, minimal_subset};
 
 /// The conditions, and the problem without all others.
 pub(super) struct Smallest {
@@ -103,10 +103,15 @@ fn conditions(case: &Case<'_>, survey: &Survey) -> Vec<Condition> {
 
 fn by_solving(case: &Case<'_>, survey: &Survey, budget: &mut Budget<'_>) -> BTreeSet<Condition> {
     let all = conditions(case, survey);
+    let is_even = case
+        .conflict
+        .rules
+        .iter()
+        .any(|rule| matches!(case.composed.problem.rules.get(*rule), Some(Rule::Skew(_))));
     let set = |numbers: &[usize]| -> BTreeSet<Condition> {
         numbers.iter().filter_map(|it| all.get(*it)).cloned().collect()
     };
-    let needed = minimal_subset((0..all.len()).collect(), &mut |numbers| {
+    let mut is_impossible = |numbers: &[usize]| {
         let kept = budget.kept();
         let found = reduced(case, &set(numbers), budget).and_then(|problem| {
             let Reduced { composed, servers, rules } = &problem;
@@ -114,8 +119,39 @@ fn by_solving(case: &Case<'_>, survey: &Survey, budget: &mut Budget<'_>) -> BTre
         });
         budget.release_to(kept);
         found
-    });
+    };
+    let numbers: Vec<usize> = (0..all.len()).collect();
+    let needed = if is_even {
+        without_dispensable(numbers, &mut is_impossible)
+    } else {
+        minimal_subset(numbers, &mut is_impossible)
+    };
     set(&needed)
+}
+
+/// What is left of impossible demands if one after the other is left out without which the others are still
+/// impossible, until there is no such demand. In contrast to [`minimal_subset`], fewer demands may be harder
+/// to meet: a server that can be on more hosts gives an even distribution more domains.
+fn without_dispensable(
+    mut demands: Vec<usize>,
+    is_impossible: &mut dyn FnMut(&[usize]) -> Option<bool>,
+) -> Vec<usize> {
+    loop {
+        let before = demands.len();
+        let mut next = 0;
+        while next < demands.len() {
+            let mut others = demands.clone();
+            others.remove(next);
+            match is_impossible(&others) {
+                Some(true) => demands = others,
+                Some(false) => next += 1,
+                None => return demands,
+            }
+        }
+        if demands.len() == before {
+            return demands;
+        }
+    }
 }
 
 /// The problem with these conditions only; `None` if there is no time for it.
@@ -136,14 +172,15 @@ fn reduced(
     let composed = compose(world, &stack, around, budget).ok()?;
     let servers = case.conflict.servers.iter();
     let servers = servers.map(|server| positions.binary_search(server).ok());
-    let groups: BTreeSet<usize> = case
-        .conflict
-        .rules
-        .iter()
-        .filter_map(|it| case.composed.groups.get(*it))
-        .copied()
-        .collect();
-    let rules = composed.groups.iter().enumerate();
-    let rules = rules.filter(|(_, group)| groups.contains(group)).map(|(rule, _)| rule).collect();
+    // A group that counts its servers may have two rules.
+    let key = |composed: &Composed, rule: usize| {
+        let is_even = matches!(composed.problem.rules.get(rule)?, Rule::Skew(_));
+        Some((*composed.groups.get(rule)?, is_even))
+    };
+    let wanted: BTreeSet<(usize, bool)> =
+        case.conflict.rules.iter().filter_map(|rule| key(case.composed, *rule)).collect();
+    let rules = 0..composed.groups.len();
+    let rules = rules.filter(|rule| key(&composed, *rule).is_some_and(|it| wanted.contains(&it)));
+    let rules = rules.collect();
     Some(Reduced { servers: servers.collect::<Option<Vec<usize>>>()?, rules, composed })
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::case::Case;
 use super::condition::Condition;
-use crate::model::ProviderId;
+use crate::model::{Level, ProviderId};
 use crate::planner::candidates;
 use crate::planner::flavor::Size;
 use crate::planner::host_filter::{Demands, FilterContext, HostFilter};
@@ -38,8 +38,10 @@ pub(super) struct Sort {
 
 /// All hosts, as the servers of a conflict see them.
 pub(super) struct Survey {
-    /// The number of hosts.
-    pub(super) hosts: usize,
+    /// The number of hosts; `None` if there was no time to find them all.
+    pub(super) hosts: Option<usize>,
+    /// For each level the number of these hosts whose unit is not known.
+    pub(super) lost: Vec<(Level, usize)>,
     /// The servers of the conflict.
     pub(super) sorts: Vec<Sort>,
 }
@@ -49,6 +51,7 @@ pub(super) fn survey(case: &Case<'_>, budget: &mut Budget<'_>) -> Survey {
     let Case { stack, around, composed, .. } = case;
     let topology = Topology::of(&composed.world, around.racks_by_names);
     let hosts = entries(case, &topology, budget);
+    let is_known = !budget.is_spent();
     let context = FilterContext::new(&composed.world, &topology, around, &hosts);
     let filter = HostFilter::new(&context, stack, composed.memberships.clone(), budget);
     let number: HashMap<ProviderId, usize> =
@@ -59,7 +62,11 @@ pub(super) fn survey(case: &Case<'_>, budget: &mut Budget<'_>) -> Survey {
             count(case, (&hosts, &filter, &number), sort, budget);
         }
     }
-    Survey { hosts: hosts.len(), sorts }
+    let lost = |level: Level| {
+        hosts.iter().filter(|host| host.location.unit(level, &host.name).is_none()).count()
+    };
+    let lost = Level::ALL.map(|level| (level, lost(level))).into();
+    Survey { hosts: is_known.then_some(hosts.len()), lost, sorts }
 }
 
 /// All hosts of the world, and those of the problem, by name.

@@ -57,6 +57,8 @@ pub(crate) struct GroupEntry {
     pub(crate) name: String,
     /// What it is.
     pub(crate) which: GroupRef,
+    /// Whether it is a server group of Nova.
+    pub(crate) is_server_group: bool,
     /// Servers by position, and groups by position.
     pub(crate) servers: Vec<usize>,
     /// Groups inside of it.

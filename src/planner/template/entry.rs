@@ -129,6 +129,7 @@ impl<'r> Entry<'r> {
         GroupEntry {
             name: name.map_or_else(|| self.id.to_owned(), str::to_owned),
             which: GroupRef::Here(kind, Level::Host, terms),
+            is_server_group: true,
             servers: Vec::new(),
             groups: Vec::new(),
         }
@@ -158,6 +159,6 @@ impl<'r> Entry<'r> {
                 None => return Err(invalid(format!("invalid resource = {reference}"))),
             }
         }
-        Ok((GroupEntry { name, which, servers, groups }, terms.err()))
+        Ok((GroupEntry { name, which, is_server_group: false, servers, groups }, terms.err()))
     }
 }

@@ -43,7 +43,13 @@ fn a_policy_is_a_group_of_hosts() {
     ] {
         let found = template(&group(&properties), &json!("sg")).of_request().unwrap();
         let which = GroupRef::Here(kind, Level::Host, terms);
-        let expected = GroupEntry { name: "sg".into(), which, servers: vec![0], groups: vec![] };
+        let expected = GroupEntry {
+            name: "sg".into(),
+            which,
+            is_server_group: true,
+            servers: vec![0],
+            groups: vec![],
+        };
         assert_eq!((found.groups, found.ignored), (vec![expected], vec![]));
     }
 }
