@@ -22,6 +22,14 @@ pub struct ServiceOptions {
     #[arg(long, env = "BERTH_PLACEMENT_URL", value_name = "URL")]
     pub url: Option<String>,
 
+    /// Who asks, and what bounds the work.
+    #[command(flatten)]
+    pub caller: CallerOptions,
+}
+
+/// Who asks a placement service, and what bounds the work.
+#[derive(Args, Clone, Debug)]
+pub struct CallerOptions {
     /// Token for the service at --url.
     ///
     /// Other processes on the machine can see flags: prefer the environment.
@@ -71,13 +79,36 @@ impl LimitOptions {
     }
 }
 
+impl CallerOptions {
+    /// A client of the service at this URL, or of the one that the cloud or the environment names.
+    fn client(&self, url: Option<&str>) -> Result<Client, String> {
+        let settings = settings(self.os_cloud.as_deref())?;
+        if url.is_none() && self.os_cloud.is_none() && !settings.name_a_service() {
+            return Err(
+                "which placement service? Name its URL (--url), a cloud (--os-cloud), or set \
+                        the environment of OpenStack's clients (OS_AUTH_URL and so on)"
+                    .to_owned(),
+            );
+        }
+        Client::new(Access::of(url, self.token.as_ref(), &settings)?, self.limits.limits())
+    }
+}
+
+/// What a cloud in clouds.yaml says, or else the environment.
+fn settings(os_cloud: Option<&str>) -> Result<Settings, String> {
+    match os_cloud {
+        Some(cloud) => Settings::cloud(cloud),
+        None => Ok(Settings::environment()),
+    }
+}
+
 impl ServiceOptions {
     /// A client of the service. It does not connect before the first request.
     ///
     /// # Errors
     /// A sentence: what is missing or wrong.
     pub fn client(&self) -> Result<Client, String> {
-        client(self.url.as_deref(), self.token.as_ref(), self.os_cloud.as_deref(), self.limits)
+        self.caller.client(self.url.as_deref())
     }
 }
 
@@ -94,23 +125,9 @@ pub struct ReplicaOptions {
     #[arg(long, env = "BERTH_PLACEMENT_URL", value_name = "URL", value_delimiter = ' ')]
     pub url: Vec<String>,
 
-    /// Token for the service at --url.
-    ///
-    /// Other processes on the machine can see flags: prefer the environment.
-    #[arg(long, env = "BERTH_PLACEMENT_TOKEN", hide_env_values = true, value_name = "TOKEN",
-          requires = "url", value_parser = secret)]
-    pub token: Option<Secret>,
-
-    /// Cloud in clouds.yaml whose credentials and catalog are used, instead of the environment's.
-    ///
-    /// The file is looked for as `openstack` does: `OS_CLIENT_CONFIG_FILE`, the working
-    /// directory, ~/.config/openstack, /etc/openstack.
-    #[arg(long, env = "OS_CLOUD", value_name = "NAME")]
-    pub os_cloud: Option<String>,
-
-    /// What bounds the work.
+    /// Who asks, and what bounds the work.
     #[command(flatten)]
-    pub limits: LimitOptions,
+    pub caller: CallerOptions,
 }
 
 impl ReplicaOptions {
@@ -119,31 +136,11 @@ impl ReplicaOptions {
     /// # Errors
     /// A sentence: what is missing or wrong.
     pub fn clients(&self) -> Result<Vec<Client>, String> {
-        let (token, cloud) = (self.token.as_ref(), self.os_cloud.as_deref());
         if self.url.is_empty() {
-            return Ok(vec![client(None, token, cloud, self.limits)?]);
+            return Ok(vec![self.caller.client(None)?]);
         }
-        self.url.iter().map(|url| client(Some(url), token, cloud, self.limits)).collect()
+        self.url.iter().map(|url| self.caller.client(Some(url))).collect()
     }
-}
-
-/// A client of the service that the options of a command name.
-fn client(
-    url: Option<&str>,
-    token: Option<&Secret>,
-    os_cloud: Option<&str>,
-    limits: LimitOptions,
-) -> Result<Client, String> {
-    let settings = match os_cloud {
-        Some(cloud) => Settings::cloud(cloud)?,
-        None => Settings::environment(),
-    };
-    if url.is_none() && os_cloud.is_none() && !settings.name_a_service() {
-        return Err("which placement service? Name its URL (--url), a cloud (--os-cloud), or set \
-                    the environment of OpenStack's clients (OS_AUTH_URL and so on)"
-            .to_owned());
-    }
-    Client::new(Access::of(url, token, &settings)?, limits.limits())
 }
 
 /// A client of the service with this name: a URL, or a cloud in clouds.yaml.
@@ -157,11 +154,7 @@ pub(super) fn named(
     limits: LimitOptions,
 ) -> Result<Client, String> {
     let access = if name.contains("://") {
-        let settings = match os_cloud {
-            Some(cloud) => Settings::cloud(cloud)?,
-            None => Settings::environment(),
-        };
-        Access::of(Some(name), token, &settings)?
+        Access::of(Some(name), token, &settings(os_cloud)?)?
     } else {
         let told = |why| format!("{name} is no URL, so it is the name of a cloud: {why}");
         Access::of(None, token, &Settings::cloud(name).map_err(told)?)?
