@@ -126,7 +126,8 @@ pub(super) async fn bulk(
     Ok(Some(in_order(providers)))
 }
 
-/// Providers with these parts, some requests for each. Those that are deleted meanwhile are left out. Parents stand before their children.
+/// Reads these parts of providers, with several requests for each provider. Providers that are deleted
+/// meanwhile are left out. Parents stand before their children.
 ///
 /// # Errors
 /// The service cannot be asked, or there are more than `limit`.
