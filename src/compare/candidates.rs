@@ -1,5 +1,7 @@
 //! Questions for allocation candidates, made of what providers have: most of them have an answer.
 
+use std::collections::{HashMap, HashSet};
+
 use fastrand::Rng;
 use serde_json::Value;
 
@@ -73,21 +75,46 @@ pub(super) fn queries(
 ) -> Vec<String> {
     let mut random = Rng::with_seed(seed);
     let usable: Vec<&Profile> = profiles.iter().filter(|it| !it.inventories.is_empty()).collect();
+    let several = in_several_spellings(profiles);
     let mut queries = Vec::new();
     while queries.len() < count {
         let Some(profile) = random.choice(usable.iter()) else { break };
-        queries.push(query(profile, &mut random, version));
+        queries.push(query(profile, &several, &mut random, version));
     }
     queries
 }
 
-fn query(profile: &Profile, random: &mut Rng, version: Microversion) -> String {
+/// The aggregates that stand in several spellings. To OpenStack Placement these are several aggregates, and
+/// to Berth one (U1 of docs/differences.md), so a question for one of them has two right answers.
+fn in_several_spellings(profiles: &[Profile]) -> HashSet<String> {
+    let mut first_spellings: HashMap<String, &String> = HashMap::new();
+    let mut several = HashSet::new();
+    for aggregate in profiles.iter().flat_map(|profile| &profile.aggregates) {
+        if *first_spellings.entry(bare(aggregate)).or_insert(aggregate) != aggregate {
+            several.insert(bare(aggregate));
+        }
+    }
+    several
+}
+
+/// A UUID without what spellings differ in.
+fn bare(uuid: &str) -> String {
+    uuid.replace('-', "").to_ascii_lowercase()
+}
+
+fn query(
+    profile: &Profile,
+    several: &HashSet<String>,
+    random: &mut Rng,
+    version: Microversion,
+) -> String {
     // Sometimes the resources come from a group of their own.
     let group = if random.u8(0..4) == 0 { "1" } else { "" };
     let resources = resources(profile, random);
     let mut query = format!("/allocation_candidates?resources{group}={resources}");
     let one_trait = random.choice(profile.traits.iter());
-    let aggregate = random.choice(profile.aggregates.iter());
+    let aggregates = profile.aggregates.iter().filter(|it| !several.contains(&bare(it)));
+    let aggregate = random.choice(aggregates.collect::<Vec<_>>());
     // Few questions are for the whole cloud: these take long, and their answers are large.
     match random.u8(0..8) {
         0 => {}
@@ -167,6 +194,11 @@ mod tests {
         for part in ["&required=", "&required=%21", "&member_of", "&in_tree=root", "resources1="] {
             assert!(found.iter().any(|query| query.contains(part)), "{part}");
         }
+        // In two spellings, the aggregate is two to one service and one to the other.
+        let mut other = profile();
+        other.aggregates = vec!["11111111111141118111111111111111".to_owned()];
+        let found_with = queries(&[profile(), other], 200, 7, Microversion(39));
+        assert!(!found_with.iter().any(|query| query.contains("&member_of")));
         let amounts = found.iter().filter_map(|query| {
             let after = query.split("DISK_GB%3A").nth(1)?;
             after.split(['&', '%']).next()?.parse::<u64>().ok()
