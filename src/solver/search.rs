@@ -5,6 +5,7 @@
 //! dead ends that doubles from round to round. A round that ends without giving up has covered all
 //! placements, which proves its result.
 
+mod affinity;
 mod branch_and_bound;
 mod incumbent;
 mod large_neighbourhood;

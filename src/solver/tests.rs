@@ -2,6 +2,7 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "the problems are tiny")]
 
+mod affinity;
 mod exhaustive;
 mod lagrangian;
 mod room;

@@ -17,4 +17,12 @@ impl Random {
         it = (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         usize::try_from((it >> 33) % end.max(1)).unwrap_or(0)
     }
+
+    /// Leaves out items until there are at most so many.
+    pub(super) fn keep_some<T>(&mut self, items: &mut Vec<T>, most: usize) {
+        while items.len() > most {
+            let at = self.below(items.len() as u64);
+            items.swap_remove(at);
+        }
+    }
 }

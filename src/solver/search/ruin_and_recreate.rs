@@ -10,6 +10,7 @@
 
 use std::cmp::Reverse;
 
+use super::affinity::{AffinityRules, UnitForRule};
 use super::branch_and_bound::BranchAndBound;
 use super::incumbent::Preferred;
 use super::preference::{Preference, preference};
@@ -185,14 +186,23 @@ fn improve(
     // What a host costs a server on average. A placement may become so much dearer at first, or less.
     let servers = state.model.problem.servers.len().max(1) as u64;
     let warmest = current.cost.fit / servers / coolness.max(1);
+    let is_anywhere = matches!(places, Places::Anywhere { .. });
+    let affinity = is_anywhere.then(|| AffinityRules::of(state.model));
     for step in 0..steps {
         search.take_over(budget);
         if budget.is_spent() || search.has_reached_target() {
             break;
         }
-        let part = part(state, &mut random, budget);
+        let affinity = affinity.as_ref().and_then(|rules| rules.unit_for_one(state, &mut random));
+        let mut part = match &affinity {
+            Some(affinity) => affinity.part(state, BUNDLES_MAX, &mut random, budget),
+            None => part(state, &mut random, budget),
+        };
         for bundle in &part {
             state.take_back(*bundle, budget);
+        }
+        if let Some(affinity) = &affinity {
+            begin_in_unit(search.limits, state, affinity, &mut part, budget);
         }
         recreate(search.limits, state, places, part, &mut random, budget);
         if budget.is_spent() {
@@ -313,14 +323,34 @@ fn part(state: &State<'_>, random: &mut Random, budget: &mut Budget<'_>) -> Vec<
             chosen.extend((0..count).filter(|it| hosts.contains(&host(*it))));
         }
     }
-    while chosen.len() > BUNDLES_MAX {
-        let at = random.below(chosen.len() as u64);
-        chosen.swap_remove(at);
-    }
+    random.keep_some(&mut chosen, BUNDLES_MAX);
     part.extend(chosen);
     part.sort_unstable();
     part.dedup();
     part
+}
+
+/// Puts the largest bundle of an affinity rule on the best host of a unit, so that the others can only follow,
+/// and takes it out of the part.
+fn begin_in_unit(
+    limits: &Limits,
+    state: &mut State<'_>,
+    affinity: &UnitForRule,
+    part: &mut Vec<usize>,
+    budget: &mut Budget<'_>,
+) {
+    let model = state.model;
+    let kind = |bundle: usize| model.bundles[bundle].kind;
+    let of_rule = part.iter().copied().filter(|bundle| affinity.binds(model, *bundle));
+    let Some(first) = of_rule.max_by_key(|it| model.kinds[kind(*it)].weight) else { return };
+    let hosts = affinity.hosts(model, budget);
+    let key = |state: &State<'_>, host: usize, added: Added| preference(state, limits, host, added);
+    let host = best_of(state, kind(first), &hosts, (&key, None), budget);
+    if let Some(host) = host.filter(|_| !budget.is_spent())
+        && state.place(first, (host, 0), budget)
+    {
+        part.retain(|bundle| *bundle != first);
+    }
 }
 
 /// Puts bundles on the best hosts, in an order that differs from step to step.

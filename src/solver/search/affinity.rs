@@ -1,0 +1,89 @@
+//! Affinity in ruin and recreate: a step that moves the bundles of a rule to another rack or cluster.
+//!
+//! Other steps seldom do: they would have to remove all of these bundles at once, and the first one would have to
+//! come to the other unit although a host of its old one may be better for it.
+
+#![expect(clippy::indexing_slicing, reason = "bundles, rules and hosts are numbered densely")]
+
+use super::random::Random;
+use crate::solver::budget::Budget;
+use crate::solver::model::Model;
+use crate::solver::problem::{Level, Rule};
+use crate::solver::state::State;
+
+/// One step in so many moves a rule, if there is one.
+const MOVES_RULE: u64 = 4;
+
+/// The affinity rules of racks and clusters.
+pub(super) struct AffinityRules(Vec<usize>);
+
+/// A rule, and a unit of its level.
+pub(super) struct UnitForRule {
+    rule: usize,
+    level: Level,
+    unit: usize,
+}
+
+impl AffinityRules {
+    pub(super) fn of(model: &Model<'_>) -> Self {
+        let rules = model.problem.rules.iter().enumerate();
+        let is_of_units =
+            |rule: &Rule| matches!(rule, Rule::Together(level, _) if *level > Level::Host);
+        Self(rules.filter(|(_, rule)| is_of_units(rule)).map(|(rule, _)| rule).collect())
+    }
+
+    /// In some steps, one of the rules and any unit for it, also one where it has no place.
+    pub(super) fn unit_for_one(
+        &self,
+        state: &State<'_>,
+        random: &mut Random,
+    ) -> Option<UnitForRule> {
+        if self.0.is_empty() || random.below(MOVES_RULE) > 0 {
+            return None;
+        }
+        let rule = self.0[random.below(self.0.len() as u64)];
+        let level = state.model.problem.rules[rule].level();
+        let units = state.model.units.count(level) as u64;
+        (units > 0).then(|| UnitForRule { rule, level, unit: random.below(units) })
+    }
+}
+
+impl UnitForRule {
+    /// Whether the rule binds a bundle.
+    pub(super) fn binds(&self, model: &Model<'_>, bundle: usize) -> bool {
+        model.bundles[bundle].rules.iter().any(|(rule, _)| *rule == self.rule)
+    }
+
+    /// The hosts of the unit, in the order of their fit.
+    pub(super) fn hosts(&self, model: &Model<'_>, budget: &mut Budget<'_>) -> Vec<usize> {
+        let mut hosts = model.units.hosts(self.level, self.unit).to_vec();
+        hosts.sort_unstable_by_key(|host| model.fit_costs[*host]);
+        budget.is_spent_after(8 * hosts.len());
+        hosts
+    }
+
+    /// The bundles to remove: those of the rule, at most so many of those in the unit, and those that have no
+    /// host.
+    pub(super) fn part(
+        &self,
+        state: &State<'_>,
+        others_max: usize,
+        random: &mut Random,
+        budget: &mut Budget<'_>,
+    ) -> Vec<usize> {
+        let model = state.model;
+        budget.is_spent_after(8 * state.positions.len());
+        let (mut part, mut in_unit) = (Vec::new(), Vec::new());
+        for (bundle, position) in state.positions.iter().enumerate() {
+            let unit = position.and_then(|(host, _)| model.units.unit(self.level, host));
+            if position.is_none() || self.binds(model, bundle) {
+                part.push(bundle);
+            } else if unit == Some(self.unit) {
+                in_unit.push(bundle);
+            }
+        }
+        random.keep_some(&mut in_unit, others_max);
+        part.extend(in_unit);
+        part
+    }
+}
