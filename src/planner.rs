@@ -28,6 +28,7 @@ pub mod flavor;
 pub mod group;
 pub mod headroom;
 mod host_filter;
+mod host_room;
 pub mod ids;
 pub(crate) mod json;
 mod placement;

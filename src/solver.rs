@@ -47,7 +47,7 @@ pub use self::explanation::{
     Conflict, UnitCount, count_units, explain, explain_within, hosts_for, is_impossible,
     minimal_subset,
 };
-pub use self::parallel::map_items;
+pub use self::parallel::{map_items, map_owned};
 pub use self::problem::{
     AllowedHosts, Choice, Conditions, Draws, Goal, Host, Level, Part, PlacementPolicy,
     PlacementProblem, Pool, Rule, Server, Skew, SoftRule, SoftRuleKind, Source, Supply, Way, Ways,

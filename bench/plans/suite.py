@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+import statistics
 import sys
 import time
 
@@ -15,6 +16,11 @@ import cpsat
 import greedy
 import instances
 import table
+
+
+# How quickly the first placement is there differs from request to request: the median of these and
+# the measured one counts.
+MORE_FIRSTS = 4
 
 
 def main() -> None:
@@ -68,6 +74,9 @@ def measure(cluster: Cluster, instance: instances.Instance, chosen) -> table.Row
         # The first request of a server also fills its caches.
         service.plan(planner, instance, 1)
         row.berth = service.plan(planner, instance, chosen.seconds)
+        firsts = [row.berth.first] + [service.plan(planner, instance, 1).first for _ in range(MORE_FIRSTS)]
+        known = [first for first in firsts if first is not None]
+        row.berth.first = statistics.median(known) if known else None
     if row.berth.placement is not None:
         ours = checked(instance, row.berth.placement, "Berth")
         if ours != row.berth.cost:

@@ -2,6 +2,7 @@
 //! part by part.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::demands::ProviderDemands;
@@ -61,51 +62,56 @@ impl Pools {
         number
     }
 
-    /// Numbers the pools of supplies that have numbers of their own, in the order in which they are drawn on.
-    ///
-    /// # Errors
-    /// A supply draws on a pool that is none of its own.
-    pub(super) fn take_over(&mut self, own: Self, supplies: &mut Supplies) -> Result<(), Failure> {
+    /// Numbers the pools of one size, which have numbers of their own. Returns the new number of each; `None` if
+    /// all keep theirs.
+    pub(super) fn take_over(&mut self, own: Self) -> Option<Vec<usize>> {
         if self.list.is_empty() {
             *self = own;
-            return Ok(());
+            return None;
         }
-        let mut numbers: Vec<Option<usize>> = vec![None; own.list.len()];
-        let mut renumber = |draws: &mut Draws| {
-            for (pool, _) in draws {
-                let known =
-                    numbers.get_mut(*pool).zip(own.list.get(*pool)).zip(own.slots.get(*pool));
-                let missing = || Failure::bug(format!("pool {pool} of a size has no number"));
-                let ((number, provided), (slot, _)) = known.ok_or_else(missing)?;
-                *pool = *number.get_or_insert_with(|| self.number_of(*slot, *provided));
-            }
-            Ok(())
-        };
-        for (_, supply) in supplies {
-            match supply {
-                Supply::One(draws) => renumber(draws)?,
-                Supply::Choice(choice) => {
-                    for way in choice.parts.iter_mut().flat_map(|Part(ways)| ways) {
-                        renumber(&mut way.draws)?;
-                    }
-                    renumber(&mut choice.limits)?;
-                    // They are ascending by pool.
-                    choice.limits.sort_unstable();
-                }
-            }
-        }
-        Ok(())
+        let pools = own.slots.into_iter().zip(own.list);
+        Some(pools.map(|((slot, _), pool)| self.number_of(slot, pool)).collect())
     }
 
-    /// The class of each pool, and its inventory in the world of the pools.
+    /// The class of each of some pools, and its inventory in the world of the pools.
     pub(super) fn inventories<'w>(
         &self,
         world: &'w World,
+        some: Range<usize>,
     ) -> impl Iterator<Item = (ClassId, Option<InventoryRow>)> + use<'_, 'w> {
-        self.list.iter().zip(&self.slots).map(|((_, class), (slot, _))| {
+        let pools = self.list.iter().zip(&self.slots).skip(some.start).take(some.len());
+        pools.map(|((_, class), (slot, _))| {
             (*class, world.at(*slot).and_then(|provider| provider.inventory(*class)))
         })
     }
+}
+
+/// Gives the pools of supplies new numbers.
+///
+/// # Errors
+/// A supply draws on a pool that has none.
+pub(super) fn renumber(supplies: &mut Supplies, numbers: &[usize]) -> Result<(), Failure> {
+    let renumber = |draws: &mut Draws| {
+        for (pool, _) in draws {
+            let missing = || Failure::bug(format!("pool {pool} of a size has no number"));
+            *pool = *numbers.get(*pool).ok_or_else(missing)?;
+        }
+        Ok(())
+    };
+    for (_, supply) in supplies {
+        match supply {
+            Supply::One(draws) => renumber(draws)?,
+            Supply::Choice(choice) => {
+                for way in choice.parts.iter_mut().flat_map(|Part(ways)| ways) {
+                    renumber(&mut way.draws)?;
+                }
+                renumber(&mut choice.limits)?;
+                // They are ascending by pool.
+                choice.limits.sort_unstable();
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The sizes of the servers that need a host, in the order of the servers.
@@ -364,7 +370,7 @@ mod tests {
 
     use uuid::Uuid;
 
-    use super::{Pools, Supplies, supplies};
+    use super::{Pools, Supplies, renumber, supplies};
     use crate::model::inventory::Inventory;
     use crate::model::provider::{InventoryRow, ProviderRow};
     use crate::model::{ClassId, ProviderId};
@@ -439,7 +445,9 @@ mod tests {
         let apart = sizes.iter().map(|size| {
             let mut own = Pools::default();
             let mut supplies = found(size, &mut own);
-            taken.take_over(own, &mut supplies).unwrap();
+            if let Some(numbers) = taken.take_over(own) {
+                renumber(&mut supplies, &numbers).unwrap();
+            }
             supplies
         });
         assert_eq!(apart.collect::<Vec<_>>(), together);

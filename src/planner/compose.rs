@@ -8,17 +8,17 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::broken_rules::{FixedServers, without_broken};
-use super::candidates::{Pools, Supplies, sizes, supplies};
+use super::candidates::{Pools, Supplies, renumber, sizes, supplies};
 use super::failure::{Failure, in_time};
 use super::flavor::Size;
 use super::host_filter::{Demands, FilterContext, HostFilter};
+use super::host_room::{ClassNumbers, HostRoom, free_pools, rooms};
 use super::stack::{Stack, Surroundings};
 use super::topology::{HostEntry, Topology};
-use crate::model::provider::InventoryRow;
 use crate::model::{ClassId, Level, ProviderId};
 use crate::solver::groups::GroupRules;
 use crate::solver::{
-    self, AllowedHosts, Budget, PlacementProblem, Pool, Rule, Skew, Supply, Ways, map_items,
+    self, AllowedHosts, Budget, PlacementProblem, Rule, Skew, Supply, Ways, map_items, map_owned,
 };
 use crate::world::{Changes, Provider, World};
 
@@ -61,28 +61,38 @@ pub(super) fn compose(
     let (of_sizes, pools) = supplies_of(&world, &sizes, budget)?;
     let hosts = entries(&world, &topology, &of_sizes, &homes)?;
     let numbers = HostNumbers::of(&world, &hosts);
-    let composer = Composer { world: &world, hosts: &hosts, pools: &pools };
-    let mut ways: HashMap<&Size, Arc<Ways>> = HashMap::new();
-    for (size, supplies) in sizes.into_iter().zip(of_sizes) {
-        budget.is_spent_after(8 * supplies.len());
-        ways.insert(size, Arc::new(numbers.ways(supplies)));
-    }
+    let classes = ClassNumbers::of(&pools.list);
+    let rooms = rooms(&world, &hosts, &classes, budget)?;
+    let ways = ways(&sizes, of_sizes, &numbers, budget)?;
     let memberships = stored_groups(stack, &groups, &all_rules);
-    let context = FilterContext::new(&world, &topology, around, &hosts);
+    let in_use = rooms.iter().map(|room| room.is_in_use).collect();
+    let context = FilterContext::new(&world, &topology, around, (&hosts, Some(in_use)));
     let filter = HostFilter::new(&context, stack, memberships.clone(), budget);
     in_time(budget)?;
     let current_hosts = homes.iter().map(|home| numbers.of_provider(&world, (*home)?));
     let current_hosts: Vec<Option<usize>> = current_hosts.collect();
-    let servers = compose_servers(stack, &current_hosts, (&ways, &filter), budget)?;
+    let mut servers = compose_servers(stack, &current_hosts, (&ways, &filter), budget)?;
     let stays = Level::ALL.map(|level| fixed_servers(stack, (&hosts, level), &current_hosts));
     let rules = all_rules.into_iter().map(|rule| with_domains(rule, &servers, &hosts, budget));
     let rules = kept_rules(rules.collect(), &stays, budget)?;
-    let problem = composer.problem(servers, rules, stack, budget)?;
-    let soft_rules = soft_rules.into_iter().map(|(_, soft)| soft).collect();
-    let problem = PlacementProblem { soft_rules, ..problem };
+    set_amounts(&mut servers, stack, &world, &classes);
+    let problem = PlacementProblem {
+        hosts: hosts_of(&hosts, rooms),
+        pools: free_pools(&world, &pools, &classes, budget)?,
+        servers,
+        rules,
+        soft_rules: soft_rules.into_iter().map(|(_, soft)| soft).collect(),
+        policy: stack.policy,
+    };
     let pools = pools.list;
     in_time(budget)?;
     Ok(Composed { problem, world, hosts, pools, groups, memberships })
+}
+
+/// How hosts supply servers of one size, with the number of each pool if the supplies have others.
+struct SuppliesOfSize {
+    supplies: Supplies,
+    numbers: Option<Vec<usize>>,
 }
 
 /// How hosts supply servers of each size, and the pools that are drawn on.
@@ -90,13 +100,14 @@ fn supplies_of(
     world: &Arc<World>,
     sizes: &[&Size],
     budget: &mut Budget<'_>,
-) -> Result<(Vec<Supplies>, Pools), Failure> {
+) -> Result<(Vec<SuppliesOfSize>, Pools), Failure> {
     let mut pools = Pools::default();
     let mut of_sizes = Vec::with_capacity(sizes.len());
     // What one provider supplies is found sooner than its pools are numbered twice.
     if 2 * world.lone().len() > world.len() {
         for size in sizes {
-            of_sizes.push(supplies(world, size, &mut pools, budget)?);
+            let supplies = supplies(world, size, &mut pools, budget)?;
+            of_sizes.push(SuppliesOfSize { supplies, numbers: None });
         }
         return Ok((of_sizes, pools));
     }
@@ -107,12 +118,32 @@ fn supplies_of(
     });
     for of_size in found {
         let Some(of_size) = of_size else { return Err(Failure::of_end(budget)) };
-        let (mut supplies, own) = of_size?;
-        pools.take_over(own, &mut supplies)?;
-        budget.is_spent_after(4 * supplies.len());
-        of_sizes.push(supplies);
+        let (supplies, own) = of_size?;
+        budget.is_spent_after(4 * own.list.len());
+        of_sizes.push(SuppliesOfSize { supplies, numbers: pools.take_over(own) });
     }
     Ok((of_sizes, pools))
+}
+
+/// The ways of each size, with hosts and pools by number.
+fn ways<'s>(
+    sizes: &[&'s Size],
+    of_sizes: Vec<SuppliesOfSize>,
+    hosts: &HostNumbers,
+    budget: &mut Budget<'_>,
+) -> Result<HashMap<&'s Size, Arc<Ways>>, Failure> {
+    let all = map_owned(of_sizes, hosts.0.len(), budget, |of_size, budget| {
+        let SuppliesOfSize { mut supplies, numbers } = of_size;
+        budget.is_spent_after(16 * supplies.len());
+        numbers.map_or(Ok(()), |numbers| renumber(&mut supplies, &numbers))?;
+        Ok(Arc::new(hosts.ways(supplies)))
+    });
+    let mut ways = HashMap::new();
+    for (size, of_size) in sizes.iter().zip(all) {
+        let Some(of_size) = of_size else { return Err(Failure::of_end(budget)) };
+        ways.insert(*size, of_size?);
+    }
+    Ok(ways)
 }
 
 /// The rules without what fixed servers break; given where these are at each level.
@@ -277,7 +308,7 @@ fn freed(world: &Arc<World>, stack: &Stack) -> Arc<World> {
 fn entries(
     world: &World,
     topology: &Topology,
-    supplies: &[Supplies],
+    of_sizes: &[SuppliesOfSize],
     homes: &[Option<ProviderId>],
 ) -> Result<Vec<HostEntry>, Failure> {
     let mut is_host = vec![false; world.end() as usize];
@@ -286,7 +317,8 @@ fn entries(
             *is_host = true;
         }
     };
-    supplies.iter().flatten().for_each(|(slot, _)| add(*slot));
+    let all = of_sizes.iter().flat_map(|of_size| &of_size.supplies);
+    all.for_each(|(slot, _)| add(*slot));
     for home in homes.iter().flatten() {
         add(provider(world, *home)?.slot());
     }
@@ -339,83 +371,17 @@ impl HostNumbers {
     }
 }
 
-/// Numbers of the classes that a problem is about, in ascending order of their ids. There are few, so
-/// that looking through them is quicker than a map.
-struct ClassNumbers(Vec<ClassId>);
-
-impl ClassNumbers {
-    fn of(pools: &[(ProviderId, ClassId)]) -> Self {
-        let classes: BTreeSet<ClassId> = pools.iter().map(|(_, class)| *class).collect();
-        Self(classes.into_iter().collect())
-    }
-
-    fn number(&self, class: ClassId) -> Option<usize> {
-        self.0.iter().position(|other| *other == class)
-    }
-}
-
-/// Makes hosts and pools of providers.
-struct Composer<'w> {
-    world: &'w World,
-    hosts: &'w [HostEntry],
-    pools: &'w Pools,
-}
-
-impl Composer<'_> {
-    fn problem(
-        &self,
-        mut servers: Vec<solver::Server>,
-        rules: Vec<Rule>,
-        stack: &Stack,
-        budget: &mut Budget<'_>,
-    ) -> Result<PlacementProblem, Failure> {
-        let classes = ClassNumbers::of(&self.pools.list);
-        let mut pools = Vec::with_capacity(self.pools.list.len());
-        for (class, row) in self.pools.inventories(self.world) {
-            let missing = || Failure::bug(format!("class {} has no number", class.0));
-            let number = classes.number(class).ok_or_else(missing)?;
-            pools.push(Pool { class: number, free: row.map_or(0, |row| free(&row)) });
-        }
-        let mut racks = Numbers::default();
-        let mut clusters = Numbers::default();
-        let mut hosts = Vec::with_capacity(self.hosts.len());
-        for entry in self.hosts {
-            let missing = || Failure::bug(format!("host {} is not in its world", entry.name));
-            let root = entry.root(self.world).ok_or_else(missing)?;
-            let mut sums = vec![0_u64; classes.0.len()];
-            let mut capacity = sums.clone();
-            let mut is_in_use = false;
-            for row in root.tree().flat_map(|it| it.inventories()) {
-                budget.is_spent_after(4);
-                is_in_use |= row.used > 0;
-                let Some(class) = classes.number(row.class) else { continue };
-                if let Some(sum) = sums.get_mut(class) {
-                    *sum = sum.saturating_add(free(&row));
-                }
-                if let Some(sum) = capacity.get_mut(class) {
-                    *sum = sum.saturating_add(row.terms.capacity().try_into().unwrap_or(0));
-                }
-            }
-            budget.is_spent_with(8 + 2 * sums.len());
-            in_time(budget)?;
-            hosts.push(solver::Host {
-                free: sums,
-                capacity,
-                rack: entry.location.rack.as_deref().map(|name| racks.of(name)),
-                cluster: entry.location.cluster.as_deref().map(|name| clusters.of(name)),
-                in_use: is_in_use,
-            });
-        }
-        set_amounts(&mut servers, stack, self.world, &classes);
-        Ok(PlacementProblem {
-            hosts,
-            pools,
-            servers,
-            rules,
-            policy: stack.policy,
-            ..PlacementProblem::default()
-        })
-    }
+/// The hosts of a problem: what they have, and their racks and clusters by number.
+fn hosts_of(entries: &[HostEntry], rooms: Vec<HostRoom>) -> Vec<solver::Host> {
+    let (mut racks, mut clusters) = (Numbers::default(), Numbers::default());
+    let hosts = entries.iter().zip(rooms).map(|(entry, room)| solver::Host {
+        free: room.free,
+        capacity: room.capacity,
+        rack: entry.location.rack.as_deref().map(|name| racks.of(name)),
+        cluster: entry.location.cluster.as_deref().map(|name| clusters.of(name)),
+        in_use: room.is_in_use,
+    });
+    hosts.collect()
 }
 
 /// Sets what servers add to the use of their hosts. Equal servers share the amounts. Those that stay add
@@ -429,7 +395,7 @@ fn set_amounts(
     let mut known: HashMap<&Size, Arc<[u64]>> = HashMap::new();
     for (server, it) in servers.iter_mut().zip(&stack.servers).filter(|(_, it)| !it.is_fixed()) {
         let amounts = known.entry(&it.size).or_insert_with(|| {
-            let mut amounts = vec![0; classes.0.len()];
+            let mut amounts = vec![0; classes.count()];
             for (class, amount) in it.size.amounts() {
                 let class = world.class_id(class).and_then(|class| classes.number(class));
                 if let Some(sum) = class.and_then(|class| amounts.get_mut(class)) {
@@ -460,11 +426,6 @@ impl<'n> Numbers<'n> {
         self.last = Some((name, number));
         number
     }
-}
-
-/// What is free of an inventory: nothing, if more is used than there is.
-fn free(row: &InventoryRow) -> u64 {
-    u64::try_from(row.terms.capacity() - row.used).unwrap_or(0)
 }
 
 /// The stored groups that each server is in, directly or by way of other groups.

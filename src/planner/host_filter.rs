@@ -138,7 +138,9 @@ impl<'s> HostFilter<'s> {
             if budget.is_spent_after(demands.work()) {
                 break;
             }
-            open[nth] = self.obstacles(&demands, nth, home).next().is_none();
+            // Most servers demand nothing but room, of hosts that no group has.
+            let is_free = demands.is_empty() && self.holders(nth, home).is_empty();
+            open[nth] = is_free || self.obstacles(&demands, nth, home).next().is_none();
         }
         open.into()
     }
@@ -197,6 +199,15 @@ pub(super) struct HostDemands<'f> {
 }
 
 impl HostDemands<'_> {
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        let is_anywhere = self.zone.is_none() && self.aggregates.is_none();
+        is_anywhere
+            && self.locations.is_empty()
+            && self.excluded.is_empty()
+            && self.groups.is_empty()
+    }
+
     /// The work of asking one host, in units of the budget.
     pub(super) fn work(&self) -> usize {
         8 + 8 * self.locations.len() + 8 * self.excluded.len() + 4 * self.groups.len()
@@ -225,22 +236,24 @@ pub(super) struct FilterContext<'s> {
     around: &'s Surroundings,
     hosts: &'s [HostEntry],
     exclusive: HashMap<ProviderId, Vec<&'s ExclusiveHost>>,
-    /// Whether anybody holds anything on each host, once that has been asked for.
+    /// Whether anybody holds anything on each host, once that is known.
     in_use: OnceCell<Vec<bool>>,
 }
 
 impl<'s> FilterContext<'s> {
+    /// The context for these hosts; also whether anybody holds anything on each, if that is known.
     pub(super) fn new(
         world: &'s World,
         topology: &'s Topology,
         around: &'s Surroundings,
-        hosts: &'s [HostEntry],
+        (hosts, in_use): (&'s [HostEntry], Option<Vec<bool>>),
     ) -> Self {
         let mut exclusive: HashMap<ProviderId, Vec<&ExclusiveHost>> = HashMap::new();
         for host in &around.exclusive {
             exclusive.entry(host.root).or_default().push(host);
         }
-        Self { world, topology, around, hosts, exclusive, in_use: OnceCell::new() }
+        let in_use = in_use.map_or_else(OnceCell::new, OnceCell::from);
+        Self { world, topology, around, hosts, exclusive, in_use }
     }
 
     /// For all that flavors of the stack demand of aggregates, which hosts meet it.

@@ -1,7 +1,7 @@
 //! Work for each of some items, on as many threads as a search may use.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -83,6 +83,24 @@ pub fn map_items<T: Sync, R: Send>(
     });
     share.return_to(budget);
     found
+}
+
+/// The same for items that the work takes over.
+///
+/// # Panics
+/// If the work panics.
+pub fn map_owned<T: Send, R: Send>(
+    items: Vec<T>,
+    hosts: usize,
+    budget: &mut Budget<'_>,
+    work: impl Fn(T, &mut Budget<'_>) -> R + Sync,
+) -> Vec<Option<R>> {
+    let items: Vec<Mutex<Option<T>>> = items.into_iter().map(|it| Mutex::new(Some(it))).collect();
+    let results = map_items(&items, hosts, budget, |item, budget| {
+        let item = item.lock().unwrap_or_else(PoisonError::into_inner).take();
+        item.map(|item| work(item, budget))
+    });
+    results.into_iter().map(Option::flatten).collect()
 }
 
 #[cfg(test)]

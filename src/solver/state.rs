@@ -120,13 +120,8 @@ impl<'p> State<'p> {
         for bundle in &model.bundles {
             add(&mut state.needed, &model.loads[bundle.load].least_own);
         }
-        for (load, slots) in
-            state.capacity.all_slots(&state.own_left, budget).into_iter().enumerate()
-        {
-            for (host, slots) in slots.into_iter().enumerate() {
-                state.domains.set_slots(load, host, slots);
-            }
-        }
+        let slots = state.capacity.all_slots(&state.own_left, budget);
+        state.domains.set_all_slots(&slots, budget);
         for host in 0..problem.hosts.len() {
             if budget.is_spent_after(model.kinds.len()) {
                 break;

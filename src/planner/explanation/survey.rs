@@ -52,7 +52,7 @@ pub(super) fn survey(case: &Case<'_>, budget: &mut Budget<'_>) -> Survey {
     let topology = Topology::of(&composed.world, around.racks_by_names);
     let hosts = entries(case, &topology, budget);
     let is_known = !budget.is_spent();
-    let context = FilterContext::new(&composed.world, &topology, around, &hosts);
+    let context = FilterContext::new(&composed.world, &topology, around, (&hosts, None));
     let filter = HostFilter::new(&context, stack, composed.memberships.clone(), budget);
     let number: HashMap<ProviderId, usize> =
         hosts.iter().enumerate().map(|(nth, host)| (host.root, nth)).collect();

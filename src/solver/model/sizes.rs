@@ -23,6 +23,8 @@ pub(in crate::solver) struct Sizes<'p> {
     pub(in crate::solver) first: Vec<usize>,
     /// For each pool, whether more than one host draws on it.
     pub(in crate::solver) shared: Vec<bool>,
+    /// For each pool, the first host that draws on it, if any does.
+    drawn_by: Vec<Option<usize>>,
     /// For each host, whether some size has a choice there. All loads on the host are then treated
     /// as having a choice, so that they can be packed together.
     pub(super) has_choice: Vec<bool>,
@@ -73,6 +75,7 @@ impl<'p> Sizes<'p> {
             of,
             first,
             shared,
+            drawn_by: Vec::new(),
             has_choice,
             classes,
             choices: Vec::new(),
@@ -116,15 +119,32 @@ impl<'p> Sizes<'p> {
         Some(number.get() as usize - 1)
     }
 
+    /// Finds for each pool the first host that draws on it, and whether others do.
     fn find_shared(&mut self, budget: &mut Budget<'_>) {
-        let mut owner = vec![None; self.shared.len()];
-        let mut shared = vec![false; self.shared.len()];
-        self.each_draw(budget, |host, pool, amount| {
-            if let Some(owner) = owner.get_mut(pool).filter(|_| amount > 0) {
-                shared[pool] |= *owner.get_or_insert(host) != host;
-            }
+        let sizes: Vec<usize> = (0..self.first.len()).collect();
+        let threads = budget.threads().map_or(1, |count| count()).max(1);
+        let for_each_thread: Vec<&[usize]> =
+            sizes.chunks(sizes.len().div_ceil(threads).max(1)).collect();
+        let hosts = self.problem.hosts.len();
+        let found = map_items(&for_each_thread, hosts, budget, |sizes, budget| {
+            let mut drawn_by = vec![None; self.shared.len()];
+            let mut shared = vec![false; self.shared.len()];
+            self.each_draw(sizes, budget, |host, pool, amount| {
+                if let Some(first) = drawn_by.get_mut(pool).filter(|_| amount > 0) {
+                    shared[pool] |= *first.get_or_insert(host) != host;
+                }
+            });
+            (drawn_by, shared)
         });
-        self.shared = shared;
+        self.drawn_by = vec![None; self.shared.len()];
+        // The budget is spent if some sizes are left out.
+        for (drawn_by, shared) in found.into_iter().flatten() {
+            for (pool, host) in drawn_by.into_iter().enumerate() {
+                let Some(host) = host else { continue };
+                let first = self.drawn_by[pool].get_or_insert(host);
+                self.shared[pool] |= shared[pool] || *first != host;
+            }
+        }
     }
 
     /// Finds the hosts where some size has a choice, and prepares all sizes there for packing.
@@ -198,7 +218,8 @@ impl<'p> Sizes<'p> {
         if !self.shared.contains(&true) {
             return sharing;
         }
-        self.each_draw(budget, |host, pool, _| {
+        let sizes: Vec<usize> = (0..self.first.len()).collect();
+        self.each_draw(&sizes, budget, |host, pool, _| {
             if self.shared.get(pool).is_some_and(|shared| *shared) {
                 sharing[pool].push(host);
             }
@@ -212,24 +233,28 @@ impl<'p> Sizes<'p> {
 
     /// The free private capacity of each host, by class.
     pub(super) fn own_free(&self, budget: &mut Budget<'_>) -> ByHost {
-        let mut counted = vec![false; self.shared.len()];
         let hosts = self.problem.hosts.len();
         let mut free = ByHost::zeros(hosts, self.classes);
-        self.each_draw(budget, |host, pool, amount| {
-            let Some(it) = self.problem.pools.get(pool).filter(|_| host < hosts) else { return };
-            let is_own = amount > 0 && !self.shared[pool];
-            if is_own && !std::mem::replace(&mut counted[pool], true) {
-                free[host][it.class] += u128::from(it.free);
+        budget.is_spent_after(2 * self.shared.len());
+        let pools = self.problem.pools.iter().zip(&self.shared).zip(&self.drawn_by);
+        for ((pool, is_shared), host) in pools {
+            if let Some(host) = host.filter(|host| !is_shared && *host < hosts) {
+                free[host][pool.class] += u128::from(pool.free);
             }
-        });
+        }
         free
     }
 
-    /// Calls a function with the host, the pool and the amount of every draw of every size, until
-    /// the budget is spent.
-    fn each_draw(&self, budget: &mut Budget<'_>, mut of: impl FnMut(usize, usize, u64)) {
-        for size in 0..self.first.len() {
-            for (host, supply) in self.ways(size).by_host() {
+    /// Calls a function with the host, the pool and the amount of every draw of some sizes, until the
+    /// budget is spent.
+    fn each_draw(
+        &self,
+        sizes: &[usize],
+        budget: &mut Budget<'_>,
+        mut of: impl FnMut(usize, usize, u64),
+    ) {
+        for size in sizes {
+            for (host, supply) in self.ways(*size).by_host() {
                 let mut count = 2;
                 let mut each = |draws: &Draws| {
                     for (pool, amount) in draws {

@@ -3,7 +3,8 @@
 #![expect(clippy::indexing_slicing, reason = "kinds, loads, hosts and units are numbered densely")]
 
 use crate::solver::budget::Budget;
-use crate::solver::model::Model;
+use crate::solver::model::{Model, Units};
+use crate::solver::parallel::map_items;
 use crate::solver::problem::Level;
 
 /// For each kind and host, how many reasons rule the host out; for each load and host, the slots.
@@ -122,6 +123,30 @@ impl<'p> Domains<'p> {
         }
     }
 
+    /// Sets the slots of each load on each host, of which there have been none so far.
+    pub(super) fn set_all_slots(&mut self, slots: &[Vec<u16>], budget: &mut Budget<'_>) {
+        let hosts = self.in_use.len();
+        for (load, slots) in slots.iter().enumerate() {
+            let of_load = self.slots[load * hosts..].iter_mut().zip(slots);
+            of_load.for_each(|(slot, slots)| *slot = *slots);
+        }
+        let kinds: Vec<usize> = (0..self.of_kind.len()).collect();
+        let counted = map_items(&kinds, hosts, budget, |kind, budget| {
+            let mut domain = self.of_kind[*kind].clone();
+            budget.is_spent_after(4 * hosts);
+            for host in (0..hosts).filter(|host| self.is_open(*kind, *host)) {
+                let slots = (self.slots(*kind, host), self.in_use[host]);
+                domain.count(&self.model.units, host, slots, true);
+            }
+            domain
+        });
+        for (of_kind, counted) in self.of_kind.iter_mut().zip(counted) {
+            // The budget is spent if a kind is left out.
+            let Some(counted) = counted else { return };
+            *of_kind = counted;
+        }
+    }
+
     /// Sets whether a host is in use.
     pub(super) fn set_in_use(&mut self, host: usize, is_in_use: bool) {
         self.in_use[host] = is_in_use;
@@ -144,25 +169,36 @@ impl<'p> Domains<'p> {
 
     /// Counts a host that opens or closes for a kind.
     fn count(&mut self, kind: usize, host: usize, is_in: bool) {
-        let (slots, is_in_use) = (self.slots(kind, host), self.in_use[host]);
-        let units = &self.model.units;
+        let slots = (self.slots(kind, host), self.in_use[host]);
+        self.of_kind[kind].count(&self.model.units, host, slots, is_in);
+    }
+}
+
+impl Domain {
+    /// Counts a host that opens or closes, with its slots and whether it is in use.
+    fn count(
+        &mut self,
+        units: &Units,
+        host: usize,
+        (slots, is_in_use): (usize, bool),
+        is_in: bool,
+    ) {
         let (rack, cluster) = (units.unit(Level::Rack, host), units.unit(Level::Cluster, host));
-        let it = &mut self.of_kind[kind];
         let in_use = if is_in_use { slots } else { 0 };
         if is_in {
-            it.hosts += 1;
-            it.slots += slots;
-            it.slots_in_use += in_use;
+            self.hosts += 1;
+            self.slots += slots;
+            self.slots_in_use += in_use;
         } else {
-            it.hosts -= 1;
-            it.slots -= slots;
-            it.slots_in_use -= in_use;
+            self.hosts -= 1;
+            self.slots -= slots;
+            self.slots_in_use -= in_use;
         }
         if let Some(rack) = rack {
-            count_unit(&mut it.in_rack[rack], &mut it.racks, is_in);
+            count_unit(&mut self.in_rack[rack], &mut self.racks, is_in);
         }
         if let Some(cluster) = cluster {
-            count_unit(&mut it.in_cluster[cluster], &mut it.clusters, is_in);
+            count_unit(&mut self.in_cluster[cluster], &mut self.clusters, is_in);
         }
     }
 }
