@@ -11,8 +11,11 @@ use crate::solver::model::Model;
 use crate::solver::problem::{Level, Rule};
 use crate::solver::state::State;
 
-/// One step in so many moves a rule, if there is one.
-const MOVES_RULE: u64 = 4;
+/// One step in so many moves a rule, divided by the number of units: where there are many, few of them would be
+/// tried otherwise, and where there are few, other steps get more out of the time.
+const STEPS_FOR_UNIT: u64 = 4096;
+const STEPS_MIN: u64 = 4;
+const STEPS_MAX: u64 = 64;
 
 /// The affinity rules of racks and clusters.
 pub(super) struct AffinityRules(Vec<usize>);
@@ -38,13 +41,15 @@ impl AffinityRules {
         state: &State<'_>,
         random: &mut Random,
     ) -> Option<UnitForRule> {
-        if self.0.is_empty() || random.below(MOVES_RULE) > 0 {
+        if self.0.is_empty() {
             return None;
         }
         let rule = self.0[random.below(self.0.len() as u64)];
         let level = state.model.problem.rules[rule].level();
-        let units = state.model.units.count(level) as u64;
-        (units > 0).then(|| UnitForRule { rule, level, unit: random.below(units) })
+        let units = (state.model.units.count(level) as u64).max(1);
+        let steps = (STEPS_FOR_UNIT / units).clamp(STEPS_MIN, STEPS_MAX);
+        let is_moved = random.below(steps) == 0;
+        is_moved.then(|| UnitForRule { rule, level, unit: random.below(units) })
     }
 }
 

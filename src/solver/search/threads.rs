@@ -16,7 +16,7 @@ use crate::solver::state::State;
 
 /// The steps of ruin and recreate in the first pass of a thread, and in later ones. Each pass has twice
 /// as many as the one before. Few long passes find more than many short ones, which the first thread makes.
-const STEPS_FIRST: u64 = 1 << 14;
+const STEPS_FIRST: u64 = 1 << 16;
 const STEPS_MAX: u64 = 1 << 18;
 
 /// How cool the passes begin ([`Schedule::coolness`]), in turns. Which is the best depends on the problem.

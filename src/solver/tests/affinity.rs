@@ -60,7 +60,7 @@ fn the_best_rack_is_found_for_each_group() {
     let mut looks = 0;
     let outcome = solve(&problem, || {
         looks += 1;
-        looks > 3000
+        looks > 10_000
     });
     let Outcome::Placed(found) = outcome else { panic!("it fits") };
     let fit: u64 = (0..GROUPS).map(|group| least(&problem, group)).sum();
