@@ -515,7 +515,8 @@ async fn lines_of_other_tasks_name_their_request() {
     assert!(!lines.is_empty(), "{log}");
     for line in lines {
         let span = &line["span"];
-        let named = span["request_id"].as_str().or(span["request_ids"].as_str()).unwrap();
+        let named = span["request_id"].as_str().or(span["request_ids"].as_str());
+        let named = named.unwrap_or_else(|| panic!("no request: {line}"));
         assert!(!named.is_empty() && named.split(' ').all(|id| ids.iter().any(|it| it == id)));
     }
 }
