@@ -22,12 +22,12 @@ pub struct ServiceOptions {
     #[arg(long, env = "BERTH_PLACEMENT_URL", value_name = "URL")]
     pub url: Option<String>,
 
-    /// Who asks, and what bounds the work.
+    /// The credentials of the caller, and the limits of its requests.
     #[command(flatten)]
     pub caller: CallerOptions,
 }
 
-/// Who asks a placement service, and what bounds the work.
+/// The credentials with which a command asks a placement service, and the limits of its requests.
 #[derive(Args, Clone, Debug)]
 pub struct CallerOptions {
     /// Token for the service at --url.
@@ -125,7 +125,7 @@ pub struct ReplicaOptions {
     #[arg(long, env = "BERTH_PLACEMENT_URL", value_name = "URL", value_delimiter = ' ')]
     pub url: Vec<String>,
 
-    /// Who asks, and what bounds the work.
+    /// The credentials of the caller, and the limits of its requests.
     #[command(flatten)]
     pub caller: CallerOptions,
 }

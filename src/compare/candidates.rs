@@ -84,8 +84,9 @@ pub(super) fn queries(
     queries
 }
 
-/// The aggregates that stand in several spellings. To OpenStack Placement these are several aggregates, and
-/// to Berth one (U1 of docs/differences.md), so a question for one of them has two right answers.
+/// The UUIDs of aggregates that providers name in more than one spelling. OpenStack Placement keeps an aggregate
+/// for each spelling, and Berth keeps one for the UUID (U1 of docs/differences.md), so a question for such an
+/// aggregate has two right answers.
 fn in_several_spellings(profiles: &[Profile]) -> HashSet<String> {
     let mut first_spellings: HashMap<String, &String> = HashMap::new();
     let mut several = HashSet::new();

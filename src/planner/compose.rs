@@ -117,8 +117,7 @@ fn supplies_of(
         supplies(world, size, &mut pools, budget).map(|supplies| (supplies, pools))
     });
     for of_size in found {
-        let Some(of_size) = of_size else { return Err(Failure::of_end(budget)) };
-        let (supplies, own) = of_size?;
+        let (supplies, own) = of_size.ok_or_else(|| Failure::of_end(budget))??;
         budget.is_spent_after(4 * own.list.len());
         of_sizes.push(SuppliesOfSize { supplies, numbers: pools.take_over(own) });
     }
@@ -140,8 +139,7 @@ fn ways<'s>(
     });
     let mut ways = HashMap::new();
     for (size, of_size) in sizes.iter().zip(all) {
-        let Some(of_size) = of_size else { return Err(Failure::of_end(budget)) };
-        ways.insert(*size, of_size?);
+        ways.insert(*size, of_size.ok_or_else(|| Failure::of_end(budget))??);
     }
     Ok(ways)
 }

@@ -85,7 +85,23 @@ pub fn map_items<T: Sync, R: Send>(
     found
 }
 
-/// The same for items that the work takes over.
+/// Works on the items in equal shares, one for each thread, where it costs something to begin with one. The
+/// results are in the order of the shares; `None` for those that are left out because the budget is spent.
+///
+/// # Panics
+/// If the work panics.
+pub(super) fn map_shares<T: Sync, R: Send>(
+    items: &[T],
+    hosts: usize,
+    budget: &mut Budget<'_>,
+    work: impl Fn(&[T], &mut Budget<'_>) -> R + Sync,
+) -> Vec<Option<R>> {
+    let threads = budget.threads().map_or(1, |count| count()).max(1);
+    let shares: Vec<&[T]> = items.chunks(items.len().div_ceil(threads).max(1)).collect();
+    map_items(&shares, hosts, budget, |share, budget| work(share, budget))
+}
+
+/// Works on each item like [`map_items`], and takes the items over.
 ///
 /// # Panics
 /// If the work panics.

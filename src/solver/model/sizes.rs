@@ -10,7 +10,7 @@ use super::by_host::ByHost;
 use super::least_draws::LeastDraws;
 use super::server_choice::ServerChoice;
 use crate::solver::budget::Budget;
-use crate::solver::parallel::map_items;
+use crate::solver::parallel::{map_items, map_shares};
 use crate::solver::problem::{Draws, Part, PlacementProblem, Server, Supply, Ways};
 
 /// The sizes of servers.
@@ -122,11 +122,8 @@ impl<'p> Sizes<'p> {
     /// Finds for each pool the first host that draws on it, and whether others do.
     fn find_shared(&mut self, budget: &mut Budget<'_>) {
         let sizes: Vec<usize> = (0..self.first.len()).collect();
-        let threads = budget.threads().map_or(1, |count| count()).max(1);
-        let for_each_thread: Vec<&[usize]> =
-            sizes.chunks(sizes.len().div_ceil(threads).max(1)).collect();
         let hosts = self.problem.hosts.len();
-        let found = map_items(&for_each_thread, hosts, budget, |sizes, budget| {
+        let found = map_shares(&sizes, hosts, budget, |sizes, budget| {
             let mut drawn_by = vec![None; self.shared.len()];
             let mut shared = vec![false; self.shared.len()];
             self.each_draw(sizes, budget, |host, pool, amount| {

@@ -67,8 +67,8 @@ impl UnitForRule {
         hosts
     }
 
-    /// The bundles to remove: those of the rule, at most so many of those in the unit, and those that have no
-    /// host.
+    /// The bundles to remove: all bundles of the rule, up to `others_max` other bundles in the unit, and the
+    /// bundles without a host.
     pub(super) fn part(
         &self,
         state: &State<'_>,

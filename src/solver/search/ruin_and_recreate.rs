@@ -187,22 +187,22 @@ fn improve(
     let servers = state.model.problem.servers.len().max(1) as u64;
     let warmest = current.cost.fit / servers / coolness.max(1);
     let is_anywhere = matches!(places, Places::Anywhere { .. });
-    let affinity = is_anywhere.then(|| AffinityRules::of(state.model));
+    let rules = is_anywhere.then(|| AffinityRules::of(state.model));
     for step in 0..steps {
         search.take_over(budget);
         if budget.is_spent() || search.has_reached_target() {
             break;
         }
-        let affinity = affinity.as_ref().and_then(|rules| rules.unit_for_one(state, &mut random));
-        let mut part = match &affinity {
-            Some(affinity) => affinity.part(state, BUNDLES_MAX, &mut random, budget),
+        let moved = rules.as_ref().and_then(|rules| rules.unit_for_one(state, &mut random));
+        let mut part = match &moved {
+            Some(moved) => moved.part(state, BUNDLES_MAX, &mut random, budget),
             None => part(state, &mut random, budget),
         };
         for bundle in &part {
             state.take_back(*bundle, budget);
         }
-        if let Some(affinity) = &affinity {
-            begin_in_unit(search.limits, state, affinity, &mut part, budget);
+        if let Some(moved) = &moved {
+            begin_in_unit(search.limits, state, moved, &mut part, budget);
         }
         recreate(search.limits, state, places, part, &mut random, budget);
         if budget.is_spent() {
@@ -335,15 +335,15 @@ fn part(state: &State<'_>, random: &mut Random, budget: &mut Budget<'_>) -> Vec<
 fn begin_in_unit(
     limits: &Limits,
     state: &mut State<'_>,
-    affinity: &UnitForRule,
+    moved: &UnitForRule,
     part: &mut Vec<usize>,
     budget: &mut Budget<'_>,
 ) {
     let model = state.model;
     let kind = |bundle: usize| model.bundles[bundle].kind;
-    let of_rule = part.iter().copied().filter(|bundle| affinity.binds(model, *bundle));
+    let of_rule = part.iter().copied().filter(|bundle| moved.binds(model, *bundle));
     let Some(first) = of_rule.max_by_key(|it| model.kinds[kind(*it)].weight) else { return };
-    let hosts = affinity.hosts(model, budget);
+    let hosts = moved.hosts(model, budget);
     let key = |state: &State<'_>, host: usize, added: Added| preference(state, limits, host, added);
     let host = best_of(state, kind(first), &hosts, (&key, None), budget);
     if let Some(host) = host.filter(|_| !budget.is_spent())

@@ -5,7 +5,7 @@
 use super::packing::{Item, give, is_left, pack, pack_greedily, rest, take};
 use crate::solver::budget::Budget;
 use crate::solver::model::{ByHost, Demand, Model};
-use crate::solver::parallel::map_items;
+use crate::solver::parallel::map_shares;
 use crate::solver::problem::merged;
 
 /// The remaining capacity of the pools.
@@ -58,11 +58,8 @@ impl<'p> Capacity<'p> {
     pub(super) fn all_slots(&self, own_left: &ByHost, budget: &mut Budget<'_>) -> Vec<Vec<u16>> {
         let hosts = self.model.problem.hosts.len();
         let loads: Vec<usize> = (0..self.model.loads.len()).collect();
-        let threads = budget.threads().map_or(1, |count| count()).max(1);
         // Each thread has a capacity of its own, to try ways on.
-        let for_each_thread: Vec<&[usize]> =
-            loads.chunks(loads.len().div_ceil(threads).max(1)).collect();
-        let slots = map_items(&for_each_thread, hosts, budget, |loads, budget| {
+        let slots = map_shares(&loads, hosts, budget, |loads, budget| {
             let mut capacity = self.clone();
             let mut slots_of = |load: usize| {
                 let mut slots = Vec::with_capacity(hosts);
