@@ -87,12 +87,17 @@ class Keystone:
 
     def secret(self) -> str:
         """A new password."""
-        return self.keep(secrets.token_urlsafe(18))
+        return self.keep(new_secret())
 
     def keep(self, secret: str) -> str:
         """Remember something that nobody may read in a log."""
         self.secrets.add(secret)
         return secret
+
+
+def new_secret() -> str:
+    """A password that begins with a dash, as one in 64 does: programs may take it for an option."""
+    return "-" + secrets.token_urlsafe(18)
 
 
 def password(user: str, secret: str) -> dict:
@@ -118,7 +123,7 @@ def keystone(folder: pathlib.Path):
     folder.mkdir()
     settings = {"folder": folder, "lives": TOKEN_LIVES_SECONDS, "window": EXPIRED_WINDOW_SECONDS}
     (folder / "keystone.conf").write_text(CONFIGURATION.format(**settings))
-    admin_password = secrets.token_urlsafe(18)
+    admin_password = new_secret()
     prepare = [sys.executable, HERE / "keystone_setup.py", folder]
     done = subprocess.run(prepare, input=admin_password, capture_output=True, text=True)
     if done.returncode != 0:

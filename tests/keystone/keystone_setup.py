@@ -18,7 +18,8 @@ def main() -> None:
     for arguments in (
         ["db_sync"],
         ["fernet_setup", "--keystone-user", str(os.getuid()), "--keystone-group", str(os.getgid())],
-        ["bootstrap", "--bootstrap-password", password],
+        # As one word: the password may begin with a dash.
+        ["bootstrap", f"--bootstrap-password={password}"],
     ):
         # Else there is no second set of arguments in one process.
         cfg.CONF.reset()
