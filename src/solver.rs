@@ -49,7 +49,7 @@ pub use self::explanation::{
 };
 pub use self::parallel::{map_items, map_owned};
 pub use self::problem::{
-    AllowedHosts, Choice, Conditions, Draws, Goal, Host, Level, Part, PlacementPolicy,
+    AllowedHosts, Choice, Conditions, Draws, Goal, Host, Level, Parts, PlacementPolicy,
     PlacementProblem, Pool, Rule, Server, Skew, SoftRule, SoftRuleKind, Source, Supply, Way, Ways,
 };
 pub use self::search::{solve, solve_other, solve_within};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth::solver::{
-    AllowedHosts, Choice, Host, Level, Outcome, Part, PlacementProblem, Pool, Rule, Server, Supply,
-    Way, Ways, explain, solve,
+    AllowedHosts, Choice, Draws, Host, Level, Outcome, PlacementProblem, Pool, Rule, Server,
+    Supply, Way, Ways, explain, solve,
 };
 use criterion::Criterion;
 
@@ -157,15 +157,15 @@ fn nodes(mut problem: PlacementProblem) -> PlacementProblem {
     let node = |host: &Host| [0, 1, 0, 1].map(|class| Pool { class, free: half(host, class) });
     problem.pools = problem.hosts.iter().flat_map(node).collect();
     problem.pools.extend((0..racks).map(|_| Pool { class: 2, free: 3_000 }));
-    let way = |draws: Vec<(usize, u64)>| Way { draws: draws.into(), ..Way::default() };
+    let way = |draws: Draws| Way { draws, ..Way::default() };
     let ways = |size: u64| -> Arc<Ways> {
         let on = |host: usize| {
-            let storage = vec![(hosts * 4 + host / 40, size * 20)];
+            let storage = Draws::from([(hosts * 4 + host / 40, size * 20)]);
             let cpu = [0, 2].map(|node| host * 4 + node);
-            let of_node = cpu.map(|cpu| vec![(cpu, size), (cpu + 1, size * 2048)]);
-            let parts = [of_node.to_vec(), vec![storage]]
-                .map(|part| Part(part.into_iter().map(way).collect()));
-            Supply::Choice(Box::new(Choice { parts: parts.to_vec(), ..Choice::default() }))
+            let of_node = cpu.map(|cpu| Draws::from([(cpu, size), (cpu + 1, size * 2048)]));
+            let parts = [of_node.to_vec(), vec![storage]];
+            let parts = parts.into_iter().map(|part| part.into_iter().map(way)).collect();
+            Supply::Choice(Box::new(Choice { parts, ..Choice::default() }))
         };
         Arc::new((0..hosts).map(|host| (host, on(host))).collect())
     };

@@ -2,6 +2,7 @@
 //! part by part.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::model::{ClassId, ProviderId};
 use crate::search::funnel::{self, Failed, HostChecks};
 use crate::search::trees::{Tree, TreeOption, Trees, trees};
 use crate::search::{Group as RequestGroup, Next, Policy, Request, Unknown};
-use crate::solver::{Budget, Choice, Conditions, Draws, Part, Source, Supply, Way};
+use crate::solver::{Budget, Choice, Conditions, Draws, Parts, Source, Supply, Way};
 use crate::world::{Provider, World};
 
 /// Different sizes of the servers of one plan at most: all hosts are searched for each size.
@@ -33,12 +34,20 @@ pub(super) struct Pools {
     pub(super) list: Vec<(ProviderId, ClassId)>,
     /// For each pool its provider's slot in the world, and the pool of this provider that was
     /// numbered before it.
-    slots: Vec<(u32, Option<usize>)>,
+    slots: Vec<(u32, PoolNumber)>,
     /// For each slot, the pool there that was numbered last.
-    last: Vec<Option<usize>>,
+    last: Vec<PoolNumber>,
 }
 
+/// The number of a pool, counted from one.
+type PoolNumber = Option<NonZeroU32>;
+
 impl Pools {
+    /// No pools, with memory for those of a world.
+    pub(super) fn for_world(world: &World) -> Self {
+        Self { last: vec![None; world.end() as usize], ..Self::default() }
+    }
+
     fn number(&mut self, provider: &Provider<'_>, class: ClassId) -> usize {
         self.number_of(provider.slot(), (provider.id(), class))
     }
@@ -50,16 +59,19 @@ impl Pools {
         }
         let mut at = self.last.get(position).copied().flatten();
         while let Some(number) = at {
+            let number = number.get() as usize - 1;
             if self.list.get(number).is_some_and(|(_, other)| *other == pool.1) {
                 return number;
             }
             at = self.slots.get(number).and_then(|(_, before)| *before);
         }
-        let number = self.list.len();
         self.list.push(pool);
-        let before = self.last.get_mut(position).and_then(|last| last.replace(number));
+        let number = self.list.len();
+        let counted = u32::try_from(number).ok().and_then(NonZeroU32::new);
+        let last = self.last.get_mut(position);
+        let before = last.and_then(|last| std::mem::replace(last, counted));
         self.slots.push((slot, before));
-        number
+        number - 1
     }
 
     /// Numbers the pools of one size, which have numbers of their own. Returns the new number of each; `None` if
@@ -70,7 +82,10 @@ impl Pools {
             return None;
         }
         let pools = own.slots.into_iter().zip(own.list);
-        Some(pools.map(|((slot, _), pool)| self.number_of(slot, pool)).collect())
+        let numbers: Vec<usize> =
+            pools.map(|((slot, _), pool)| self.number_of(slot, pool)).collect();
+        let keep_theirs = numbers.iter().enumerate().all(|(own, number)| own == *number);
+        (!keep_theirs).then_some(numbers)
     }
 
     /// The class of each of some pools, and its inventory in the world of the pools.
@@ -91,22 +106,20 @@ impl Pools {
 /// # Errors
 /// A supply draws on a pool that has none.
 pub(super) fn renumber(supplies: &mut Supplies, numbers: &[usize]) -> Result<(), Failure> {
-    let renumber = |draws: &mut Draws| {
-        for (pool, _) in draws {
-            let missing = || Failure::bug(format!("pool {pool} of a size has no number"));
-            *pool = *numbers.get(*pool).ok_or_else(missing)?;
-        }
-        Ok(())
+    let number = |pool: usize| {
+        let missing = || Failure::bug(format!("pool {pool} of a size has no number"));
+        numbers.get(pool).copied().ok_or_else(missing)
     };
     for (_, supply) in supplies {
         match supply {
-            Supply::One(draws) => renumber(draws)?,
+            Supply::One(draws) => draws.renumber(number)?,
             Supply::Choice(choice) => {
-                for way in choice.parts.iter_mut().flat_map(|Part(ways)| ways) {
-                    renumber(&mut way.draws)?;
+                for way in choice.parts.ways_mut() {
+                    way.draws.renumber(number)?;
                 }
-                renumber(&mut choice.limits)?;
-                // They are ascending by pool.
+                for (pool, _) in &mut choice.limits {
+                    *pool = number(*pool)?;
+                }
                 choice.limits.sort_unstable();
             }
         }
@@ -226,6 +239,7 @@ pub(super) fn supplies(
     });
     let needing_own = Arc::new(Conditions { needs_own: true, ..Conditions::clone(&conditions) });
     let mut supplies = Supplies::new();
+    let mut parts = Parts::default();
     let mut steps = 0;
     loop {
         budget.is_spent_after(usize::try_from(trees.steps() - steps).unwrap_or(usize::MAX));
@@ -241,7 +255,7 @@ pub(super) fn supplies(
             let draw = |(class, amount): &(ClassId, u64)| (pools.number(&root, *class), *amount);
             Some(Supply::One(amounts.iter().flatten().map(draw).collect()))
         } else {
-            supply(&tree, &amounts, [&conditions, &needing_own], pools)
+            supply(&tree, &amounts, [&conditions, &needing_own], (pools, &mut parts))
         };
         if let Some(supply) = supply {
             budget.is_spent_with(4 + supply.size());
@@ -267,7 +281,7 @@ fn without_amounts(
         };
         if !failing.conditions.iter().any(rules_out) {
             budget.is_spent_with(8);
-            supplies.push((root.slot(), Supply::One(Draws::new())));
+            supplies.push((root.slot(), Supply::One(Draws::NONE)));
         }
         budget.is_spent_after(checks.take_work());
         in_time(budget)?;
@@ -288,20 +302,19 @@ fn amounts(trees: &Trees) -> Result<Vec<Vec<(ClassId, u64)>>, Failure> {
 }
 
 /// How a tree supplies the parts with these amounts. `conditions` are those of the size, without and
-/// with the one that a server draws on the host itself.
+/// with the one that a server draws on the host itself. `parts` is memory that is used again.
 fn supply(
     tree: &Tree<'_>,
     amounts: &[Vec<(ClassId, u64)>],
     [conditions, needing_own]: [&Arc<Conditions>; 2],
-    pools: &mut Pools,
+    (pools, parts): (&mut Pools, &mut Parts),
 ) -> Option<Supply> {
     let is_own = |option: TreeOption<'_>| option.is_inside && !option.is_shared;
     let has_own = (0..amounts.len()).any(|part| tree.options(part).any(is_own));
-    let mut parts = Vec::with_capacity(amounts.len());
+    parts.clear();
+    let mut is_somewhere_own = false;
     for (part, amounts) in amounts.iter().enumerate() {
-        let mut ways = Vec::with_capacity(tree.options_count(part));
-        // Who draws on nothing but shared providers is on a host only if all of them are its own.
-        for option in tree.options(part).filter(|option| has_own || option.is_inside) {
+        let way = |option: TreeOption<'_>| {
             let provider = &option.provider;
             let draw = |(class, amount): &(ClassId, u64)| (pools.number(provider, *class), *amount);
             let source = match (option.is_inside, option.is_shared) {
@@ -311,26 +324,30 @@ fn supply(
             };
             let draws: Draws = amounts.iter().map(draw).collect();
             let (provider, last, meets) = (option.number, option.last, option.meets.into());
-            ways.push(Way { draws, provider, last, meets, source });
-        }
+            Way { draws, provider, last, meets, source }
+        };
+        // Who draws on nothing but shared providers is on a host only if all of them are its own.
+        let ways = tree.options(part).filter(|option| has_own || option.is_inside).map(way);
+        let ways = parts.push(ways);
         if ways.is_empty() {
             return None;
         }
-        parts.push(Part(ways));
+        is_somewhere_own |= ways.iter().all(|way| way.source == Source::Own);
     }
-    let is_always_own = |Part(ways): &Part| ways.iter().all(|way| way.source == Source::Own);
-    let conditions =
-        if !has_own || parts.iter().any(is_always_own) { conditions } else { needing_own };
-    let limits = if share_class(amounts) { limits(&parts, pools, tree) } else { Draws::new() };
-    let choice = Choice { parts, conditions: Arc::clone(conditions), limits };
-    if choice.parts.iter().any(|Part(ways)| ways.len() > 1) {
+    let conditions = if !has_own || is_somewhere_own { conditions } else { needing_own };
+    let limits = if share_class(amounts) { limits(parts, pools, tree) } else { Vec::new() };
+    let count = parts.ways().len();
+    let is_chosen = count > parts.len();
+    let next = if is_chosen { Parts::with_capacity(count) } else { Parts::default() };
+    let conditions = Arc::clone(conditions);
+    let choice = Choice { parts: std::mem::replace(parts, next), conditions, limits };
+    if is_chosen {
         return Some(Supply::Choice(Box::new(choice)));
     }
-    let only = vec![0; choice.parts.len()];
-    if !choice.can_hold(&only.iter().copied().map(Some).collect::<Vec<_>>()) {
-        return None;
-    }
-    Supply::Choice(Box::new(choice)).drawn(&only).map(Supply::One)
+    let holds = !choice.is_coupled() || choice.can_hold(&vec![Some(0); choice.parts.len()]);
+    let draws = choice.parts.ways().iter().flat_map(|way| &way.draws).copied().collect();
+    *parts = choice.parts;
+    holds.then_some(Supply::One(draws))
 }
 
 /// Whether several parts have amounts of the same class. Otherwise no two of them draw on one pool.
@@ -343,10 +360,11 @@ fn share_class(amounts: &[Vec<(ClassId, u64)>]) -> bool {
 
 /// The pools on which several parts of a server can draw, where they need more than one consumer may
 /// have of the inventory, with that limit.
-fn limits(parts: &[Part], pools: &Pools, tree: &Tree<'_>) -> Draws {
+fn limits(parts: &Parts, pools: &Pools, tree: &Tree<'_>) -> Vec<(usize, u64)> {
     let mut drawn: HashMap<usize, (usize, u64)> = HashMap::new();
-    for Part(ways) in parts {
-        let of_part: HashMap<usize, u64> = ways.iter().flat_map(|way| way.draws.clone()).collect();
+    for ways in parts.iter() {
+        let of_part: HashMap<usize, u64> =
+            ways.iter().flat_map(|way| &way.draws).copied().collect();
         for (pool, amount) in of_part {
             let (parts, sum) = drawn.entry(pool).or_insert((0, 0));
             *parts += 1;
@@ -359,7 +377,7 @@ fn limits(parts: &[Part], pools: &Pools, tree: &Tree<'_>) -> Draws {
         let most = u64::try_from(row.terms.max_unit).ok()?;
         (sum > most).then_some((pool, most))
     };
-    let mut limits: Draws = drawn.into_iter().filter_map(limit).collect();
+    let mut limits: Vec<(usize, u64)> = drawn.into_iter().filter_map(limit).collect();
     limits.sort_unstable();
     limits
 }

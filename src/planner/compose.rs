@@ -103,8 +103,8 @@ fn supplies_of(
 ) -> Result<(Vec<SuppliesOfSize>, Pools), Failure> {
     let mut pools = Pools::default();
     let mut of_sizes = Vec::with_capacity(sizes.len());
-    // What one provider supplies is found sooner than its pools are numbered twice.
-    if 2 * world.lone().len() > world.len() {
+    // What a host supplies that is one provider, and shares nothing, is found sooner than its pools are numbered twice.
+    if 2 * world.lone().len().saturating_sub(world.anchored().len()) > world.len() {
         for size in sizes {
             let supplies = supplies(world, size, &mut pools, budget)?;
             of_sizes.push(SuppliesOfSize { supplies, numbers: None });
@@ -113,7 +113,7 @@ fn supplies_of(
     }
     let hosts = world.end() as usize;
     let found = map_items(sizes, hosts, budget, |size, budget| {
-        let mut pools = Pools::default();
+        let mut pools = Pools::for_world(world);
         supplies(world, size, &mut pools, budget).map(|supplies| (supplies, pools))
     });
     for of_size in found {

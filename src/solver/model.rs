@@ -13,6 +13,7 @@ mod server_choice;
 mod sizes;
 mod symmetry;
 mod units;
+mod variants;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -24,7 +25,7 @@ pub(super) use self::by_host::ByHost;
 pub(super) use self::load::Demand;
 use self::load::Load;
 pub(super) use self::quota::Quota;
-pub(super) use self::server_choice::{PackableWay, PartChoice, ServerChoice};
+pub(super) use self::server_choice::{PartChoice, ServerChoice, ServerChoices};
 use self::sizes::Sizes;
 use self::symmetry::HostSymmetry;
 pub(super) use self::units::Units;
@@ -63,7 +64,7 @@ pub(super) struct Model<'p> {
     /// The fit cost of each host, and the hosts in ascending order of it.
     pub(super) fit_costs: Vec<u64>,
     pub(super) hosts_by_fit_cost: Vec<usize>,
-    /// For each shared pool, the hosts that draw on it.
+    /// For each shared pool, the hosts that draw on it; empty if there are none.
     pub(super) sharing: Vec<Vec<usize>>,
     /// The free private capacity of each host by class.
     pub(super) own_free: ByHost,

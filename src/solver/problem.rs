@@ -2,16 +2,17 @@
 //! bind servers to each other. Everything is named by its position in the lists of the problem.
 
 mod allowed_hosts;
+mod draws;
 mod rule;
 mod ways;
 
 use std::sync::Arc;
 
 pub use self::allowed_hosts::AllowedHosts;
+pub use self::draws::Draws;
 pub(super) use self::rule::pairs;
 pub use self::rule::{Rule, Skew, SoftRule, SoftRuleKind};
-pub(super) use self::ways::merged;
-pub use self::ways::{Choice, Conditions, Draws, Part, Pool, Source, Supply, Way, Ways};
+pub use self::ways::{Choice, Conditions, Parts, Pool, Source, Supply, Way, Ways};
 pub use crate::model::{Goal, Level, PlacementPolicy};
 
 /// Servers to be placed, and the hosts on which they can be placed.

@@ -109,6 +109,11 @@ impl<'p> State<'p> {
             moved: 0,
             fit: 0,
         };
+        for bundle in &model.bundles {
+            add(&mut state.needed, &model.loads[bundle.load].least_own);
+        }
+        let slots = state.capacity.all_slots(&state.own_left, budget);
+        state.domains.set_all_slots(slots, budget);
         let all: Vec<usize> = (0..problem.hosts.len()).collect();
         for quota in &model.quotas {
             for (kind, _) in quota.kinds.iter().filter(|(_, members)| *members > quota.most) {
@@ -117,11 +122,6 @@ impl<'p> State<'p> {
                 }
             }
         }
-        for bundle in &model.bundles {
-            add(&mut state.needed, &model.loads[bundle.load].least_own);
-        }
-        let slots = state.capacity.all_slots(&state.own_left, budget);
-        state.domains.set_all_slots(&slots, budget);
         for host in 0..problem.hosts.len() {
             if budget.is_spent_after(model.kinds.len()) {
                 break;
@@ -229,7 +229,8 @@ impl<'p> State<'p> {
         self.update_slots(host, budget);
         let model = self.model;
         for pool in std::mem::take(&mut self.capacity.tight) {
-            for other in model.sharing[pool].iter().filter(|other| **other != host) {
+            let sharing = model.sharing.get(pool).into_iter().flatten();
+            for other in sharing.filter(|other| **other != host) {
                 self.update_slots(*other, budget);
             }
         }
@@ -246,7 +247,8 @@ impl<'p> State<'p> {
     }
 
     fn update_slots_of(&mut self, load: usize, host: usize, budget: &mut Budget<'_>) {
-        let slots = self.capacity.slots(load, host, &self.own_left[host], budget);
+        let own_left = &self.own_left[host];
+        let slots = self.capacity.slots(load, host, (own_left, false), budget);
         self.domains.set_slots(load, host, slots);
     }
 

@@ -10,12 +10,10 @@ mod threads;
 
 use std::sync::Arc;
 
-use smallvec::smallvec;
-
 use super::{
     AllowedHosts, Budget, Choice, Conditions, Conflict, Counts, Draws, Goal, Host, Level, Outcome,
-    Part, PlacementPolicy, PlacementProblem, Pool, Rule, Server, Skew, SoftRule, SoftRuleKind,
-    Solution, Supply, UnitCount, Way, Ways, count_units, explain, solve,
+    PlacementPolicy, PlacementProblem, Pool, Rule, Server, Skew, SoftRule, SoftRuleKind, Solution,
+    Supply, UnitCount, Way, Ways, count_units, explain, solve,
 };
 
 fn never() -> bool {
@@ -40,7 +38,7 @@ fn pools(hosts: &[Host]) -> Vec<Pool> {
 
 /// The ways of a size that draws on the pool of its host.
 fn one_way(need: u64, hosts: usize) -> Arc<Ways> {
-    Arc::new((0..hosts).map(|host| (host, Supply::One(smallvec![(host, need)]))).collect())
+    Arc::new((0..hosts).map(|host| (host, Supply::One(Draws::from([(host, need)])))).collect())
 }
 
 /// The ways of a size that is supplied by one provider: for each host, the draws from each one that
@@ -59,7 +57,7 @@ fn ways(hosts: &[Vec<Draws>]) -> Ways {
 fn choice(parts: Vec<Vec<Draws>>, conditions: Conditions) -> Supply {
     let way =
         |(provider, draws): (u32, Draws)| Way { draws, provider, last: provider, ..Way::default() };
-    let part = |draws: Vec<Draws>| Part((0_u32..).zip(draws).map(way).collect());
+    let part = |draws: Vec<Draws>| (0_u32..).zip(draws).map(way);
     let parts = parts.into_iter().map(part).collect();
     Supply::Choice(Box::new(Choice { parts, conditions: conditions.into(), ..Choice::default() }))
 }
@@ -425,7 +423,8 @@ fn time_that_is_up_ends_it() {
 /// only if the second of the small ones joins the first.
 #[test]
 fn those_with_a_choice_make_way_for_others() {
-    let sized = |need: u64| Arc::new(ways(&[vec![smallvec![(0, need)], smallvec![(1, need)]]]));
+    let sized =
+        |need: u64| Arc::new(ways(&[vec![Draws::from([(0, need)]), Draws::from([(1, need)])]]));
     let server = |need: u64| Server {
         ways: sized(need),
         allowed_hosts: vec![true].into(),
@@ -452,8 +451,8 @@ fn those_with_a_choice_make_way_for_others() {
 fn who_has_a_choice_leaves_the_shared_pool_to_others() {
     let server = Server {
         ways: Arc::new(ways(&[
-            vec![smallvec![(0, 2)], smallvec![(1, 2)]],
-            vec![smallvec![(0, 2)]],
+            vec![Draws::from([(0, 2)]), Draws::from([(1, 2)])],
+            vec![Draws::from([(0, 2)])],
         ])),
         allowed_hosts: vec![true; 2].into(),
         ..Server::default()
@@ -515,7 +514,7 @@ fn a_rule_that_does_not_matter_is_in_no_conflict() {
     problem.pools = vec![Pool { class: 0, free: 2 }, Pool { class: 1, free: 4 }];
     let draws = [[0, 1], [0, 1], [0, 1], [2, 0], [1, 2]];
     for (server, [one, other]) in problem.servers.iter_mut().zip(draws) {
-        server.ways = Arc::new(ways(&[vec![smallvec![(0, one), (1, other)]]]));
+        server.ways = Arc::new(ways(&[vec![Draws::from([(0, one), (1, other)])]]));
     }
     assert!(explain(&problem, never).rules.is_empty());
 }
@@ -570,7 +569,7 @@ fn exclusive_hosts_add_up() {
 #[test]
 fn sizes_are_told_apart_where_only_one_may_be() {
     let mut problem = site(2, Vec::new());
-    let mut draws: Vec<Vec<Draws>> = (0..4).map(|host| vec![smallvec![(host, 1)]]).collect();
+    let mut draws: Vec<Vec<Draws>> = (0..4).map(|host| vec![Draws::from([(host, 1)])]).collect();
     problem.servers[0].allowed_hosts = vec![false, true, false, false].into();
     draws[0] = Vec::new();
     problem.servers[1].ways = Arc::new(ways(&draws));

@@ -206,7 +206,10 @@ fn allowed_hosts(
     let never = |host: usize| matches!(load.at(host), Demand::Never);
     let key = (number, open.iter().map(|it| it.identity()).collect());
     let found = known.entry(key).or_insert_with(|| match open.as_slice() {
-        [AllowedHosts::Only(host)] if !never(*host) => AllowedHosts::Only(*host),
+        // A list that need not be shortened stays the same one, so that it is not compared with others.
+        [only] if only.hosts().all(|host| !budget.is_spent_after(1) && !never(host)) => {
+            AllowedHosts::clone(only)
+        }
         open => {
             budget.is_spent_with(problem.hosts.len() / 8);
             let may_be = |host: usize| {

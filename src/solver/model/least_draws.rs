@@ -46,9 +46,15 @@ impl LeastDraws {
     }
 
     /// Adds what a part draws at least, whichever way is chosen for it.
-    pub(super) fn add_part(&mut self, part: &PartChoice<'_>, pools: PoolTable<'_>) {
+    pub(super) fn add_part(&mut self, part: PartChoice<'_>, pools: PoolTable<'_>) {
         let Self { sums, of_part, of_way, .. } = self;
+        let mut before: Option<&[(usize, u64)]> = None;
         for (nth, way) in part.ways.iter().enumerate() {
+            // Most ways draw the same amounts from another provider.
+            if before.replace(&way.draws).is_some_and(|before| are_alike(before, &way.draws, pools))
+            {
+                continue;
+            }
             clear(of_way);
             sum_by_class(of_way, &way.draws, pools);
             lower(of_part, of_way, nth == 0);
@@ -79,6 +85,16 @@ fn sum_by_class([all, own]: &mut Sums, draws: &[(usize, u64)], (pools, shared): 
             own[class] = own[class].saturating_add(*amount);
         }
     }
+}
+
+/// Whether the same is drawn, from pools of the same classes, of which the same ones are private.
+fn are_alike(one: &[(usize, u64)], other: &[(usize, u64)], (pools, shared): PoolTable<'_>) -> bool {
+    one.len() == other.len()
+        && one.iter().zip(other).all(|(one, other)| {
+            one.1 == other.1
+                && pools[one.0].class == pools[other.0].class
+                && shared[one.0] == shared[other.0]
+        })
 }
 
 fn clear(sums: &mut Sums) {

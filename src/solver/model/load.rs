@@ -6,10 +6,11 @@ use std::iter::Peekable;
 use std::ops::Range;
 
 use super::least_draws::LeastDraws;
-use super::server_choice::{self, ServerChoice};
+use super::server_choice::ServerChoice;
 use super::sizes::Sizes;
+use super::variants::{variant, variants};
 use crate::solver::budget::Budget;
-use crate::solver::problem::{Supply, merged};
+use crate::solver::problem::{Draws, Supply};
 
 /// The draws of the servers of a bundle on each host. Bundles with servers of the same sizes share
 /// it.
@@ -60,7 +61,7 @@ impl Load {
     }
 }
 
-impl<'p> Sizes<'p> {
+impl Sizes<'_> {
     /// The load of servers of these sizes, which are in ascending order.
     pub(in crate::solver) fn load(&self, sizes: &[usize], budget: &mut Budget<'_>) -> Load {
         let sparse = self.sparse(sizes);
@@ -120,7 +121,7 @@ impl<'p> Sizes<'p> {
         &self,
         sizes: &[usize],
         host: usize,
-    ) -> Vec<(usize, &ServerChoice<'p>)> {
+    ) -> Vec<(usize, ServerChoice<'_>)> {
         sizes.iter().filter_map(|size| Some((*size, self.choice(*size, host)?))).collect()
     }
 
@@ -129,7 +130,7 @@ impl<'p> Sizes<'p> {
         match load.at(host) {
             Demand::Never => 0,
             Demand::Plain(_) => 1,
-            Demand::Choice(sizes) => server_choice::variants(&self.servers(sizes, host)),
+            Demand::Choice(sizes) => variants(&self.servers(sizes, host)),
         }
     }
 
@@ -141,7 +142,7 @@ impl<'p> Sizes<'p> {
         host: usize,
         number: usize,
     ) -> Vec<Vec<usize>> {
-        server_choice::variant(&self.servers(sizes, host), number)
+        variant(&self.servers(sizes, host), number)
     }
 
     /// Raises the maximum draw on each shared pool to that of a load.
@@ -156,13 +157,13 @@ impl<'p> Sizes<'p> {
             let host = load.sparse.as_ref().map_or(nth, |sparse| sparse[nth]);
             let Demand::Choice(sizes) = load.at(host) else { continue };
             let servers = sizes.iter().filter_map(|size| self.choice(*size, host));
-            let parts = servers.flat_map(|server| &server.parts);
+            let parts = servers.flat_map(|server| server.parts());
             let draws = parts.flat_map(|part| part.sources.iter().flatten()).copied();
             // More than any variant draws: it uses one source of each part.
-            let draws = merged(draws);
+            let draws: Draws = draws.collect();
             budget.is_spent_after(1 + 4 * draws.len());
-            for (pool, amount) in draws {
-                most[pool] = most[pool].max(amount);
+            for (pool, amount) in &draws {
+                most[*pool] = most[*pool].max(*amount);
             }
         }
     }

@@ -1,106 +1,339 @@
-//! The choice of ways for one server on one host, prepared for packing, and the variants of a bundle
-//! of such servers: what it draws on pools that other hosts draw on as well.
-//!
-//! *Example.* A server takes 4 VCPU from one of two NUMA nodes, and 10 of disk from the host or from
-//! a shared pool. The second part has two *sources* of shared draws: none, and 10 of the shared
-//! pool. So a bundle of three such servers has four variants: 0 to 3 of them use the shared pool.
-//! The search decides the variant; packing decides all else. Variants are numbered, and never
-//! listed.
+//! The choice of ways for one server on one host, prepared for packing.
 
 #![expect(clippy::indexing_slicing, reason = "parts and sources are numbered densely")]
 
-use std::borrow::Cow;
+use std::ops::Range;
 
-use crate::solver::problem::{Choice, Draws, Part, Pool, Supply, Way, merged};
+use crate::solver::problem::{Choice, Draws, Pool, Supply, Way};
+
+/// Room is made for several servers at once if they have no more parts than this.
+const PARTS_FEW: usize = 16;
+
+/// The choices of several servers. There are many, and to prepare them is much of the work before a search. So
+/// one whose ways all fit and draw on no shared pool is left in the problem, and nothing of it is copied.
+#[derive(Debug)]
+pub(in crate::solver) struct ServerChoices<'p> {
+    servers: Vec<StoredChoice<'p>>,
+    /// The parts of the other ones, with their ways.
+    parts: Vec<StoredPart>,
+    ways: Vec<Way>,
+    numbers: Vec<WayNumbers>,
+    /// The first one is that of all parts whose ways draw on no shared pool.
+    sources: Vec<Draws>,
+    /// The numbers that all take in memory.
+    size: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct StoredChoice<'p> {
+    parts: PartsOf<'p>,
+    /// Whether the choice for one part restricts that for others, apart from capacity.
+    is_coupled: bool,
+    /// Whether it is known that no two ways draw on one pool.
+    is_disjoint: bool,
+    /// The most servers that the part with the fewest can supply from what pools have free at first.
+    most: u64,
+}
+
+/// Where the parts of a server are.
+#[derive(Clone, Copy, Debug)]
+enum PartsOf<'p> {
+    /// In the problem.
+    Problem(&'p Choice),
+    /// Among the stored ones, of which this is the first; the choice, unless there is a single way.
+    Stored(usize, Option<&'p Choice>),
+}
+
+#[derive(Clone, Debug)]
+struct StoredPart {
+    ways: Range<usize>,
+    sources: Range<usize>,
+}
+
+/// What is known of a way besides the way itself.
+#[derive(Clone, Copy, Debug)]
+struct WayNumbers {
+    /// The position among the ways of the part in the problem.
+    position: usize,
+    /// The position of its shared draws among the sources.
+    source: usize,
+}
 
 /// The ways of one server on one host that fit there by themselves.
-#[derive(Debug)]
-pub(in crate::solver) struct ServerChoice<'p> {
-    /// The parts with their conditions; `None` if there is a single way.
-    pub(in crate::solver) choice: Option<&'p Choice>,
-    /// The parts.
-    pub(in crate::solver) parts: Vec<PartChoice<'p>>,
+#[derive(Clone, Copy, Debug)]
+pub(in crate::solver) struct ServerChoice<'m> {
+    stored: StoredChoice<'m>,
+    all: &'m ServerChoices<'m>,
 }
 
 /// The ways of one part.
-#[derive(Debug)]
-pub(in crate::solver) struct PartChoice<'p> {
+#[derive(Clone, Copy, Debug)]
+pub(in crate::solver) struct PartChoice<'m> {
     /// The ways.
-    pub(in crate::solver) ways: Vec<PackableWay<'p>>,
+    pub(in crate::solver) ways: &'m [Way],
     /// The distinct draws on shared pools.
-    pub(in crate::solver) sources: Cow<'static, [Draws]>,
+    pub(in crate::solver) sources: &'m [Draws],
+    /// The numbers of each way; empty if each has its own position, and the only source.
+    numbers: &'m [WayNumbers],
 }
 
-/// The sources of a part whose ways draw on no shared pool.
-static ONLY_OWN: [Draws; 1] = [Draws::new_const()];
+impl<'p> ServerChoices<'p> {
+    pub(in crate::solver) fn new() -> Self {
+        Self {
+            servers: Vec::new(),
+            parts: Vec::new(),
+            ways: Vec::new(),
+            numbers: Vec::new(),
+            sources: vec![Draws::NONE],
+            size: 0,
+        }
+    }
 
-/// A way of a part.
-#[derive(Debug)]
-pub(in crate::solver) struct PackableWay<'p> {
-    /// The position among the ways of the part in the problem.
-    pub(in crate::solver) position: usize,
-    /// All draws, ascending by pool.
-    pub(in crate::solver) draws: Cow<'p, [(usize, u64)]>,
-    /// The position of its shared draws among the sources.
-    pub(in crate::solver) source: usize,
-    /// The number of the provider.
-    pub(in crate::solver) provider: u32,
-}
-
-impl<'p> ServerChoice<'p> {
-    /// The choice on a host with this supply; `None` if some part has no way that fits.
-    pub(in crate::solver) fn of(
+    /// Adds the choice on a host with this supply, and returns its number. `None` if some part has no way that
+    /// fits.
+    pub(in crate::solver) fn add(
+        &mut self,
         supply: &'p Supply,
-        pools: &[Pool],
-        shared: &[bool],
-    ) -> Option<Self> {
-        let part = |ways: &mut dyn ExactSizeIterator<Item = (&'p Draws, u32)>| {
-            let ways_max = ways.len();
-            let mut part = PartChoice {
-                ways: Vec::with_capacity(ways_max),
-                sources: Cow::Borrowed(&ONLY_OWN[..0]),
-            };
-            for (position, (draws, provider)) in ways.enumerate() {
-                part.add(position, draws, provider, (pools, shared));
-            }
-            if part.ways.is_empty() { None } else { Some(part) }
-        };
+        pools: (&[Pool], &[bool]),
+    ) -> Option<usize> {
+        let mut found = Survey::default();
         match supply {
-            Supply::One(draws) => {
-                let parts = vec![part(&mut std::iter::once((draws, 0)))?];
-                Some(Self { choice: None, parts })
-            }
+            Supply::One(draws) => found.add_part(std::iter::once(draws), pools),
             Supply::Choice(choice) => {
-                let way = |way: &'p Way| (&way.draws, way.provider);
-                let parts = choice.parts.iter().map(|Part(ways)| part(&mut ways.iter().map(way)));
-                Some(Self { choice: Some(choice), parts: parts.collect::<Option<_>>()? })
+                for ways in choice.parts.iter() {
+                    found.add_part(ways.iter().map(|way| &way.draws), pools);
+                }
+            }
+        }
+        let Survey { is_possible, is_whole, is_disjoint, most, .. } = found;
+        if !is_possible {
+            return None;
+        }
+        let parts = match supply {
+            Supply::One(draws) => {
+                let way = [Way { draws: draws.clone(), ..Way::default() }];
+                PartsOf::Stored(self.store(std::iter::once(way.as_slice()), pools), None)
+            }
+            Supply::Choice(choice) if is_whole => PartsOf::Problem(choice),
+            Supply::Choice(choice) => {
+                PartsOf::Stored(self.store(choice.parts.iter(), pools), Some(choice))
+            }
+        };
+        let is_coupled = parts.choice().is_some_and(Choice::is_coupled);
+        self.servers.push(StoredChoice { parts, is_coupled, is_disjoint, most });
+        self.size += 6;
+        Some(self.servers.len() - 1)
+    }
+
+    /// Stores parts with those ways whose draws are there. Returns the position of the first part.
+    fn store<'w>(
+        &mut self,
+        parts: impl Iterator<Item = &'w [Way]>,
+        (pools, shared): (&[Pool], &[bool]),
+    ) -> usize {
+        let first = self.parts.len();
+        let is_shared = |(pool, _): &&(usize, u64)| shared.get(*pool) == Some(&true);
+        for ways in parts {
+            let (from, first_source) = (self.ways.len(), self.sources.len());
+            for (position, way) in ways.iter().enumerate() {
+                let is_there = |(pool, amount): &(usize, u64)| {
+                    pools.get(*pool).is_some_and(|pool| pool.free >= *amount)
+                };
+                if !way.draws.iter().all(is_there) {
+                    continue;
+                }
+                let on_shared: Draws = way.draws.iter().filter(is_shared).copied().collect();
+                let known = &self.sources[first_source..];
+                let known = known.iter().position(|source| *source == on_shared);
+                let source = known.unwrap_or_else(|| {
+                    self.sources.push(on_shared);
+                    self.sources.len() - 1 - first_source
+                });
+                self.size += 9 + 2 * way.draws.len() + way.meets.len() / 8;
+                self.numbers.push(WayNumbers { position, source });
+                self.ways.push(way.clone());
+            }
+            let is_own = matches!(&self.sources[first_source..], [only] if only.is_empty());
+            if is_own {
+                self.sources.truncate(first_source);
+            }
+            let sources = if is_own { 0..1 } else { first_source..self.sources.len() };
+            self.size += 4 + 5 * sources.len();
+            self.parts.push(StoredPart { ways: from..self.ways.len(), sources });
+        }
+        first
+    }
+
+    /// Makes room for so many more servers that are like the last one, unless it is large.
+    pub(super) fn reserve(&mut self, servers: usize) {
+        self.servers.reserve_exact(servers);
+        if (1..=PARTS_FEW).contains(&self.parts.len()) {
+            self.parts.reserve_exact(servers * self.parts.len());
+        }
+    }
+
+    /// A choice by its number.
+    pub(in crate::solver) fn get(&self, number: usize) -> Option<ServerChoice<'_>> {
+        Some(ServerChoice { stored: *self.servers.get(number)?, all: self })
+    }
+
+    /// The numbers that all take in memory.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+}
+
+/// What is found about the parts of a server.
+struct Survey {
+    /// A bit for each class that the parts draw.
+    classes: u64,
+    /// Whether it is known that no two ways draw on one pool.
+    is_disjoint: bool,
+    most: u64,
+    /// Whether each part has a way.
+    is_possible: bool,
+    /// Whether all ways fit, and draw on no shared pool.
+    is_whole: bool,
+}
+
+impl Default for Survey {
+    fn default() -> Self {
+        let [is_disjoint, is_possible, is_whole] = [true; 3];
+        Self { classes: 0, is_disjoint, most: u64::MAX, is_possible, is_whole }
+    }
+}
+
+impl Survey {
+    /// Adds a part with what its ways draw.
+    fn add_part<'d>(
+        &mut self,
+        ways: impl Iterator<Item = &'d Draws>,
+        (pools, shared): (&[Pool], &[bool]),
+    ) {
+        let (mut classes, mut most) = (0, 0_u64);
+        let mut last = None;
+        for draws in ways {
+            let (from, to) = (draws.first().map(|it| it.0), draws.last().map(|it| it.0));
+            // Pools of a part are usually numbered in the order of its ways.
+            self.is_disjoint &= from.is_none() || last < from;
+            last = last.max(to);
+            let mut times = u64::MAX;
+            for (pool, amount) in draws {
+                self.is_whole &= shared.get(*pool) != Some(&true);
+                let Some(pool) = pools.get(*pool) else {
+                    times = 0;
+                    continue;
+                };
+                // One bit stands for all classes from the 64th on.
+                classes |= 1 << pool.class.min(63);
+                times = times.min(pool.free / amount);
+            }
+            self.is_whole &= times > 0;
+            most = most.saturating_add(times);
+        }
+        self.is_disjoint &= self.classes & classes == 0;
+        self.classes |= classes;
+        self.most = self.most.min(most);
+        self.is_possible &= most > 0;
+    }
+}
+
+impl PartChoice<'_> {
+    /// The position of a way among the ways of the part in the problem.
+    pub(in crate::solver) fn position(&self, way: usize) -> usize {
+        if self.numbers.is_empty() { way } else { self.numbers[way].position }
+    }
+
+    /// The position of the shared draws of a way among the sources.
+    pub(in crate::solver) fn source(&self, way: usize) -> usize {
+        if self.numbers.is_empty() { 0 } else { self.numbers[way].source }
+    }
+}
+
+impl<'p> PartsOf<'p> {
+    /// The parts with their conditions; `None` if there is a single way.
+    fn choice(self) -> Option<&'p Choice> {
+        match self {
+            Self::Problem(choice) => Some(choice),
+            Self::Stored(_, choice) => choice,
+        }
+    }
+}
+
+impl<'m> ServerChoice<'m> {
+    /// The parts with their conditions; `None` if there is a single way.
+    fn choice(&self) -> Option<&'m Choice> {
+        self.stored.parts.choice()
+    }
+
+    /// The number of parts.
+    pub(in crate::solver) fn len(&self) -> usize {
+        match self.choice() {
+            Some(choice) => choice.parts.len(),
+            None => 1,
+        }
+    }
+
+    /// A part.
+    pub(in crate::solver) fn part(&self, part: usize) -> PartChoice<'m> {
+        let ServerChoices { parts, ways, sources, numbers, .. } = self.all;
+        match self.stored.parts {
+            PartsOf::Problem(choice) => {
+                let ways = &choice.parts[part];
+                PartChoice { ways, sources: &sources[..1], numbers: &[] }
+            }
+            PartsOf::Stored(first, _) => {
+                let stored = &parts[first + part];
+                PartChoice {
+                    ways: &ways[stored.ways.clone()],
+                    sources: &sources[stored.sources.clone()],
+                    numbers: &numbers[stored.ways.clone()],
+                }
             }
         }
     }
 
+    /// The parts.
+    pub(in crate::solver) fn parts(
+        &self,
+    ) -> impl ExactSizeIterator<Item = PartChoice<'m>> + use<'m> {
+        let it = *self;
+        (0..self.len()).map(move |part| it.part(part))
+    }
+
     /// Whether the choice for one part restricts that for others, apart from capacity.
     pub(in crate::solver) fn is_coupled(&self) -> bool {
-        self.choice.is_some_and(Choice::is_coupled)
+        self.stored.is_coupled
+    }
+
+    /// Whether so many such servers fit on the host as long as nothing is drawn from its pools. `None`: that is not
+    /// known without packing them.
+    pub(in crate::solver) fn fit_at_first(&self, servers: usize) -> Option<bool> {
+        // Each way supplies as many as its pools have room for, whatever the others do.
+        let is_known = self.stored.is_disjoint && !self.stored.is_coupled;
+        is_known.then_some(servers as u64 <= self.stored.most)
+    }
+
+    /// The most servers that the part with the fewest can supply as long as nothing is drawn from its pools.
+    pub(in crate::solver) fn most_at_first(&self) -> u64 {
+        self.stored.most
     }
 
     /// Whether the ways that are chosen, by their position in [`PartChoice::ways`], can be part of
     /// a choice that meets the conditions.
     pub(in crate::solver) fn can_hold(&self, chosen: &[Option<usize>]) -> bool {
-        let Some(choice) = self.choice else { return true };
+        let Some(choice) = self.choice() else { return true };
         let position =
-            |(part, way): (&PartChoice<'_>, &Option<usize>)| way.map(|way| part.ways[way].position);
-        let chosen: Vec<_> = self.parts.iter().zip(chosen).map(position).collect();
+            |(part, way): (PartChoice<'_>, &Option<usize>)| way.map(|way| part.position(way));
+        let chosen: Vec<_> = self.parts().zip(chosen).map(position).collect();
         choice.can_hold(&chosen)
     }
 
     /// Adds what conditions depend on if a way is chosen for a part. Providers for which this is the
     /// same are interchangeable as far as conditions are concerned.
     pub(in crate::solver) fn describe(&self, part: usize, way: usize, into: &mut Vec<u64>) {
-        let Some(choice) = self.choice else { return };
-        let Some(way) = self.parts.get(part).and_then(|it| it.ways.get(way)) else { return };
-        let Some(way) = choice.parts.get(part).and_then(|it| it.0.get(way.position)) else {
-            return;
-        };
+        let Some(choice) = self.choice() else { return };
+        let way = &self.part(part).ways[way];
         into.push(way.source as u64);
         into.extend(way.meets.iter().map(|meets| u64::from(*meets)));
         let limit = |(pool, _): &(usize, u64)| choice.limits.iter().find(|it| it.0 == *pool);
@@ -114,8 +347,8 @@ impl<'p> ServerChoice<'p> {
         }
         let mut ancestors: Vec<u32> = choice
             .parts
+            .ways()
             .iter()
-            .flat_map(|Part(ways)| ways)
             .filter(|it| it.provider < way.provider && way.provider <= it.last)
             .map(|it| it.provider)
             .collect();
@@ -127,139 +360,89 @@ impl<'p> ServerChoice<'p> {
 
     /// The positions, in the problem, of the ways that are chosen.
     pub(in crate::solver) fn positions(&self, chosen: &[usize]) -> Vec<usize> {
-        if self.choice.is_none() {
+        if self.choice().is_none() {
             return Vec::new();
         }
-        self.parts.iter().zip(chosen).map(|(part, way)| part.ways[*way].position).collect()
+        self.parts().zip(chosen).map(|(part, way)| part.position(*way)).collect()
     }
 
     /// The number of combinations of sources, one for each part.
-    fn profiles(&self) -> usize {
-        self.parts.iter().fold(1, |count, part| count.saturating_mul(part.sources.len()))
+    pub(super) fn profiles(&self) -> usize {
+        self.parts().fold(1, |count, part| count.saturating_mul(part.sources.len()))
     }
 
     /// A combination of sources by its number: for each part, the position of the source.
-    fn profile(&self, number: usize) -> Vec<usize> {
+    pub(super) fn profile(&self, number: usize) -> Vec<usize> {
         let mut rest = number;
-        let digit = |part: &PartChoice<'_>| {
+        let digit = |part: PartChoice<'_>| {
             let source = rest % part.sources.len();
             rest /= part.sources.len();
             source
         };
-        self.parts.iter().map(digit).collect()
+        self.parts().map(digit).collect()
     }
-
-    /// The numbers it takes in memory.
-    pub(super) fn size(&self) -> usize {
-        let ways = self.parts.iter().flat_map(|part| &part.ways);
-        8 + ways.map(|way| 10 + 2 * way.draws.len()).sum::<usize>()
-    }
-}
-
-impl<'p> PartChoice<'p> {
-    /// Adds a way, if its draws are there and differ from those of the other ways with this
-    /// provider.
-    fn add(
-        &mut self,
-        position: usize,
-        draws: &'p Draws,
-        provider: u32,
-        (pools, shared): (&[Pool], &[bool]),
-    ) {
-        let is_merged = draws.is_sorted_by(|one, other| one.0 < other.0)
-            && draws.iter().all(|(_, amount)| *amount > 0);
-        let draws = if is_merged {
-            Cow::Borrowed(draws.as_slice())
-        } else {
-            Cow::Owned(merged(draws.iter().copied()).into_vec())
-        };
-        let free = |pool: usize| pools.get(pool).map_or(0, |pool| pool.free);
-        if draws.iter().any(|(pool, amount)| *amount > free(*pool)) {
-            return;
-        }
-        let is_shared = |(pool, _): &(usize, u64)| shared.get(*pool) == Some(&true);
-        let on_shared: Draws = draws.iter().copied().filter(is_shared).collect();
-        let known = self.sources.iter().position(|source| *source == on_shared);
-        let source = known.unwrap_or_else(|| {
-            if self.sources.is_empty() && on_shared.is_empty() {
-                // The common case takes no memory.
-                self.sources = Cow::Borrowed(&ONLY_OWN);
-            } else {
-                self.sources.to_mut().push(on_shared);
-            }
-            self.sources.len() - 1
-        });
-        self.ways.push(PackableWay { position, draws, source, provider });
-    }
-}
-
-/// The number of variants of a bundle. Servers of equal sizes stand next to each other, and are
-/// interchangeable.
-pub(super) fn variants(servers: &[(usize, &ServerChoice<'_>)]) -> usize {
-    let mut count = 1_usize;
-    for equal in servers.chunk_by(|one, other| one.0 == other.0) {
-        let profiles = equal.first().map_or(1, |(_, server)| server.profiles());
-        count = count.saturating_mul(multisets(profiles, equal.len()));
-    }
-    count
-}
-
-/// A variant by its number: for each server, for each of its parts, the position of the source.
-pub(super) fn variant(servers: &[(usize, &ServerChoice<'_>)], number: usize) -> Vec<Vec<usize>> {
-    let mut rest = number;
-    let mut profiles = Vec::with_capacity(servers.len());
-    for equal in servers.chunk_by(|one, other| one.0 == other.0) {
-        let Some((_, server)) = equal.first() else { continue };
-        let all = server.profiles();
-        let count = multisets(all, equal.len());
-        let chosen = multiset(all, equal.len(), rest % count);
-        rest /= count;
-        profiles.extend(chosen.into_iter().map(|profile| server.profile(profile)));
-    }
-    profiles
-}
-
-/// The number of multisets of some size whose elements are below `kinds`: C(kinds + size - 1, size).
-fn multisets(kinds: usize, size: usize) -> usize {
-    let mut count = 1_u128;
-    for nth in 1..=size as u128 {
-        let Some(product) = count.checked_mul(kinds as u128 + nth - 1) else { return usize::MAX };
-        count = product / nth;
-    }
-    usize::try_from(count).unwrap_or(usize::MAX).max(1)
-}
-
-/// The multiset with a number, in lexicographic order, ascending.
-fn multiset(kinds: usize, size: usize, number: usize) -> Vec<usize> {
-    let mut rest = number;
-    let mut element = 0;
-    let mut elements = Vec::with_capacity(size);
-    for nth in 0..size {
-        // The multisets that begin with the element come first, then those with a larger one.
-        loop {
-            let with = multisets(kinds - element, size - nth - 1);
-            if rest < with || element + 1 == kinds {
-                break;
-            }
-            rest -= with;
-            element += 1;
-        }
-        elements.push(element);
-    }
-    elements
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{multiset, multisets};
+    use super::ServerChoices;
+    use crate::solver::problem::{Choice, Draws, Pool, Supply, Way};
+
+    /// Pools of one class each.
+    fn pools(free: &[(usize, u64)]) -> Vec<Pool> {
+        free.iter().map(|(class, free)| Pool { class: *class, free: *free }).collect()
+    }
+
+    /// A server whose parts draw so much from one of some pools.
+    fn supply(parts: &[&[(usize, u64)]]) -> Supply {
+        let way = |draws: &(usize, u64)| Way { draws: Draws::from([*draws]), ..Way::default() };
+        let parts = parts.iter().map(|ways| ways.iter().map(way)).collect();
+        Supply::Choice(Box::new(Choice { parts, ..Choice::default() }))
+    }
 
     #[test]
-    fn multisets_are_numbered() {
-        let all: Vec<Vec<usize>> =
-            (0..multisets(3, 2)).map(|number| multiset(3, 2, number)).collect();
-        assert_eq!(all, [[0, 0], [0, 1], [0, 2], [1, 1], [1, 2], [2, 2]]);
-        assert_eq!((multisets(1, 5), multisets(5, 0), multisets(2, 20)), (1, 1, 21));
-        assert_eq!(multisets(usize::MAX, 200), usize::MAX);
-        assert_eq!(multiset(1, 3, 0), [0, 0, 0]);
+    fn what_fits_at_first_is_counted_without_packing() {
+        let pools = pools(&[(0, 8), (0, 7), (1, 20)]);
+        let mut choices = ServerChoices::new();
+        let supply = supply(&[&[(0, 3), (1, 3)], &[(2, 4)]]);
+        let choice = choices.add(&supply, (&pools, &[])).and_then(|it| choices.get(it)).unwrap();
+        // Two on either node; storage for five.
+        assert_eq!(choice.most_at_first(), 4);
+        assert_eq!((choice.fit_at_first(4), choice.fit_at_first(5)), (Some(true), Some(false)));
+    }
+
+    #[test]
+    fn parts_that_draw_on_one_class_have_to_be_packed() {
+        let pools = pools(&[(0, 4)]);
+        let mut choices = ServerChoices::new();
+        let supply = supply(&[&[(0, 3)], &[(0, 3)]]);
+        let choice = choices.add(&supply, (&pools, &[])).and_then(|it| choices.get(it)).unwrap();
+        assert_eq!((choice.most_at_first(), choice.fit_at_first(1)), (1, None));
+    }
+
+    #[test]
+    fn ways_that_do_not_fit_are_left_out() {
+        let pools = pools(&[(0, 2), (0, 8), (1, 1)]);
+        let mut choices = ServerChoices::new();
+        let (some, none) = (supply(&[&[(0, 3), (1, 3)]]), supply(&[&[(1, 3)], &[(2, 4)]]));
+        assert_eq!(choices.add(&none, (&pools, &[])), None);
+        let choice = choices.add(&some, (&pools, &[])).and_then(|it| choices.get(it)).unwrap();
+        let part = choice.part(0);
+        assert_eq!((part.ways.len(), part.position(0)), (1, 1));
+        assert_eq!(choice.positions(&[0]), [1]);
+    }
+
+    #[test]
+    fn draws_on_shared_pools_are_told_apart() {
+        let pools = pools(&[(0, 9), (0, 9), (0, 9)]);
+        let mut choices = ServerChoices::new();
+        let supply = supply(&[&[(0, 3), (1, 3), (2, 3)], &[(0, 3)]]);
+        let shared = [false, true, false];
+        let choice =
+            choices.add(&supply, (&pools, &shared)).and_then(|it| choices.get(it)).unwrap();
+        let [first, second] = [0, 1].map(|part| choice.part(part));
+        assert_eq!(first.sources, [Draws::NONE, Draws::from([(1, 3)])]);
+        assert_eq!([0, 1, 2].map(|way| first.source(way)), [0, 1, 0]);
+        assert_eq!((second.sources, second.source(0)), ([Draws::NONE].as_slice(), 0));
     }
 }

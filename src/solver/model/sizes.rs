@@ -4,14 +4,15 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::by_host::ByHost;
 use super::least_draws::LeastDraws;
-use super::server_choice::ServerChoice;
+use super::server_choice::{ServerChoice, ServerChoices};
 use crate::solver::budget::Budget;
 use crate::solver::parallel::{map_items, map_shares};
-use crate::solver::problem::{Draws, Part, PlacementProblem, Server, Supply, Ways};
+use crate::solver::problem::{Draws, PlacementProblem, Server, Supply, Ways};
 
 /// The sizes of servers.
 #[derive(Debug)]
@@ -30,12 +31,22 @@ pub(in crate::solver) struct Sizes<'p> {
     pub(super) has_choice: Vec<bool>,
     /// The number of resource classes.
     pub(in crate::solver) classes: usize,
-    /// The choices on hosts where some size has one, and by size and host the position of each; empty if
+    /// By size, and by range of [`HOSTS_AT_ONCE`] hosts, the choices on hosts where some size has one; empty if
     /// there are none.
-    choices: Vec<ServerChoice<'p>>,
-    choice_of: Vec<Option<NonZeroU32>>,
+    choices: Vec<ChoicesOnHosts<'p>>,
+}
+
+/// The hosts on which one thread prepares the choices for a size before it takes the next ones.
+const HOSTS_AT_ONCE: usize = 2048;
+
+/// The choices for one size on a range of hosts.
+#[derive(Debug)]
+struct ChoicesOnHosts<'p> {
+    choices: ServerChoices<'p>,
+    /// For each host the number of the choice, counted from one.
+    of_host: Vec<Option<NonZeroU32>>,
     /// For each choice, the least that it draws by class: of all pools, then of private ones.
-    least_of_choice: Vec<u64>,
+    least: Vec<u64>,
 }
 
 impl<'p> Sizes<'p> {
@@ -79,8 +90,6 @@ impl<'p> Sizes<'p> {
             has_choice,
             classes,
             choices: Vec::new(),
-            choice_of: Vec::new(),
-            least_of_choice: Vec::new(),
         };
         sizes.find_shared(budget);
         sizes.find_choices(budget);
@@ -104,19 +113,23 @@ impl<'p> Sizes<'p> {
 
     /// The choice of ways for a size on a host where some size has a choice. `None` if the size
     /// does not fit there.
-    pub(in crate::solver) fn choice(&self, size: usize, host: usize) -> Option<&ServerChoice<'p>> {
-        self.choices.get(self.choice_number(size, host)?)
+    pub(in crate::solver) fn choice(&self, size: usize, host: usize) -> Option<ServerChoice<'_>> {
+        let (on_hosts, number) = self.choice_number(size, host)?;
+        on_hosts.choices.get(number)
     }
 
     /// What that choice draws at least, by class: of all pools, then of private ones.
     pub(super) fn least_choice(&self, size: usize, host: usize) -> Option<&[u64]> {
-        let from = 2 * self.classes * self.choice_number(size, host)?;
-        self.least_of_choice.get(from..from + 2 * self.classes)
+        let (on_hosts, number) = self.choice_number(size, host)?;
+        let from = 2 * self.classes * number;
+        on_hosts.least.get(from..from + 2 * self.classes)
     }
 
-    fn choice_number(&self, size: usize, host: usize) -> Option<usize> {
-        let number = (*self.choice_of.get(size * self.problem.hosts.len() + host)?)?;
-        Some(number.get() as usize - 1)
+    fn choice_number(&self, size: usize, host: usize) -> Option<(&ChoicesOnHosts<'p>, usize)> {
+        let ranges = self.problem.hosts.len().div_ceil(HOSTS_AT_ONCE);
+        let on_hosts = self.choices.get(size * ranges + host / HOSTS_AT_ONCE)?;
+        let number = (*on_hosts.of_host.get(host % HOSTS_AT_ONCE)?)?;
+        Some((on_hosts, number.get() as usize - 1))
     }
 
     /// Finds for each pool the first host that draws on it, and whether others do.
@@ -163,58 +176,64 @@ impl<'p> Sizes<'p> {
         if budget.is_spent_with(self.first.len() * hosts / 2) {
             return;
         }
-        let sizes: Vec<usize> = (0..self.first.len()).collect();
-        let found = map_items(&sizes, hosts, budget, |size, budget| self.choices_of(*size, budget));
-        self.choice_of = vec![None; self.first.len() * hosts];
-        for (size, found) in found.into_iter().enumerate() {
-            // The budget is spent if a size is left out.
-            let Some((choices, least)) = found else { return };
-            for (host, choice) in choices {
-                self.choices.push(choice);
-                let number = u32::try_from(self.choices.len()).ok().and_then(NonZeroU32::new);
-                self.choice_of[size * hosts + host] = number;
-            }
-            self.least_of_choice.extend(least);
-        }
+        let ranges = (0..hosts).step_by(HOSTS_AT_ONCE);
+        let ranges = ranges.map(|from| from..hosts.min(from + HOSTS_AT_ONCE));
+        let all: Vec<(usize, Range<usize>)> = (0..self.first.len())
+            .flat_map(|size| ranges.clone().map(move |hosts| (size, hosts)))
+            .collect();
+        let found = map_items(&all, hosts, budget, |(size, hosts), budget| {
+            self.choices_on(*size, hosts.clone(), budget)
+        });
+        // The budget is spent if some are left out.
+        self.choices = found.into_iter().map_while(|found| found).collect();
     }
 
-    /// The choices for a size, by host, and the least that each draws. They are not all if the budget is spent.
-    fn choices_of(
+    /// The choices for a size on a range of hosts. They are not all if the budget is spent.
+    fn choices_on(
         &self,
         size: usize,
+        hosts: Range<usize>,
         budget: &mut Budget<'_>,
-    ) -> (Vec<(usize, ServerChoice<'p>)>, Vec<u64>) {
-        let (mut choices, mut least_of_choice) = (Vec::new(), Vec::new());
+    ) -> ChoicesOnHosts<'p> {
+        let pools = (self.problem.pools.as_slice(), self.shared.as_slice());
+        let mut choices = ServerChoices::new();
+        let mut of_host = vec![None; hosts.len()];
+        let mut least_of_all = Vec::new();
         let mut least = LeastDraws::new(self.classes);
-        for (host, supply) in self.ways(size).by_host() {
+        let mut kept = 0;
+        for (host, supply) in self.ways(size).within(hosts.clone()) {
             if budget.is_spent_after(1) {
                 break;
             }
-            if self.has_choice.get(host) != Some(&true) {
+            if !self.has_choice[host] {
                 continue;
             }
-            budget.is_spent_after(4 * supply.size());
-            let choice = ServerChoice::of(supply, &self.problem.pools, &self.shared);
-            if let Some(choice) = choice {
-                budget.is_spent_with(choice.size() + 2 * self.classes);
-                least.begin_host();
-                for part in &choice.parts {
-                    budget.is_spent_after((self.classes + 2) * part.ways.len());
-                    least.add_part(part, (&self.problem.pools, &self.shared));
-                }
-                least_of_choice.extend(least.sums());
-                choices.push((host, choice));
+            budget.is_spent_after(8 + 8 * supply.ways());
+            let Some(number) = choices.add(supply, pools) else { continue };
+            if number == 0 {
+                choices.reserve(hosts.end - host - 1);
+                least_of_all.reserve_exact((hosts.end - host) * 2 * self.classes);
             }
+            budget.is_spent_with(choices.size() - kept + 2 * self.classes);
+            kept = choices.size();
+            least.begin_host();
+            for part in choices.get(number).iter().flat_map(ServerChoice::parts) {
+                budget.is_spent_after((self.classes + 2) * part.ways.len());
+                least.add_part(part, pools);
+            }
+            least_of_all.extend(least.sums());
+            of_host[host - hosts.start] = u32::try_from(number + 1).ok().and_then(NonZeroU32::new);
         }
-        (choices, least_of_choice)
+        ChoicesOnHosts { choices, of_host, least: least_of_all }
     }
 
-    /// For each pool that several hosts draw on, these hosts; for other pools, none.
+    /// For each pool that several hosts draw on, these hosts; for other pools, none. Empty if there are no such
+    /// pools.
     pub(super) fn sharing(&self, budget: &mut Budget<'_>) -> Vec<Vec<usize>> {
-        let mut sharing = vec![Vec::new(); self.shared.len()];
         if !self.shared.contains(&true) {
-            return sharing;
+            return Vec::new();
         }
+        let mut sharing = vec![Vec::new(); self.shared.len()];
         let sizes: Vec<usize> = (0..self.first.len()).collect();
         self.each_draw(&sizes, budget, |host, pool, _| {
             if self.shared.get(pool).is_some_and(|shared| *shared) {
@@ -262,8 +281,7 @@ impl<'p> Sizes<'p> {
                 match supply {
                     Supply::One(draws) => each(draws),
                     Supply::Choice(choice) => {
-                        let ways = choice.parts.iter().flat_map(|Part(ways)| ways);
-                        ways.map(|way| &way.draws).for_each(each);
+                        choice.parts.ways().iter().map(|way| &way.draws).for_each(each);
                     }
                 }
                 if budget.is_spent_after(count) {

@@ -13,7 +13,7 @@ use super::bundle_kind::BundleKind;
 use super::sizes::Sizes;
 use super::units::Units;
 use crate::solver::budget::Budget;
-use crate::solver::problem::{Conditions, Draws, Level, Part, PlacementProblem, Supply};
+use crate::solver::problem::{Conditions, Level, PlacementProblem, Supply};
 
 /// Classes of symmetric hosts. Two untouched hosts of a class are interchangeable if they are in
 /// the same rack or in none. They also are if both racks are untouched, because then the racks as a
@@ -164,7 +164,7 @@ impl Sizes<'_> {
                     fingerprint.push(1 + choice.parts.len() as u64);
                     add_conditions(&choice.conditions, &mut fingerprint);
                     self.add_draws(&choice.limits, &mut own, &mut fingerprint);
-                    for Part(ways) in &choice.parts {
+                    for ways in choice.parts.iter() {
                         fingerprint.push(ways.len() as u64);
                         for way in ways {
                             let [provider, last] = [way.provider, way.last].map(u64::from);
@@ -184,7 +184,7 @@ impl Sizes<'_> {
         fingerprint
     }
 
-    fn add_draws(&self, draws: &Draws, own: &mut OwnPools, fingerprint: &mut Vec<u64>) {
+    fn add_draws(&self, draws: &[(usize, u64)], own: &mut OwnPools, fingerprint: &mut Vec<u64>) {
         fingerprint.push(draws.len() as u64);
         for (pool, amount) in draws {
             fingerprint.extend([self.renamed(*pool, own), *amount]);

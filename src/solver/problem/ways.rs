@@ -8,9 +8,12 @@
 //! *Example.* A host has two NUMA nodes with 8 VCPU each (pools 0 and 1) and 16 devices (pools 2 to
 //! 17). A server of 4 VCPU and one device has two parts, with 2 and 16 ways.
 
+use std::ops::{Index, Range};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+
+use super::draws::Draws;
 
 /// The free capacity of one resource class on one provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,11 +23,6 @@ pub struct Pool {
     /// The free amount, in the units of the inventory.
     pub free: u64,
 }
-
-/// Amounts by pool: the position of the pool in
-/// [`PlacementProblem::pools`](super::PlacementProblem::pools), and the amount. A pool that does not
-/// exist has nothing free. Most ways draw on one pool, which takes no memory of its own.
-pub type Draws = SmallVec<[(usize, u64); 1]>;
 
 /// A way to supply one part of a server: a provider, and what is drawn from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -54,9 +52,14 @@ pub enum Source {
     Foreign,
 }
 
-/// A part of a server: the ways in which it can be supplied.
+/// The parts of a server, each with the ways in which it can be supplied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Part(pub Vec<Way>);
+pub struct Parts {
+    /// The ways of all parts, part by part.
+    ways: Vec<Way>,
+    /// The end of each part among them.
+    ends: SmallVec<[usize; 3]>,
+}
 
 /// Conditions on the ways that are chosen for the parts of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -85,11 +88,90 @@ pub enum Supply {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Choice {
     /// The parts.
-    pub parts: Vec<Part>,
+    pub parts: Parts,
     /// The conditions.
     pub conditions: Arc<Conditions>,
-    /// Pools from which one server draws only so much, whatever its parts need (`max_unit`).
-    pub limits: Draws,
+    /// Pools from which one server draws only so much, whatever its parts need (`max_unit`), ascending.
+    pub limits: Vec<(usize, u64)>,
+}
+
+impl Parts {
+    /// No parts, with memory for so many ways.
+    pub fn with_capacity(ways: usize) -> Self {
+        Self { ways: Vec::with_capacity(ways), ends: SmallVec::new() }
+    }
+
+    /// Removes all parts, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.ways.clear();
+        self.ends.clear();
+    }
+
+    /// Adds a part. Returns its ways.
+    pub fn push(&mut self, ways: impl IntoIterator<Item = Way>) -> &[Way] {
+        let from = self.ways.len();
+        self.ways.extend(ways);
+        self.ends.push(self.ways.len());
+        self.ways.split_at(from).1
+    }
+
+    /// The number of parts.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The ways of a part.
+    pub fn get(&self, part: usize) -> Option<&[Way]> {
+        let from = match part.checked_sub(1) {
+            Some(before) => *self.ends.get(before)?,
+            None => 0,
+        };
+        self.ways.get(from..*self.ends.get(part)?)
+    }
+
+    /// The ways of each part.
+    pub fn iter(&self) -> impl Iterator<Item = &[Way]> {
+        let mut from = 0;
+        self.ends
+            .iter()
+            .filter_map(move |end| self.ways.get(std::mem::replace(&mut from, *end)..*end))
+    }
+
+    /// The ways of all parts, part by part.
+    pub fn ways(&self) -> &[Way] {
+        &self.ways
+    }
+
+    /// The same, to be changed.
+    pub fn ways_mut(&mut self) -> &mut [Way] {
+        &mut self.ways
+    }
+}
+
+impl Index<usize> for Parts {
+    type Output = [Way];
+
+    #[expect(clippy::indexing_slicing, reason = "as an index, it panics if there is no such part")]
+    fn index(&self, part: usize) -> &[Way] {
+        let from = if part == 0 { 0 } else { self.ends[part - 1] };
+        &self.ways[from..self.ends[part]]
+    }
+}
+
+/// From the ways of each part.
+impl<W: IntoIterator<Item = Way>> FromIterator<W> for Parts {
+    fn from_iter<T: IntoIterator<Item = W>>(parts: T) -> Self {
+        let mut all = Self::default();
+        for ways in parts {
+            all.push(ways);
+        }
+        all
+    }
 }
 
 impl Conditions {
@@ -111,7 +193,7 @@ impl Choice {
             return true;
         }
         let ways = |part: usize| -> &[Way] {
-            let Some(Part(ways)) = self.parts.get(part) else { return &[] };
+            let Some(ways) = self.parts.get(part) else { return &[] };
             match chosen.get(part).copied().flatten() {
                 Some(way) => ways.get(way..=way).unwrap_or_default(),
                 None => ways,
@@ -142,8 +224,8 @@ impl Choice {
             return true;
         }
         let ways = self.parts.iter().zip(chosen);
-        let ways = ways.filter_map(|(Part(ways), way)| ways.get((*way)?));
-        let drawn = merged(ways.flat_map(|way| &way.draws).copied());
+        let ways = ways.filter_map(|(ways, way)| ways.get((*way)?));
+        let drawn: Draws = ways.flat_map(|way| &way.draws).copied().collect();
         let amount = |pool: usize| drawn.iter().find(|it| it.0 == pool).map_or(0, |it| it.1);
         self.limits.iter().all(|(pool, most)| amount(*pool) <= *most)
     }
@@ -153,7 +235,7 @@ impl Choice {
         let isolated = &self.conditions.isolated;
         let provider = |part: &usize| {
             let way = chosen.get(*part).copied().flatten()?;
-            self.parts.get(*part)?.0.get(way).map(|way| way.provider)
+            self.parts.get(*part)?.get(way).map(|way| way.provider)
         };
         let mut used: Vec<u32> = isolated.iter().filter_map(provider).collect();
         used.sort_unstable();
@@ -183,13 +265,21 @@ impl Supply {
     /// pool once. `None` if there are no such ways.
     pub fn drawn(&self, ways: &[usize]) -> Option<Draws> {
         match self {
-            Self::One(draws) => Some(merged(draws.iter().copied())),
+            Self::One(draws) => Some(draws.clone()),
             Self::Choice(choice) if choice.parts.len() == ways.len() => {
-                let chosen = choice.parts.iter().zip(ways).map(|(Part(all), way)| all.get(*way));
+                let chosen = choice.parts.iter().zip(ways).map(|(all, way)| all.get(*way));
                 let chosen: Vec<&Way> = chosen.collect::<Option<_>>()?;
-                Some(merged(chosen.into_iter().flat_map(|way| &way.draws).copied()))
+                Some(chosen.into_iter().flat_map(|way| &way.draws).copied().collect())
             }
             Self::Choice(_) => None,
+        }
+    }
+
+    /// The number of ways, of all parts together.
+    pub(in crate::solver) fn ways(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Choice(choice) => choice.parts.ways().len(),
         }
     }
 
@@ -198,25 +288,11 @@ impl Supply {
         match self {
             Self::One(draws) => 4 + 2 * draws.len(),
             Self::Choice(choice) => {
-                let ways = choice.parts.iter().flat_map(|Part(ways)| ways);
+                let ways = choice.parts.ways().iter();
                 ways.map(|way| 10 + 2 * way.draws.len() + way.meets.len() / 8).sum::<usize>() + 8
             }
         }
     }
-}
-
-/// Sorts draws by pool, adds up those on one pool, and leaves out amounts of zero.
-pub(in crate::solver) fn merged(draws: impl Iterator<Item = (usize, u64)>) -> Draws {
-    let mut draws: Draws = draws.filter(|(_, amount)| *amount > 0).collect();
-    draws.sort_unstable();
-    draws.dedup_by(|later, earlier| {
-        let same = later.0 == earlier.0;
-        if same {
-            earlier.1 = earlier.1.saturating_add(later.1);
-        }
-        same
-    });
-    draws
 }
 
 /// For each host, how it supplies servers of one size. Only hosts that can supply them take memory,
@@ -232,13 +308,13 @@ pub struct Ways {
 impl Ways {
     /// The ways of a server that has to stay on its host, where it draws nothing.
     pub fn staying_on(host: usize) -> Self {
-        Self { at: Arc::default(), here: Some((host, Supply::One(Draws::new()))) }
+        Self { at: Arc::default(), here: Some((host, Supply::One(Draws::NONE))) }
     }
 
     /// These ways, except that the server draws nothing on one host: it holds there what it needs.
     #[must_use]
     pub fn or_staying_on(&self, host: usize) -> Self {
-        Self { at: Arc::clone(&self.at), here: Some((host, Supply::One(Draws::new()))) }
+        Self { at: Arc::clone(&self.at), here: Some((host, Supply::One(Draws::NONE))) }
     }
 
     /// How a host supplies the server; `None` if it cannot.
@@ -257,12 +333,20 @@ impl Ways {
 
     /// The hosts that can supply the server, ascending.
     pub fn by_host(&self) -> impl Iterator<Item = (usize, &Supply)> {
-        let own = self.here.as_ref().map(|(host, supply)| (*host, supply));
-        let from = own
-            .map_or(self.at.len(), |(host, _)| self.at.partition_point(|(other, _)| *other < host));
-        let (before, after) = self.at.split_at(from);
+        self.within(0..usize::MAX)
+    }
+
+    /// Those of a range of hosts.
+    pub fn within(&self, hosts: Range<usize>) -> impl Iterator<Item = (usize, &Supply)> {
+        let before = |to: usize| self.at.partition_point(|(other, _)| *other < to);
+        let (from, to) = (before(hosts.start), before(hosts.end));
+        let (all, _) = self.at.split_at(to);
+        let own = self.here.as_ref().filter(|(host, _)| hosts.contains(host));
+        let own = own.map(|(host, supply)| (*host, supply));
+        let (first, after) = all.split_at(own.map_or(to, |(host, _)| before(host)));
+        let (_, first) = first.split_at(from);
         let after = after.iter().filter(move |(host, _)| own.is_none_or(|(own, _)| own != *host));
-        before.iter().map(pair).chain(own).chain(after.map(pair))
+        first.iter().map(pair).chain(own).chain(after.map(pair))
     }
 }
 
@@ -279,23 +363,24 @@ impl FromIterator<(usize, Supply)> for Ways {
 
 #[cfg(test)]
 mod tests {
-    use smallvec::smallvec;
-
-    use super::{Choice, Conditions, Draws, Part, Source, Supply, Way, Ways};
+    use super::{Choice, Conditions, Draws, Source, Supply, Way, Ways};
 
     #[test]
     fn who_may_stay_draws_nothing_there_and_shares_the_rest() {
-        let one = |pool: usize| Supply::One(smallvec![(pool, 1)]);
+        let one = |pool: usize| Supply::One(Draws::from([(pool, 1)]));
         let ways: Ways = [(0, one(0)), (2, one(2))].into_iter().collect();
         for host in [0, 1, 2, 9] {
             let with = ways.or_staying_on(host);
-            assert_eq!(with.on(host), Some(&Supply::One(Draws::new())));
+            assert_eq!(with.on(host), Some(&Supply::One(Draws::NONE)));
             let hosts: Vec<usize> = with.by_host().map(|(host, _)| host).collect();
             let mut all = vec![0, 2, host];
             all.sort_unstable();
             all.dedup();
             assert_eq!(hosts, all);
             assert!(with.by_host().all(|(host, supply)| with.on(host) == Some(supply)));
+            let parts = [0..2, 2..3, 3..10];
+            let in_parts = parts.into_iter().flat_map(|hosts| with.within(hosts));
+            assert!(in_parts.eq(with.by_host()));
         }
         assert_eq!(Ways::staying_on(3).by_host().map(|(host, _)| host).collect::<Vec<_>>(), [3]);
         assert_eq!(ways.on(1), None);
@@ -303,7 +388,11 @@ mod tests {
 
     /// Two parts with these ways, under conditions.
     fn choice(ways: [Vec<Way>; 2], conditions: Conditions) -> Choice {
-        Choice { parts: ways.map(Part).into(), conditions: conditions.into(), limits: Draws::new() }
+        Choice {
+            parts: ways.into_iter().collect(),
+            conditions: conditions.into(),
+            limits: Vec::new(),
+        }
     }
 
     fn way(provider: u32, last: u32) -> Way {
@@ -351,15 +440,15 @@ mod tests {
 
     #[test]
     fn draws_on_one_pool_add_up() {
-        let way = |pool, amount| Way { draws: smallvec![(pool, amount)], ..Way::default() };
+        let way = |pool, amount| Way { draws: Draws::from([(pool, amount)]), ..Way::default() };
         let parts = [vec![way(3, 1)], vec![way(1, 2), way(3, 4)]];
         let mut choice = choice(parts, Conditions::default());
-        choice.limits = smallvec![(3, 4)];
+        choice.limits = vec![(3, 4)];
         assert!(choice.can_hold(&[Some(0), Some(0)]) && choice.can_hold(&[None, Some(1)]));
         assert!(!choice.can_hold(&[Some(0), Some(1)]));
         let supply = Supply::Choice(Box::new(choice));
-        assert_eq!(supply.drawn(&[0, 1]), Some(smallvec![(3, 5)]));
-        assert_eq!(supply.drawn(&[0, 0]), Some(smallvec![(1, 2), (3, 1)]));
+        assert_eq!(supply.drawn(&[0, 1]), Some(Draws::from([(3, 5)])));
+        assert_eq!(supply.drawn(&[0, 0]), Some(Draws::from([(1, 2), (3, 1)])));
         assert_eq!(supply.drawn(&[0, 2]), None);
         assert_eq!(supply.drawn(&[0]), None);
     }

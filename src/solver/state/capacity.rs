@@ -6,7 +6,7 @@ use super::packing::{Item, give, is_left, pack, pack_greedily, rest, take};
 use crate::solver::budget::Budget;
 use crate::solver::model::{ByHost, Demand, Model};
 use crate::solver::parallel::map_shares;
-use crate::solver::problem::merged;
+use crate::solver::problem::Draws;
 
 /// The remaining capacity of the pools.
 ///
@@ -54,35 +54,43 @@ impl<'p> Capacity<'p> {
         }
     }
 
-    /// The [slots](Self::slots) of each load on each host. They are not all if the budget is spent.
-    pub(super) fn all_slots(&self, own_left: &ByHost, budget: &mut Budget<'_>) -> Vec<Vec<u16>> {
-        let hosts = self.model.problem.hosts.len();
-        let loads: Vec<usize> = (0..self.model.loads.len()).collect();
-        // Each thread has a capacity of its own, to try ways on.
-        let slots = map_shares(&loads, hosts, budget, |loads, budget| {
+    /// The [slots](Self::slots) of each load on each host, load by load, as long as nothing has been drawn. They are
+    /// not all if the budget is spent.
+    pub(super) fn all_slots(&self, own_left: &ByHost, budget: &mut Budget<'_>) -> Vec<u16> {
+        let (hosts, loads) = (self.model.problem.hosts.len(), self.model.loads.len());
+        let all: Vec<usize> = (0..hosts).collect();
+        // Each thread has a capacity of its own, to try ways on. What hosts have is read once for all loads.
+        let found = map_shares(&all, hosts, budget, |hosts, budget| {
             let mut capacity = self.clone();
-            let mut slots_of = |load: usize| {
-                let mut slots = Vec::with_capacity(hosts);
-                for host in 0..hosts {
+            let mut slots = Vec::with_capacity(loads * hosts.len());
+            for host in hosts {
+                for load in 0..loads {
                     if budget.is_spent_after(8) {
-                        break;
+                        return slots;
                     }
-                    slots.push(capacity.slots(load, host, &own_left[host], budget));
+                    slots.push(capacity.slots(load, *host, (&own_left[*host], true), budget));
                 }
-                slots
-            };
-            loads.iter().map(|load| slots_of(*load)).collect::<Vec<Vec<u16>>>()
+            }
+            slots
         });
-        slots.into_iter().flatten().flatten().collect()
+        let mut slots = vec![0; loads * hosts];
+        let by_host = found.iter().flatten().flat_map(|found| found.chunks_exact(loads.max(1)));
+        for (host, of_host) in by_host.enumerate() {
+            for (load, it) in of_host.iter().enumerate() {
+                slots[load * hosts + host] = *it;
+            }
+        }
+        slots
     }
 
     /// An upper bound on how many bundles of a load fit on a host, which is zero exactly if not
-    /// even one fits. `own_left` is what is left on private pools there, by class.
+    /// even one fits. `own_left` is what is left on private pools there, by class; `is_first` says that nothing has
+    /// been drawn so far.
     pub(super) fn slots(
         &mut self,
         load: usize,
         host: usize,
-        own_left: &[u128],
+        (own_left, is_first): (&[u128], bool),
         budget: &mut Budget<'_>,
     ) -> u16 {
         let model = self.model;
@@ -91,7 +99,7 @@ impl<'p> Capacity<'p> {
         if needs().any(|(need, left)| u128::from(*need) > *left) {
             return 0;
         }
-        let slots = self.slots_of_pools(load, host, budget);
+        let slots = self.slots_of_pools(load, host, is_first, budget);
         if slots != u16::MAX {
             return slots;
         }
@@ -102,7 +110,13 @@ impl<'p> Capacity<'p> {
     }
 
     /// The same, as far as single pools are concerned.
-    fn slots_of_pools(&mut self, load: usize, host: usize, budget: &mut Budget<'_>) -> u16 {
+    fn slots_of_pools(
+        &mut self,
+        load: usize,
+        host: usize,
+        is_first: bool,
+        budget: &mut Budget<'_>,
+    ) -> u16 {
         match self.model.loads[load].at(host) {
             Demand::Never => 0,
             Demand::Plain(draws) => {
@@ -112,19 +126,47 @@ impl<'p> Capacity<'p> {
                 // Shared pools change too often to be counted here.
                 let own = draws.iter().filter(|(pool, _)| !self.model.sizes.shared[*pool]);
                 let slots = own.map(|(pool, amount)| self.left[*pool] / amount).min();
-                u16::try_from(slots.unwrap_or(u64::MAX)).unwrap_or(u16::MAX)
+                slots_of(slots.unwrap_or(u64::MAX))
             }
             Demand::Choice(sizes) => {
-                if !self.fits_greedily(sizes, host, budget) {
+                let known = if is_first { self.fit_at_first(sizes, host) } else { None };
+                if known == Some(false) {
+                    return 0;
+                }
+                if known.is_none() && !self.fits_greedily(sizes, host, budget) {
                     let servers = self.model.sizes.servers(sizes, host);
-                    let own = servers.iter().map(|(size, server)| Item::new(*size, server, None));
+                    let own = servers.iter().map(|(size, server)| Item::new(*size, *server, None));
                     if self.ways_beside(own.collect(), host, budget).is_none() {
                         return 0;
                     }
                 }
-                self.most_in_parts(load, sizes, host, budget).max(1)
+                let most = if is_first {
+                    self.most_at_first(sizes, host)
+                } else {
+                    self.most_in_parts(load, sizes, host, budget)
+                };
+                most.max(1)
             }
         }
+    }
+
+    /// Whether servers of these sizes fit on a host as long as nothing has been drawn, if that is known.
+    fn fit_at_first(&self, sizes: &[usize], host: usize) -> Option<bool> {
+        let (first, others) = sizes.split_first()?;
+        if others.iter().any(|size| size != first) {
+            return None;
+        }
+        self.model.sizes.choice(*first, host)?.fit_at_first(sizes.len())
+    }
+
+    /// What [`Self::most_in_parts`] finds as long as nothing has been drawn.
+    fn most_at_first(&self, sizes: &[usize], host: usize) -> u16 {
+        let equal = sizes.chunk_by(|one, other| one == other);
+        let most = equal.filter_map(|equal| {
+            let server = self.model.sizes.choice(*equal.first()?, host)?;
+            Some(server.most_at_first() / equal.len() as u64)
+        });
+        slots_of(most.fold(u64::MAX, u64::min))
     }
 
     /// Whether servers of these sizes fit if the ways of the bundles on the host stay as they are, and
@@ -138,7 +180,7 @@ impl<'p> Capacity<'p> {
                 fits = false;
                 break;
             };
-            for part in &server.parts {
+            for part in server.parts() {
                 budget.is_spent_after(2 + 4 * part.ways.len());
                 let ways = part.ways.iter();
                 let ways = ways.filter_map(|way| Some((rest(&self.left, &way.draws)?, way)));
@@ -174,7 +216,7 @@ impl<'p> Capacity<'p> {
             else {
                 continue;
             };
-            for part in &server.parts {
+            for part in server.parts() {
                 budget.is_spent_after(4 * part.ways.len());
                 let times = |draws: &[(usize, u64)]| {
                     draws.iter().map(|(pool, amount)| self.left[*pool] / amount).min()
@@ -190,7 +232,7 @@ impl<'p> Capacity<'p> {
         let model = self.model;
         let of_load = self.with_choice[host].iter();
         let placed = of_load.filter(|bundle| model.bundles[**bundle].load == load).count();
-        u16::try_from(most.saturating_sub(placed as u64)).unwrap_or(u16::MAX)
+        slots_of(most.saturating_sub(placed as u64))
     }
 
     /// Takes what a variant of a bundle draws. Returns false if it does not fit.
@@ -217,7 +259,7 @@ impl<'p> Capacity<'p> {
                 budget.is_spent_after(8 * servers.len());
                 let sources = self.model.sizes.variant(sizes, host, variant);
                 let own = servers.iter().zip(sources);
-                let own = own.map(|((size, server), it)| Item::new(*size, server, Some(it)));
+                let own = own.map(|((size, server), it)| Item::new(*size, *server, Some(it)));
                 let own: Vec<Item<'_>> = own.collect();
                 let Some(mut ways) = self.ways_beside(own.clone(), host, budget) else {
                     return false;
@@ -324,17 +366,17 @@ impl<'p> Capacity<'p> {
     fn items(&self, bundle: usize, host: usize) -> Vec<(Item<'p>, Vec<usize>)> {
         let Demand::Choice(sizes) = self.demand(bundle, host) else { return Vec::new() };
         let servers = self.model.sizes.servers(sizes, host).into_iter().zip(&self.chosen[bundle]);
-        let item = |((size, server), ways): ((usize, &'p _), &Vec<usize>)| {
+        let item = |((size, server), ways): ((usize, _), &Vec<usize>)| {
             (Item::keeping_sources(size, server, ways), ways.clone())
         };
         servers.map(item).collect()
     }
 
     /// What a placed bundle draws on shared pools.
-    fn shared_draws(&self, bundle: usize, host: usize) -> Vec<(usize, u64)> {
+    fn shared_draws(&self, bundle: usize, host: usize) -> Draws {
         let items = self.items(bundle, host);
         let draws = items.iter().flat_map(|(item, ways)| item.draws(ways));
-        merged(draws.filter(|(pool, _)| self.model.sizes.shared[*pool]).copied()).into_vec()
+        draws.filter(|(pool, _)| self.model.sizes.shared[*pool]).copied().collect()
     }
 
     fn demand(&self, bundle: usize, host: usize) -> Demand<'p> {
@@ -345,4 +387,9 @@ impl<'p> Capacity<'p> {
         let is_tight = |pool: &usize| self.left[*pool] < self.most[*pool];
         self.tight.extend(draws.iter().map(|(pool, _)| *pool).filter(is_tight));
     }
+}
+
+/// The slots for so many bundles. They are an upper bound, and more are never needed.
+fn slots_of(bundles: u64) -> u16 {
+    u16::try_from(bundles).unwrap_or(u16::MAX)
 }

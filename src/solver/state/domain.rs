@@ -37,7 +37,7 @@ pub(in crate::solver) struct Domain {
 }
 
 impl<'p> Domains<'p> {
-    /// All slots are zero until [`Self::set_slots`] sets them.
+    /// There are no slots until [`Self::set_all_slots`] sets them.
     pub(in crate::solver) fn new(model: &'p Model<'p>, budget: &mut Budget<'_>) -> Self {
         let (kinds, hosts) = (model.kinds.len(), model.problem.hosts.len());
         let mut blocked = vec![0; kinds * hosts];
@@ -58,7 +58,7 @@ impl<'p> Domains<'p> {
         Self {
             model,
             blocked,
-            slots: vec![0; model.loads.len() * hosts],
+            slots: Vec::new(),
             in_use: model.problem.hosts.iter().map(|host| host.in_use).collect(),
             load_of: model.kinds.iter().map(|kind| kind.load).collect(),
             of_kind: vec![domain; kinds],
@@ -123,13 +123,10 @@ impl<'p> Domains<'p> {
         }
     }
 
-    /// Sets the slots of each load on each host, of which there have been none so far.
-    pub(super) fn set_all_slots(&mut self, slots: &[Vec<u16>], budget: &mut Budget<'_>) {
+    /// Sets the slots of each load on each host, load by load. There have been none so far.
+    pub(super) fn set_all_slots(&mut self, slots: Vec<u16>, budget: &mut Budget<'_>) {
         let hosts = self.in_use.len();
-        for (load, slots) in slots.iter().enumerate() {
-            let of_load = self.slots[load * hosts..].iter_mut().zip(slots);
-            of_load.for_each(|(slot, slots)| *slot = *slots);
-        }
+        self.slots = slots;
         let kinds: Vec<usize> = (0..self.of_kind.len()).collect();
         let counted = map_items(&kinds, hosts, budget, |kind, budget| {
             let mut domain = self.of_kind[*kind].clone();

@@ -23,7 +23,7 @@ use self::backtracking::solve;
 use self::components::components;
 pub(super) use self::item::{Item, give, is_left, rest, take};
 use crate::solver::budget::Budget;
-use crate::solver::model::ServerChoice;
+use crate::solver::model::ServerChoices;
 use crate::solver::problem::{Pool, Supply};
 
 /// Chooses a way for each part of each server so that all together draw no more than is left. Takes
@@ -58,7 +58,7 @@ pub(super) fn pack_greedily(
 ) -> Option<Vec<Vec<usize>>> {
     let mut order: Vec<usize> = (0..items.len()).collect();
     let amounts = |item: &usize| {
-        let ways = items[*item].parts().iter().filter_map(|part| part.ways.first());
+        let ways = items[*item].parts().filter_map(|part| part.ways.first());
         ways.flat_map(|way| way.draws.iter()).map(|(_, amount)| u128::from(*amount)).sum::<u128>()
     };
     if items.len() > 1 {
@@ -69,7 +69,7 @@ pub(super) fn pack_greedily(
     let mut is_packed = true;
     'items: for nth in &order {
         let (item, ways) = (&items[*nth], &mut chosen[*nth]);
-        for (number, part) in item.parts().iter().enumerate() {
+        for (number, part) in item.parts().enumerate() {
             budget.is_spent_after(2 + 4 * part.ways.len());
             let open = (0..part.ways.len()).filter(|way| item.allows(number, *way));
             let best = open
@@ -88,7 +88,7 @@ pub(super) fn pack_greedily(
         }
     }
     for (item, ways) in items.iter().zip(&chosen) {
-        for (part, way) in item.parts().iter().zip(ways) {
+        for (part, way) in item.parts().zip(ways) {
             if let Some(way) = way {
                 give(left, &part.ways[*way].draws);
             }
@@ -107,8 +107,10 @@ pub(in crate::solver) fn fits_alone(
     budget: &mut Budget<'_>,
 ) -> bool {
     budget.is_spent_after(4 * supply.size());
-    let Some(server) = ServerChoice::of(supply, pools, &[]) else { return false };
-    pack(&[Item::new(0, &server, None)], pools, left, budget).is_some()
+    let mut choices = ServerChoices::new();
+    let number = choices.add(supply, (pools, &[]));
+    let Some(server) = number.and_then(|number| choices.get(number)) else { return false };
+    pack(&[Item::new(0, server, None)], pools, left, budget).is_some()
 }
 
 #[cfg(test)]

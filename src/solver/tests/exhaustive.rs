@@ -4,12 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use smallvec::smallvec;
 
 use super::super::evaluation::cost;
 use super::super::model::Model;
 use super::super::{
-    Budget, Choice, Conditions, Conflict, Cost, Draws, Goal, Host, Level, Outcome, Part,
+    Budget, Choice, Conditions, Conflict, Cost, Draws, Goal, Host, Level, Outcome, Parts,
     PlacementPolicy, PlacementProblem, Pool, Rule, Server, Skew, SoftRule, SoftRuleKind, Solution,
     Source, Supply, Way, Ways, explain_within, solve_other, solve_within,
 };
@@ -142,13 +141,13 @@ fn pools_and_ways(trees: &[Tree], sizes: &[Size], shared: [u64; 2]) -> (Vec<Pool
             let mut here = Vec::new();
             for storage in &storages {
                 for first in &nodes {
-                    let draws: Draws = smallvec![(*first, size.node), (*storage, size.storage)];
+                    let draws = [(*first, size.node), (*storage, size.storage)];
                     let Some(amount) = size.second else {
-                        here.push(draws);
+                        here.push(Draws::from(draws));
                         continue;
                     };
                     for second in &nodes {
-                        here.push(draws.iter().copied().chain([(*second, amount)]).collect());
+                        here.push(draws.into_iter().chain([(*second, amount)]).collect());
                     }
                 }
             }
@@ -161,7 +160,7 @@ fn pools_and_ways(trees: &[Tree], sizes: &[Size], shared: [u64; 2]) -> (Vec<Pool
 /// Ways of two sizes that draw on any pools, most of which several hosts draw on.
 fn any_ways(hosts: usize) -> impl Strategy<Value = (Vec<Pool>, Vec<Ways>)> {
     let pool = (0_usize..2, 0_u64..6).prop_map(|(class, free)| Pool { class, free });
-    let draws = prop::collection::vec((0_usize..5, 0_u64..3), 0..3).prop_map(Draws::from);
+    let draws = prop::collection::vec((0_usize..5, 0_u64..3), 0..3).prop_map(Draws::from_iter);
     let hosts = prop::collection::vec(prop::collection::vec(draws, 0..4), hosts);
     let hosts = hosts.prop_map(|hosts| ways(&hosts));
     (prop::collection::vec(pool, 5), prop::collection::vec(hosts, 2))
@@ -257,10 +256,10 @@ fn supply_in_parts(host: usize, depths: &[usize], size: &SizeInParts) -> Option<
     };
     let part = |(amounts, providers): &PartOfSize| {
         let able = (0..=PROVIDERS).filter(|provider| providers[*provider]);
-        Part(able.map(|provider| way(provider, amounts)).collect())
+        able.map(|provider| way(provider, amounts)).collect::<Vec<Way>>()
     };
-    let parts: Vec<Part> = parts.iter().map(part).collect();
-    if parts.iter().any(|Part(ways)| ways.is_empty()) {
+    let parts: Parts = parts.iter().map(part).collect();
+    if parts.iter().any(<[Way]>::is_empty) {
         return None;
     }
     let (limits, conditions) = (limit.map(|most| (own_pool(1), most)), conditions.clone().into());

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-use super::super::{Conditions, Draws, Part, PlacementProblem, Server, Source, Supply, Way};
+use super::super::{Conditions, Draws, PlacementProblem, Server, Source, Supply, Way};
 
 /// Which placements the pools are enough for, by trying every choice of ways.
 ///
@@ -64,7 +64,7 @@ fn all_draws(supply: &Supply) -> Vec<Draws> {
         Supply::Choice(choice) => choice,
     };
     let mut chosen: Vec<Vec<&Way>> = vec![Vec::new()];
-    for Part(ways) in &choice.parts {
+    for ways in choice.parts.iter() {
         let pairs = chosen.iter().flat_map(|so_far| ways.iter().map(move |way| (so_far, way)));
         chosen = pairs.map(|(so_far, way)| [so_far.as_slice(), &[way]].concat()).collect();
     }

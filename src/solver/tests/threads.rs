@@ -8,12 +8,12 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use smallvec::smallvec;
 
 use super::super::model::Model;
 use super::super::state::State;
 use super::super::{
-    Budget, Outcome, PlacementProblem, Pool, Rule, Solution, ThreadCount, solve, solve_within,
+    Budget, Draws, Outcome, PlacementProblem, Pool, Rule, Solution, ThreadCount, solve,
+    solve_within,
 };
 use super::exhaustive::{exhaustive, found_soon, problems};
 use super::{broken, hosts, hosts_of, is_drawn, never, one_way, pools, servers, ways};
@@ -44,8 +44,9 @@ fn problem() -> PlacementProblem {
 fn nodes(hosts: usize) -> PlacementProblem {
     let pools = (0..2 * hosts).map(|pool| Pool { class: 0, free: 4 + pool as u64 % 7 });
     let sizes = [2, 3, 5].map(|need: u64| {
-        let on_host =
-            |host: usize| vec![smallvec![(2 * host, need)], smallvec![(2 * host + 1, need)]];
+        let on_host = |host: usize| {
+            vec![Draws::from([(2 * host, need)]), Draws::from([(2 * host + 1, need)])]
+        };
         Arc::new(ways(&(0..hosts).map(on_host).collect::<Vec<_>>()))
     });
     let mut all = servers(6, 1, hosts);
@@ -71,7 +72,7 @@ fn they_prepare_a_search_as_one_thread_does() {
         (format!("{state:?}"), budget.kept(), budget.worked())
     };
     let alone = prepared(None);
-    assert!(alone.0.contains("PackableWay"));
+    assert!(alone.0.contains("ChoicesOnHosts"));
     assert!(prepared(Some(&|| 3)) == alone, "the threads prepared something else");
 }
 

@@ -70,11 +70,11 @@ impl Demand {
         };
         let mut least: Vec<Vec<(usize, u128)>> = Vec::with_capacity(variables.len());
         for variable in variables {
-            let ways = &items[variable.item].parts()[variable.part].ways;
+            let ways = items[variable.item].part(variable.part).ways;
             let mut of_variable: HashMap<usize, (usize, u128)> = HashMap::new();
             for way in &variable.ways {
                 let mut sums: HashMap<usize, u128> = HashMap::new();
-                for (pool, amount) in ways[*way].draws.iter() {
+                for (pool, amount) in &ways[*way].draws {
                     *sums.entry(class_of(*pool)).or_insert(0) += u128::from(*amount);
                 }
                 for (class, sum) in sums {
@@ -198,7 +198,7 @@ impl Search<'_> {
     fn open(&self, nth: usize, left: &[u64], budget: &mut Budget<'_>) -> Vec<usize> {
         let variable = &self.variables[nth];
         let item = &self.items[variable.item];
-        let ways = &item.parts()[variable.part].ways;
+        let ways = item.part(variable.part).ways;
         let (mut chosen, used) = self.chosen_of(nth);
         let mut known: HashSet<Vec<u64>> = HashSet::new();
         let mut open = Vec::new();
@@ -251,6 +251,6 @@ impl Search<'_> {
 
     fn draws(&self, variable: usize, way: usize) -> &[(usize, u64)] {
         let variable = &self.variables[variable];
-        &self.items[variable.item].parts()[variable.part].ways[way].draws
+        &self.items[variable.item].part(variable.part).ways[way].draws
     }
 }

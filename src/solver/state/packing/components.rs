@@ -30,14 +30,14 @@ pub(super) fn components(items: &[Item<'_>], budget: &mut Budget<'_>) -> Vec<Vec
             let source = item.sources.as_ref().map(|sources| sources[part]);
             let next = sorts.len();
             let sort = *sorts.entry((item.size, part, source)).or_insert(next);
-            let ways = 0..item.parts()[part].ways.len();
+            let ways = 0..item.part(part).ways.len();
             budget.is_spent_after(8 + 4 * ways.len());
             let ways = ways.filter(|way| item.allows(part, *way)).collect();
             variables.push(Variable { item: nth, part, sort, ways });
         }
     }
     let most = |item: &Item<'_>| {
-        let ways = item.parts().iter().flat_map(|part| &part.ways);
+        let ways = item.parts().flat_map(|part| part.ways);
         ways.flat_map(|way| way.draws.iter()).map(|(_, amount)| *amount).max()
     };
     variables.sort_by_cached_key(|it| {
@@ -65,7 +65,7 @@ fn leaders(items: &[Item<'_>], variables: &[Variable]) -> Vec<usize> {
     let mut of_item: HashMap<usize, usize> = HashMap::new();
     for (nth, variable) in variables.iter().enumerate() {
         let item = &items[variable.item];
-        let ways = variable.ways.iter().map(|way| &item.parts()[variable.part].ways[*way]);
+        let ways = variable.ways.iter().map(|way| &item.part(variable.part).ways[*way]);
         let mut others: Vec<usize> = ways
             .flat_map(|way| way.draws.iter())
             .map(|(pool, _)| *of_pool.entry(*pool).or_insert(nth))

@@ -9,7 +9,7 @@ use crate::solver::model::{PartChoice, ServerChoice};
 pub(in crate::solver::state) struct Item<'m> {
     /// Its size: items of one size on one host have the same ways.
     pub(super) size: usize,
-    pub(super) server: &'m ServerChoice<'m>,
+    pub(super) server: ServerChoice<'m>,
     /// For each part, the source of its draws on shared pools; `None`: any.
     pub(super) sources: Option<Vec<usize>>,
 }
@@ -17,7 +17,7 @@ pub(in crate::solver::state) struct Item<'m> {
 impl<'m> Item<'m> {
     pub(in crate::solver::state) fn new(
         size: usize,
-        server: &'m ServerChoice<'m>,
+        server: ServerChoice<'m>,
         sources: Option<Vec<usize>>,
     ) -> Self {
         Self { size, server, sources }
@@ -26,11 +26,11 @@ impl<'m> Item<'m> {
     /// A server that has these ways and keeps what it draws on shared pools.
     pub(in crate::solver::state) fn keeping_sources(
         size: usize,
-        server: &'m ServerChoice<'m>,
+        server: ServerChoice<'m>,
         ways: &[usize],
     ) -> Self {
-        let parts = server.parts.iter().zip(ways);
-        let sources = parts.map(|(part, way)| part.ways[*way].source).collect();
+        let parts = server.parts().zip(ways);
+        let sources = parts.map(|(part, way)| part.source(*way)).collect();
         Self { size, server, sources: Some(sources) }
     }
 
@@ -39,7 +39,7 @@ impl<'m> Item<'m> {
         &'w self,
         ways: &'w [usize],
     ) -> impl Iterator<Item = &'w (usize, u64)> {
-        let parts = self.server.parts.iter().zip(ways);
+        let parts = self.server.parts().zip(ways);
         parts.flat_map(|(part, way)| part.ways[*way].draws.iter())
     }
 
@@ -53,13 +53,17 @@ impl<'m> Item<'m> {
         self.draws(ways).for_each(|(pool, amount)| left[*pool] += amount);
     }
 
-    pub(super) fn parts(&self) -> &'m [PartChoice<'m>] {
-        &self.server.parts
+    pub(super) fn parts(&self) -> impl ExactSizeIterator<Item = PartChoice<'m>> + use<'m> {
+        self.server.parts()
+    }
+
+    pub(super) fn part(&self, part: usize) -> PartChoice<'m> {
+        self.server.part(part)
     }
 
     /// Whether a way of a part may be chosen.
     pub(super) fn allows(&self, part: usize, way: usize) -> bool {
-        let source = self.server.parts[part].ways[way].source;
+        let source = self.part(part).source(way);
         self.sources.as_ref().is_none_or(|sources| sources[part] == source)
     }
 }

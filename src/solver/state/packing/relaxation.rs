@@ -71,7 +71,7 @@ pub(super) fn relax(
     for variable in variables {
         let item = &items[variable.item];
         is_exact &= !item.server.is_coupled();
-        let ways = &item.parts()[variable.part].ways;
+        let ways = item.part(variable.part).ways;
         let mut needs_site = true;
         let mut own = Vec::with_capacity(variable.ways.len());
         for way in &variable.ways {

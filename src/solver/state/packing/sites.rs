@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::components::Variable;
 use super::item::Item;
-use crate::solver::model::PackableWay;
+use crate::solver::problem::Way;
 use crate::solver::union_find::UnionFind;
 
 /// The sites of a component.
@@ -42,7 +42,7 @@ impl Sites {
         let sorts = variables.iter().filter(|variable| known.insert(variable.sort));
         let sorts: Vec<&Variable> = sorts.collect();
         for variable in &sorts {
-            let part = &items[variable.item].parts()[variable.part];
+            let part = items[variable.item].part(variable.part);
             for way in variable.ways.iter().map(|way| &part.ways[*way]) {
                 let pools = way.draws.iter().map(|(pool, _)| Node::Pool(*pool));
                 let provider = by_provider.then_some(Node::Provider(way.provider));
@@ -53,7 +53,7 @@ impl Sites {
         let mut numbers: HashMap<usize, usize> = HashMap::new();
         for variable in &sorts {
             let item = &items[variable.item];
-            let part = &item.parts()[variable.part];
+            let part = item.part(variable.part);
             let mut count: HashMap<usize, usize> = HashMap::new();
             for number in &variable.ways {
                 let way = &part.ways[*number];
@@ -105,10 +105,10 @@ impl Sites {
 
 impl Site {
     /// Adds a way of a sort of variable.
-    fn add(&mut self, sort: usize, way: &PackableWay<'_>) {
+    fn add(&mut self, sort: usize, way: &Way) {
         let provider = position_of(way.provider, &mut self.providers);
         self.signature.extend([u64::MAX, sort as u64, provider]);
-        for (pool, amount) in way.draws.iter() {
+        for (pool, amount) in &way.draws {
             self.signature.extend([position_of(*pool, &mut self.pools), *amount]);
         }
     }

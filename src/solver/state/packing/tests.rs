@@ -2,38 +2,39 @@
 
 use std::sync::Arc;
 
-use smallvec::smallvec;
-
 use super::{Item, pack};
 use crate::solver::budget::Budget;
-use crate::solver::model::ServerChoice;
-use crate::solver::{Choice, Conditions, Draws, Part, Pool, Supply, Way};
+use crate::solver::model::ServerChoices;
+use crate::solver::{Choice, Conditions, Draws, Pool, Supply, Way};
 
 /// A part that any of some pools can supply.
-fn part(pools: std::ops::Range<u32>, amount: u64) -> Part {
+fn part(pools: std::ops::Range<u32>, amount: u64) -> Vec<Way> {
     let way = |pool: u32| Way {
-        draws: smallvec![(pool as usize, amount)],
+        draws: Draws::from([(pool as usize, amount)]),
         provider: pool,
         last: pool,
         ..Way::default()
     };
-    Part(pools.map(way).collect())
+    pools.map(way).collect()
 }
 
-fn supply(parts: Vec<Part>, conditions: Conditions) -> Supply {
-    let (conditions, limits) = (Arc::new(conditions), Draws::new());
-    Supply::Choice(Box::new(Choice { parts, conditions, limits }))
+fn supply(parts: Vec<Vec<Way>>, conditions: Conditions) -> Supply {
+    let (parts, conditions) = (parts.into_iter().collect(), Arc::new(conditions));
+    Supply::Choice(Box::new(Choice { parts, conditions, limits: Vec::new() }))
 }
 
 /// Whether so many servers of these sizes fit into pools with so much free; the search may look at
 /// the time 200 times, about ten milliseconds.
 fn fits(sizes: &[(Supply, usize)], free: &[u64]) -> bool {
     let pools: Vec<Pool> = free.iter().map(|free| Pool { class: 0, free: *free }).collect();
-    let servers: Vec<ServerChoice<'_>> =
-        sizes.iter().map(|(supply, _)| ServerChoice::of(supply, &pools, &[]).unwrap()).collect();
+    let mut choices = ServerChoices::new();
+    for (supply, _) in sizes {
+        choices.add(supply, (&pools, &[])).unwrap();
+    }
+    let servers = (0..sizes.len()).map(|size| choices.get(size).unwrap());
     let items: Vec<Item<'_>> = sizes
         .iter()
-        .zip(&servers)
+        .zip(servers)
         .enumerate()
         .flat_map(|(size, ((_, count), server))| vec![Item::new(size, server, None); *count])
         .collect();
