@@ -322,7 +322,7 @@ fn entries(
     }
     let slots = (0_u32..).zip(is_host).filter(|(_, is_host)| *is_host);
     let entry = |root: Provider<'_>| {
-        let (name, location) = (root.name().to_owned(), topology.location(&root));
+        let (name, location) = (root.shared_name(), topology.location(&root));
         HostEntry { root: root.id(), slot: root.slot(), name, location }
     };
     let mut hosts: Vec<HostEntry> =

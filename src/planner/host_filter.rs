@@ -165,10 +165,10 @@ impl<'s> HostFilter<'s> {
         home: Option<usize>,
     ) -> impl Iterator<Item = Obstacle> + use<'f> {
         let host = &self.hosts[nth];
-        let name = host.name.as_str();
+        let name = &*host.name;
         let HostDemands { zone, aggregates, locations, excluded, groups } = demands;
         let is_in_others = aggregates.is_some_and(|meet| meet.get(nth) != Some(&true));
-        let is_outside = zone.as_ref().is_some_and(|zone| !host.location.zones.contains(zone));
+        let is_outside = zone.as_ref().is_some_and(|zone| !host.location.is_in_zone(zone));
         let is_unnamed = locations.iter().any(|list| !list.contains(name));
         let is_excluded = excluded.iter().any(|list| list.contains(name));
         let of_lists = [

@@ -156,7 +156,7 @@ fn alternatives(
             let host = composed.hosts.get(*place);
             let lost = || Failure::bug(format!("an alternative is on host {place}"));
             if let Some(name) = hosts.get_mut(*position) {
-                *name = Some(host.ok_or_else(lost)?.name.clone());
+                *name = Some(host.ok_or_else(lost)?.name.to_string());
             }
         }
         known.push(places);
@@ -185,7 +185,7 @@ fn placed(composed: &Composed, stack: &Stack, solution: &Solution) -> Result<Vec
             Some(wants(composed, &drawn).ok_or_else(|| lost(nth))?)
         };
         found.push(Placed {
-            host: host.name.clone(),
+            host: host.name.to_string(),
             root: host.root,
             wants,
             moved: it.current_host.is_some_and(|home| home != place.host),

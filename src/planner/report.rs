@@ -209,7 +209,7 @@ impl ReportContext<'_> {
         }
         for (nth, (server, root)) in template.servers.iter().zip(&roots).enumerate() {
             if let (Some(row), Some(root), Some(zone)) = (instance(nth), root, &server.zone)
-                && !self.topology.location(root).zones.contains(&zone_name(zone))
+                && !self.topology.location(root).is_in_zone(&zone_name(zone))
             {
                 let why = format!("host {} is not in availability zone '{zone}'", root.name());
                 report.add(name(row), Severity::Broken, why);

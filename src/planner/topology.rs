@@ -2,6 +2,7 @@
 //! or, if that is wanted, as their names do.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::model::traits;
 use crate::model::{ClassId, Level, ProviderId, TraitId};
@@ -16,11 +17,11 @@ const REGION_LEN: usize = 3;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostLocation {
     /// Its rack, if it is in exactly one that is known.
-    pub rack: Option<String>,
+    pub rack: Option<Arc<str>>,
     /// Its cluster, if it is in exactly one that is known.
-    pub cluster: Option<String>,
+    pub cluster: Option<Arc<str>>,
     /// The availability zones it is in, as traits name them.
-    pub zones: Vec<String>,
+    pub zones: Vec<Arc<str>>,
 }
 
 impl HostLocation {
@@ -31,6 +32,11 @@ impl HostLocation {
             Level::Rack => self.rack.as_deref(),
             Level::Cluster => self.cluster.as_deref(),
         }
+    }
+
+    /// Whether it is in an availability zone, by its name [as traits have it](zone_name).
+    pub fn is_in_zone(&self, zone: &str) -> bool {
+        self.zones.iter().any(|it| **it == *zone)
     }
 }
 
@@ -51,7 +57,7 @@ const PREFIXES: [(&str, Area); 3] = [
 /// Where hosts are, from the traits of a world.
 #[derive(Clone, Debug)]
 pub struct Topology {
-    traits: BTreeMap<TraitId, (Area, String)>,
+    traits: BTreeMap<TraitId, (Area, Arc<str>)>,
     shares: Option<TraitId>,
     by_names: bool,
 }
@@ -62,7 +68,7 @@ impl Topology {
         let said = |name: &str| {
             PREFIXES.into_iter().find_map(|(prefix, kind)| {
                 let rest = name.strip_prefix(prefix).filter(|rest| !rest.is_empty())?;
-                Some((kind, rest.to_lowercase()))
+                Some((kind, Arc::from(rest.to_lowercase())))
             })
         };
         let traits = &world.catalogue().traits;
@@ -78,11 +84,11 @@ impl Topology {
             match kind {
                 Area::Rack => racks = racks.and(name),
                 Area::Cluster => clusters = clusters.and(name),
-                Area::Zone => location.zones.push(name.clone()),
+                Area::Zone => location.zones.push(Arc::clone(name)),
             }
         }
         location.rack = match racks {
-            Names::None if self.by_names => rack_by_name(root.name()),
+            Names::None if self.by_names => rack_by_name(root.name()).map(Arc::from),
             Names::None | Names::One(_) | Names::Several => racks.only(),
         };
         location.cluster = clusters.only();
@@ -144,7 +150,7 @@ pub(super) struct HostEntry {
     pub(super) root: ProviderId,
     /// The slot of the root in the world.
     pub(super) slot: u32,
-    pub(super) name: String,
+    pub(super) name: Arc<str>,
     pub(super) location: HostLocation,
 }
 
@@ -170,12 +176,12 @@ pub fn zone_name(zone: &str) -> String {
 #[derive(Clone, Copy)]
 enum Names<'t> {
     None,
-    One(&'t str),
+    One(&'t Arc<str>),
     Several,
 }
 
 impl<'t> Names<'t> {
-    fn and(self, name: &'t str) -> Self {
+    fn and(self, name: &'t Arc<str>) -> Self {
         match self {
             Self::None => Self::One(name),
             Self::One(_) | Self::Several => Self::Several,
@@ -183,9 +189,9 @@ impl<'t> Names<'t> {
     }
 
     /// The name, if there is exactly one.
-    fn only(self) -> Option<String> {
+    fn only(self) -> Option<Arc<str>> {
         match self {
-            Self::One(name) => Some(name.to_owned()),
+            Self::One(name) => Some(Arc::clone(name)),
             Self::None | Self::Several => None,
         }
     }

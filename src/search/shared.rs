@@ -29,6 +29,8 @@ pub(super) type Options = Arc<[Vec<u32>]>;
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     options: HashMap<SignatureId, Options>,
+    /// Those that were asked for last. Neighbours often have the same signature.
+    last: Option<(SignatureId, Options)>,
     viable: HashMap<SignatureId, bool>,
 }
 
@@ -40,10 +42,17 @@ impl Shared {
         query: &Query,
         signature: SignatureId,
     ) -> &Options {
-        if self.options.len() >= REMEMBERED_MAX {
-            self.options.clear();
-        }
-        self.options.entry(signature).or_insert_with(|| find_options(world, query, signature))
+        let options = match self.last.take() {
+            Some((last, options)) if last == signature => options,
+            Some(_) | None => {
+                if self.options.len() >= REMEMBERED_MAX {
+                    self.options.clear();
+                }
+                let find = || find_options(world, query, signature);
+                Arc::clone(self.options.entry(signature).or_insert_with(find))
+            }
+        };
+        &self.last.insert((signature, options)).1
     }
 
     /// Whether the root of any tree with this signature meets the conditions on anchors.

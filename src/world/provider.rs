@@ -1,5 +1,7 @@
 //! One provider, as readers see it.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
 use super::World;
@@ -38,6 +40,11 @@ impl<'w> Provider<'w> {
     /// Unique name.
     pub fn name(&self) -> &'w str {
         &self.data.name
+    }
+
+    /// The same, for who keeps it.
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.data.name)
     }
 
     /// Counter of visible changes.

@@ -291,7 +291,7 @@ fn without_unit(composed: &Composed, rules: &[RuleFact<'_>]) -> Option<(Level, V
     let level = levels.find(|level| rules.iter().any(|rule| rule.group.level == *level))?;
     let lost = composed.hosts.iter();
     let lost = lost.filter(|host| host.location.unit(level, &host.name).is_none());
-    let lost: Vec<String> = lost.map(|host| host.name.clone()).collect();
+    let lost: Vec<String> = lost.map(|host| host.name.to_string()).collect();
     (!lost.is_empty()).then_some((level, lost))
 }
 

@@ -79,7 +79,7 @@ fn entries(case: &Case<'_>, topology: &Topology, budget: &mut Budget<'_>) -> Vec
             return hosts;
         }
         known.insert(root.id());
-        let (name, location) = (root.name().to_owned(), topology.location(&root));
+        let (name, location) = (root.shared_name(), topology.location(&root));
         hosts.push(HostEntry { root: root.id(), slot: root.slot(), name, location });
     }
     hosts.extend(case.composed.hosts.iter().filter(|host| known.insert(host.root)).cloned());
