@@ -48,6 +48,11 @@ impl Pools {
         Self { last: vec![None; world.end() as usize], ..Self::default() }
     }
 
+    /// The memory that they take, in numbers of eight bytes.
+    pub(super) fn size(&self) -> usize {
+        self.last.len() / 2 + 3 * self.list.len()
+    }
+
     fn number(&mut self, provider: &Provider<'_>, class: ClassId) -> usize {
         self.number_of(provider.slot(), (provider.id(), class))
     }
@@ -340,8 +345,9 @@ fn supply(
     let is_chosen = count > parts.len();
     let next = if is_chosen { Parts::with_capacity(count) } else { Parts::default() };
     let conditions = Arc::clone(conditions);
-    let choice = Choice { parts: std::mem::replace(parts, next), conditions, limits };
+    let mut choice = Choice { parts: std::mem::replace(parts, next), conditions, limits };
     if is_chosen {
+        choice.parts.shrink_to_fit();
         return Some(Supply::Choice(Box::new(choice)));
     }
     let holds = !choice.is_coupled() || choice.can_hold(&vec![Some(0); choice.parts.len()]);

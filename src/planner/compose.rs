@@ -103,24 +103,34 @@ fn supplies_of(
 ) -> Result<(Vec<SuppliesOfSize>, Pools), Failure> {
     let mut pools = Pools::default();
     let mut of_sizes = Vec::with_capacity(sizes.len());
-    // What a host supplies that is one provider, and shares nothing, is found sooner than its pools are numbered twice.
-    if 2 * world.lone().len().saturating_sub(world.anchored().len()) > world.len() {
+    // What a host supplies that is one provider, and uses nothing shared, is found sooner than its pools are
+    // numbered twice.
+    let anchored = world.anchored();
+    let solo = world.lone().iter().filter(|slot| !anchored.contains(*slot)).count();
+    if 2 * solo > world.len() {
         for size in sizes {
             let supplies = supplies(world, size, &mut pools, budget)?;
             of_sizes.push(SuppliesOfSize { supplies, numbers: None });
         }
+        budget.is_spent_with(pools.size());
         return Ok((of_sizes, pools));
     }
     let hosts = world.end() as usize;
     let found = map_items(sizes, hosts, budget, |size, budget| {
         let mut pools = Pools::for_world(world);
-        supplies(world, size, &mut pools, budget).map(|supplies| (supplies, pools))
+        let supplies = supplies(world, size, &mut pools, budget)?;
+        budget.is_spent_with(pools.size());
+        Ok::<_, Failure>((supplies, pools))
     });
     for of_size in found {
         let (supplies, own) = of_size.ok_or_else(|| Failure::of_end(budget))??;
         budget.is_spent_after(4 * own.list.len());
-        of_sizes.push(SuppliesOfSize { supplies, numbers: pools.take_over(own) });
+        budget.release_to(budget.kept().saturating_sub(own.size()));
+        let numbers = pools.take_over(own);
+        budget.is_spent_with(numbers.as_ref().map_or(0, Vec::len));
+        of_sizes.push(SuppliesOfSize { supplies, numbers });
     }
+    budget.is_spent_with(pools.size());
     Ok((of_sizes, pools))
 }
 

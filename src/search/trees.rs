@@ -188,11 +188,6 @@ impl<'t> Tree<'t> {
         self.is_solo
     }
 
-    /// The number of options of a part, if the tree is not [solo](Self::is_solo).
-    pub fn options_count(&self, part: usize) -> usize {
-        self.range(part).len()
-    }
-
     /// The options of a part, if the tree is not [solo](Self::is_solo).
     pub fn options(&self, part: usize) -> impl Iterator<Item = TreeOption<'t>> + use<'t> {
         let Trees { world, query, choices, .. } = self.trees;

@@ -96,7 +96,7 @@ pub(super) fn map_shares<T: Sync, R: Send>(
     budget: &mut Budget<'_>,
     work: impl Fn(&[T], &mut Budget<'_>) -> R + Sync,
 ) -> Vec<Option<R>> {
-    let threads = budget.threads().map_or(1, |count| count()).max(1);
+    let threads = budget.threads().filter(|_| hosts >= HOSTS_MIN).map_or(1, |count| count()).max(1);
     let shares: Vec<&[T]> = items.chunks(items.len().div_ceil(threads).max(1)).collect();
     map_items(&shares, hosts, budget, |share, budget| work(share, budget))
 }

@@ -204,12 +204,14 @@ fn allowed_hosts(
     open.sort_unstable_by_key(|it| it.identity());
     open.dedup_by_key(|it| it.identity());
     let never = |host: usize| matches!(load.at(host), Demand::Never);
+    let is_possible = |list: &AllowedHosts, budget: &mut Budget<'_>| {
+        budget.is_spent_after(problem.hosts.len());
+        !list.hosts().any(never)
+    };
     let key = (number, open.iter().map(|it| it.identity()).collect());
     let found = known.entry(key).or_insert_with(|| match open.as_slice() {
-        // A list that need not be shortened stays the same one, so that it is not compared with others.
-        [only] if only.hosts().all(|host| !budget.is_spent_after(1) && !never(host)) => {
-            AllowedHosts::clone(only)
-        }
+        // A list from which no host is removed stays the same one, so that it is not compared with others.
+        [only] if is_possible(only, budget) => AllowedHosts::clone(only),
         open => {
             budget.is_spent_with(problem.hosts.len() / 8);
             let may_be = |host: usize| {

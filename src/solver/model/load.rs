@@ -194,7 +194,7 @@ impl Sizes<'_> {
                 break;
             };
             let all = draws.iter().map(|(pool, amount)| (*pool, amount.saturating_mul(*servers)));
-            plain.extend(all.filter(|(_, amount)| *amount > 0));
+            plain.extend(all);
         }
         if is_there {
             merge_from(plain, from);

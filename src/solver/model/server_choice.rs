@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::solver::problem::{Choice, Draws, Pool, Supply, Way};
 
-/// Room is made for several servers at once if they have no more parts than this.
+/// Room is made for the parts of several servers at once if each has no more than this.
 const PARTS_FEW: usize = 16;
 
 /// The choices of several servers. There are many, and to prepare them is much of the work before a search. So
@@ -73,7 +73,7 @@ pub(in crate::solver) struct PartChoice<'m> {
     pub(in crate::solver) ways: &'m [Way],
     /// The distinct draws on shared pools.
     pub(in crate::solver) sources: &'m [Draws],
-    /// The numbers of each way; empty if each has its own position, and the only source.
+    /// The numbers of each way; empty if the position of each is its index, and there is one source.
     numbers: &'m [WayNumbers],
 }
 
@@ -164,7 +164,7 @@ impl<'p> ServerChoices<'p> {
         first
     }
 
-    /// Makes room for so many more servers that are like the last one, unless it is large.
+    /// Makes room for so many more servers that are like the first one, which is all there is so far.
     pub(super) fn reserve(&mut self, servers: usize) {
         self.servers.reserve_exact(servers);
         if (1..=PARTS_FEW).contains(&self.parts.len()) {

@@ -139,8 +139,8 @@ impl<'p> Sizes<'p> {
         let found = map_shares(&sizes, hosts, budget, |sizes, budget| {
             let mut drawn_by = vec![None; self.shared.len()];
             let mut shared = vec![false; self.shared.len()];
-            self.each_draw(sizes, budget, |host, pool, amount| {
-                if let Some(first) = drawn_by.get_mut(pool).filter(|_| amount > 0) {
+            self.each_draw(sizes, budget, |host, pool| {
+                if let Some(first) = drawn_by.get_mut(pool) {
                     shared[pool] |= *first.get_or_insert(host) != host;
                 }
             });
@@ -201,7 +201,8 @@ impl<'p> Sizes<'p> {
         let mut least_of_all = Vec::new();
         let mut least = LeastDraws::new(self.classes);
         let mut kept = 0;
-        for (host, supply) in self.ways(size).within(hosts.clone()) {
+        let mut supplies = self.ways(size).within(hosts.clone());
+        while let Some((host, supply)) = supplies.next() {
             if budget.is_spent_after(1) {
                 break;
             }
@@ -210,15 +211,15 @@ impl<'p> Sizes<'p> {
             }
             budget.is_spent_after(8 + 8 * supply.ways());
             let Some(number) = choices.add(supply, pools) else { continue };
-            if number == 0 {
-                choices.reserve(hosts.end - host - 1);
-                least_of_all.reserve_exact((hosts.end - host) * 2 * self.classes);
+            if let (0, (_, Some(others))) = (number, supplies.size_hint()) {
+                choices.reserve(others);
+                least_of_all.reserve_exact((1 + others) * 2 * self.classes);
             }
             budget.is_spent_with(choices.size() - kept + 2 * self.classes);
             kept = choices.size();
             least.begin_host();
             for part in choices.get(number).iter().flat_map(ServerChoice::parts) {
-                budget.is_spent_after((self.classes + 2) * part.ways.len());
+                budget.is_spent_after((self.classes + 2 + part.sources.len()) * part.ways.len());
                 least.add_part(part, pools);
             }
             least_of_all.extend(least.sums());
@@ -235,7 +236,7 @@ impl<'p> Sizes<'p> {
         }
         let mut sharing = vec![Vec::new(); self.shared.len()];
         let sizes: Vec<usize> = (0..self.first.len()).collect();
-        self.each_draw(&sizes, budget, |host, pool, _| {
+        self.each_draw(&sizes, budget, |host, pool| {
             if self.shared.get(pool).is_some_and(|shared| *shared) {
                 sharing[pool].push(host);
             }
@@ -261,20 +262,20 @@ impl<'p> Sizes<'p> {
         free
     }
 
-    /// Calls a function with the host, the pool and the amount of every draw of some sizes, until the
-    /// budget is spent.
+    /// Calls a function with the host and the pool of every draw of some sizes, until the budget is
+    /// spent.
     fn each_draw(
         &self,
         sizes: &[usize],
         budget: &mut Budget<'_>,
-        mut of: impl FnMut(usize, usize, u64),
+        mut of: impl FnMut(usize, usize),
     ) {
         for size in sizes {
             for (host, supply) in self.ways(*size).by_host() {
                 let mut count = 2;
                 let mut each = |draws: &Draws| {
-                    for (pool, amount) in draws {
-                        of(host, *pool, *amount);
+                    for (pool, _) in draws {
+                        of(host, *pool);
                     }
                     count += draws.len();
                 };

@@ -91,7 +91,8 @@ pub struct Choice {
     pub parts: Parts,
     /// The conditions.
     pub conditions: Arc<Conditions>,
-    /// Pools from which one server draws only so much, whatever its parts need (`max_unit`), ascending.
+    /// Pools from which one server draws only so much, whatever its parts need (`max_unit`): ascending,
+    /// and each once.
     pub limits: Vec<(usize, u64)>,
 }
 
@@ -105,6 +106,12 @@ impl Parts {
     pub fn clear(&mut self) {
         self.ways.clear();
         self.ends.clear();
+    }
+
+    /// Gives back memory that is not needed.
+    pub fn shrink_to_fit(&mut self) {
+        self.ways.shrink_to_fit();
+        self.ends.shrink_to_fit();
     }
 
     /// Adds a part. Returns its ways.

@@ -129,6 +129,7 @@ impl<'p> Capacity<'p> {
                 slots_of(slots.unwrap_or(u64::MAX))
             }
             Demand::Choice(sizes) => {
+                budget.is_spent_after(2 * sizes.len());
                 let known = if is_first { self.fit_at_first(sizes, host) } else { None };
                 if known == Some(false) {
                     return 0;
