@@ -104,7 +104,7 @@ pub struct Solution {
 pub struct Assignment {
     /// The host, by its position in the problem.
     pub host: usize,
-    /// For each part of the server, the position among its [ways](super::Part) on that host. Empty if
+    /// For each part of the server, the position among its [ways](super::Parts) on that host. Empty if
     /// there is one way only.
     pub ways: Vec<usize>,
 }
