@@ -7,42 +7,62 @@ use super::super::{Conditions, Draws, PlacementProblem, Server, Source, Supply, 
 
 /// Which placements the pools are enough for, by trying every choice of ways.
 ///
-/// Choices that leave the same are followed once, and so are those of servers that come first in
-/// several placements.
+/// Servers are placed host by host. Choices that leave the same are followed once, and so are those of
+/// servers that come first in several placements. What is left of a pool counts only as long as there
+/// are hosts that draw on it: otherwise the choices of all hosts would be multiplied.
 pub(super) struct Room {
     /// For each server and host, what the server can draw there.
     draws: Vec<Vec<Vec<Draws>>>,
-    /// By the hosts of the first servers: all that can be left of the pools.
-    left: HashMap<Vec<usize>, Rc<HashSet<Vec<u64>>>>,
+    /// For each pool, the last host on which a server can draw on it.
+    last: Vec<usize>,
+    /// By the hosts of the first servers, and these servers.
+    left: HashMap<Vec<(usize, usize)>, Rc<Leftovers>>,
 }
+
+/// All that can be left of the pools.
+type Leftovers = HashSet<Vec<u64>>;
 
 impl Room {
     pub(super) fn of(problem: &PlacementProblem) -> Self {
         let on = |server: &Server, host| server.ways.on(host).map_or_else(Vec::new, all_draws);
         let hosts = 0..problem.hosts.len();
         let of_server = |server| hosts.clone().map(|host| on(server, host)).collect();
-        let free = problem.pools.iter().map(|pool| pool.free).collect();
-        Self {
-            draws: problem.servers.iter().map(of_server).collect(),
-            left: HashMap::from([(Vec::new(), Rc::new(HashSet::from([free])))]),
+        let draws: Vec<Vec<Vec<Draws>>> = problem.servers.iter().map(of_server).collect();
+        let mut last = vec![0; problem.pools.len()];
+        for of_server in &draws {
+            for (host, draws) in of_server.iter().enumerate() {
+                for (pool, _) in draws.iter().flatten() {
+                    last[*pool] = host.max(last[*pool]);
+                }
+            }
         }
+        let free = problem.pools.iter().map(|pool| pool.free).collect();
+        let left = HashMap::from([(Vec::new(), Rc::new(HashSet::from([free])))]);
+        Self { draws, last, left }
     }
 
     pub(super) fn is_enough(&mut self, places: &[usize]) -> bool {
-        !self.left(places).is_empty()
+        let mut by_host: Vec<(usize, usize)> = places.iter().copied().zip(0..).collect();
+        by_host.sort_unstable();
+        !self.left(&by_host).is_empty()
     }
 
-    fn left(&mut self, places: &[usize]) -> Rc<HashSet<Vec<u64>>> {
-        if let Some(known) = self.left.get(places) {
+    fn left(&mut self, by_host: &[(usize, usize)]) -> Rc<Leftovers> {
+        if let Some(known) = self.left.get(by_host) {
             return Rc::clone(known);
         }
-        let (host, others) = places.split_last().unwrap();
+        let ((host, server), others) = by_host.split_last().unwrap();
         let before = self.left(others);
-        let draws = &self.draws[others.len()][*host];
+        let still_counts = |left: &Vec<u64>| {
+            let pools = left.iter().zip(&self.last);
+            pools.map(|(left, last)| if last < host { 0 } else { *left }).collect()
+        };
+        let before: Leftovers = before.iter().map(still_counts).collect();
+        let draws = &self.draws[*server][*host];
         let after =
             |left: &Vec<u64>| draws.iter().filter_map(|it| drawn(left, it)).collect::<Vec<_>>();
-        let left: Rc<HashSet<_>> = Rc::new(before.iter().flat_map(after).collect());
-        self.left.insert(places.to_vec(), Rc::clone(&left));
+        let left: Rc<Leftovers> = Rc::new(before.iter().flat_map(after).collect());
+        self.left.insert(by_host.to_vec(), Rc::clone(&left));
         left
     }
 }
