@@ -39,15 +39,10 @@ pub(super) struct Pools {
     last: Vec<PoolNumber>,
 }
 
-/// The number of a pool, counted from one.
+/// The number of a pool, counted from one. More than these do not fit into memory.
 type PoolNumber = Option<NonZeroU32>;
 
 impl Pools {
-    /// No pools, with memory for those of a world.
-    pub(super) fn for_world(world: &World) -> Self {
-        Self { last: vec![None; world.end() as usize], ..Self::default() }
-    }
-
     /// The memory that they take, in numbers of eight bytes.
     pub(super) fn size(&self) -> usize {
         self.last.len() / 2 + 3 * self.list.len()

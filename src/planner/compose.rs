@@ -105,9 +105,7 @@ fn supplies_of(
     let mut of_sizes = Vec::with_capacity(sizes.len());
     // What a host supplies that is one provider, and uses nothing shared, is found sooner than its pools are
     // numbered twice.
-    let anchored = world.anchored();
-    let solo = world.lone().iter().filter(|slot| !anchored.contains(*slot)).count();
-    if 2 * solo > world.len() {
+    if 2 * world.lone().len_without(world.anchored()) > world.len() {
         for size in sizes {
             let supplies = supplies(world, size, &mut pools, budget)?;
             of_sizes.push(SuppliesOfSize { supplies, numbers: None });
@@ -117,7 +115,7 @@ fn supplies_of(
     }
     let hosts = world.end() as usize;
     let found = map_items(sizes, hosts, budget, |size, budget| {
-        let mut pools = Pools::for_world(world);
+        let mut pools = Pools::default();
         let supplies = supplies(world, size, &mut pools, budget)?;
         budget.is_spent_with(pools.size());
         Ok::<_, Failure>((supplies, pools))

@@ -29,7 +29,7 @@ pub(super) type Options = Arc<[Vec<u32>]>;
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     options: HashMap<SignatureId, Options>,
-    /// Those that were asked for last. Neighbours often have the same signature.
+    /// The options of the signature that was asked for last: trees that follow each other often have the same one.
     last: Option<(SignatureId, Options)>,
     viable: HashMap<SignatureId, bool>,
 }

@@ -42,7 +42,7 @@ impl<'w> Provider<'w> {
         &self.data.name
     }
 
-    /// The same, for who keeps it.
+    /// The same without a copy, for callers that keep it longer than the world.
     pub(crate) fn shared_name(&self) -> Arc<str> {
         Arc::clone(&self.data.name)
     }

@@ -136,10 +136,7 @@ impl<'p> ServerChoices<'p> {
         for ways in parts {
             let (from, first_source) = (self.ways.len(), self.sources.len());
             for (position, way) in ways.iter().enumerate() {
-                let is_there = |(pool, amount): &(usize, u64)| {
-                    pools.get(*pool).is_some_and(|pool| pool.free >= *amount)
-                };
-                if !way.draws.iter().all(is_there) {
+                if times(&way.draws, pools) == 0 {
                     continue;
                 }
                 let on_shared: Draws = way.draws.iter().filter(is_shared).copied().collect();
@@ -217,17 +214,14 @@ impl Survey {
             // Pools of a part are usually numbered in the order of its ways.
             self.is_disjoint &= from.is_none() || last < from;
             last = last.max(to);
-            let mut times = u64::MAX;
-            for (pool, amount) in draws {
+            for (pool, _) in draws {
                 self.is_whole &= shared.get(*pool) != Some(&true);
-                let Some(pool) = pools.get(*pool) else {
-                    times = 0;
-                    continue;
-                };
-                // One bit stands for all classes from the 64th on.
-                classes |= 1 << pool.class.min(63);
-                times = times.min(pool.free / amount);
+                if let Some(pool) = pools.get(*pool) {
+                    // One bit stands for all classes from the 64th on.
+                    classes |= 1 << pool.class.min(63);
+                }
             }
+            let times = times(draws, pools);
             self.is_whole &= times > 0;
             most = most.saturating_add(times);
         }
@@ -236,6 +230,16 @@ impl Survey {
         self.most = self.most.min(most);
         self.is_possible &= most > 0;
     }
+}
+
+/// How often so much can be drawn from what pools have free. A pool that does not exist has nothing.
+fn times(draws: &Draws, pools: &[Pool]) -> u64 {
+    let mut times = u64::MAX;
+    for (pool, amount) in draws {
+        let Some(pool) = pools.get(*pool) else { return 0 };
+        times = times.min(pool.free / amount);
+    }
+    times
 }
 
 impl PartChoice<'_> {
@@ -385,7 +389,7 @@ impl<'m> ServerChoice<'m> {
 
 #[cfg(test)]
 mod tests {
-    use super::ServerChoices;
+    use super::{ServerChoice, ServerChoices};
     use crate::solver::problem::{Choice, Draws, Pool, Supply, Way};
 
     /// Pools of one class each.
@@ -400,12 +404,22 @@ mod tests {
         Supply::Choice(Box::new(Choice { parts, ..Choice::default() }))
     }
 
+    /// The choice of a server with this supply.
+    fn choice<'c, 'p>(
+        choices: &'c mut ServerChoices<'p>,
+        supply: &'p Supply,
+        pools: (&[Pool], &[bool]),
+    ) -> ServerChoice<'c> {
+        let number = choices.add(supply, pools).unwrap();
+        choices.get(number).unwrap()
+    }
+
     #[test]
     fn what_fits_at_first_is_counted_without_packing() {
         let pools = pools(&[(0, 8), (0, 7), (1, 20)]);
         let mut choices = ServerChoices::new();
         let supply = supply(&[&[(0, 3), (1, 3)], &[(2, 4)]]);
-        let choice = choices.add(&supply, (&pools, &[])).and_then(|it| choices.get(it)).unwrap();
+        let choice = choice(&mut choices, &supply, (&pools, &[]));
         // Two on either node; storage for five.
         assert_eq!(choice.most_at_first(), 4);
         assert_eq!((choice.fit_at_first(4), choice.fit_at_first(5)), (Some(true), Some(false)));
@@ -416,7 +430,7 @@ mod tests {
         let pools = pools(&[(0, 4)]);
         let mut choices = ServerChoices::new();
         let supply = supply(&[&[(0, 3)], &[(0, 3)]]);
-        let choice = choices.add(&supply, (&pools, &[])).and_then(|it| choices.get(it)).unwrap();
+        let choice = choice(&mut choices, &supply, (&pools, &[]));
         assert_eq!((choice.most_at_first(), choice.fit_at_first(1)), (1, None));
     }
 
@@ -426,7 +440,7 @@ mod tests {
         let mut choices = ServerChoices::new();
         let (some, none) = (supply(&[&[(0, 3), (1, 3)]]), supply(&[&[(1, 3)], &[(2, 4)]]));
         assert_eq!(choices.add(&none, (&pools, &[])), None);
-        let choice = choices.add(&some, (&pools, &[])).and_then(|it| choices.get(it)).unwrap();
+        let choice = choice(&mut choices, &some, (&pools, &[]));
         let part = choice.part(0);
         assert_eq!((part.ways.len(), part.position(0)), (1, 1));
         assert_eq!(choice.positions(&[0]), [1]);
@@ -438,8 +452,7 @@ mod tests {
         let mut choices = ServerChoices::new();
         let supply = supply(&[&[(0, 3), (1, 3), (2, 3)], &[(0, 3)]]);
         let shared = [false, true, false];
-        let choice =
-            choices.add(&supply, (&pools, &shared)).and_then(|it| choices.get(it)).unwrap();
+        let choice = choice(&mut choices, &supply, (&pools, &shared));
         let [first, second] = [0, 1].map(|part| choice.part(part));
         assert_eq!(first.sources, [Draws::NONE, Draws::from([(1, 3)])]);
         assert_eq!([0, 1, 2].map(|way| first.source(way)), [0, 1, 0]);

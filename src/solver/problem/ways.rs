@@ -134,19 +134,12 @@ impl Parts {
 
     /// The ways of a part.
     pub fn get(&self, part: usize) -> Option<&[Way]> {
-        let from = match part.checked_sub(1) {
-            Some(before) => *self.ends.get(before)?,
-            None => 0,
-        };
-        self.ways.get(from..*self.ends.get(part)?)
+        (part < self.len()).then(|| &self[part])
     }
 
     /// The ways of each part.
     pub fn iter(&self) -> impl Iterator<Item = &[Way]> {
-        let mut from = 0;
-        self.ends
-            .iter()
-            .filter_map(move |end| self.ways.get(std::mem::replace(&mut from, *end)..*end))
+        (0..self.len()).map(|part| &self[part])
     }
 
     /// The ways of all parts, part by part.

@@ -42,6 +42,9 @@ fn a_set_changes_its_form_and_keeps_its_members() {
     assert!(matches!(set.0, Form::Few(_)));
     same(&set, &model);
     same(&before, &kept);
+    assert_eq!(before.len_without(&set), kept.difference(&model).count());
+    assert_eq!((set.len_without(&before), set.len_without(&Set::default())), (0, model.len()));
+    assert_eq!(Set::default().len_without(&set), 0);
 }
 
 proptest! {
