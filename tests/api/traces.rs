@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message as _;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
 use uuid::Uuid;
 
 use crate::support::process::{Server, free_port, signal};
@@ -485,7 +487,7 @@ async fn lines_of_other_tasks_name_their_request() {
         (&json!(id), &json!(client.trace))
     );
 
-    let hold = hold(directory.path(), provider).await;
+    let hold = Hold::of(directory.path(), provider).await;
     let claims = (0..3).map(|_| {
         let target = format!("http://{}/allocations/{}", server.address, Uuid::new_v4());
         let body = claim(provider);
@@ -495,12 +497,16 @@ async fn lines_of_other_tasks_name_their_request() {
     let target = format!("http://{}/resource_providers/{provider}", server.address);
     let (_, _, shown) = ask(target.clone(), &client, Method::GET, None).await;
     let body = json!({"resource_provider_generation": shown["generation"], "traits": []});
-    let target = format!("{target}/traits");
-    let (status, change, _) = ask(target, &client, Method::PUT, Some(body)).await;
-    // The claims may have come first, and moved the generation.
-    assert!([200, 409].contains(&status), "{status}");
+    let change = tokio::spawn(async move {
+        ask(format!("{target}/traits"), &client, Method::PUT, Some(body)).await
+    });
+    logged(&server, "claims have met a lock").await;
     let line: Value =
         serde_json::from_str(&logged(&server, "a change waits for a lock").await).unwrap();
+    hold.end().await;
+    let (status, change, _) = change.await.unwrap();
+    // The claims may have come first, and moved the generation.
+    assert!([200, 409].contains(&status), "{status}");
     assert_eq!(line["span"]["request_id"], json!(change));
     let mut ids = Vec::new();
     for claim in claims {
@@ -508,11 +514,9 @@ async fn lines_of_other_tasks_name_their_request() {
         assert_eq!(status, 204);
         ids.push(id);
     }
-    assert!(hold.await.unwrap().success());
     let log = server.log();
     let lines = log.lines().filter(|line| line.contains("claims have met a lock"));
     let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(!lines.is_empty(), "{log}");
     for line in lines {
         let span = &line["span"];
         let named = span["request_id"].as_str().or(span["request_ids"].as_str());
@@ -521,26 +525,31 @@ async fn lines_of_other_tasks_name_their_request() {
     }
 }
 
-/// Holds the row of a provider for a while, in a session of its own.
-async fn hold(
-    directory: &Path,
-    provider: Uuid,
-) -> tokio::task::JoinHandle<std::process::ExitStatus> {
-    let held = directory.join("held");
-    let statement = format!(
-        "begin; select from providers where uuid = '{provider}' for update; \\! touch '{}'\n\
-         select pg_sleep(2); commit;",
-        held.display()
-    );
-    let script = directory.join("hold.sql");
-    std::fs::write(&script, statement).unwrap();
-    let mut shell = tokio::process::Command::new(env!("CARGO_BIN_EXE_berth"));
-    shell.args(["db", "shell", "--data-dir"]).arg(directory.join("data")).args(["--", "-Xf"]);
-    let mut shell = shell.arg(&script).stdout(std::process::Stdio::null()).spawn().unwrap();
-    let began = Instant::now();
-    while !held.exists() {
-        assert!(began.elapsed() < PATIENCE, "the row is not held");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+/// A session that holds the row of a provider.
+struct Hold(tokio::process::Child);
+
+impl Hold {
+    async fn of(directory: &Path, provider: Uuid) -> Self {
+        let held = directory.join("held");
+        let statements = format!(
+            "begin;\nselect from providers where uuid = '{provider}' for update;\n\\! touch '{}'\n",
+            held.display()
+        );
+        let mut shell = tokio::process::Command::new(env!("CARGO_BIN_EXE_berth"));
+        shell.args(["db", "shell", "--data-dir"]).arg(directory.join("data")).args(["--", "-X"]);
+        shell.stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut shell = shell.spawn().unwrap();
+        shell.stdin.as_mut().unwrap().write_all(statements.as_bytes()).await.unwrap();
+        let began = Instant::now();
+        while !held.exists() {
+            assert!(began.elapsed() < PATIENCE, "the row is not held");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Self(shell)
     }
-    tokio::spawn(async move { shell.wait().await.unwrap() })
+
+    async fn end(mut self) {
+        drop(self.0.stdin.take());
+        assert!(self.0.wait().await.unwrap().success());
+    }
 }
