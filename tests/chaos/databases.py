@@ -10,8 +10,9 @@ import signal
 import subprocess
 import time
 
+from harness.ports import free_port
 from harness.postgres import SUPERUSER, _become, _unprivileged, find_programs
-from programs import Program, clean_environment, free_port
+from programs import Program, clean_environment
 
 DATABASE = "berth"
 UP_WITHIN_SECONDS = 120

@@ -4,7 +4,6 @@ import contextlib
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import time
 
@@ -106,29 +105,6 @@ def _is_alive(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
-
-
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody uses.
-
-    It lies below the ports that the kernel gives to connections, so that it is still free when the
-    program that was stopped starts again.
-    """
-    for port in range(15000 + (os.getpid() * 97) % 15000, 32000):
-        if port in _given:
-            continue
-        with socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        _given.add(port)
-        return port
-    raise RuntimeError("no free port")
-
-
-_given: set[int] = set()
 
 
 def clean_environment() -> dict[str, str]:

@@ -11,10 +11,11 @@ import time
 
 from api import Replica
 from databases import DATABASE, Node, Pair
+from harness.ports import free_port
 from harness.postgres import SUPERUSER
 from harness.servers import find_berth
 from links import Links
-from programs import Program, clean_environment, free_port
+from programs import Program, clean_environment
 from wire import Broken, Connection, Unreached
 
 PROXY, HOSTS = "proxy", "hosts"

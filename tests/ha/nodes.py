@@ -12,13 +12,13 @@ import time
 import urllib.request
 
 import psycopg
+from harness.ports import free_port
 from harness.servers import find_berth
 from processes import (
     PROGRAMS,
     Process,
     command,
     folder_of,
-    free_port,
     needed,
     signal_all,
     wait_until,

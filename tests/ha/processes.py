@@ -5,7 +5,6 @@ import pathlib
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -59,12 +58,6 @@ def needed(program: str, package: str) -> str:
     """Where a program is, which a package of Debian brings."""
     found = shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     return found or sys.exit(f"{program} is missing: on Debian, `apt-get install {package}`")
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def wait_until(what: str, holds, seconds: float = 120) -> None:

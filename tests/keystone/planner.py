@@ -1,10 +1,10 @@
 """The planner's callers, and the projects that are members of its groups."""
 
 import contextlib
-import socket
 import uuid
 
 from exchange import Answer, ask
+from harness.ports import free_port
 from scene import Case, beyond_the_reference
 
 NOT_THE_REFERENCE = "the reference has no planner"
@@ -16,9 +16,7 @@ class Planner(Case):
     @contextlib.contextmanager
     def planner(self, user: str, project: str, **options):
         """The planner's URL, of a server that is this user to Keystone."""
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            address = "127.0.0.1:%d" % listener.getsockname()[1]
+        address = f"127.0.0.1:{free_port()}"
         name = f"planner-{user}"
         options = self.scene.gated() | {
             "keystone_username": user,

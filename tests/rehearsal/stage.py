@@ -14,6 +14,7 @@ import urllib.parse
 
 from harness import servers
 from harness.environment import REPOSITORY
+from harness.ports import free_port
 from harness.postgres import Cluster
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -103,7 +104,7 @@ class Balancer:
 
     def __init__(self, folder: pathlib.Path, old: int, berth: int, *changes: tuple[str, str]) -> None:
         """With the ports of the servers, and changes of the text."""
-        self.port = servers._free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._socket = folder / "haproxy.sock"
         text = (REPOSITORY / "deploy" / "haproxy-moving.cfg").read_text()
@@ -183,7 +184,7 @@ class Stage(contextlib.ExitStack):
         self.cluster = self.enter_context(Cluster())
         self.cluster.create("berth")
         self.keystone = self.enter_context(keystone(self.folder / "keystone"))
-        self.old_port, self.berth_port = servers._free_port(), servers._free_port()
+        self.old_port, self.berth_port = free_port(), free_port()
         self.old_url, self.berth_url = (f"http://127.0.0.1:{port}" for port in (self.old_port, self.berth_port))
         self.balancer = self.enter_context(Balancer(self.folder, self.old_port, self.berth_port))
         self.passwords = people(self.keystone, self.balancer.url)

@@ -26,7 +26,8 @@ import urllib.request
 from harness import suites
 from harness.commands import berth, serving
 from harness.environment import REPOSITORY
-from harness.servers import Berth, Reference, _environment, _free_port, find_berth, running
+from harness.ports import free_port
+from harness.servers import Berth, Reference, _environment, find_berth, running
 
 import stub
 
@@ -109,7 +110,7 @@ class Shadow:
 @contextlib.contextmanager
 def shadow(upstream: str, berth: str, *options, scheme: str = "http"):
     command = [find_berth(), "shadow", "--upstream", upstream, "--berth", berth, *options]
-    admin = _free_port()
+    admin = free_port()
     command += ["--admin-listen", f"127.0.0.1:{admin}"]
     listen = lambda port: ["--listen", f"127.0.0.1:{port}"]  # noqa: E731
     with running("shadow-proxy", command, listen, scheme=scheme) as server:

@@ -1,7 +1,6 @@
 //! PostgreSQL clusters of a test's own, that can be frozen, killed, copied and promoted, and a
 //! forwarder in front of them.
 
-use std::net::TcpListener as Reserved;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::process::free_port;
 use super::served::PATIENCE;
 
 const NAME: &str = "berth";
@@ -82,8 +82,7 @@ impl Cluster {
         let directory = tempfile::tempdir().unwrap();
         // As root, PostgreSQL runs as another user, who must be able to work there.
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-        let port = Reserved::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Self { directory, port }
+        Self { directory, port: free_port() }
     }
 
     pub fn data(&self) -> PathBuf {

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -175,6 +176,20 @@ pub fn signal(name: &str, pid: &str) {
     kill_process(process, signal).unwrap();
 }
 
+/// A port of 127.0.0.1 on which nobody listens, and which no other test of this process is given.
+///
+/// It lies below the ports that the kernel gives to connections, so that it stays free until a server
+/// listens there, and after that server has stopped.
 pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    const PORTS: u32 = 17_000;
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id() % PORTS * 97;
+    loop {
+        let given = GIVEN.fetch_add(1, Ordering::Relaxed);
+        assert!(given < PORTS, "no port is free");
+        let port = u16::try_from(15_000 + (first + given) % PORTS).unwrap();
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }

@@ -10,7 +10,6 @@ import contextlib
 import os
 import pathlib
 import shutil
-import socket
 import ssl
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import urllib.error
 import urllib.request
 
 from harness.environment import CONFORMANCE, REPOSITORY, TARGET, WORK
+from harness.ports import free_port
 from harness.postgres import Cluster
 from harness.reference import open_policy
 
@@ -181,7 +181,7 @@ def running(name: str, command: list, listen, ready: str = "/", scheme: str = "h
     logs = WORK / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / f"{name}.log"
-    port = _free_port()
+    port = free_port()
     with open(log, "w") as out:
         process = subprocess.Popen(
             [str(part) for part in [*command, *listen(port)]],
@@ -199,12 +199,6 @@ def running(name: str, command: list, listen, ready: str = "/", scheme: str = "h
 def _environment() -> dict[str, str]:
     """The environment without settings of the caller's that would configure a server."""
     return {k: v for k, v in os.environ.items() if not k.startswith(("BERTH_", "OS_"))}
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def _wait_until_ready(server: Server, path: str) -> None:
