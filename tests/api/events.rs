@@ -327,7 +327,7 @@ async fn who_follows_hears_that_nothing_has_changed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_reader_is_cut_off_with_a_word() {
-    let patience = Duration::from_millis(200);
+    let patience = Duration::from_secs(1);
     let settings = EventSettings {
         heartbeat: Duration::from_millis(20),
         patience,
@@ -338,7 +338,7 @@ async fn a_slow_reader_is_cut_off_with_a_word() {
     let mut following = Following::new(&berth, "").await;
     // One place is left for other projects.
     berth.get("/-/v1/events").await.expect(503);
-    tokio::time::sleep(patience * 5).await;
+    tokio::time::sleep(patience * 3).await;
     let mut last = Value::Null;
     while let Some(event) = following.next().await {
         last = event;
