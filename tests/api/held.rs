@@ -14,7 +14,7 @@ use crate::support::app::{Answer, Berth};
 use crate::support::cloud::Host;
 
 /// Takes a row's lock as an administrator with psql would.
-async fn hold<'c>(
+pub(crate) async fn hold<'c>(
     session: &'c mut PgConnection,
     table: &str,
     row: Uuid,

@@ -394,11 +394,7 @@ async fn history_and_data_agree_after_kills() {
         }
         drop(server);
         server = Arc::new(Server::start_with(directory.path(), &options).await);
-        let options = PgConnectOptions::new_without_pgpass()
-            .socket(server.directory.join("data"))
-            .username("berth")
-            .database("berth");
-        let mut conn = PgConnection::connect_with(&options).await.unwrap();
+        let mut conn = server.session().await;
         let rows: i64 =
             sqlx::query_scalar("select count(*) from history where kind = 'allocations'")
                 .fetch_one(&mut conn)

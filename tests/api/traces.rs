@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
-use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -20,9 +18,9 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message as _;
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
 use uuid::Uuid;
 
+use crate::held::hold;
 use crate::support::process::{Server, free_port, signal};
 use crate::support::served::PATIENCE;
 
@@ -487,7 +485,8 @@ async fn lines_of_other_tasks_name_their_request() {
         (&json!(id), &json!(client.trace))
     );
 
-    let hold = Hold::of(directory.path(), provider).await;
+    let mut stranger = server.session().await;
+    let held = hold(&mut stranger, "providers", provider).await;
     let claims = (0..3).map(|_| {
         let target = format!("http://{}/allocations/{}", server.address, Uuid::new_v4());
         let body = claim(provider);
@@ -503,7 +502,7 @@ async fn lines_of_other_tasks_name_their_request() {
     logged(&server, "claims have met a lock").await;
     let line: Value =
         serde_json::from_str(&logged(&server, "a change waits for a lock").await).unwrap();
-    hold.end().await;
+    held.commit().await.unwrap();
     let (status, change, _) = change.await.unwrap();
     // The claims may have come first, and moved the generation.
     assert!([200, 409].contains(&status), "{status}");
@@ -522,34 +521,5 @@ async fn lines_of_other_tasks_name_their_request() {
         let named = span["request_id"].as_str().or(span["request_ids"].as_str());
         let named = named.unwrap_or_else(|| panic!("no request: {line}"));
         assert!(!named.is_empty() && named.split(' ').all(|id| ids.iter().any(|it| it == id)));
-    }
-}
-
-/// A session that holds the row of a provider.
-struct Hold(tokio::process::Child);
-
-impl Hold {
-    async fn of(directory: &Path, provider: Uuid) -> Self {
-        let held = directory.join("held");
-        let statements = format!(
-            "begin;\nselect from providers where uuid = '{provider}' for update;\n\\! touch '{}'\n",
-            held.display()
-        );
-        let mut shell = tokio::process::Command::new(env!("CARGO_BIN_EXE_berth"));
-        shell.args(["db", "shell", "--data-dir"]).arg(directory.join("data")).args(["--", "-X"]);
-        shell.stdin(Stdio::piped()).stdout(Stdio::null());
-        let mut shell = shell.spawn().unwrap();
-        shell.stdin.as_mut().unwrap().write_all(statements.as_bytes()).await.unwrap();
-        let began = Instant::now();
-        while !held.exists() {
-            assert!(began.elapsed() < PATIENCE, "the row is not held");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        Self(shell)
-    }
-
-    async fn end(mut self) {
-        drop(self.0.stdin.take());
-        assert!(self.0.wait().await.unwrap().success());
     }
 }

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection as _, PgConnection};
 
 /// How long a server may take to answer, recovery after a crash included.
 const READY_MAX: Duration = Duration::from_mins(1);
@@ -118,6 +120,15 @@ impl Server {
         std::fs::read_to_string(path).unwrap().lines().next().unwrap().to_owned()
     }
 
+    /// A session of its PostgreSQL, as an administrator with psql has it.
+    pub async fn session(&self) -> PgConnection {
+        let options = PgConnectOptions::new_without_pgpass()
+            .socket(self.directory.join("data"))
+            .username("berth")
+            .database("berth");
+        PgConnection::connect_with(&options).await.unwrap()
+    }
+
     pub fn pid(&self) -> String {
         self.child.id().to_string()
     }
@@ -176,10 +187,10 @@ pub fn signal(name: &str, pid: &str) {
     kill_process(process, signal).unwrap();
 }
 
-/// A port of 127.0.0.1 on which nobody listens, and which no other test of this process is given.
+/// Returns a free port of 127.0.0.1. Each call in a process returns a different one.
 ///
-/// It lies below the ports that the kernel gives to connections, so that it stays free until a server
-/// listens there, and after that server has stopped.
+/// The port is below Linux's ephemeral ports, so no outgoing connection takes it before a server
+/// listens there, or while that server restarts.
 pub fn free_port() -> u16 {
     const PORTS: u32 = 17_000;
     static GIVEN: AtomicU32 = AtomicU32::new(0);
