@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import json
 import pathlib
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ import urllib.error
 import urllib.request
 
 from harness.environment import TARGET
+from harness.ports import free_port
 from harness.postgres import Cluster
 from harness.servers import running
 
@@ -69,7 +69,7 @@ def serving(cluster: Cluster, instance: Instance):
         sys.exit(f"berth db migrate failed:\n{migrate.stdout}{migrate.stderr}")
     cloud = Cloud(instance.name, len(instance.hosts), _cloud(instance))
     cluster.execute(statements(cloud, "berth"), database)
-    planner = f"127.0.0.1:{_free_port()}"
+    planner = f"127.0.0.1:{free_port()}"
     command = [PROGRAM, "serve", "--auth", "noauth2", "--database-url", url, "--planner-listen", planner]
     command += ["--log", "warn,berth::planning=debug", "--log-format", "json"]
     listen = lambda port: ["--listen", f"127.0.0.1:{port}"]  # noqa: E731
@@ -136,12 +136,6 @@ def _ask(url: str, method: str, path: str, body: dict):
             return answer.status, answer.headers, json.loads(answer.read() or b"{}")
     except urllib.error.HTTPError as error:
         return error.code, error.headers, json.loads(error.read() or b"{}")
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def _cloud(instance: Instance) -> str:

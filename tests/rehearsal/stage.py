@@ -14,7 +14,7 @@ import urllib.parse
 
 from harness import servers
 from harness.environment import REPOSITORY
-from harness.ports import free_port
+from harness.ports import free_port, is_free
 from harness.postgres import Cluster
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -86,17 +86,6 @@ def until(what: str, holds, within: float = WITHIN_SECONDS, every: float = 0.1):
             raise TimeoutError(f"not within {within} s: {what}")
         time.sleep(every)
     return found
-
-
-def is_free(port: int) -> bool:
-    """Whether a server could listen at this port."""
-    with socket.socket() as server:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            server.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 class Balancer:

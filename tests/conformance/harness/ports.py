@@ -7,20 +7,24 @@ _given: set[int] = set()
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody uses, and that was not given before.
+    """Return a free TCP port of 127.0.0.1. Each call in a process returns a different one.
 
-    It lies below the ports that the kernel gives to connections, so that it stays free until the
-    server listens there, and when a server that was stopped starts again.
+    The port is below Linux's ephemeral ports, so no outgoing connection takes it before a server
+    listens there, or while that server restarts.
     """
     for port in range(15000 + (os.getpid() * 97) % 15000, 32000):
-        if port in _given:
-            continue
-        with socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        _given.add(port)
-        return port
+        if port not in _given and is_free(port):
+            _given.add(port)
+            return port
     raise RuntimeError("no free port")
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen at this port of 127.0.0.1."""
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            server.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
