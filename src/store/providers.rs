@@ -248,17 +248,20 @@ impl Change for UpdateProvider {
         if now.moves || (now.renames && !effect.renames) {
             return Err(Error::Again("the provider was changed meanwhile".to_owned()));
         }
-        sqlx::query!(
-            "update providers set name = $2, updated_at = now() where id = $1",
-            provider.id.0,
-            self.name
-        )
-        .execute(&mut *tx.conn)
-        .await
-        .map_err(|error| {
-            refuse_on(error, [("providers_name", Refusal::ProviderNameTaken(self.name.clone()))])
-        })?;
-        tx.touch(provider.id);
+        if now.renames {
+            sqlx::query!(
+                "update providers set name = $2, updated_at = now() where id = $1",
+                provider.id.0,
+                self.name
+            )
+            .execute(&mut *tx.conn)
+            .await
+            .map_err(|error| {
+                let taken = Refusal::ProviderNameTaken(self.name.clone());
+                refuse_on(error, [("providers_name", taken)])
+            })?;
+            tx.touch(provider.id);
+        }
         tx.note_provider(self.uuid, before).await?;
         record(tx.conn, provider.id).await
     }

@@ -267,6 +267,23 @@ async fn h1_an_update_says_when_it_was_made() {
     let shown = berth.get(&path).await.expect(200);
     assert_eq!(updated.headers["last-modified"], shown.headers["last-modified"]);
     assert!(!updated.headers["last-modified"].to_str().unwrap().contains("1970"));
+
+    // A child that was never changed, and an update that changes nothing.
+    let child = json!({"name": "child", "parent_provider_uuid": host.0});
+    let child = berth.post("/resource_providers", child).await.expect(200).json();
+    sqlx::query("update providers set updated_at = 'epoch'")
+        .execute(&mut berth.session().await)
+        .await
+        .unwrap();
+    let path = format!("/resource_providers/{}", child["uuid"].as_str().unwrap());
+    for body in [json!({"name": "child"}), json!({"name": "child", "parent_provider_uuid": host.0})]
+    {
+        let updated = berth.put(&path, body).await.expect(200);
+        assert!(updated.headers["last-modified"].to_str().unwrap().contains("1970"));
+    }
+    let moved = json!({"name": "child", "parent_provider_uuid": null});
+    let moved = berth.put(&path, moved).await.expect(200);
+    assert!(!moved.headers["last-modified"].to_str().unwrap().contains("1970"));
 }
 
 #[tokio::test]

@@ -54,13 +54,25 @@ class Cloud:
     def spelt(self, uuid: str) -> str:
         """The same UUID of an aggregate, rarely spelt otherwise than usual.
 
-        Those of providers and consumers are not: for the reference, other spellings are others (see
-        docs/differences.md).
+        Those of providers and of consumers that exist are not: for the reference, other spellings are
+        others (see docs/differences.md).
         """
         if self.chance(0.98):
             return uuid
         bare = uuid.replace("-", "")
         return self.pick([bare, bare.upper(), uuid.upper(), f"{{{uuid}}}", f"urn:uuid:{uuid}"])
+
+    def with_dashes_elsewhere(self, uuid: str) -> str:
+        """The same UUID, with its four dashes in other places."""
+        digits = list(uuid.replace("-", ""))
+        for _ in range(4):
+            digits.insert(self.rng.randint(0, len(digits)), "-")
+        return "".join(digits)
+
+    def new_consumer(self) -> str:
+        """A consumer that nobody has named yet, in some spelling that fits a key."""
+        uuid = self.new_uuid()
+        return self.pick([uuid, uuid.upper(), self.with_dashes_elsewhere(uuid)])
 
     def new_name(self) -> str:
         self.named += 1
@@ -84,7 +96,9 @@ class Cloud:
         return self.spelt(self.pick(self.aggregates) if self.chance(0.95) else self.new_uuid())
 
     def any_consumer(self) -> str:
-        return self.pick(self.consumers) if self.chance(0.97) else self.new_uuid()
+        if self.chance(0.97):
+            return self.pick(self.consumers)
+        return self.pick([self.new_consumer(), self.new_uuid().replace("-", "")])
 
     def provider_generation(self, provider: str) -> int:
         """Mostly the right one."""

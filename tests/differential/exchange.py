@@ -83,6 +83,10 @@ class Answer:
         except ValueError:
             return None
 
+    def text(self) -> str:
+        """The body as text, whatever its type."""
+        return self.body.decode(errors="replace")
+
     def detail(self) -> str:
         """The detail of the error this is, if it is one."""
         try:
@@ -91,7 +95,7 @@ class Answer:
             return ""
 
     def __str__(self) -> str:
-        text = self.body.decode(errors="replace")
+        text = self.text()
         headers = {k: v for k, v in self.headers.items() if k not in BORING}
         return f"{self.status} {headers}\n{text if len(text) < 1500 else text[:1500] + ' ...'}"
 

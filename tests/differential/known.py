@@ -4,7 +4,9 @@ Each rule says of a request and its two answers whether it explains in what they
 differ. What no rule explains is a failure.
 """
 
+import json
 import re
+import uuid
 
 from compare import normal
 from exchange import Answer, Request
@@ -14,6 +16,7 @@ SEVERAL_TRAITS = re.compile(r"No such trait ([A-Za-z0-9_]+(?:, [A-Za-z0-9_]+)+)"
 CLASS = re.compile(r"[A-Z0-9_]+")
 POINT = re.compile(r"\b(\d+)\.0\b")
 GROUP = re.compile(r"^resources(.*)$")
+WITH_UNDERSCORES = re.compile(r":\s*[+-]?\d+(_\d+)+\s*(,|$)")
 
 
 def explanation(request: Request, reference: Answer, berth: Answer) -> str | None:
@@ -41,10 +44,12 @@ def _candidates(answer: Answer) -> list | None:
     return None if found is None else normal(found, "allocation_requests")
 
 
-def _providers(answer: Answer) -> set[str] | None:
+def _found(answer: Answer) -> set[str] | None:
+    """The providers or candidates that a search has found."""
     body = answer.json()
-    found = body.get("resource_providers") if isinstance(body, dict) else None
-    return None if found is None else {provider["uuid"] for provider in found}
+    providers = body.get("resource_providers") if isinstance(body, dict) else None
+    found = _candidates(answer) if providers is None else [it["uuid"] for it in providers]
+    return None if found is None else {json.dumps(it, sort_keys=True) for it in found}
 
 
 def d1(request: Request, reference: Answer, berth: Answer) -> bool:
@@ -91,6 +96,23 @@ def a1(request: Request, reference: Answer, berth: Answer) -> bool:
     return both and "allow" not in reference.headers and request.method == "DELETE"
 
 
+def b8(request: Request, reference: Answer, berth: Answer) -> bool:
+    """Underscores between digits."""
+    if berth.status != 400:
+        return False
+    if "Invalid microversion" in berth.text():
+        return "_" in (request.version or "")
+    amounts = [value for name, value in request.query if GROUP.match(name)]
+    refused = "expected positive integer amount" in berth.text()
+    return refused and any(WITH_UNDERSCORES.search(value) for value in amounts)
+
+
+def b15(request: Request, reference: Answer, berth: Answer) -> bool:
+    """A consumer that is no UUID."""
+    by_consumer = request.path in ("/allocations", "/reshaper")
+    return by_consumer and berth.status == 400 and "Malformed consumer_uuid" in berth.text()
+
+
 def b14(request: Request, reference: Answer, berth: Answer) -> bool:
     """Below a name that no class could have, the reference's schema does not look at an inventory."""
     body = request.body
@@ -115,7 +137,7 @@ def t2(request: Request, reference: Answer, berth: Answer) -> bool:
     return bool(same and one and other and set(one[1].split(", ")) == set(other[1].split(", ")))
 
 
-def l1(request: Request, reference: Answer, berth: Answer) -> bool:
+def h1(request: Request, reference: Answer, berth: Answer) -> bool:
     """The reference says when the provider was last changed before this change, if it was."""
     updated = request.method == "PUT" and reference.status == berth.status == 200
     return (
@@ -132,13 +154,24 @@ def t3(request: Request, reference: Answer, berth: Answer) -> bool:
     return same and told == berth.detail() and told != reference.detail()
 
 
+def u1_of_consumers(request: Request, reference: Answer, berth: Answer) -> bool:
+    """Consumers are listed in the usual spelling, and by the reference as they were sent."""
+    listed = request.method == "GET" and request.path.endswith("/allocations")
+    one, other = reference.json(), berth.json()
+    if not listed or not isinstance(one, dict) or not isinstance(other, dict):
+        return False
+    of_reference, of_berth = one.pop("allocations", {}), other.pop("allocations", {})
+    usual = {str(uuid.UUID(name.replace("-", ""))): it for name, it in of_reference.items()}
+    return one == other and usual.keys() != of_reference.keys() and normal(usual) == normal(of_berth)
+
+
 def u1(request: Request, reference: Answer, berth: Answer) -> bool:
     """Aggregates that are spelled otherwise are found, too; `!` leaves more out for the same reason."""
     named = [value for name, value in request.query if name.startswith("member_of")]
-    one, other = _providers(reference), _providers(berth)
+    one, other = _found(reference), _found(berth)
     if not named or one is None or other is None:
         return False
     return one < other or (other < one and any(value.startswith("!") for value in named))
 
 
-RULES = [a1, b14, d1, d2, d4, d5, d8, l1, r4, t1, t2, t3, u1]
+RULES = [a1, b8, b14, b15, d1, d2, d4, d5, d8, h1, r4, t1, t2, t3, u1, u1_of_consumers]

@@ -281,7 +281,13 @@ def replace_allocations(cloud: Cloud) -> Request:
 
 def by_consumer(cloud: Cloud, asked: int) -> dict:
     body = {}
-    for consumer in cloud.some(cloud.consumers, 1, 3):
+    consumers = cloud.some(cloud.consumers, 1, 3)
+    if cloud.chance(0.1):
+        consumers.append(cloud.new_consumer())
+    if cloud.chance(0.01):
+        # Not a UUID: B15.
+        consumers.append(cloud.pick(["0" * 36, "-" * 36, "a" * 35 + "-"]))
+    for consumer in consumers:
         wanted = {} if cloud.chance(0.25) else allocations(cloud)
         body[consumer] = {"allocations": wanted, **claim_fields(cloud, asked, consumer)}
     return body

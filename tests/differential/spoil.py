@@ -21,7 +21,7 @@ RAW_BODIES = [
 ]  # fmt: skip
 TEXTS = [
     "", " ", ",", "!", "!!", "in:", "!in:", ":", "VCPU", "VCPU:", ":1", "VCPU:1:2", "VCPU:0",
-    "VCPU:-1", "VCPU:a", "VCPU: 1", "VCPU:+1", "VCPU:1.0", "VCPU:1,VCPU:2", "VCPU:1,", "in:a,a",
+    "VCPU:-1", "VCPU:a", "VCPU: 1", "VCPU:+1", "VCPU:1_0", "VCPU:1__0", "VCPU:1_", "VCPU:1.0", "VCPU:1,VCPU:2", "VCPU:1,", "in:a,a",
     "in:CUSTOM_RED,", "in:!CUSTOM_RED", "!in:CUSTOM_RED", "CUSTOM_RED,!CUSTOM_RED", "1", "0", "-1",
     "true", "TRUE", "é", "<b>", "x" * 300, "none", "a,b", "_A", "_A,", "_Z", "00", "1.5",
 ]  # fmt: skip
@@ -32,7 +32,12 @@ PARAMETERS = [
     "resources ", "Resources", "nonsense", "", "project_id", "user_id", "consumer_type",
     "associated",
 ]  # fmt: skip
-VERSIONS = ["1.40", "1.00", "1.39.0", " 1.10", "1.10 ", "0.9", "2.0", "1", "1.", "1.1.1", "foo", "latest ", "LATEST", "-1.0", "1.01"]
+VERSIONS = [
+    "1.40", "1.00", "1.39.0", " 1.10", "1.10 ", "0.9", "2.0", "1", "1.", "1.1.1", "foo", "latest ",
+    "LATEST", "-1.0", "1.01", "1.+1", "1_.1", "1.1_",
+]  # fmt: skip
+# Versions that the reference knows and Berth does not: B8. A write would be made by one of them only.
+VERSIONS_TO_READ = ["1.1_0", "1.3_9"]
 ACCEPTS = [
     "*/*", "text/html", "text/plain", "application/xml", "text/*", "application/*", "nonsense",
     "application/json;q=0.5, text/html", "text/html;q=0.5, application/json",
@@ -82,7 +87,8 @@ def spoil(cloud: Cloud, request: Request) -> Request:
 
 
 def _version(cloud: Cloud, request: Request) -> Request:
-    return dataclasses.replace(request, version=cloud.pick(VERSIONS))
+    versions = VERSIONS + (VERSIONS_TO_READ if request.method == "GET" else [])
+    return dataclasses.replace(request, version=cloud.pick(versions))
 
 
 def _accept(cloud: Cloud, request: Request) -> Request:

@@ -64,6 +64,8 @@ fn bad_input_is_known_by_what_was_sent() {
         ("/traits/%ff", error(404, "x"), "B2"),
         ("/traits/CUSTOM_A%0a", answer(204, &Value::Null), "B7"),
         ("/allocation_candidates?resources=VCPU:%D9%A3", candidates(&[], &json!({})), "B8"),
+        ("/allocation_candidates?resources=VCPU:1_0", candidates(&[], &json!({})), "B8"),
+        ("/allocation_candidates?resources=CUSTOM_1_0:x", candidates(&[], &json!({})), "none"),
         ("/allocation_candidates?resources=VCPU:x&limit=abc&limit=5", error(500, "x"), "D5"),
         ("/allocation_candidates?resources=VCPU:x&limit=5", error(500, "x"), "none"),
         ("/traits/A%2FB", error(404, "x"), "B17"),
@@ -184,7 +186,7 @@ fn headers_and_paths_of_checks_are_known() {
     assert_eq!(explained(&path, &Value::Null, &silent, &allow), "H2");
     assert_eq!(explained(&path, &Value::Null, &allow, &silent), "none");
     let ready = Answer::new(200, [], b"ok\n");
-    assert_eq!(get("/healthz", &error(401, "x"), &ready), "H1");
+    assert_eq!(get("/healthz", &error(401, "x"), &ready), "H4");
     assert_eq!(get("/traits", &error(401, "x"), &ready), "none");
 }
 

@@ -17,7 +17,7 @@ use super::microversion::ALLOCATIONS_BY_PROVIDER;
 use super::microversion::Microversion;
 use super::problem::{Code, Problem};
 use super::refused::AtHand;
-use super::spelling::{any_uuid, dashed_uuid};
+use super::spelling::{any_uuid, consumer_uuid};
 use crate::http::api::reply::Reply;
 use crate::http::app::{App, Options};
 use crate::http::refused::Kind;
@@ -32,7 +32,7 @@ pub(super) async fn show(
     asked: Microversion,
     ConsumerPath(consumer): ConsumerPath,
 ) -> Result<Reply, Problem> {
-    let held = match dashed_uuid(&consumer) {
+    let held = match consumer_uuid(&consumer) {
         Some(consumer) => app.store.consumer_allocations(consumer).await?,
         None => None,
     };
@@ -111,7 +111,7 @@ pub(super) async fn delete(
 ) -> Result<Reply, Problem> {
     let text = consumer.as_str();
     let nothing = || Problem::not_found(Refusal::NoAllocations(text.to_owned()).to_string());
-    let consumer = dashed_uuid(text).ok_or_else(nothing)?;
+    let consumer = consumer_uuid(text).ok_or_else(nothing)?;
     let committed = app.store.delete_allocations(consumer).await;
     committed.map_err(|error| match error {
         Error::Refused(Refusal::NoAllocations(_)) => nothing(),

@@ -7,8 +7,7 @@ pub(super) const NAME: &str = "^[A-Z0-9_]+$";
 /// A resource class or trait that clients may make.
 pub(super) const CUSTOM: &str = "^CUSTOM_[A-Z0-9_]+$";
 
-/// A UUID as a key: its characters in any order, for the schema; what is not one after all is a key
-/// that nothing has.
+/// A UUID as a key, for the schema: its characters in any order. [`super::spelling`] reads it.
 pub(super) const UUID: &str = "^[0-9a-fA-F-]{36}$";
 
 /// The number of a group, until 1.32.

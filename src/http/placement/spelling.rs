@@ -10,37 +10,51 @@ pub(in crate::http) fn any_uuid(text: &str) -> Option<Uuid> {
     if hexadecimal { Uuid::try_parse(&digits).ok() } else { None }
 }
 
-/// A UUID with its four dashes, in any case. Keys of paths and bodies are spelled so; other
-/// spellings there are names nothing has.
+/// A UUID with its four dashes in their places, in any case. Providers are spelled so in paths and as
+/// keys of bodies; other spellings there are names that no provider has.
 pub(in crate::http) fn dashed_uuid(text: &str) -> Option<Uuid> {
     if text.len() == 36 { Uuid::try_parse(text).ok() } else { None }
+}
+
+/// A consumer's UUID in a path or as a key of a body: 36 characters, with its four dashes anywhere.
+pub(in crate::http) fn consumer_uuid(text: &str) -> Option<Uuid> {
+    let is_key =
+        text.len() == 36 && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
+    if is_key { any_uuid(text) } else { None }
 }
 
 #[cfg(test)]
 mod tests {
     use uuid::{Uuid, uuid};
 
-    use super::{any_uuid, dashed_uuid};
+    use super::{any_uuid, consumer_uuid, dashed_uuid};
 
     const A: Uuid = uuid!("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901");
 
     #[test]
     fn spellings() {
-        for (text, any, dashed) in [
-            ("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901", true, true),
-            ("5C0BFA84-6B1C-4BBD-9D2F-7E8A4C3DE901", true, true),
-            ("5c0bfa846b1c4bbd9d2f7e8a4c3de901", true, false),
-            ("5-c0bfa846b1c4bbd9d2f7e8a4c3de90---1", true, false),
-            ("{5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901}", true, false),
-            ("{{5c0bfa846b1c4bbd9d2f7e8a4c3de901", true, false),
-            ("urn:uuid:5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901", true, false),
-            ("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de90", false, false),
-            ("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de90g", false, false),
-            (" 5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901", false, false),
-            ("0x0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901", false, false),
-            ("", false, false),
+        for (text, any, consumer, dashed) in [
+            ("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901", true, true, true),
+            ("5C0BFA84-6B1C-4BBD-9D2F-7E8A4C3DE901", true, true, true),
+            ("5c0bfa846b1c4bbd9d2f7e8a4c3de901----", true, true, false),
+            ("5-c0bfa846b1c4bbd9d2f7e8a4c3de90---1", true, true, false),
+            ("5c0bfa846b1c4bbd9d2f7e8a4c3de901", true, false, false),
+            ("5c0bfa846b1c4bbd9d2f7e8a4c3de901---", true, false, false),
+            ("{5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901}", true, false, false),
+            ("{{5c0bfa846b1c4bbd9d2f7e8a4c3de901", true, false, false),
+            ("{{5c0bfa846b1c4bbd9d2f7e8a4c3de901}}", true, false, false),
+            ("urn:5c0bfa846b1c4bbd9d2f7e8a4c3de901", true, false, false),
+            ("urn:uuid:5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901", true, false, false),
+            ("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de90", false, false, false),
+            ("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de90g", false, false, false),
+            ("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de9012", false, false, false),
+            ("5c0bfa846b1c4bbd9d2f7e8a4c3de9012---", false, false, false),
+            (" 5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901", false, false, false),
+            ("0x0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901", false, false, false),
+            ("", false, false, false),
         ] {
             assert_eq!(any_uuid(text), any.then_some(A), "{text}");
+            assert_eq!(consumer_uuid(text), consumer.then_some(A), "{text}");
             assert_eq!(dashed_uuid(text), dashed.then_some(A), "{text}");
         }
     }

@@ -17,7 +17,7 @@ use crate::http::placement::problem::Problem;
 use crate::http::placement::schema::{
     Schema, Shape, any_type, array, integer, map, object, string, uuid,
 };
-use crate::http::placement::spelling::dashed_uuid;
+use crate::http::placement::spelling::{consumer_uuid, dashed_uuid};
 use crate::model::Expected;
 use crate::model::effort::steps;
 use crate::store::allocations::ConsumerClaim;
@@ -184,7 +184,7 @@ pub(in crate::http::placement) fn claims(
     let mut consumers = HashSet::with_capacity(wanted.0.len());
     for (text, wanted) in wanted.0 {
         steps(1);
-        let consumer = dashed_uuid(&text).ok_or_else(|| malformed_consumer(&text))?;
+        let consumer = consumer_uuid(&text).ok_or_else(|| malformed_consumer(&text))?;
         if !consumers.insert(consumer) {
             return Err(Problem::bad_request(format!("Consumer {consumer} is named twice")));
         }
