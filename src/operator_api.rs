@@ -78,6 +78,10 @@ pub struct Closest {
     pub capacity: i64,
     /// The amount of it that is in use.
     pub used: i64,
+    /// The amount that the provider has, with what is reserved.
+    pub total: i64,
+    /// The reserved amount, which cannot be allocated.
+    pub reserved: i64,
     /// What the requested amount violates: `free`, `max_unit`, `min_unit` or `step_size`.
     pub limit: String,
     /// The value of `max_unit`, `min_unit` or `step_size`.

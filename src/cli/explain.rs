@@ -245,16 +245,19 @@ fn row(it: &Condition, fitting: usize) -> [Cell; 6] {
 
 /// What the closest host has.
 fn most(it: &Closest) -> String {
-    let Closest { host, available, capacity, used, .. } = it;
+    let Closest { host, available, capacity, used, total, reserved, .. } = it;
     match it.limit_value {
         Some(value) => format!("at most {available} on {host} ({} {value})", it.limit),
+        None if *reserved > 0 => format!(
+            "at most {available} on {host} ({used} of {capacity} used, {reserved} of {total} reserved)"
+        ),
         None => format!("at most {available} on {host} ({used} of {capacity} used)"),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{query_of, text};
+    use super::{most, query_of, text};
     use crate::cli::bars::Colours;
     use crate::operator_api::{
         Amount, Closest, Condition, Conflict, Explanation, NearMiss, NearMisses,
@@ -273,12 +276,31 @@ mod tests {
     }
 
     #[test]
+    fn the_closest_host_is_named_with_what_is_reserved() {
+        let closest = |limit: &str, limit_value| Closest {
+            host: "cn1".to_owned(),
+            available: 0,
+            capacity: 0,
+            used: 0,
+            total: 32,
+            reserved: 32,
+            limit: limit.to_owned(),
+            limit_value,
+        };
+        let reserved = "at most 0 on cn1 (0 of 0 used, 32 of 32 reserved)";
+        assert_eq!(most(&closest("free", None)), reserved);
+        assert_eq!(most(&closest("max_unit", Some(4))), "at most 0 on cn1 (max_unit 4)");
+    }
+
+    #[test]
     fn an_explanation_is_a_table_with_what_contradicts_and_what_is_near() {
         let closest = Closest {
             host: "cn2".to_owned(),
             available: 4,
             capacity: 16,
             used: 12,
+            total: 4,
+            reserved: 0,
             limit: "free".to_owned(),
             limit_value: None,
         };

@@ -52,7 +52,7 @@ async fn a_query_that_finds_nothing_is_explained() {
                         "without_inventory": 0,
                         "closest": {
                             "host": "cn2", "available": 4, "capacity": 4, "used": 0,
-                            "limit": "free", "limit_value": null,
+                            "total": 4, "reserved": 0, "limit": "free", "limit_value": null,
                         },
                     },
                 },
@@ -96,6 +96,29 @@ async fn a_query_that_finds_something_is_explained_as_well() {
     let berth = cloud().await;
     let found = explained(&berth, "resources=VCPU:4&limit=1").await;
     assert_eq!((&found["fitting"], &found["conflict"]), (&json!(2), &Value::Null));
+}
+
+#[tokio::test]
+async fn what_is_reserved_is_named_with_the_closest_host() {
+    let berth = Berth::new().await;
+    let host = berth.host("cn1", &[("VCPU", 8)]).await;
+    let inventories = json!({
+        "resource_provider_generation": 1,
+        "inventories": {"VCPU": {"total": 8, "reserved": 8}},
+    });
+    berth
+        .put(&format!("/resource_providers/{}/inventories", host.0), inventories)
+        .await
+        .expect(200);
+    let found = explained(&berth, "resources=VCPU:1").await;
+    let closest = &found["conditions"][0]["amount"]["closest"];
+    assert_eq!(
+        closest,
+        &json!({
+            "host": "cn1", "available": 0, "capacity": 0, "used": 0, "total": 8, "reserved": 8,
+            "limit": "free", "limit_value": null,
+        })
+    );
 }
 
 #[tokio::test]

@@ -78,7 +78,10 @@ async fn each_condition_is_counted_over_all_hosts() {
     let most = &hosts["conditions"][1]["most"];
     assert_eq!(
         most,
-        &json!({"host": "h2", "available": 3, "capacity": 3, "used": 0, "limit": "free", "value": 3})
+        &json!({
+            "host": "h2", "available": 3, "capacity": 3, "used": 0, "total": 3, "reserved": 0,
+            "limit": "free", "value": 3,
+        })
     );
     let constraints: Vec<&Value> =
         body["detail"].as_array().unwrap().iter().map(|it| &it["constraint"]).collect();

@@ -161,6 +161,39 @@ fn the_nearest_are_named() {
     }
 }
 
+#[test]
+fn the_closest_host_is_one_of_the_tree_that_the_group_asks_for() {
+    let cloud = Cloud::new(
+        "cn1; VCPU:2; HW_X
+         cn2; VCPU:7
+         cn3; DISK_GB:1
+         n31 < cn3; VCPU:4
+         cn4; DISK_GB:1
+         n41 < cn4; VCPU:6
+         cn5; DISK_GB:1",
+    );
+    for (tree, expected) in [
+        ("cn1", Some(("cn1", 2))),
+        ("cn2", Some(("cn2", 7))),
+        ("cn3", Some(("cn3", 4))),
+        ("n41", Some(("cn4", 6))),
+        ("cn5", None),
+        ("nowhere", None),
+    ] {
+        for suffix in ["", "1"] {
+            let query = format!("resources{suffix}=VCPU:8&in_tree{suffix}={tree}");
+            let asked = request(&query);
+            let found = explain(&cloud.world(), &asked, 10, |_| false).unwrap();
+            let counted = &found.conditions[0].counted;
+            let most = counted.most.as_ref();
+            let most = most.map(|most| (most.host.as_str(), most.shortage.available));
+            assert_eq!((most, counted.hosts, counted.absent), (expected, 5, 1), "{query}");
+            let slow = funnel(&cloud.world(), &asked, |_| false);
+            assert_eq!((&slow.conditions[0].most, slow.conditions[0].absent), (&counted.most, 1));
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(cases(1000))]
 

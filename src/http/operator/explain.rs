@@ -129,6 +129,8 @@ fn closest(it: &Closest) -> view::Closest {
         available: shortage.available,
         capacity: shortage.capacity,
         used: shortage.used,
+        total: shortage.total,
+        reserved: shortage.reserved,
         limit: limit.to_owned(),
         limit_value,
     }

@@ -152,7 +152,7 @@ pub(super) fn demand(demand: &Demand) -> Value {
 pub(super) fn host_counts(counts: &HostCounts) -> Value {
     let funnel = &counts.funnel;
     let closest = |most: &Closest| {
-        let Shortage { available, capacity, used, limit } = most.shortage;
+        let Shortage { available, capacity, used, total, reserved, limit } = most.shortage;
         let (limit, value) = match limit {
             Limit::Free => ("free", capacity - used),
             Limit::MaxUnit(value) => ("max_unit", value),
@@ -161,7 +161,7 @@ pub(super) fn host_counts(counts: &HostCounts) -> Value {
         };
         json!({
             "host": most.host, "available": available, "capacity": capacity, "used": used,
-            "limit": limit, "value": value,
+            "total": total, "reserved": reserved, "limit": limit, "value": value,
         })
     };
     let condition = |it: &Counted<ConditionCount>| {

@@ -6,7 +6,7 @@ use super::facts::{Counting, Facts, Places, RuleFact};
 use super::survey::{AskedCount, Sort};
 use crate::model::GroupKind;
 use crate::planner::stack::Group;
-use crate::search::funnel::{Closest, Counted, Limit};
+use crate::search::funnel::{Closest, Counted, Limit, Shortage};
 
 /// Servers, units, groups and conditions that a sentence names at the most; the rest are counted.
 const NAMED_MAX: usize = 5;
@@ -252,7 +252,12 @@ fn short(class: &str, counted: &AskedCount) -> String {
     };
     let why = match shortage.limit {
         Limit::Free => {
-            format!("at most {} of {} free, on {host}", shortage.available, shortage.capacity)
+            let Shortage { available, capacity, total, reserved, .. } = shortage;
+            let reserved = match reserved {
+                0 => String::new(),
+                some => format!(", {some} of {total} reserved"),
+            };
+            format!("at most {available} of {capacity} free{reserved}, on {host}")
         }
         Limit::MaxUnit(most) => format!("at most {most} in one piece, on {host}"),
         Limit::MinUnit(least) => format!("at least {least} in one piece, on {host}"),
@@ -284,5 +289,35 @@ fn listed_of(names: &[String], count: usize) -> String {
     match count.checked_sub(NAMED_MAX) {
         None | Some(0) => first,
         Some(more) => format!("{first} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::condition::Condition;
+    use super::short;
+    use crate::search::funnel::{Closest, Counted, Limit, Shortage};
+
+    #[test]
+    fn what_is_reserved_on_the_closest_host_is_named() {
+        let shortage = Shortage {
+            available: 0,
+            capacity: 0,
+            used: 0,
+            total: 8,
+            reserved: 8,
+            limit: Limit::Free,
+        };
+        let counted = Counted {
+            condition: (Condition::Class("VCPU".to_owned()), Some(4)),
+            hosts: 1,
+            only: 1,
+            absent: 0,
+            most: Some(Closest { host: "h1".to_owned(), shortage }),
+        };
+        assert_eq!(
+            short("VCPU", &counted),
+            "VCPU is short on 1 (4 needed, at most 0 of 0 free, 8 of 8 reserved, on h1)"
+        );
     }
 }

@@ -147,7 +147,7 @@ impl<'w> FlatHosts<'w> {
         if most.is_some_and(|most| amount.column.most(block) <= most) {
             return;
         }
-        let mut short = and(failing, having);
+        let mut short = probe.nameable(block, and(failing, having));
         while let Some(slot) = pop(&mut short, block) {
             let available = amount.column.get(slot).map(|entry| entry.available().max(0));
             if available.is_none_or(|available| most.is_some_and(|most| available <= most)) {

@@ -1,5 +1,7 @@
 //! The questions to single providers that the conditions of a request become.
 
+use uuid::Uuid;
+
 use super::super::part::{Amount, and, and_not, carriers, members, or, range};
 use super::super::query::tree_of;
 use super::super::request::{Group, Request};
@@ -29,8 +31,9 @@ pub(in crate::search) struct Probe {
 
 #[derive(Debug)]
 pub(in crate::search) enum Test {
-    /// Whether an amount fits.
-    Fits(Amount),
+    /// Whether an amount fits. The provider that comes closest to it is looked for among the slots in this
+    /// range: those of the tree that the group asks for.
+    Fits { amount: Amount, from: u32, to: u32 },
     /// Whether it is in one of these sets.
     InAny(Vec<Set>),
     /// Whether it is not in the set, provided it has inventories of all these classes.
@@ -56,7 +59,9 @@ pub(super) struct Seen {
     pub(super) is_met: bool,
     /// Whether there is one that the probe is about.
     pub(super) is_present: bool,
-    /// Of those that have too little of a class, the one with most of it.
+    /// Whether one has too little of a class.
+    is_short: bool,
+    /// Of those that have too little of a class, in the tree that the group asks for: the one with most of it.
     most: Option<Shortage>,
 }
 
@@ -81,9 +86,18 @@ impl Probes {
             let group = request.groups.iter().find(is_it);
             group.map_or_else(Vec::new, |group| outside(world, group, set))
         };
+        let tree = |provider: Uuid| match world.provider(provider) {
+            Some(provider) => tree_of(world, provider),
+            None => (0, 0),
+        };
         let tests = match condition {
-            Condition::Class { class, amount, .. } => {
-                vec![Test::Fits(inventory(world, class, *amount))]
+            Condition::Class { group, class, amount } => {
+                let group = request.groups.iter().find(|it| it.suffix == *group);
+                let (from, to) = match group.and_then(|group| group.in_tree) {
+                    Some(provider) => tree(provider),
+                    None => (0, u32::MAX),
+                };
+                vec![Test::Fits { amount: inventory(world, class, *amount), from, to }]
             }
             Condition::Required { any, .. } => vec![Test::InAny(carriers(world, any))],
             Condition::MemberOf { any, .. } => vec![Test::InAny(members(world, any))],
@@ -96,10 +110,7 @@ impl Probes {
                 outside(group, &set)
             }
             Condition::InTree { group, provider } => {
-                let (from, to) = match world.provider(*provider) {
-                    Some(provider) => tree_of(world, provider),
-                    None => (0, 0),
-                };
+                let (from, to) = tree(*provider);
                 vec![Test::InTree { from, to, may_share: !group.is_empty() }]
             }
             Condition::RootRequired(name) => {
@@ -172,12 +183,14 @@ impl Probe {
             return;
         }
         match &self.test {
-            Test::Fits(amount) => {
+            Test::Fits { amount, from, to } => {
                 let Some(shortage) = shortage(world, amount, slot) else {
                     seen.is_met = amount.column.fits(slot, amount.units);
                     return;
                 };
-                if seen.most.is_none_or(|most| shortage.available > most.available) {
+                seen.is_short = true;
+                let is_closer = seen.most.is_none_or(|most| shortage.available > most.available);
+                if is_closer && (*from..*to).contains(&slot) {
                     seen.most = Some(shortage);
                 }
             }
@@ -202,14 +215,14 @@ impl Probe {
                 let present = classes.iter().map(|class| class.column.having(block));
                 and_not(words, present.fold(set.words(block), and))
             }
-            Test::Fits(_) | Test::InAny(_) | Test::InTree { .. } => self.meeting(block, words),
+            Test::Fits { .. } | Test::InAny(_) | Test::InTree { .. } => self.meeting(block, words),
         }
     }
 
     /// The slots of a block, among those given, whose providers meet it, whatever else they have.
     pub(in crate::search) fn meeting(&self, block: u32, words: Words) -> Words {
         match &self.test {
-            Test::Fits(amount) => amount.column.fitting(block, words, amount.units),
+            Test::Fits { amount, .. } => amount.column.fitting(block, words, amount.units),
             Test::InAny(sets) => {
                 let any = sets.iter().map(|set| set.words(block)).fold([0; 4], or);
                 and(words, any)
@@ -222,6 +235,9 @@ impl Probe {
     pub(super) fn failed(&self, seen: &Seen) -> Failed {
         let lack = match (self.amount(), seen.most) {
             (None, _) => Lack::Other,
+            (Some(Amount { units, .. }), None) if seen.is_short => {
+                Lack::OutsideTree { amount: *units }
+            }
             (Some(Amount { units, .. }), None) => Lack::Everything { amount: *units },
             (Some(Amount { units, .. }), Some(shortage)) => Lack::Some { amount: *units, shortage },
         };
@@ -231,8 +247,16 @@ impl Probe {
     /// The amount that it asks for, if it asks for one.
     pub(in crate::search) fn amount(&self) -> Option<&Amount> {
         match &self.test {
-            Test::Fits(amount) => Some(amount),
+            Test::Fits { amount, .. } => Some(amount),
             Test::InAny(_) | Test::Outside(..) | Test::InTree { .. } => None,
+        }
+    }
+
+    /// The slots of a block, among those given, where the provider that comes closest is looked for.
+    pub(in crate::search) fn nameable(&self, block: u32, words: Words) -> Words {
+        match &self.test {
+            Test::Fits { from, to, .. } => and(words, range(block, *from, *to)),
+            Test::InAny(_) | Test::Outside(..) | Test::InTree { .. } => words,
         }
     }
 }
@@ -252,5 +276,6 @@ pub(in crate::search) fn shortage(world: &World, amount: &Amount, slot: u32) -> 
     } else {
         Limit::StepSize(i64::from(terms.step_size))
     };
-    Some(Shortage { available: entry.available().max(0), capacity, used, limit })
+    let (total, reserved) = (i64::from(terms.total), i64::from(terms.reserved));
+    Some(Shortage { available: entry.available().max(0), capacity, used, total, reserved, limit })
 }

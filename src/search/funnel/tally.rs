@@ -36,6 +36,11 @@ pub enum Lack {
         /// What there is.
         shortage: Shortage,
     },
+    /// A requested amount: the inventories of the class are outside the tree that the group asks for.
+    OutsideTree {
+        /// The amount.
+        amount: i64,
+    },
     /// Something that is no amount.
     Other,
 }
@@ -115,6 +120,10 @@ pub struct Shortage {
     pub capacity: i64,
     /// The amount of it that is in use.
     pub used: i64,
+    /// The amount that the provider has, with what is reserved.
+    pub total: i64,
+    /// The reserved amount, which cannot be allocated.
+    pub reserved: i64,
     /// What the requested amount violates.
     pub limit: Limit,
 }
@@ -171,7 +180,7 @@ impl<C> Tally<C> {
             let Some(counted) = funnel.conditions.get_mut(failed.condition) else { continue };
             counted.hosts += 1;
             match failed.lack {
-                Lack::Other => {}
+                Lack::Other | Lack::OutsideTree { .. } => {}
                 Lack::Everything { .. } => counted.absent += 1,
                 Lack::Some { shortage, .. } => {
                     let most = counted.most.as_ref().map(|it| it.shortage.available);
@@ -202,7 +211,7 @@ impl<C> Tally<C> {
         let failed = failing.conditions.iter().find(|it| it.condition == condition);
         let shortfall = failed.map_or(Shortfall::OTHER, |failed| match failed.lack {
             Lack::Other => Shortfall::OTHER,
-            Lack::Everything { amount } => Shortfall::of(amount, 0),
+            Lack::Everything { amount } | Lack::OutsideTree { amount } => Shortfall::of(amount, 0),
             Lack::Some { amount, shortage } => Shortfall::of(amount, shortage.available),
         });
         nearest.offer(shortfall, id, condition, host);
