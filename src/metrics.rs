@@ -286,13 +286,13 @@ mod tests {
     #[test]
     fn a_variant_has_a_name_without_what_it_holds() {
         let all = [
-            Refusal::ProviderInUse,
+            Refusal::TreeLoop,
             Refusal::CapacityExceeded { provider: "a".to_owned(), class: "VCPU".to_owned() },
             Refusal::NoAllocations("consumer".to_owned()),
         ];
         assert_eq!(
             all.map(|it| variant(&it)),
-            ["provider_in_use", "capacity_exceeded", "no_allocations"]
+            ["tree_loop", "capacity_exceeded", "no_allocations"]
         );
     }
 }

@@ -21,6 +21,7 @@ mod epoch;
 pub mod error;
 pub mod events;
 mod feed;
+pub mod found_faults;
 pub mod history;
 pub mod holders;
 pub mod inventories;

@@ -20,8 +20,8 @@ impl Display for Refusal {
             }
             Self::ProviderUuidTaken(uuid) => write!(f, "uuid: {uuid}"),
             Self::ProviderNameTaken(name) => write!(f, "name: {name}"),
-            Self::ProviderInUse => f.write_str("Resource provider has allocations."),
-            Self::ProviderHasChildren => f.write_str(
+            Self::ProviderInUse { .. } => f.write_str("Resource provider has allocations."),
+            Self::ProviderHasChildren { .. } => f.write_str(
                 "Cannot delete resource provider that is a parent of another. Delete child \
                  providers first.",
             ),
@@ -50,7 +50,7 @@ impl Display for Refusal {
             ),
             Self::ClassNotFound(name) => write!(f, "No such resource class {name}."),
             Self::ClassExists(name) => write!(f, "Resource class {name} already exists."),
-            Self::ClassInUse(name) => {
+            Self::ClassInUse { name, .. } => {
                 write!(f, "Cannot delete resource class {name}. Class is in use in inventory.")
             }
             Self::ClassStandardDelete(name) => {
@@ -60,7 +60,7 @@ impl Display for Refusal {
                 write!(f, "Cannot update standard resource class {name}.")
             }
             Self::TraitsNotFound(names) => write!(f, "No such trait(s): {names}."),
-            Self::TraitInUse(name) => {
+            Self::TraitInUse { name, .. } => {
                 write!(f, "The trait {name} is in use by a resource provider.")
             }
             Self::TraitStandardDelete(name) => write!(f, "Cannot delete standard trait {name}."),
@@ -71,7 +71,9 @@ impl Display for Refusal {
             Self::InventoryNotFoundForDelete(class) => {
                 write!(f, "No inventory of class {class} found for delete")
             }
-            Self::InventoryInUse { provider, classes } => {
+            Self::InventoryInUse { provider, used } => {
+                let classes: Vec<&str> = used.iter().map(|(class, _)| class.as_str()).collect();
+                let classes = classes.join(", ");
                 write!(f, "Inventory for '{classes}' on resource provider '{provider}' in use.")
             }
             Self::InvalidInventory { provider, class } => {

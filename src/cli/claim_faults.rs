@@ -1,4 +1,6 @@
-//! What is wrong with a claim, in sentences.
+//! The faults of a claim or another change, in sentences.
+
+use std::collections::BTreeMap;
 
 use super::page::{Cell, Page, Tone};
 use crate::operator_api::claim::{ClaimExplanation, ClaimFault, ClaimFaults, ClaimedInventory};
@@ -156,17 +158,41 @@ fn sentence(fault: &ClaimFault) -> String {
         ClaimFault::Exclusive { provider, name, group, unit } => {
             format!("{}: group {group} has {unit} to itself", named(provider, name.as_ref()))
         }
-        ClaimFault::InventoryInUse { provider, name, resource_classes } => {
-            format!(
-                "{}: {resource_classes} in use, and would be removed",
-                named(provider, name.as_ref())
-            )
+        ClaimFault::InventoryInUse { provider, name, used, .. } => {
+            let provider = named(provider, name.as_ref());
+            format!("{provider}: {} in use, and would be removed", amounts(used))
         }
+        ClaimFault::InventoryExists { provider, name, resource_class } => {
+            format!("{}: there is an inventory of {resource_class}", named(provider, name.as_ref()))
+        }
+        ClaimFault::ProviderInUse { provider, name, used } => {
+            format!("{}: {} in use", named(provider, name.as_ref()), amounts(used))
+        }
+        ClaimFault::ProviderHasChildren { provider, name, children } => {
+            let provider = named(provider, name.as_ref());
+            format!("{provider}: has children, such as {}", children.join(", "))
+        }
+        ClaimFault::UnknownTraits { traits } => format!("no such traits: {traits}"),
+        ClaimFault::TraitInUse { r#trait, providers } => {
+            format!("trait {}: providers have it, such as {}", r#trait, providers.join(", "))
+        }
+        ClaimFault::ClassInUse { resource_class, providers } => format!(
+            "resource class {resource_class}: providers have inventories of it, such as {}",
+            providers.join(", ")
+        ),
     }
+}
+
+/// `2 VCPU, 1 VGPU`
+fn amounts(used: &BTreeMap<String, i64>) -> String {
+    let amounts = used.iter().map(|(class, amount)| format!("{amount} {class}"));
+    amounts.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::faulty;
     use crate::cli::bars::Colours;
     use crate::cli::page::Page;
@@ -175,6 +201,7 @@ mod tests {
     #[test]
     fn every_fault_has_a_sentence() {
         let (provider, name) = ("p1".to_owned(), Some("cn1".to_owned()));
+        let used = BTreeMap::from([("VCPU".to_owned(), 2), ("VGPU".to_owned(), 1)]);
         let amount = |limit: &str, limit_value| ClaimFault::Amount {
             provider: provider.clone(),
             name: name.clone(),
@@ -212,6 +239,27 @@ mod tests {
                 provider: provider.clone(),
                 name: name.clone(),
                 resource_classes: "VCPU, VGPU".to_owned(),
+                used: used.clone(),
+            },
+            ClaimFault::InventoryExists {
+                provider: provider.clone(),
+                name: name.clone(),
+                resource_class: "VCPU".to_owned(),
+            },
+            ClaimFault::ProviderInUse { provider: provider.clone(), name: name.clone(), used },
+            ClaimFault::ProviderHasChildren {
+                provider: provider.clone(),
+                name: name.clone(),
+                children: vec!["numa0".to_owned(), "numa1".to_owned()],
+            },
+            ClaimFault::UnknownTraits { traits: "CUSTOM_A, CUSTOM_B".to_owned() },
+            ClaimFault::TraitInUse {
+                r#trait: "CUSTOM_A".to_owned(),
+                providers: vec!["cn1".to_owned()],
+            },
+            ClaimFault::ClassInUse {
+                resource_class: "CUSTOM_X".to_owned(),
+                providers: vec!["cn1".to_owned()],
             },
         ];
         let mut page = Page::new(Colours::None);
@@ -227,7 +275,13 @@ mod tests {
         cn1 (p1): VCPU: 5 is more than max_unit 4
         cn1 (p1): VCPU: 5 is no multiple of step_size 2
         cn1 (p1): group gold has rack 1 to itself
-        cn1 (p1): VCPU, VGPU in use, and would be removed
+        cn1 (p1): 2 VCPU, 1 VGPU in use, and would be removed
+        cn1 (p1): there is an inventory of VCPU
+        cn1 (p1): 2 VCPU, 1 VGPU in use
+        cn1 (p1): has children, such as numa0, numa1
+        no such traits: CUSTOM_A, CUSTOM_B
+        trait CUSTOM_A: providers have it, such as cn1
+        resource class CUSTOM_X: providers have inventories of it, such as cn1
         ");
     }
 }

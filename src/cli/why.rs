@@ -38,7 +38,8 @@ pub struct WhyOptions {
     #[arg(value_name = "REQUEST_ID")]
     pub request_id: Option<String>,
 
-    /// List only requests of this kind: `candidates`, `claim` or `reshape`.
+    /// List only requests of this kind: `candidates`, `claim`, `reshape`, `provider`, `inventories`, `traits`,
+    /// `aggregates` or `resource_classes`.
     #[arg(long, value_name = "KIND", conflicts_with = "request_id")]
     pub kind: Option<String>,
 
@@ -246,8 +247,10 @@ async fn now(client: &Client, then: &RefusedDetails) -> Result<Now, Failure> {
                 Err(error) => Ok(Now::Unknown(error.to_string())),
             }
         }
-        "claim" => claim_now(client, then, version).await,
-        // What a reshaping would come to depends on inventories that are not there yet.
+        "claim" if then.body.is_some() || then.body_bytes > 0 => {
+            claim_now(client, then, version).await
+        }
+        // Only claims can be judged without being made; the end of one needs no judgement.
         _ => Ok(Now::NotAsked),
     }
 }

@@ -58,7 +58,8 @@ use crate::model::Refusal;
 
 /// The API as a service.
 pub(super) fn service(app: &Arc<App>) -> HttpService {
-    api::service(app, routes::root(), routes::table())
+    let table = routes::table().into_iter().map(refused::keeping_refused_writes);
+    api::service(app, routes::root(), table)
 }
 
 /// Writes an error that is found before the API is asked.

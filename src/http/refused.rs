@@ -1,9 +1,9 @@
-//! Requests that were refused or found nothing: queries for candidates without one, and claims that were not
-//! allowed. They are kept for a while, in memory, for whoever asks later why (`/-/v1/refused`).
+//! Requests that were refused or found nothing: queries for candidates without one, and writes that were refused for
+//! what is stored. They are kept for a while, in memory, for those who want to know later why (`/-/v1/refused`).
 //!
 //! What conditions of a query left is counted beside the threads that answer requests, one query after the
 //! other. A query is not counted if others wait already, and the counting rests for four times as long as it
-//! worked: however many queries find nothing, that takes at most a fifth of a processor. Claims need no
+//! worked: however many queries find nothing, that takes at most a fifth of a processor. Writes need no
 //! counting: the transaction that refuses one knows its faults.
 
 mod ring;
@@ -65,15 +65,49 @@ impl Default for RefusedSettings {
 pub(super) enum Kind {
     /// A query for allocation candidates.
     Candidates,
-    /// A claim: allocations of one or several consumers.
+    /// A claim: allocations of one or several consumers, also their end.
     Claim,
     /// A request to the reshaper.
     Reshape,
+    /// A provider is created, renamed, moved or deleted.
+    Provider,
+    /// Inventories of a provider.
+    Inventories,
+    /// Traits of a provider, or a trait.
+    Traits,
+    /// Aggregates of a provider.
+    Aggregates,
+    /// A resource class.
+    Classes,
 }
 
 impl Kind {
     /// All kinds.
-    pub(super) const ALL: [Self; 3] = [Self::Candidates, Self::Claim, Self::Reshape];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Candidates,
+        Self::Claim,
+        Self::Reshape,
+        Self::Provider,
+        Self::Inventories,
+        Self::Traits,
+        Self::Aggregates,
+        Self::Classes,
+    ];
+
+    /// The kind of the writes at a route of the Placement API; `None` if nothing is written there.
+    pub(super) fn of_write(route: &str) -> Option<Self> {
+        Some(match route {
+            "/allocations" | "/allocations/{consumer}" => Self::Claim,
+            "/reshaper" => Self::Reshape,
+            "/resource_providers" | "/resource_providers/{uuid}" => Self::Provider,
+            "/resource_providers/{uuid}/inventories"
+            | "/resource_providers/{uuid}/inventories/{resource_class}" => Self::Inventories,
+            "/resource_providers/{uuid}/traits" | "/traits/{name}" => Self::Traits,
+            "/resource_providers/{uuid}/aggregates" => Self::Aggregates,
+            "/resource_classes" | "/resource_classes/{name}" => Self::Classes,
+            _ => return None,
+        })
+    }
 
     /// Its name.
     pub(super) fn name(self) -> &'static str {
@@ -81,6 +115,11 @@ impl Kind {
             Self::Candidates => "candidates",
             Self::Claim => "claim",
             Self::Reshape => "reshape",
+            Self::Provider => "provider",
+            Self::Inventories => "inventories",
+            Self::Traits => "traits",
+            Self::Aggregates => "aggregates",
+            Self::Classes => "resource_classes",
         }
     }
 }

@@ -389,9 +389,11 @@ fn drop_inventories(state: &mut LockedState, reshaping: &Reshaping) -> Result<()
         .map(|((_, class), inventory)| (*class, inventory.used))
         .collect();
     if goes.iter().any(|(_, used)| *used > 0) {
-        let in_use = goes.iter().filter(|(_, used)| *used > 0).map(|(class, _)| *class);
-        let classes = state.class_names(in_use).join(", ");
-        return Err(Refusal::InventoryInUse { provider: reshaping.provider, classes });
+        let in_use: Vec<_> = goes.iter().copied().filter(|(_, used)| *used > 0).collect();
+        let names = state.class_names(in_use.iter().map(|(class, _)| *class));
+        let used = names.into_iter().zip(&in_use).map(|(name, (_, used))| (name.to_owned(), *used));
+        let (provider, used) = (reshaping.provider, used.collect());
+        return Err(Refusal::InventoryInUse { provider, used });
     }
     for (class, _) in goes {
         state.inventories.remove(&(provider, class));

@@ -15,9 +15,19 @@ pub enum Refusal {
     /// Another provider has the name.
     ProviderNameTaken(String),
     /// The provider has allocations.
-    ProviderInUse,
+    ProviderInUse {
+        /// Which provider.
+        provider: Uuid,
+        /// The names of the classes with the amounts that are in use.
+        used: Vec<(String, i64)>,
+    },
     /// The provider has children.
-    ProviderHasChildren,
+    ProviderHasChildren {
+        /// Which provider.
+        provider: Uuid,
+        /// The names of some of the children.
+        children: Vec<String>,
+    },
     /// A provider cannot be its own parent.
     ParentIsSelf,
     /// The named parent does not exist.
@@ -43,7 +53,12 @@ pub enum Refusal {
     /// The class exists.
     ClassExists(String),
     /// Inventories use the class.
-    ClassInUse(String),
+    ClassInUse {
+        /// The name of the class.
+        name: String,
+        /// The names of some of the providers with such an inventory.
+        providers: Vec<String>,
+    },
     /// Standard classes cannot be deleted.
     ClassStandardDelete(String),
     /// Standard classes cannot be renamed.
@@ -52,7 +67,12 @@ pub enum Refusal {
     /// No such traits; names joined with a comma, in ascending order.
     TraitsNotFound(String),
     /// Providers carry the trait.
-    TraitInUse(String),
+    TraitInUse {
+        /// The name of the trait.
+        name: String,
+        /// The names of some of the providers.
+        providers: Vec<String>,
+    },
     /// Standard traits cannot be deleted.
     TraitStandardDelete(String),
 
@@ -67,12 +87,12 @@ pub enum Refusal {
     InventoryNotFound(String),
     /// As [`Refusal::InventoryNotFound`], on deletion.
     InventoryNotFoundForDelete(String),
-    /// Allocations hold what would be removed; class names in class order, joined with ", ".
+    /// Allocations hold what would be removed.
     InventoryInUse {
         /// Which provider.
         provider: Uuid,
-        /// Class names.
-        classes: String,
+        /// The names of the classes in the order of the classes, with the amounts that are in use.
+        used: Vec<(String, i64)>,
     },
     /// An allocation names a class the provider has no inventory of.
     InvalidInventory {

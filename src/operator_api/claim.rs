@@ -1,8 +1,10 @@
-//! What is wrong with a claim.
+//! The faults of a claim or another change.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The faults of a claim.
+/// The faults of a claim or another change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClaimFaults {
     /// How many there are.
@@ -103,7 +105,7 @@ pub enum ClaimFault {
         /// The host, rack or cluster.
         unit: String,
     },
-    /// A reshaping removes inventories that are in use.
+    /// Inventories would be removed that are in use.
     InventoryInUse {
         /// Which provider.
         provider: String,
@@ -111,6 +113,54 @@ pub enum ClaimFault {
         name: Option<String>,
         /// The names of the classes.
         resource_classes: String,
+        /// The amounts in use by class.
+        used: BTreeMap<String, i64>,
+    },
+    /// A provider has an inventory of a class already.
+    InventoryExists {
+        /// Which provider.
+        provider: String,
+        /// Its name.
+        name: Option<String>,
+        /// The resource class.
+        resource_class: String,
+    },
+    /// A provider would be deleted that has allocations.
+    ProviderInUse {
+        /// Which provider.
+        provider: String,
+        /// Its name.
+        name: Option<String>,
+        /// The amounts in use by class.
+        used: BTreeMap<String, i64>,
+    },
+    /// A provider would be deleted that has children.
+    ProviderHasChildren {
+        /// Which provider.
+        provider: String,
+        /// Its name.
+        name: Option<String>,
+        /// The names of up to ten children.
+        children: Vec<String>,
+    },
+    /// There are no such traits.
+    UnknownTraits {
+        /// Their names, separated by commas.
+        traits: String,
+    },
+    /// A trait would be deleted that providers have.
+    TraitInUse {
+        /// Its name.
+        r#trait: String,
+        /// The names of up to ten of the providers.
+        providers: Vec<String>,
+    },
+    /// A resource class would be deleted of which there are inventories.
+    ClassInUse {
+        /// Its name.
+        resource_class: String,
+        /// The names of up to ten of the providers with such an inventory.
+        providers: Vec<String>,
     },
 }
 

@@ -49,7 +49,8 @@ pub struct RefusedRequest {
     pub global_request_id: Option<String>,
     /// When it was answered, as RFC 3339 has it.
     pub at: String,
-    /// What it was: `candidates`, `claim` or `reshape`.
+    /// Its kind: `candidates`, `claim`, `reshape`, `provider`, `inventories`, `traits`, `aggregates` or
+    /// `resource_classes`.
     pub kind: String,
     /// Its method.
     pub method: String,
@@ -88,8 +89,8 @@ pub struct RefusedDetails {
     pub body_bytes: usize,
     /// For a query: what its conditions left when it was answered.
     pub explanation: Option<Explanation>,
-    /// For a claim: what was wrong with it, in the transaction that refused it.
+    /// For a write: its faults, in the transaction that refused it.
     pub faults: Option<ClaimFaults>,
-    /// Why neither is there: `pending`, `busy`, `too_large`, `failed` or `not_counted`.
+    /// Why neither is there: `pending`, `busy`, `too_large`, `failed`, `not_counted` or `in_error`.
     pub left_out: Option<String>,
 }

@@ -1,7 +1,5 @@
 //! Allocations: what clients ask to be held, given up or reshaped.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use uuid::Uuid;
 
 use super::Store;
@@ -14,7 +12,7 @@ use super::owners::{NewOwners, Owners};
 use super::planner::Handover;
 use super::providers::ProviderLock;
 use super::writer::Job;
-use crate::model::claim::{Faults, Reshaping, reshape, reshape_faults};
+use crate::model::claim::{Reshaping, reshape, reshape_faults};
 use crate::model::{Expected, Refusal};
 
 /// All that one consumer is to hold, in the names clients use.
@@ -34,49 +32,17 @@ pub struct ConsumerClaim {
     pub wants: Vec<(Uuid, String, i64)>,
 }
 
-/// Where the faults of claims are put if they are refused, for those who want to know them: all faults, as
-/// the transaction saw them that refused. Clones share the place.
-#[derive(Clone, Debug, Default)]
-pub struct FoundFaults(Option<Arc<Mutex<Option<Faults>>>>);
-
-impl FoundFaults {
-    /// A place that nothing is put into.
-    pub fn unwanted() -> Self {
-        Self(None)
-    }
-
-    /// An empty place.
-    pub fn wanted() -> Self {
-        Self(Some(Arc::default()))
-    }
-
-    /// Puts faults into the place, if they are wanted. Those of an earlier attempt give way.
-    pub(super) fn put(&self, faults: impl FnOnce() -> Faults) {
-        if let Some(place) = &self.0 {
-            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(faults());
-        }
-    }
-
-    /// Takes what was put into the place.
-    pub fn take(&self) -> Option<Faults> {
-        self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
 impl Store {
     /// `PUT /allocations/{consumer}` and `POST /allocations`: each consumer named holds exactly
     /// what is listed from now on; no consumer twice. All or nothing, judged together with whatever
-    /// other claims wait at this replica. If they are refused, their faults are put into `found`.
+    /// other claims wait at this replica. If they are refused, their faults are put into the place of
+    /// [`FoundFaults::during`](super::found_faults::FoundFaults::during).
     ///
     /// # Errors
     /// `ConsumerGeneration`, `AllocationProviderNotFound`, `ClassNotFound`, `InvalidInventory`,
     /// `CapacityExceeded`, `ConstraintsViolated`; or the database cannot be asked.
-    pub async fn replace_allocations(
-        &self,
-        claims: Vec<ConsumerClaim>,
-        found: FoundFaults,
-    ) -> Result<()> {
-        self.writer().submit(|origin| Job::Replace(claims, origin.finding(found))).await
+    pub async fn replace_allocations(&self, claims: Vec<ConsumerClaim>) -> Result<()> {
+        self.writer().submit(|origin| Job::Replace(claims, origin)).await
     }
 
     /// `DELETE /allocations/{consumer}`: no generation is asked for, and none moves.
@@ -96,8 +62,6 @@ pub struct Reshape {
     pub inventories: Vec<Reshaping>,
     /// What each consumer wants; no consumer twice.
     pub claims: Vec<ConsumerClaim>,
-    /// Where the faults are put if it is refused.
-    pub found: FoundFaults,
 }
 
 impl Change for Reshape {
@@ -119,7 +83,7 @@ impl Change for Reshape {
         let before = GenerationSteps::before(&locked.state);
         reshape(&mut locked.state, &self.inventories, &claims).inspect_err(|refusal| {
             let state = &locked.state;
-            self.found.put(|| reshape_faults(state, &self.inventories, &claims, refusal));
+            tx.found.put(|| reshape_faults(state, &self.inventories, &claims, refusal));
         })?;
         handover.note(&claims);
 

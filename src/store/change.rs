@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::effects::{Effect, Recorder};
 use super::error::{Error, Result};
 use super::events::{self, EventLog, Noted};
+use super::found_faults::FoundFaults;
 use super::history::History;
 use super::locks::HELD_MAX;
 use super::primary::ACQUIRE_MAX;
@@ -51,6 +52,8 @@ pub struct Tx<'c> {
     pub(super) report_only: bool,
     /// Where effects are recorded.
     pub(super) recorder: Recorder,
+    /// Where the faults are put if the change is refused.
+    pub(super) found: FoundFaults,
     /// How the history of changes is kept, if it is.
     pub(super) history: Option<History>,
     /// What is recorded once this has been committed, and where.
@@ -67,6 +70,8 @@ pub struct Tx<'c> {
 pub(super) struct Observers {
     /// Where effects are recorded.
     pub(super) recorder: Recorder,
+    /// Where the faults are put if the change is refused.
+    pub(super) found: FoundFaults,
     /// How the history of changes is kept, if it is.
     pub(super) history: Option<History>,
     /// How the log of events is kept, if it is.
@@ -82,6 +87,7 @@ impl<'c> Tx<'c> {
             conn,
             report_only,
             recorder: Recorder::none(),
+            found: FoundFaults::unwanted(),
             history: None,
             effects: Vec::new(),
             noted: None,
@@ -121,13 +127,14 @@ pub(super) async fn transact<C: Change>(
     conn: &mut PgConnection,
     change: &C,
     report_only: bool,
-    Observers { recorder, history, events, spans }: Observers,
+    Observers { recorder, found, history, events, spans }: Observers,
 ) -> Result<C::Outcome> {
     let mut transaction = conn.begin().await?;
     let mut tx = Tx {
         conn: &mut transaction,
         report_only,
         recorder: recorder.clone(),
+        found,
         history,
         effects: Vec::new(),
         noted: events.map(|_| Noted::default()),
@@ -191,7 +198,7 @@ impl Store {
     /// # Errors
     /// A refusal, or the database cannot be asked.
     pub async fn commit<C: Change>(&self, change: C) -> Result<C::Outcome> {
-        let (store, recorder) = (self.clone(), Recorder::current());
+        let (store, recorder, found) = (self.clone(), Recorder::current(), FoundFaults::current());
         // Boxed, here and below, so that the runtime's part of a task is not compiled for each change.
         let work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {
             let name = recording::change_name::<C>();
@@ -206,7 +213,7 @@ impl Store {
             let change = Arc::new(change);
             let (mut attempt, mut again) = (1, false);
             loop {
-                match store.attempt(&change, &recorder, (again, deadline)).await {
+                match store.attempt(&change, (&recorder, &found), (again, deadline)).await {
                     Err(Error::Again(why)) if attempt < ATTEMPTS_MAX => {
                         recording::conflict(name);
                         tracing::debug!(change = name, attempt, why, "trying a change again");
@@ -229,7 +236,7 @@ impl Store {
         let result =
             ended.unwrap_or_else(|panic| Err(Error::bug(format!("{name} did not end: {panic}"))));
         recording::change(name, &result, began.elapsed());
-        result
+        result.inspect_err(Error::note)
     }
 
     /// One transaction on a connection of the pool. If it has no outcome in time, it continues in the
@@ -237,7 +244,7 @@ impl Store {
     async fn attempt<C: Change>(
         &self,
         change: &Arc<C>,
-        recorder: &Recorder,
+        (recorder, found): (&Recorder, &FoundFaults),
         (again, deadline): (bool, Instant),
     ) -> Result<C::Outcome> {
         let patience = if again { HELD_MAX } else { ACQUIRE_MAX };
@@ -252,6 +259,7 @@ impl Store {
         let (change, report_only) = (Arc::clone(change), self.report_only());
         let observers = Observers {
             recorder: recorder.clone(),
+            found: found.clone(),
             history: self.primary().options().history,
             events: self.primary().options().events,
             spans: Spans::current(),

@@ -192,7 +192,13 @@ fn place_of(fault: &Fault) -> Option<(Uuid, &str)> {
         | Fault::UnknownProvider(_)
         | Fault::UnknownClass(_)
         | Fault::Exclusive { .. }
-        | Fault::InventoryInUse { .. } => None,
+        | Fault::InventoryInUse { .. }
+        | Fault::InventoryExists { .. }
+        | Fault::ProviderInUse { .. }
+        | Fault::ProviderHasChildren { .. }
+        | Fault::UnknownTraits(_)
+        | Fault::TraitInUse { .. }
+        | Fault::ClassInUse { .. } => None,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
+use super::found_faults::FoundFaults;
 use crate::model::{Bug, Refusal, bug};
 
 /// The result of asking the store.
@@ -71,6 +72,13 @@ impl Error {
     pub fn inconsistent(table: &'static str, column: &'static str, key: impl Display) -> Self {
         bug::count();
         Self::Inconsistent { table, column, key: key.to_string() }
+    }
+
+    /// Notes a refusal for those who want to know why the present request is refused.
+    pub(super) fn note(&self) {
+        if let Self::Refused(refusal) = self {
+            FoundFaults::note(refusal);
+        }
     }
 
     /// Whether the program or the stored rows are wrong, so that trying again does not help.

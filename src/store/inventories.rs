@@ -1,5 +1,6 @@
 //! Inventories of a provider: replacing all, creating, updating and deleting one.
 
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::change::{Change, Tx};
@@ -115,7 +116,8 @@ impl Change for DeleteInventory {
         match used {
             None => Err(Refusal::InventoryNotFoundForDelete(self.class.clone()).into()),
             Some(used) if used > 0 => {
-                Err(in_use(self.provider, std::slice::from_ref(&self.class)).into())
+                let (provider, used) = (self.provider, vec![(self.class.clone(), used)]);
+                Err(Refusal::InventoryInUse { provider, used }.into())
             }
             Some(_) => {
                 let before = tx.before(Kind::Inventories, provider).await?;
@@ -208,16 +210,29 @@ pub(super) async fn write(
 
 /// Refuses to remove inventories that are in use.
 async fn refuse_in_use(tx: &mut Tx<'_>, provider: ProviderLock, stays: &[ClassId]) -> Result<()> {
-    let stays: Vec<i32> = stays.iter().map(|class| class.0).collect();
-    let used = sqlx::query_scalar!(
-        "select c.name from inventories i join resource_classes c on c.id = i.class_id
+    let used = in_use(tx.conn, provider.id, stays).await?;
+    if used.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::InventoryInUse { provider: provider.uuid, used }.into())
+}
+
+/// The classes that a provider has in use, other than some, with the amounts.
+pub(super) async fn in_use(
+    conn: &mut PgConnection,
+    provider: ProviderId,
+    others: &[ClassId],
+) -> Result<Vec<(String, i64)>> {
+    let others: Vec<i32> = others.iter().map(|class| class.0).collect();
+    let used = sqlx::query!(
+        "select c.name, i.used from inventories i join resource_classes c on c.id = i.class_id
          where i.provider_id = $1 and i.class_id <> all($2) and i.used > 0 order by i.class_id",
-        provider.id.0,
-        &stays
+        provider.0,
+        &others
     )
-    .fetch_all(&mut *tx.conn)
+    .fetch_all(conn)
     .await?;
-    if used.is_empty() { Ok(()) } else { Err(in_use(provider.uuid, &used).into()) }
+    Ok(used.into_iter().map(|row| (row.name, row.used)).collect())
 }
 
 /// Removes the inventories of every other class. None of them is in use, and the provider is locked.
@@ -235,8 +250,4 @@ pub(super) async fn remove_others(
     .execute(&mut *tx.conn)
     .await?;
     Ok(())
-}
-
-fn in_use(provider: Uuid, classes: &[String]) -> Refusal {
-    Refusal::InventoryInUse { provider, classes: classes.join(", ") }
 }

@@ -21,6 +21,7 @@ pub(super) use self::handover::Handover;
 use super::Result;
 use super::change::{self, Change, Observers};
 use super::effects::{Effect, Recorder};
+use super::found_faults::FoundFaults;
 use super::history::{History, Summary};
 use crate::spans::Spans;
 
@@ -36,8 +37,8 @@ pub async fn change<C: Change>(
 ) -> Result<C::Outcome> {
     let history = History::of_commands(conn, summary).await?;
     // None of these has to do with claims in exclusive units.
-    let (recorder, spans) = (Recorder::none(), Spans::default());
+    let (recorder, found, spans) = (Recorder::none(), FoundFaults::unwanted(), Spans::default());
     // None of these changes what events tell.
-    let observers = Observers { recorder, history, events: None, spans };
+    let observers = Observers { recorder, found, history, events: None, spans };
     change::transact(conn, change, false, observers).await
 }

@@ -5,8 +5,11 @@ use uuid::Uuid;
 
 use super::change::{Change, Tx};
 use super::error::{Error, Result, refuse_on};
-use super::locks;
+use super::{inventories, locks};
 use crate::model::{Generation, ProviderId, Refusal};
+
+/// The maximum number of children that a refusal names.
+const CHILDREN_MAX: i64 = 10;
 
 /// A row of `providers`, with the UUIDs of its parent and root.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -366,29 +369,35 @@ impl Change for DeleteProvider {
                 .await?
                 .ok_or(Refusal::ProviderNotFound(self.uuid))?;
         let facts = sqlx::query!(
-            r#"select exists (select from providers where parent_id = $1) as "has_children!",
+            r#"select array(select name from providers where parent_id = $1 order by id limit $2)
+                          as "children!",
                       exists (select from allocations where provider_id = $1) as "in_use!""#,
-            id
+            id,
+            CHILDREN_MAX
         )
         .fetch_one(&mut *tx.conn)
         .await?;
-        if facts.has_children {
-            return Err(Refusal::ProviderHasChildren.into());
+        let provider = self.uuid;
+        if !facts.children.is_empty() {
+            return Err(Refusal::ProviderHasChildren { provider, children: facts.children }.into());
         }
         if facts.in_use {
-            return Err(Refusal::ProviderInUse.into());
+            let used = inventories::in_use(tx.conn, ProviderId(id), &[]).await?;
+            return Err(Refusal::ProviderInUse { provider, used }.into());
         }
         let before = tx.provider(self.uuid).await?;
         sqlx::query!("delete from providers where id = $1", id)
             .execute(&mut *tx.conn)
             .await
             .map_err(|error| {
+                let children = || Refusal::ProviderHasChildren { provider, children: Vec::new() };
+                let in_use = Refusal::ProviderInUse { provider, used: Vec::new() };
                 refuse_on(
                     error,
                     [
-                        ("providers_parent", Refusal::ProviderHasChildren),
-                        ("providers_root", Refusal::ProviderHasChildren),
-                        ("allocations_inventory", Refusal::ProviderInUse),
+                        ("providers_parent", children()),
+                        ("providers_root", children()),
+                        ("allocations_inventory", in_use),
                     ],
                 )
             })?;

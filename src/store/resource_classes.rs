@@ -11,6 +11,9 @@ use super::locks;
 use super::standard::CUSTOM_FROM;
 use crate::model::{ClassId, Refusal};
 
+/// The maximum number of providers that a refusal names.
+const PROVIDERS_MAX: i64 = 10;
+
 /// `POST /resource_classes`, and `PUT /resource_classes/{name}` from 1.7. Returns whether the class was
 /// created just now.
 #[derive(Clone, Debug)]
@@ -125,13 +128,22 @@ impl Change for DeleteClass {
         if class.0 < CUSTOM_FROM {
             return Err(Refusal::ClassStandardDelete(self.name.clone()).into());
         }
+        let in_use = |providers| Refusal::ClassInUse { name: self.name.clone(), providers };
+        let providers = sqlx::query_scalar!(
+            "select name from providers where id in (
+                 select provider_id from inventories where class_id = $1 limit $2) order by id",
+            class.0,
+            PROVIDERS_MAX
+        )
+        .fetch_all(&mut *tx.conn)
+        .await?;
+        if !providers.is_empty() {
+            return Err(in_use(providers).into());
+        }
         sqlx::query!("delete from resource_classes where id = $1", class.0)
             .execute(&mut *tx.conn)
             .await
-            .map_err(|error| {
-                let in_use = Refusal::ClassInUse(self.name.clone());
-                refuse_on(error, [("inventories_class", in_use)])
-            })?;
+            .map_err(|error| refuse_on(error, [("inventories_class", in_use(Vec::new()))]))?;
         tx.note_named(Kind::Class, &self.name, Some(&self.name), None);
         tx.touch_catalogue();
         Ok(())

@@ -12,6 +12,9 @@ use super::standard::CUSTOM_FROM;
 use crate::model::effort::steps;
 use crate::model::{Generation, Refusal};
 
+/// The maximum number of providers that a refusal names.
+const CARRIERS_MAX: i64 = 10;
+
 /// `PUT .../traits` and, with no generation and no traits, `DELETE .../traits`. The generation
 /// moves only if the set changes. Refusals: `ProviderNotFound`, `ProviderGeneration`,
 /// `TraitsNotFound`.
@@ -154,12 +157,22 @@ impl Change for DeleteTrait {
         if id < CUSTOM_FROM {
             return Err(Refusal::TraitStandardDelete(self.name.clone()).into());
         }
-        sqlx::query!("delete from traits where id = $1", id).execute(&mut *tx.conn).await.map_err(
-            |error| {
-                let in_use = Refusal::TraitInUse(self.name.clone());
-                refuse_on(error, [("provider_traits_trait", in_use)])
-            },
-        )?;
+        let in_use = |providers| Refusal::TraitInUse { name: self.name.clone(), providers };
+        let providers = sqlx::query_scalar!(
+            "select name from providers where id in (
+                 select provider_id from provider_traits where trait_id = $1 limit $2) order by id",
+            id,
+            CARRIERS_MAX
+        )
+        .fetch_all(&mut *tx.conn)
+        .await?;
+        if !providers.is_empty() {
+            return Err(in_use(providers).into());
+        }
+        sqlx::query!("delete from traits where id = $1", id)
+            .execute(&mut *tx.conn)
+            .await
+            .map_err(|error| refuse_on(error, [("provider_traits_trait", in_use(Vec::new()))]))?;
         tx.note_named(Kind::Trait, &self.name, Some(&self.name), None);
         tx.touch_catalogue();
         Ok(())

@@ -28,10 +28,11 @@ use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
-use super::allocations::{ConsumerClaim, FoundFaults};
+use super::allocations::ConsumerClaim;
 use super::effects::Recorder;
 use super::error::{Error, Result};
 use super::feed::Reloads;
+use super::found_faults::FoundFaults;
 use super::locks::HELD_MAX;
 use super::primary::Primary;
 use super::{WRITE_MAX, recording};
@@ -73,12 +74,7 @@ impl Origin {
     /// The present request.
     pub(super) fn current() -> Self {
         let (recorder, request) = (Recorder::current(), request_context::current());
-        Self { recorder, span: Span::current(), request, found: FoundFaults::unwanted() }
-    }
-
-    /// The same, with a place for the faults of the job.
-    pub(super) fn finding(self, found: FoundFaults) -> Self {
-        Self { found, ..self }
+        Self { recorder, span: Span::current(), request, found: FoundFaults::current() }
     }
 
     /// No request.
@@ -190,7 +186,7 @@ impl ClaimWriter {
             Err(_) => Err(Error::Unavailable(format!("the claim took longer than {WAIT_MAX:?}"))),
         };
         recording::claim(&outcome);
-        outcome
+        outcome.inspect_err(Error::note)
     }
 }
 

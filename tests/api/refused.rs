@@ -145,6 +145,157 @@ async fn a_refused_claim_is_kept_with_all_its_faults_and_its_body() {
     assert_eq!(listed(&berth, "?kind=claim").await.len(), 2);
 }
 
+/// Each write that is refused for what is stored, with the faults that `why` tells of it.
+#[tokio::test]
+async fn every_refused_write_is_kept_with_what_was_sent_and_what_was_there() {
+    let berth = Berth::new().await;
+    let host = berth.host("cn1", &[("VCPU", 4), ("DISK_GB", 10)]).await.0.to_string();
+    let consumer = "/allocations/00000000-0000-0000-0000-000000000001";
+    berth.put(consumer, claim(&host, 3, None)).await.expect(204);
+    berth.put("/traits/CUSTOM_USED", json!({})).await.expect(201);
+    berth.put("/resource_classes/CUSTOM_USED", json!({})).await.expect(201);
+    let parent = berth.host("cn2", &[("CUSTOM_USED", 1)]).await.0.to_string();
+    let traits = json!({"resource_provider_generation": 1, "traits": ["CUSTOM_USED"]});
+    berth.put(&format!("/resource_providers/{parent}/traits"), traits).await.expect(200);
+    let child = json!({"name": "numa0", "parent_provider_uuid": parent});
+    berth.post("/resource_providers", child).await.expect(200);
+    let (nobody, path) =
+        (uuid::Uuid::from_u128(9).to_string(), format!("/resource_providers/{host}"));
+    let generation = json!([
+        {"kind": "provider_generation", "provider": host, "given": 0, "actual": 2},
+    ]);
+    let in_use = json!({"DISK_GB": {"total": 1}});
+    let in_use = json!({"resource_provider_generation": 2, "inventories": in_use});
+    let removed = json!([{
+        "kind": "inventory_in_use", "provider": host, "name": "cn1", "resource_classes": "VCPU",
+        "used": {"VCPU": 3},
+    }]);
+    let missing = json!([{"kind": "unknown_provider", "provider": nobody}]);
+    let body = |more: Value| {
+        let mut body = json!({"resource_provider_generation": 0});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Some(body)
+    };
+    for (method, path, sent, kind, status, faults) in [
+        ("PUT", format!("{path}/traits"), body(json!({"traits": []})), "traits", 409, &generation),
+        (
+            "PUT",
+            format!("{path}/inventories"),
+            body(json!({"inventories": {}})),
+            "inventories",
+            409,
+            &generation,
+        ),
+        (
+            "PUT",
+            format!("{path}/inventories/VCPU"),
+            body(json!({"total": 8})),
+            "inventories",
+            409,
+            &generation,
+        ),
+        (
+            "PUT",
+            format!("{path}/aggregates"),
+            body(json!({"aggregates": []})),
+            "aggregates",
+            409,
+            &generation,
+        ),
+        ("PUT", format!("{path}/inventories"), Some(in_use), "inventories", 409, &removed),
+        ("DELETE", format!("{path}/inventories"), None, "inventories", 409, &removed),
+        ("DELETE", format!("{path}/inventories/VCPU"), None, "inventories", 409, &removed),
+        (
+            "POST",
+            format!("{path}/inventories"),
+            Some(json!({"resource_class": "VCPU", "total": 8})),
+            "inventories",
+            409,
+            &json!([{
+                "kind": "inventory_exists", "provider": host, "name": "cn1",
+                "resource_class": "VCPU",
+            }]),
+        ),
+        (
+            "DELETE",
+            path.clone(),
+            None,
+            "provider",
+            409,
+            &json!([{
+                "kind": "provider_in_use", "provider": host, "name": "cn1", "used": {"VCPU": 3},
+            }]),
+        ),
+        (
+            "DELETE",
+            format!("/resource_providers/{parent}"),
+            None,
+            "provider",
+            409,
+            &json!([{
+                "kind": "provider_has_children", "provider": parent, "name": "cn2",
+                "children": ["numa0"],
+            }]),
+        ),
+        (
+            "DELETE",
+            "/traits/CUSTOM_USED".to_owned(),
+            None,
+            "traits",
+            409,
+            &json!([{"kind": "trait_in_use", "trait": "CUSTOM_USED", "providers": ["cn2"]}]),
+        ),
+        (
+            "DELETE",
+            "/resource_classes/CUSTOM_USED".to_owned(),
+            None,
+            "resource_classes",
+            409,
+            &json!([{
+                "kind": "class_in_use", "resource_class": "CUSTOM_USED", "providers": ["cn2"],
+            }]),
+        ),
+        ("DELETE", format!("/resource_providers/{nobody}"), None, "provider", 404, &missing),
+        (
+            "PUT",
+            format!("/resource_providers/{nobody}/traits"),
+            body(json!({"traits": []})),
+            "traits",
+            404,
+            &missing,
+        ),
+        // The sentence of the answer says all that is known.
+        (
+            "POST",
+            "/resource_providers".to_owned(),
+            Some(json!({"name": "cn1"})),
+            "provider",
+            409,
+            &Value::Null,
+        ),
+        ("DELETE", format!("/allocations/{nobody}"), None, "claim", 404, &Value::Null),
+    ] {
+        let method = method.parse().unwrap();
+        let sent_bytes = sent.as_ref().map(|sent| sent.to_string().into_bytes());
+        let refused = berth.ask(method, &path, sent_bytes).await.expect(status);
+        let found = kept(&berth, &id(&refused)).await;
+        let request = &found["requests"][0];
+        assert_eq!((&found["count"], &request["kind"]), (&json!(1), &json!(kind)), "{path}");
+        assert_eq!((&request["status"], &request["path"]), (&json!(status), &json!(path)));
+        assert_eq!(request["body"], sent.unwrap_or_default(), "{path}");
+        assert_eq!(&request["faults"]["faults"], faults, "{path}");
+        let left_out = if faults.is_null() { json!("in_error") } else { Value::Null };
+        assert_eq!(request["left_out"], left_out, "{path}");
+    }
+    // A write that is carried out, one that is malformed, and one that the policy denies.
+    let written = berth.put("/traits/CUSTOM_NEW", json!({})).await.expect(201);
+    let malformed = berth.put(&format!("{path}/traits"), json!({})).await.expect(400);
+    let denied = berth.header("x-auth-token", "someone").delete(&path).await.expect(403);
+    for answer in [written, malformed, denied] {
+        berth.get(&format!("/-/v1/refused/{}", id(&answer))).await.expect(404);
+    }
+}
+
 #[tokio::test]
 async fn a_query_for_what_does_not_exist_is_kept_with_the_sentence() {
     let berth = Berth::new().await;
@@ -173,7 +324,11 @@ async fn the_last_ones_are_listed_newest_first_by_kind_caller_and_age() {
     assert_eq!(listed(&berth, "?project=other").await, [ten]);
     assert_eq!(listed(&berth, "?project=other&user=nobody").await, [""; 0]);
     for (query, expected) in [
-        ("kind=plan", "kind must be one of candidates, claim, reshape, not plan"),
+        (
+            "kind=plan",
+            "kind must be one of candidates, claim, reshape, provider, inventories, traits, \
+             aggregates, resource_classes, not plan",
+        ),
         ("limit=0", "limit must be 1 to 1000, not 0"),
         ("seconds=-1", "seconds must be a number, not -1"),
         ("since=1", "since is none of kind"),

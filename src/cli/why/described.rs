@@ -52,6 +52,7 @@ fn missing(left_out: Option<&str>) -> &'static str {
             "The conditions were not counted: many queries found nothing at the same time."
         }
         Some("too_large") => "The reasons are not kept, because they are too large.",
+        Some("in_error") => "The answer says all that is known.",
         Some("not_counted") => "The query names something that did not exist.",
         _ => "The reasons are not known.",
     }

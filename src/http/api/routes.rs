@@ -133,6 +133,17 @@ pub(in crate::http) fn route<D: Dialect, const N: usize>(
     Route { path, rows: rows.into() }
 }
 
+impl<D: Dialect> Route<D> {
+    /// The same route with other handlers, which `map` makes of the method and the handler of each row.
+    pub(in crate::http) fn map_handlers(
+        self,
+        map: impl Fn(&Method, BoxedHandler) -> BoxedHandler,
+    ) -> Self {
+        let mapped = |row: Row<D>| Row { handler: map(&row.method, row.handler), ..row };
+        Self { rows: self.rows.into_iter().map(mapped).collect(), ..self }
+    }
+}
+
 /// The methods that rows have, each once, in the order of the table.
 pub(in crate::http) fn methods<D: Dialect>(rows: &[Row<D>]) -> Vec<&str> {
     let mut methods: Vec<&str> = rows.iter().map(|row| row.method.as_str()).collect();

@@ -1,5 +1,7 @@
-//! `POST /-/v1/explain`: what would come of a claim. What is wrong with claims, as operators are told.
+//! `POST /-/v1/explain`: what would come of a claim. The faults of claims and other changes, as operators are told
+//! them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -180,12 +182,43 @@ fn claim_fault(world: &World, fault: &Fault) -> ClaimFault {
             group: group.clone(),
             unit: unit.clone(),
         },
-        Fault::InventoryInUse { provider, classes } => ClaimFault::InventoryInUse {
+        Fault::InventoryInUse { provider, used } => {
+            let classes: Vec<&str> = used.iter().map(|(class, _)| class.as_str()).collect();
+            ClaimFault::InventoryInUse {
+                provider: provider.to_string(),
+                name: name(provider),
+                resource_classes: classes.join(", "),
+                used: amounts(used),
+            }
+        }
+        Fault::InventoryExists { provider, class } => ClaimFault::InventoryExists {
             provider: provider.to_string(),
             name: name(provider),
-            resource_classes: classes.clone(),
+            resource_class: class.clone(),
         },
+        Fault::ProviderInUse { provider, used } => ClaimFault::ProviderInUse {
+            provider: provider.to_string(),
+            name: name(provider),
+            used: amounts(used),
+        },
+        Fault::ProviderHasChildren { provider, children } => ClaimFault::ProviderHasChildren {
+            provider: provider.to_string(),
+            name: name(provider),
+            children: children.clone(),
+        },
+        Fault::UnknownTraits(names) => ClaimFault::UnknownTraits { traits: names.clone() },
+        Fault::TraitInUse { name, providers } => {
+            ClaimFault::TraitInUse { r#trait: name.clone(), providers: providers.clone() }
+        }
+        Fault::ClassInUse { name, providers } => {
+            ClaimFault::ClassInUse { resource_class: name.clone(), providers: providers.clone() }
+        }
     }
+}
+
+/// Amounts by the names of their classes.
+fn amounts(used: &[(String, i64)]) -> BTreeMap<String, i64> {
+    used.iter().cloned().collect()
 }
 
 /// The term that an amount violates.

@@ -207,7 +207,7 @@ fn details(refused: &Refused) -> view::RefusedDetails {
     match (refused.facts(), refused.kind) {
         (Facts::LeftOut(why), _) => details.left_out = Some(why.to_owned()),
         (Facts::Known(text), Kind::Candidates) => details.explanation = Some(read(&text)),
-        (Facts::Known(text), Kind::Claim | Kind::Reshape) => details.faults = Some(read(&text)),
+        (Facts::Known(text), _) => details.faults = Some(read(&text)),
     }
     details
 }

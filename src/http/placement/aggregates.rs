@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::body::{Body, Whole};
-use super::extract::{ProviderPath, Target};
+use super::extract::{ProviderPath, generation_changed};
 use super::microversion::{AGGREGATES_GENERATION, Ladder, Microversion};
-use super::problem::{Code, Problem};
+use super::problem::Problem;
 use super::schema::{Schema, Shape, array, integer, object, uuid};
 use super::spelling::any_uuid;
 use crate::http::api::reply::Reply;
@@ -62,10 +62,11 @@ pub(super) async fn replace(
     path: ProviderPath,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let Target { uuid, generation } = path.target(&app).await?;
+    let target = path.target(&app).await?;
+    let uuid = target.uuid;
     let (names, seen) = wanted(&body, asked)?;
-    if seen.is_some_and(|seen| seen != generation) {
-        return Err(generation_changed());
+    if let Some(seen) = seen {
+        target.check_generation(seen, generation_changed)?;
     }
     let aggregates = all_spelled(&names)?;
     let change = ReplaceAggregates { provider: uuid, seen, aggregates };
@@ -103,12 +104,6 @@ fn spelled(name: &str) -> Result<(Uuid, String), Problem> {
     }
     let uuid = any_uuid(name).ok_or_else(|| refused("is not a 'uuid'"))?;
     Ok((uuid, name.to_owned()))
-}
-
-fn generation_changed() -> Problem {
-    let detail = "Resource provider's generation already changed. Please update the generation and \
-                  try again.";
-    Problem::conflict(detail).code(Code::ConcurrentUpdate)
 }
 
 #[derive(Serialize)]

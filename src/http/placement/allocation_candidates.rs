@@ -20,7 +20,7 @@ use super::extract::AskedBy;
 use super::microversion::{LATEST, Microversion};
 use super::problem::Problem;
 use super::query::Query;
-use super::refused::{AtHand, Nothing};
+use super::refused::{KeptRequest, Nothing};
 use crate::http::api::in_turn::{not_done, turn_within};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
@@ -48,18 +48,18 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     asked: Microversion,
     AskedBy(caller): AskedBy,
-    at_hand: AtHand,
+    kept: KeptRequest,
     query: Query,
 ) -> Result<Reply, Problem> {
     let request = request(&query, asked, &app.options)?;
     let (reply, nothing) = answer(&app, asked, &caller, &request).await.inspect_err(|problem| {
         // The query was understood, so it names something that does not exist.
         if problem.status == StatusCode::BAD_REQUEST {
-            at_hand.refused_query(&app, problem);
+            kept.refused_query(&app, problem);
         }
     })?;
     if let Some(nothing) = nothing {
-        at_hand.found_nothing(&app, nothing);
+        kept.found_nothing(&app, nothing);
     }
     Ok(reply)
 }

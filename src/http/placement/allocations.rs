@@ -16,11 +16,9 @@ use super::extract::{ConsumerPath, ProviderPath};
 use super::microversion::ALLOCATIONS_BY_PROVIDER;
 use super::microversion::Microversion;
 use super::problem::{Code, Problem};
-use super::refused::AtHand;
 use super::spelling::{any_uuid, consumer_uuid};
 use crate::http::api::reply::Reply;
 use crate::http::app::{App, Options};
-use crate::http::refused::Kind;
 use crate::model::Refusal;
 use crate::store::Error;
 use crate::store::allocations::ConsumerClaim;
@@ -50,17 +48,11 @@ pub(super) async fn replace(
     State(app): State<Arc<App>>,
     asked: Microversion,
     ConsumerPath(consumer): ConsumerPath,
-    at_hand: AtHand,
     body: Body,
 ) -> Result<Reply, Problem> {
     let claims = claims_of(&body, Some(&consumer), asked, &app.options)?;
     let named = claims.first().map(|claim| claim.consumer);
-    let found = AtHand::place(&app);
-    let committed = app.store.replace_allocations(claims, found.clone()).await;
-    committed.map_err(|error| {
-        let claim = (Kind::Claim, &body, &found);
-        at_hand.claim_problem(&app, claim, error, |error| refused(error, named))
-    })?;
+    app.store.replace_allocations(claims).await.map_err(|error| refused(error, named))?;
     Ok(Reply::no_content())
 }
 
@@ -69,16 +61,10 @@ pub(super) async fn replace(
 pub(super) async fn replace_many(
     State(app): State<Arc<App>>,
     asked: Microversion,
-    at_hand: AtHand,
     body: Body,
 ) -> Result<Reply, Problem> {
     let claims = claims_of(&body, None, asked, &app.options)?;
-    let found = AtHand::place(&app);
-    let committed = app.store.replace_allocations(claims, found.clone()).await;
-    committed.map_err(|error| {
-        let claim = (Kind::Claim, &body, &found);
-        at_hand.claim_problem(&app, claim, error, |error| refused(error, None))
-    })?;
+    app.store.replace_allocations(claims).await.map_err(|error| refused(error, None))?;
     Ok(Reply::no_content())
 }
 

@@ -9,15 +9,17 @@ use uuid::Uuid;
 
 use super::body::Body;
 use super::microversion::Microversion;
-use super::problem::Problem;
+use super::problem::{Code, Problem};
 use super::query::Query;
+use super::refused::ReadBody;
 use super::spelling::dashed_uuid;
 use super::{asked, caller};
 use crate::http::api::extract::path_parts;
 use crate::http::api::intake;
 use crate::http::app::App;
 use crate::http::identity::Caller;
-use crate::model::Generation;
+use crate::model::{Generation, Refusal};
+use crate::store::found_faults::FoundFaults;
 use crate::world::{Provider, World};
 
 impl<S: Sync> FromRequestParts<S> for Microversion {
@@ -53,7 +55,10 @@ impl FromRequest<Arc<App>> for Body {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
-        Ok(Self(intake::read(request.into_body(), &app.options).await?))
+        let (parts, body) = request.into_parts();
+        let body = intake::read(body, &app.options).await?;
+        ReadBody::note(&parts.extensions, &body);
+        Ok(Self(body))
     }
 }
 
@@ -88,7 +93,11 @@ impl ProviderPath {
     /// The provider, to be written.
     pub(super) async fn target(&self, app: &App) -> Result<Target, Problem> {
         let world = app.store.world().await?;
-        let provider = self.provider(&world)?;
+        let provider = self.provider(&world).inspect_err(|_| {
+            if let Some(uuid) = dashed_uuid(&self.0) {
+                FoundFaults::note(&Refusal::ProviderNotFound(uuid));
+            }
+        })?;
         Ok(Target { uuid: provider.uuid(), generation: provider.generation() })
     }
 }
@@ -100,6 +109,33 @@ pub(super) struct Target {
     pub(super) uuid: Uuid,
     /// Its generation when the request came.
     pub(super) generation: Generation,
+}
+
+impl Target {
+    /// Compares the generation that a client saw with the one when the request came, before the transaction
+    /// does so again; `problem` is the answer if they differ.
+    ///
+    /// # Errors
+    /// They differ.
+    pub(super) fn check_generation(
+        &self,
+        seen: Generation,
+        problem: impl FnOnce() -> Problem,
+    ) -> Result<(), Problem> {
+        if seen == self.generation {
+            return Ok(());
+        }
+        let (provider, actual, given) = (self.uuid, self.generation, seen);
+        FoundFaults::note(&Refusal::ProviderGeneration { provider, actual, given });
+        Err(problem())
+    }
+}
+
+/// The answer if the traits or aggregates of a provider were changed since a client read its generation.
+pub(super) fn generation_changed() -> Problem {
+    let detail = "Resource provider's generation already changed. Please update the generation and \
+                  try again.";
+    Problem::conflict(detail).code(Code::ConcurrentUpdate)
 }
 
 /// What is said of a provider that does not exist.

@@ -183,10 +183,11 @@ pub(super) async fn replace(
     path: ProviderPath,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let Target { uuid, generation } = path.target(&app).await?;
+    let target = path.target(&app).await?;
+    let uuid = target.uuid;
     let wanted: All = body.parse(&REPLACE_BODY)?;
     let Whole(seen) = wanted.resource_provider_generation;
-    check_generation(seen, generation)?;
+    target.check_generation(seen, generation_conflict)?;
     let inventories = wanted.inventories();
     check_capacities(&inventories, uuid, asked)?;
     let modified = if inventories.is_empty() { None } else { Some(app.now()) };
@@ -244,10 +245,11 @@ pub(super) async fn update(
     ClassPath(class): ClassPath,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let Target { uuid, generation } = path.target(&app).await?;
+    let target = path.target(&app).await?;
+    let uuid = target.uuid;
     let wanted: Updated = body.parse(&UPDATE_BODY)?;
     let Whole(seen) = wanted.resource_provider_generation;
-    check_generation(seen, generation)?;
+    target.check_generation(seen, generation_conflict)?;
     let inventory = wanted.terms.inventory();
     check_capacity(&class, &inventory, uuid, asked).map_err(|why| cannot_update(uuid, &why))?;
     let seen = Some(seen);
@@ -318,10 +320,6 @@ fn check_capacity(
         "Invalid inventory for '{class}' on resource provider '{provider}'. The reserved value is \
          {reserved_is} total."
     ))
-}
-
-fn check_generation(seen: Generation, actual: Generation) -> Result<(), Problem> {
-    if seen == actual { Ok(()) } else { Err(generation_conflict()) }
 }
 
 fn generation_conflict() -> Problem {

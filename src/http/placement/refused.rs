@@ -1,65 +1,83 @@
-//! Keeps requests that are refused or find nothing, for whoever asks later why.
+//! Keeps requests that are refused or find nothing, for those who want to know why later.
+//!
+//! Writes are kept in one place: [`keeping_refused_writes`] wraps each handler of a table that may write. The store
+//! and the check of generations put the facts behind a refusal where the wrapper finds them, so that handlers
+//! have nothing to do with it.
 
-use std::sync::Arc;
+use std::future::ready;
+use std::sync::{Arc, OnceLock};
 
-use axum::extract::FromRequestParts;
-use axum::http::Uri;
+use axum::body::Bytes;
+use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
+use axum::http::{Extensions, Method, Uri};
+use axum::response::IntoResponse;
 
-use super::body::Body;
 use super::microversion::Microversion;
 use super::problem::Problem;
 use super::{Placement, asked};
 use crate::http::api::Context;
+use crate::http::api::routes::{BoxedHandler, Route};
 use crate::http::app::App;
 use crate::http::middleware::GlobalRequestId;
 use crate::http::operator::claim_faults;
 use crate::http::refused::{Facts, Kind, Seen};
 use crate::model::claim::Faults;
-use crate::search::Request;
-use crate::store::Error;
-use crate::store::allocations::FoundFaults;
+use crate::search;
+use crate::store::found_faults::FoundFaults;
 use crate::world::World;
 
-/// The request at hand, in case that it is to be kept.
+/// A request, as far as it is kept if it is refused.
 #[derive(Clone, Debug)]
-pub(super) struct AtHand {
+pub(super) struct KeptRequest {
     context: Arc<Context<Placement>>,
     global_request_id: Option<GlobalRequestId>,
     uri: Uri,
     asked: Microversion,
 }
 
-impl<S: Sync> FromRequestParts<S> for AtHand {
-    type Rejection = Problem;
+/// The body of a request, once it has been read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ReadBody(Arc<OnceLock<Bytes>>);
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        let context = parts.extensions.get::<Arc<Context<Placement>>>().cloned();
-        let missing = || Problem::internal("a request has no context");
-        let global_request_id = parts.extensions.get().cloned();
-        let (uri, asked) = (parts.uri.clone(), asked(&parts.extensions)?);
-        Ok(Self { context: context.ok_or_else(missing)?, global_request_id, uri, asked })
+impl ReadBody {
+    /// Notes the body of a request that is kept if it is refused.
+    pub(super) fn note(extensions: &Extensions, body: &Bytes) {
+        if let Some(Self(place)) = extensions.get() {
+            place.get_or_init(|| body.clone());
+        }
     }
 }
 
-/// What was found out about a query for candidates that has none.
+/// A query for candidates that has none.
 pub(in crate::http) struct Nothing {
     /// The world in which was searched.
     pub(super) world: Arc<World>,
     /// The request as it was searched for.
-    pub(super) request: Request,
+    pub(super) request: search::Request,
 }
 
-impl AtHand {
-    /// A place for the faults of a claim, if refused claims are kept.
-    pub(super) fn place(app: &App) -> FoundFaults {
-        if app.refused.is_on() { FoundFaults::wanted() } else { FoundFaults::unwanted() }
+impl<S: Sync> FromRequestParts<S> for KeptRequest {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
+        Self::of(&parts.extensions, &parts.uri)
+    }
+}
+
+impl KeptRequest {
+    fn of(extensions: &Extensions, uri: &Uri) -> Result<Self, Problem> {
+        let context = extensions.get::<Arc<Context<Placement>>>().cloned();
+        let missing = || Problem::internal("a request has no context");
+        let global_request_id = extensions.get().cloned();
+        let (uri, asked) = (uri.clone(), asked(extensions)?);
+        Ok(Self { context: context.ok_or_else(missing)?, global_request_id, uri, asked })
     }
 
     /// Keeps a query for candidates that has none.
     pub(super) fn found_nothing(&self, app: &App, nothing: Nothing) {
         if app.refused.is_on() {
-            let seen = self.seen(app, Kind::Candidates, 200, None, &[]);
+            let seen = self.seen(app, Kind::Candidates, None, &[]);
             app.refused.keep_query(&seen, nothing.world, nothing.request);
         }
     }
@@ -67,36 +85,33 @@ impl AtHand {
     /// Keeps a query for candidates that was understood and refused.
     pub(super) fn refused_query(&self, app: &App, problem: &Problem) {
         if app.refused.is_on() {
-            let error = Some(problem.detail.as_str());
-            let seen = self.seen(app, Kind::Candidates, problem.status.as_u16(), error, &[]);
+            let seen = self.seen(app, Kind::Candidates, Some(problem), &[]);
             app.refused.keep(&seen, Facts::LeftOut("not_counted"));
         }
     }
 
-    /// Turns what the store says of a claim into a problem. If the claim was refused, it is kept.
-    pub(super) fn claim_problem(
+    /// Keeps a write that was refused.
+    fn refused_write(
         &self,
         app: &App,
-        (kind, body, found): (Kind, &Body, &FoundFaults),
-        error: Error,
-        tell: impl FnOnce(Error) -> Problem,
-    ) -> Problem {
-        let is_refused = matches!(error, Error::Refused(_));
-        let problem = tell(error);
-        if is_refused && app.refused.is_on() {
-            let facts = found.take().map_or(Facts::LeftOut("failed"), |found| facts(app, &found));
-            let (status, detail) = (problem.status.as_u16(), Some(problem.detail.as_str()));
-            app.refused.keep(&self.seen(app, kind, status, detail, &body.0), facts);
-        }
-        problem
+        (kind, body): (Kind, &[u8]),
+        problem: &Problem,
+        found: &Faults,
+    ) {
+        let facts = if found.count == 0 {
+            Facts::LeftOut("in_error")
+        } else {
+            // With the names that providers have in memory.
+            Facts::of(&claim_faults(&app.store.known_world(), found))
+        };
+        app.refused.keep(&self.seen(app, kind, Some(problem), body), facts);
     }
 
     fn seen<'r>(
         &'r self,
         app: &App,
         kind: Kind,
-        status: u16,
-        error: Option<&'r str>,
+        problem: Option<&'r Problem>,
         body: &'r [u8],
     ) -> Seen<'r> {
         let caller = self.context.caller();
@@ -111,14 +126,43 @@ impl AtHand {
             microversion: self.asked.to_string(),
             project: caller.and_then(|caller| caller.project.as_deref()),
             user: caller.and_then(|caller| caller.user.as_deref()),
-            status,
-            error,
+            status: problem.map_or(200, |problem| problem.status.as_u16()),
+            error: problem.map(|problem| problem.detail.as_str()),
             body,
         }
     }
 }
 
-/// The faults of a claim, with the names that providers have in memory.
-fn facts(app: &App, faults: &Faults) -> Facts {
-    Facts::of(&claim_faults(&app.store.known_world(), faults))
+/// The same route, whose writes are kept if they are refused for what is stored. What is malformed, or not allowed
+/// to the caller, is not kept.
+pub(super) fn keeping_refused_writes(route: Route<Placement>) -> Route<Placement> {
+    let path = route.path;
+    route.map_handlers(|method, handler| match Kind::of_write(path) {
+        Some(kind) if method != Method::GET => keeping(kind, handler),
+        Some(_) | None => handler,
+    })
+}
+
+fn keeping(kind: Kind, handler: BoxedHandler) -> BoxedHandler {
+    Box::new(move |mut request: Request, app| {
+        if !app.refused.is_on() {
+            return handler(request, app);
+        }
+        let kept = match KeptRequest::of(request.extensions(), request.uri()) {
+            Ok(kept) => kept,
+            Err(problem) => return Box::pin(ready(problem.into_response())),
+        };
+        let (found, body) = (FoundFaults::wanted(), ReadBody::default());
+        request.extensions_mut().insert(body.clone());
+        let answered = found.clone().during(handler(request, Arc::clone(&app)));
+        Box::pin(async move {
+            let response = answered.await;
+            let problem = response.extensions().get::<Problem>();
+            if let Some((problem, found)) = problem.zip(found.take()) {
+                let body = body.0.get().map_or(&[][..], |body| body);
+                kept.refused_write(&app, (kind, body), problem, &found);
+            }
+            response
+        })
+    })
 }

@@ -12,18 +12,16 @@ use super::inventories::{self, All};
 use super::microversion::{Ladder, Microversion};
 use super::names::UUID;
 use super::problem::{Code, Problem};
-use super::refused::AtHand;
 use super::schema::{Schema, map, object};
 use super::spelling::dashed_uuid;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::app::Options;
-use crate::http::refused::Kind;
 use crate::model::Refusal;
 use crate::model::claim::Reshaping;
 use crate::model::effort::steps;
 use crate::store::Error;
-use crate::store::allocations::{FoundFaults, Reshape};
+use crate::store::allocations::Reshape;
 
 /// What `POST /reshaper` accepts.
 static BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
@@ -49,14 +47,10 @@ struct Wanted {
 pub(super) async fn reshape(
     State(app): State<Arc<App>>,
     asked: Microversion,
-    at_hand: AtHand,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let found = AtHand::place(&app);
-    let wanted = Reshape { found: found.clone(), ..wanted(&body, asked, &app.options)? };
-    app.store.commit(wanted).await.map_err(|error| {
-        at_hand.claim_problem(&app, (Kind::Reshape, &body, &found), error, refused)
-    })?;
+    let wanted = wanted(&body, asked, &app.options)?;
+    app.store.commit(wanted).await.map_err(refused)?;
     Ok(Reply::no_content())
 }
 
@@ -71,7 +65,7 @@ fn wanted(body: &Body, asked: Microversion, options: &Options) -> Result<Reshape
         inventories.push(Reshaping { provider, seen, inventories: all.inventories() });
     }
     let claims = request::claims(wanted.allocations, asked, options)?;
-    Ok(Reshape { inventories, claims, found: FoundFaults::unwanted() })
+    Ok(Reshape { inventories, claims })
 }
 
 fn not_found(provider: &str) -> Problem {

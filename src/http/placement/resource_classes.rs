@@ -116,7 +116,7 @@ pub(super) async fn delete(
         Error::Refused(why @ Refusal::ClassStandardDelete(_)) => {
             Problem::bad_request(format!("Error in delete resource class: {why}"))
         }
-        Error::Refused(why @ Refusal::ClassInUse(_)) => {
+        Error::Refused(why @ Refusal::ClassInUse { .. }) => {
             Problem::conflict(format!("Error in delete resource class: {why}"))
         }
         other => other.into(),

@@ -9,7 +9,7 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::body::Body;
-use super::extract::{AskedBy, ProviderPath, no_provider};
+use super::extract::{AskedBy, ProviderPath, Target, no_provider};
 use super::microversion::{
     AGGREGATES, ALLOCATIONS_LINK, CREATED_PROVIDER_SHOWN, Ladder, MEMBER_OF, Microversion,
     NESTED_PROVIDERS, PROVIDERS_REQUIRED, REPARENTING, RESOURCES_QUERY, TRAITS,
@@ -178,7 +178,7 @@ pub(super) async fn update(
     path: ProviderPath,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let uuid = path.provider(&*app.store.world().await?)?.uuid();
+    let Target { uuid, .. } = path.target(&app).await?;
     let wanted: Wanted = body.parse(UPDATE_BODY.at(asked))?;
     let name = wanted.name.clone();
     let refused = |why| update_refused(why, &name, uuid);
@@ -283,13 +283,13 @@ fn delete_refused(error: Error, uuid: &str) -> Problem {
         Error::Refused(Refusal::ProviderNotFound(_)) => {
             Problem::not_found(format!("{} for delete", no_provider(uuid)))
         }
-        Error::Refused(Refusal::ProviderHasChildren) => {
+        Error::Refused(Refusal::ProviderHasChildren { .. }) => {
             let detail = format!(
                 "Unable to delete parent resource provider {uuid}: It has child resource providers."
             );
             Problem::conflict(detail).code(Code::CannotDeleteParent)
         }
-        Error::Refused(why @ Refusal::ProviderInUse) => {
+        Error::Refused(why @ Refusal::ProviderInUse { .. }) => {
             let detail = format!("Unable to delete resource provider {uuid}: {why}");
             Problem::conflict(detail).code(Code::ProviderInUse)
         }

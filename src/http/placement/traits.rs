@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::body::{Body, Whole};
-use super::extract::{NamePath, ProviderPath, Target};
+use super::extract::{NamePath, ProviderPath, Target, generation_changed};
 use super::names::{CUSTOM, LONGEST};
 use super::problem::{Code, Problem};
 use super::query::Query;
@@ -125,11 +125,10 @@ pub(super) async fn replace_of_provider(
     body: Body,
 ) -> Result<Reply, Problem> {
     let wanted: Wanted = body.parse(&REPLACE_BODY)?;
-    let Target { uuid, generation } = path.target(&app).await?;
+    let target = path.target(&app).await?;
+    let uuid = target.uuid;
     let Whole(seen) = wanted.resource_provider_generation;
-    if seen != generation {
-        return Err(generation_changed());
-    }
+    target.check_generation(seen, generation_changed)?;
     let world = app.store.world().await?;
     let mut ids: Vec<_> = wanted.traits.iter().filter_map(|name| world.trait_id(name)).collect();
     ids.sort_unstable();
@@ -161,12 +160,6 @@ pub(super) async fn delete_of_provider(
         other => other.into(),
     })?;
     Ok(Reply::no_content())
-}
-
-fn generation_changed() -> Problem {
-    let detail = "Resource provider's generation already changed. Please update the generation and \
-                  try again.";
-    Problem::conflict(detail).code(Code::ConcurrentUpdate)
 }
 
 /// Which traits to list.

@@ -1,5 +1,5 @@
-//! All faults of claims, with the numbers behind them. The judge refuses for the first one; whoever asks why
-//! is told of all.
+//! All faults of claims, with the numbers behind them, and the facts behind other refusals. The judge refuses for
+//! the first fault; whoever asks why is told of all.
 //!
 //! Example: a consumer wants 8 VCPU and 1 GB of disk of a provider with 6 VCPU left and no disk. The judge
 //! refuses for the disk; the faults are the missing inventory, and that 2 VCPU are short.
@@ -17,7 +17,7 @@ use crate::model::{ClassId, Expected, Generation, Inventory, ProviderId, Refusal
 /// The maximum number of faults that are listed.
 pub const FAULTS_MAX: usize = 100;
 
-/// What is wrong with claims.
+/// What is wrong with claims and other changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
     /// A consumer is not at the generation that the client expects.
@@ -84,16 +84,83 @@ pub enum Fault {
         /// The host, rack or cluster.
         unit: String,
     },
-    /// A reshaping removes an inventory that is in use.
+    /// Inventories would be removed that are in use.
     InventoryInUse {
         /// Which provider.
         provider: Uuid,
-        /// The names of the classes.
-        classes: String,
+        /// The names of the classes with the amounts that are in use.
+        used: Vec<(String, i64)>,
+    },
+    /// A provider has an inventory of a class already.
+    InventoryExists {
+        /// Which provider.
+        provider: Uuid,
+        /// The name of the class.
+        class: String,
+    },
+    /// A provider would be deleted that has allocations.
+    ProviderInUse {
+        /// Which provider.
+        provider: Uuid,
+        /// The names of the classes with the amounts that are in use.
+        used: Vec<(String, i64)>,
+    },
+    /// A provider would be deleted that has children.
+    ProviderHasChildren {
+        /// Which provider.
+        provider: Uuid,
+        /// The names of some of them.
+        children: Vec<String>,
+    },
+    /// There are no such traits; their names, separated by commas.
+    UnknownTraits(String),
+    /// A trait would be deleted that providers have.
+    TraitInUse {
+        /// The name of the trait.
+        name: String,
+        /// The names of some of the providers.
+        providers: Vec<String>,
+    },
+    /// A resource class would be deleted of which there are inventories.
+    ClassInUse {
+        /// The name of the class.
+        name: String,
+        /// The names of some of the providers.
+        providers: Vec<String>,
     },
 }
 
-/// The faults of claims.
+impl Fault {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "all that the others know is in their sentences"
+    )]
+    fn of(refusal: &Refusal) -> Option<Self> {
+        Some(match refusal.clone() {
+            Refusal::ProviderGeneration { provider, actual, given } => {
+                Self::ProviderGeneration { provider, given, actual }
+            }
+            Refusal::ProviderNotFound(provider) | Refusal::AllocationProviderNotFound(provider) => {
+                Self::UnknownProvider(provider)
+            }
+            Refusal::ClassNotFound(class) => Self::UnknownClass(class),
+            Refusal::TraitsNotFound(names) => Self::UnknownTraits(names),
+            Refusal::InventoryExists { provider, class } => {
+                Self::InventoryExists { provider, class }
+            }
+            Refusal::InventoryInUse { provider, used } => Self::InventoryInUse { provider, used },
+            Refusal::ProviderInUse { provider, used } => Self::ProviderInUse { provider, used },
+            Refusal::ProviderHasChildren { provider, children } => {
+                Self::ProviderHasChildren { provider, children }
+            }
+            Refusal::TraitInUse { name, providers } => Self::TraitInUse { name, providers },
+            Refusal::ClassInUse { name, providers } => Self::ClassInUse { name, providers },
+            _ => return None,
+        })
+    }
+}
+
+/// The faults of claims and other changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
     /// The first [`FAULTS_MAX`].
@@ -103,6 +170,12 @@ pub struct Faults {
 }
 
 impl Faults {
+    /// The facts behind a refusal. There are none if its sentence says all.
+    pub fn of(refusal: &Refusal) -> Self {
+        Fault::of(refusal)
+            .map_or_else(Self::default, |fault| Self { listed: vec![fault], count: 1 })
+    }
+
     fn add(&mut self, fault: Fault) {
         self.count += 1;
         if self.listed.len() < FAULTS_MAX {
@@ -244,12 +317,8 @@ pub fn reshape_faults(
             all.count = all.listed.len();
             all
         }
-        Refusal::ClassNotFound(class) => only(Fault::UnknownClass(class.clone())),
         // The claims have been written into the state before inventories are removed.
-        Refusal::InventoryInUse { provider, classes } => {
-            let (provider, classes) = (*provider, classes.clone());
-            only(Fault::InventoryInUse { provider, classes })
-        }
+        Refusal::ClassNotFound(_) | Refusal::InventoryInUse { .. } => Faults::of(refusal),
         _ => faults(state, claims),
     }
 }
@@ -268,8 +337,4 @@ fn other_providers(state: &LockedState, reshapings: &[Reshaping]) -> Faults {
         }
     }
     faults
-}
-
-fn only(fault: Fault) -> Faults {
-    Faults { listed: vec![fault], count: 1 }
 }

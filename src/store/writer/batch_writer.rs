@@ -19,12 +19,12 @@ use super::{Job, span_of};
 use crate::model::Refusal;
 use crate::model::claim::{Consumer, LockedState, Request, faults, judge};
 use crate::spans::{Phase, Spans};
-use crate::store::allocations::FoundFaults;
 use crate::store::change::{ATTEMPTS_MAX, Change, Observers, Tx, pause, transact};
 use crate::store::claims::{self, GenerationSteps, Needs};
 use crate::store::effects::{Names, Recorder};
 use crate::store::error::{Error, Result};
 use crate::store::feed::Reloads;
+use crate::store::found_faults::FoundFaults;
 use crate::store::owners::{AddedOwners, NewOwners, OwnerNames, Owners};
 use crate::store::planner::Handover;
 use crate::store::primary::{Primary, Term};
@@ -277,6 +277,7 @@ impl BatchWriter {
         let report_only = self.primary.options().report_only;
         let observers = Observers {
             recorder: Recorder::none(),
+            found: FoundFaults::unwanted(),
             history: self.primary.options().history,
             events: self.primary.options().events,
             spans: Spans::of(jobs.iter().map(|job| job.origin().span.clone())),

@@ -128,5 +128,5 @@ async fn a_cause_is_for_the_log_only() {
 fn what_the_store_refuses_is_absent_or_in_conflict() {
     let status = |why: Refusal| Problem::from(Error::Refused(why)).status.as_u16();
     assert_eq!(status(Refusal::ClassNotFound("X".to_owned())), 404);
-    assert_eq!(status(Refusal::TraitInUse("X".to_owned())), 409);
+    assert_eq!(status(Refusal::TraitInUse { name: "X".to_owned(), providers: Vec::new() }), 409);
 }

@@ -10,10 +10,20 @@ use tower::ServiceExt;
 use super::{Placement, Route, root, table};
 use crate::http::api::path::normalized;
 use crate::http::api::routes::{Elsewhere, Media};
+use crate::http::refused::Kind;
 use crate::policy::OPERATIONS;
 
 fn routes() -> Vec<Route<Placement>> {
     std::iter::once(root()).chain(table()).collect()
+}
+
+#[test]
+fn each_write_is_of_a_kind_under_which_it_is_kept_if_it_is_refused() {
+    let writes =
+        |route: &Route<Placement>| route.rows.iter().any(|row| row.method != http::Method::GET);
+    for route in routes() {
+        assert_eq!(Kind::of_write(route.path).is_some(), writes(&route), "{}", route.path);
+    }
 }
 
 /// The table as text: path, method, versions, media, rule.
