@@ -46,6 +46,9 @@ pub enum Error {
     /// The source is not what it must be, or its rows cannot be brought over.
     #[error("{0}")]
     Refused(String),
+    /// The source changes while it is read. What was read is kept: the next import goes on with it.
+    #[error("{0}")]
+    Changing(String),
     /// The database of OpenStack Placement cannot be read or written.
     #[error("the database of OpenStack Placement: {0}")]
     Reference(sqlx::Error),
@@ -149,13 +152,37 @@ async fn import_heeding(
         ));
     }
     let opened = Instant::now();
-    let mut source = Database::open(from, Access::Read).await?;
-    let mut notes = resume(&from.to_string(), target, options).await?;
+    let source = Database::open(from, Access::Read).await?;
+    let notes = resume(&from.to_string(), target, options).await?;
+    let report = Report {
+        database: from.to_string(),
+        schema: source.schema().to_owned(),
+        dry_run: false,
+        estimate: None,
+        notes,
+        read: Vec::new(),
+        written: Vec::new(),
+        findings: Vec::new(),
+        seconds: 0.0,
+    };
+    let imported = read_and_write(source, target, (options, heeds_others, opened), report).await;
+    if let Err(Error::Refused(_)) = imported {
+        kept::discard_refused(target).await?;
+    }
+    Ok(Report { seconds: began.elapsed().as_secs_f64(), ..imported? })
+}
+
+/// Reads what is not kept yet, and writes all of it into Berth's tables. Completes the report.
+async fn read_and_write(
+    mut source: Database,
+    target: &mut PgConnection,
+    (options, heeds_others, opened): (Options, bool, Instant),
+    mut report: Report,
+) -> Result<Report, Error> {
     let filled = fill::fill(&mut source, target, &Progress::new()).await?;
-    let schema = source.schema().to_owned();
     source.close().await;
     if filled.kept > 0 {
-        notes.push(format!("{} rows had been read before", filled.kept));
+        report.notes.push(format!("{} rows had been read before", filled.kept));
     }
 
     let mut tx = target.begin().await?;
@@ -165,10 +192,10 @@ async fn import_heeding(
     }
     let before = load::before(&mut tx, options.replace).await?;
     load::settle(&mut tx).await?;
-    let findings = findings::all(&mut tx).await?;
+    report.findings = findings::all(&mut tx).await?;
     load::write(&mut tx, before).await?;
     load::announce_all(&mut tx).await?;
-    let written = load::written(&mut tx).await?;
+    report.written = load::written(&mut tx).await?;
     refuse_faults(&mut tx).await?;
     if options.follow {
         kept::begin_following(&mut tx, &filled.widths).await?;
@@ -178,17 +205,7 @@ async fn import_heeding(
     }
     tx.commit().await?;
     load::analyze(target).await?;
-    Ok(Report {
-        database: from.to_string(),
-        schema,
-        dry_run: false,
-        estimate: None,
-        notes,
-        read: filled.read,
-        written,
-        findings,
-        seconds: began.elapsed().as_secs_f64(),
-    })
+    Ok(Report { read: filled.read, ..report })
 }
 
 /// Makes what an import keeps, or finds what an interrupted one has left. Returns what is to be said about it.

@@ -1,5 +1,5 @@
 //! What Berth tells operators beyond the published APIs: below `/-/v1`, on the address of the Placement API,
-//! with the same tokens and policy language. Errors have the form of the Placement API.
+//! with the same tokens and policy language. Errors have the form and the codes of the Placement API.
 
 mod asked;
 mod candidates;
@@ -34,8 +34,8 @@ use super::app::{App, Options};
 use super::external_url::ExternalUrl;
 use super::identity::Caller;
 use super::middleware::HttpService;
-use super::placement;
 use super::placement::microversion::{HEADER, LATEST, Microversion};
+use super::placement::{self, Code};
 use crate::model::Refusal;
 use crate::policy::operator as rule;
 
@@ -95,7 +95,7 @@ pub(super) struct Operator;
 impl Dialect for Operator {
     type Versions = OneVersion;
     type Facts = ();
-    type Code = ();
+    type Code = Code;
 
     const NAME: &'static str = "operator";
     const IGNORES_LAST_SLASH: bool = true;
@@ -132,12 +132,12 @@ impl Dialect for Operator {
     }
 
     fn render(problem: Problem, context: &Context<Self>) -> Response {
-        let Problem { status, detail, allow, www_authenticate, .. } = problem;
+        let Problem { status, code, detail, allow, www_authenticate, .. } = problem;
         let detail = if detail.is_empty() { super::status::explanation(status) } else { &detail };
-        let (content_type, body) = placement::write_error(status, detail, &context.request_id);
+        let body = placement::error_body(status, detail, Some(code), &context.request_id);
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(placement::accept::JSON));
         let retry = status == StatusCode::SERVICE_UNAVAILABLE;
         let retry = retry.then(|| api::problem::RETRY_AFTER.to_owned());
         for (name, value) in [
@@ -188,7 +188,7 @@ async fn versions(external_url: ExternalUrl) -> Result<Reply, Problem> {
 /// What a problem of the Placement API is in this one.
 impl From<placement::Problem> for Problem {
     fn from(problem: placement::Problem) -> Self {
-        let placement::Problem { status, detail, allow, www_authenticate, cause, .. } = problem;
-        Self { status, code: (), detail, allow, www_authenticate, cause }
+        let placement::Problem { status, code, detail, allow, www_authenticate, cause } = problem;
+        Self { status, code, detail, allow, www_authenticate, cause }
     }
 }

@@ -46,8 +46,8 @@ use serde_json::json;
 use self::accept::{Accept, JSON};
 pub use self::allocation_candidates::write_candidates;
 use self::microversion::{Microversion, Unacceptable, Versions};
-pub(super) use self::problem::Problem;
-use self::problem::{Code, Recipient, is_absence};
+pub(super) use self::problem::{Code, Problem};
+use self::problem::{Recipient, is_absence};
 use super::api::routes::Row;
 use super::api::{self, Context, Dialect, context};
 use super::app::{App, Options};
@@ -68,13 +68,26 @@ pub(super) fn write_error(
     detail: &str,
     request_id: &str,
 ) -> (&'static str, String) {
-    let error = json!({
+    (JSON, error_body(status, detail, None, request_id))
+}
+
+/// The body of an error, with a code if the API has codes.
+pub(super) fn error_body(
+    status: StatusCode,
+    detail: &str,
+    code: Option<Code>,
+    request_id: &str,
+) -> String {
+    let mut error = json!({
         "status": status.as_u16(),
         "title": title(status),
         "detail": detail,
         "request_id": request_id,
     });
-    (JSON, json!({"errors": [error]}).to_string())
+    if let Some((code, error)) = code.zip(error.as_object_mut()) {
+        error.insert("code".to_owned(), json!(code));
+    }
+    json!({"errors": [error]}).to_string()
 }
 
 /// The ways of the Placement API.

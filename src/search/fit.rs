@@ -71,12 +71,13 @@ pub fn fit(
     let groups = question.by.map_or_else(Groups::default, |by| Groups::of(world, by, &count));
     let group_count = groups.len();
     let (groups, are_complete) = groups.counted(&mut count, question.names_max, &mut is_enough);
-    let best = best(count.hosts(), question.names_max);
+    let hosts = count.hosts().iter().filter(|it| it.is_host);
+    let best = best(hosts.clone(), question.names_max);
     let host = |it: &HostCount| HostFit { root: world.occupied(it.root).id(), fits: it.fits };
     Ok(Fit {
         is_complete: are_examined && is_counted && are_complete,
         total,
-        fitting: count.hosts().iter().filter(|it| it.fits.at_least > 0).count(),
+        fitting: hosts.filter(|it| it.fits.at_least > 0).count(),
         hosts: best.into_iter().map(host).collect(),
         group_count,
         groups,
@@ -84,12 +85,12 @@ pub fn fit(
 }
 
 /// The hosts where most fit, best first.
-fn best(hosts: &[HostCount], most: usize) -> Vec<&HostCount> {
+fn best<'c>(hosts: impl Iterator<Item = &'c HostCount>, most: usize) -> Vec<&'c HostCount> {
     let key = |it: &&HostCount| {
         let Bounds { at_least, at_most } = it.fits;
         (std::cmp::Reverse((at_least, at_most)), it.root)
     };
-    let mut best: Vec<&HostCount> = hosts.iter().collect();
+    let mut best: Vec<&HostCount> = hosts.collect();
     if let Some(last) = most.checked_sub(1).filter(|last| *last < best.len()) {
         best.select_nth_unstable_by_key(last, key);
     }

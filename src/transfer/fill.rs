@@ -70,7 +70,7 @@ pub(super) async fn fill(
         }
         bar.finish();
         if piece.read != rows {
-            return Err(Error::Refused(format!(
+            return Err(Error::Changing(format!(
                 "{} had {rows} rows, and then {}: the database does not give one snapshot. Stop the services that \
                  write to it",
                 table.name, piece.read
@@ -162,7 +162,7 @@ pub(super) fn check_count(
     }
     // The snapshot does not hold what it promises: the table's engine is none with transactions.
     let name = table.name;
-    Err(Error::Refused(format!(
+    Err(Error::Changing(format!(
         "a part of {name} had {counted} rows, and then {read}: the database does not give one snapshot. Stop the \
          services that write to it"
     )))

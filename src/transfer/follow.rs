@@ -145,7 +145,7 @@ impl Follower<'_, '_> {
                     pause = PAUSE_MIN;
                     self.around.interval
                 }
-                Err(refused @ Error::Refused(_)) => return Err(refused),
+                Err(refused @ (Error::Refused(_) | Error::Changing(_))) => return Err(refused),
                 // Of this program, or of rows that contradict each other: it would be the same again.
                 Err(Error::Target(error)) if error.is_ours() => return Err(Error::Target(error)),
                 Err(error) => {

@@ -10,6 +10,7 @@ use sqlx::{Connection, PgConnection};
 
 use super::answers::Answers;
 use super::report::{Estimate, Report, TableRows};
+use super::service::Read;
 use super::tables::TABLES;
 use super::{Error, Options, findings, kept, load, refuse_faults, resume, service, staging};
 use crate::placement_client::Client;
@@ -46,11 +47,28 @@ pub async fn import_service(
         resumed = resume(&source, target, options).await?;
         Some(Answers::new(target))
     };
-    let reading = Instant::now();
-    let mut read = service::read(service, kept, &Progress::new()).await?;
-    let reading = reading.elapsed();
-    read.notes.splice(0..0, resumed);
+    let progress = Progress::new();
+    let imported = match service::read(service, kept, &progress).await {
+        Ok(mut read) => {
+            read.notes.splice(0..0, resumed);
+            write(read, target, options, began).await
+        }
+        Err(error) => Err(error),
+    };
+    if let Err(Error::Refused(_)) = imported {
+        kept::discard_refused(target).await?;
+    }
+    imported
+}
 
+/// Writes what was read into Berth's tables, or finds out what would be written.
+async fn write(
+    read: Read,
+    target: &mut PgConnection,
+    options: Options,
+    began: Instant,
+) -> Result<Report, Error> {
+    let reading = began.elapsed();
     let mut tx = target.begin().await?;
     load::lock(&mut tx).await?;
     let before = load::before(&mut tx, options.replace).await?;

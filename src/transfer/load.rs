@@ -20,6 +20,29 @@ const LOCK: &str = "
         consumer_types, consumers, allocations, resource_classes, traits in exclusive mode;
     set local berth.import = 'on'";
 
+/// Lets a transaction that is rolled back leave the sequences of Berth's tables where they are: what `nextval` and
+/// `setval` do is never rolled back, but a restart is, and they act on what it has made.
+const RESTART_SEQUENCES: &str = "
+    do $$
+    declare
+        sequence regclass;
+        value bigint;
+        is_used boolean;
+    begin
+        for sequence in
+            select objid from pg_depend
+            where classid = 'pg_class'::regclass and refclassid = 'pg_class'::regclass and deptype in ('a', 'i')
+              and objid in (select oid from pg_class where relkind = 'S')
+              and refobjid = any (array['resource_classes', 'traits', 'projects', 'users', 'consumer_types',
+                                        'providers', 'consumers']::regclass[])
+            order by objid
+        loop
+            execute format('select last_value, is_called from %s', sequence) into value, is_used;
+            execute format('alter sequence %s restart', sequence);
+            perform setval(sequence, value, is_used);
+        end loop;
+    end $$";
+
 /// The tables that are filled.
 const TABLES: [&str; 11] = [
     "resource_classes",
@@ -46,7 +69,8 @@ pub(super) enum Before {
 
 /// Locks Berth's tables until the end of the transaction.
 pub(super) async fn lock(conn: &mut PgConnection) -> Result<(), Error> {
-    sqlx::raw_sql(LOCK).execute(conn).await?;
+    sqlx::raw_sql(LOCK).execute(&mut *conn).await?;
+    sqlx::raw_sql(RESTART_SEQUENCES).execute(conn).await?;
     Ok(())
 }
 

@@ -13,7 +13,7 @@ insert into touched select id from added;
 -- The next provider that a client makes gets a key of its own.
 select setval('providers_id_seq', highest)
     from (select max(id) as highest from providers) as it
-    where highest > (select last_value from providers_id_seq);
+    where highest >= (select last_value from providers_id_seq);
 
 with added as (
     insert into provider_traits (provider_id, trait_id)

@@ -174,7 +174,7 @@ impl Reading<'_> {
             before = Some(unexplained);
             self.read_again(&stale, gone, progress).await?;
         }
-        Err(Error::Refused(format!(
+        Err(Error::Changing(format!(
             "the service changes faster than it can be read: after {ROUNDS} rounds, providers still change. Stop \
              what writes to it, or import from its database, which can be read at one time"
         )))

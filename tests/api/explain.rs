@@ -161,6 +161,30 @@ async fn what_is_wrong_with_a_query_is_said() {
     assert!(refused.detail().contains("at most 128 can be explained"), "{}", refused.detail());
 }
 
+/// A client of the Placement API finds the same codes here.
+#[tokio::test]
+async fn errors_have_the_codes_of_the_placement_api() {
+    let berth = cloud().await;
+    for (path, status, code) in [
+        ("explain?resources=VCPU:none", 400, "placement.undefined_code"),
+        ("fit?resources=VCPU:1&hosts=1&hosts=2", 400, "placement.query.duplicate_key"),
+        (
+            "explain?resources=VCPU:1&near_misses=1&near_misses=2",
+            400,
+            "placement.query.duplicate_key",
+        ),
+        ("refused/req-1", 404, "placement.undefined_code"),
+        ("no/such/path", 404, "placement.undefined_code"),
+    ] {
+        let refused = berth.get(&format!("/-/v1/{path}")).await.expect(status);
+        assert_eq!(refused.code(), code, "{path}");
+    }
+    let refused = berth.delete("/-/v1/fit").await.expect(405);
+    assert_eq!(refused.code(), "placement.undefined_code");
+    let denied = berth.header("x-auth-token", "someone").get("/-/v1/refused").await.expect(403);
+    assert_eq!(denied.code(), "placement.undefined_code");
+}
+
 /// Of two values that exclude each other, nobody would see which one counts.
 #[tokio::test]
 async fn nothing_that_is_asked_for_is_ignored() {

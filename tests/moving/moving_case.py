@@ -79,9 +79,19 @@ class Moving(unittest.TestCase):
         self.url = self.cluster.url(self.name)
 
     def imports(self, source: str, *options) -> dict:
-        """Import, which must succeed; the report."""
+        """Import, which must succeed; the report. A dry run leaves nothing behind."""
+        before = self.left_behind()
         self.words, report = imported(self, self.tries, source, *options)
+        if "--dry-run" in options:
+            self.assertEqual(self.left_behind(), before)
         return report
+
+    def left_behind(self) -> str:
+        """What an import that writes nothing must not change, beside rows: sequences, and whether rows are kept."""
+        return self.rows(
+            "select sequencename, last_value from pg_sequences where schemaname = 'public' union all "
+            "select nspname, null from pg_namespace where nspname like 'berth_import%' order by 1"
+        )
 
     def berth(self, *arguments) -> subprocess.CompletedProcess:
         """Run `berth` on the test's database."""
@@ -95,8 +105,10 @@ class Moving(unittest.TestCase):
 
     def refused(self, source: str, *options) -> str:
         """Try to import, which must be refused and write nothing; what is said."""
+        before = self.left_behind()
         done = self.tries(source, *options)
         self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertEqual(self.left_behind(), before)
         self.assertEqual(self.rows("select count(*) from projects"), "0")
         return done.stderr
 

@@ -8,6 +8,7 @@ use berth::model::provider::{InventoryRow, ProviderRow};
 use berth::model::{ClassId, ProviderId};
 use berth::search::Request;
 use berth::search::fit::{Bounds, Excluded, Fit, Fragment, GroupBy, Question, fit, fragmentation};
+use berth::search::funnel::hosts;
 use berth::world::World;
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -130,6 +131,41 @@ fn what_is_shared_counts_once() {
     assert_eq!(without.total, Bounds::exactly(7));
 }
 
+/// A pool is no host, though what it shares can be allocated from it alone.
+#[test]
+fn what_only_shares_is_no_host() {
+    let cloud = Cloud::new(
+        "cn1; VCPU:8; HW_X; A
+         cn2; VCPU:8; HW_X; A
+         cn3; VCPU:8; HW_X; A
+         pool; VGPU:9; MISC_SHARES_VIA_AGGREGATE HW_X; A
+         part < pool; DISK_GB:9; MISC_SHARES_VIA_AGGREGATE
+         alone; VGPU:6; MISC_SHARES_VIA_AGGREGATE HW_X",
+    );
+    for (query, fits, expected) in [
+        ("resources=VGPU:3", 5, ["cn1", "cn2", "cn3"].as_slice()),
+        ("resources=VGPU:1&resources1=VGPU:2", 5, ["cn1", "cn2", "cn3"].as_slice()),
+        ("resources=VGPU:3,VCPU:1", 3, ["cn1", "cn2", "cn3"].as_slice()),
+        ("resources=DISK_GB:3", 3, [].as_slice()),
+    ] {
+        let found = counted(&cloud, query);
+        assert_eq!(
+            (found.total, found.fitting),
+            (Bounds::exactly(fits), expected.len()),
+            "{query}"
+        );
+        let hosts = by_host(&cloud.world(), &found);
+        let mut hosts: Vec<&str> = hosts.iter().map(|(name, ..)| name.as_str()).collect();
+        hosts.sort_unstable();
+        assert_eq!(hosts, expected, "{query}");
+    }
+    let world = cloud.world();
+    let by = GroupBy::TraitPrefix("HW_".to_owned());
+    let found = fitting(&world, &request("resources=VGPU:3"), &Excluded::default(), Some(&by));
+    let group = &found.groups[0];
+    assert_eq!((group.hosts, group.fitting, group.fits), (3, 3, Bounds::exactly(5)));
+}
+
 #[test]
 fn hosts_are_grouped_by_traits_and_aggregates() {
     let cloud = Cloud::new(
@@ -214,6 +250,25 @@ fn what_is_left_when_no_more_fit_is_of_no_use() {
     assert!(found.for_all.is_complete);
     let for_all: Vec<_> = found.for_all.classes.iter().map(of).collect();
     assert_eq!(for_all, [some("VCPU", 18, 2), some("MEMORY_MB", 128, 120)]);
+}
+
+/// Also those of which no host has any, or of which there is nothing at all.
+#[test]
+fn all_classes_that_are_asked_for_are_said_to_be_of_no_use_or_not() {
+    let cloud = Cloud::new(
+        "cn1; VCPU:8; ; A
+         pool; DISK_GB:9; MISC_SHARES_VIA_AGGREGATE; A",
+    );
+    for world in [cloud.world(), Cloud::new("").world()] {
+        let (one, two) = (request("resources=VCPU:1,DISK_GB:1"), request("resources=VGPU:1"));
+        let excluded = Excluded::default();
+        let question = |request| Question { request, excluded: &excluded, names_max: 0, by: None };
+        let questions = [question(&one), question(&two)];
+        let found = fragmentation(&world, &questions, || |_| false).unwrap();
+        let classes = found.for_all.classes.iter().map(|it| world.name_of_class(it.class));
+        assert_eq!(classes.collect::<BTreeSet<_>>(), BTreeSet::from(["VCPU", "DISK_GB", "VGPU"]));
+        assert!(found.for_all.is_complete);
+    }
 }
 
 #[test]
@@ -376,8 +431,9 @@ proptest! {
         let Bounds { at_least, at_most } = found.total;
         prop_assert!(at_least <= number && number <= at_most, "{} in {:?}", number, found.total);
         prop_assert!(number == 0 || at_least > 0, "{} fit, and none was found", number);
-        for root in world.trees() {
-            let id = root.id();
+        let all: BTreeSet<ProviderId> = hosts(&world).map(|root| root.id()).collect();
+        prop_assert!(found.hosts.iter().all(|it| all.contains(&it.root)), "no host: {:?}", found.hosts);
+        for id in all {
             let Some(number) = claimed(&rows, &request, |anchor| anchor == id) else { continue };
             let host = found.hosts.iter().find(|it| it.root == id);
             let Bounds { at_least, at_most } = host.map_or(Bounds::exactly(0), |it| it.fits);

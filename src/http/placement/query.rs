@@ -12,7 +12,7 @@ use super::microversion::{
     ANY_TRAITS, FORBIDDEN_AGGREGATES, FORBIDDEN_TRAITS, Ladder, Microversion, NAMED_GROUPS,
     REPEATED_MEMBER_OF,
 };
-use super::problem::Problem;
+use super::problem::{Code, Problem};
 use super::schema::Schema;
 use super::spelling::any_uuid;
 use crate::http::api::query::pairs;
@@ -131,7 +131,7 @@ impl Query {
         let count = self.all(name).count();
         if count > 1 {
             let detail = format!("{name} can be given once, not {count} times");
-            return Err(Problem::bad_request(detail));
+            return Err(Problem::bad_request(detail).code(Code::DuplicateKey));
         }
         Ok(self.last(name))
     }

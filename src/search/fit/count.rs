@@ -1,6 +1,7 @@
 //! Goes through all trees, and counts how often the request fits on each by itself.
 
 use super::super::anchors::solo;
+use super::super::funnel::is_host;
 use super::super::part::{Look, and, and_not, pop};
 use super::super::query::Query;
 use super::super::steps::WORK_BETWEEN;
@@ -15,7 +16,7 @@ use super::upper_bound;
 use crate::world::World;
 use crate::world::set::BLOCK;
 
-/// A host with what fits on it.
+/// A tree with what fits on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostCount {
     /// The slot of the root of its tree.
@@ -24,6 +25,9 @@ pub(super) struct HostCount {
     pub(super) fits: Bounds,
     /// Its number among the trees that share, if it is one of them.
     tree: Option<usize>,
+    /// Whether the tree has inventory of its own, which it does not share. If not, it is no host, but the request
+    /// may fit on what it shares.
+    pub(super) is_host: bool,
 }
 
 /// The count.
@@ -31,7 +35,7 @@ pub(super) struct Count<'w> {
     world: &'w World,
     query: &'w Query,
     excluded: &'w Excluded,
-    /// The hosts where the request may fit, ascending by slot.
+    /// The trees where the request may fit, ascending by slot.
     hosts: Vec<HostCount>,
     /// The slot up to which trees were examined, by the slots of their roots.
     examined: u32,
@@ -67,7 +71,7 @@ impl<'w> Count<'w> {
         }
     }
 
-    /// The hosts where the request may fit, ascending by slot.
+    /// The trees where the request may fit, ascending by slot.
     pub(super) fn hosts(&self) -> &[HostCount] {
         &self.hosts
     }
@@ -128,7 +132,9 @@ impl<'w> Count<'w> {
             let fitting = solo(query, block, apart, Look::Close);
             let hosts = &mut self.hosts;
             work += totals.count(block, fitting, |root, number| {
-                hosts.push(HostCount { root, fits: Bounds::exactly(number), tree: None });
+                // None of these shares anything.
+                let fits = Bounds::exactly(number);
+                hosts.push(HostCount { root, fits, tree: None, is_host: true });
             });
         }
         let mut rest = and_not(roots, apart);
@@ -168,7 +174,8 @@ impl<'w> Count<'w> {
         work += self.packer.take_work() + 16 * offer.choices.len();
         if at_most > 0 {
             let tree = is_shared.then_some(tree);
-            self.hosts.push(HostCount { root, fits: Bounds { at_least, at_most }, tree });
+            let is_host = is_host(world)(&world.occupied(root));
+            self.hosts.push(HostCount { root, fits: Bounds { at_least, at_most }, tree, is_host });
         }
         work
     }

@@ -134,14 +134,15 @@ pub fn fragmentation<F: FnMut(usize) -> bool>(
     let names_max = questions.first().map_or(0, |question| question.names_max);
     Ok(Fragmentation {
         requests: all.iter().map(|it| it.fragments(world, &free_all, &hosts, names_max)).collect(),
-        for_all: common(&all, &hosts),
+        for_all: common(&all, &hosts, &classes),
     })
 }
 
 /// What is of no use for any of the requests.
-fn common(all: &[Counted], hosts: &[(u32, Free)]) -> CommonFragments {
+fn common(all: &[Counted], hosts: &[(u32, Free)], classes: &BTreeSet<ClassId>) -> CommonFragments {
     let mut is_complete = true;
-    let mut sums: BTreeMap<ClassId, (u64, u64)> = BTreeMap::new();
+    let mut sums: BTreeMap<ClassId, (u64, u64)> =
+        classes.iter().map(|class| (*class, (0, 0))).collect();
     for (root, free) in hosts {
         if !all.iter().all(|it| it.has_examined(*root)) {
             is_complete = false;

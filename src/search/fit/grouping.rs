@@ -24,7 +24,7 @@ enum Key {
 struct Group {
     name: Option<String>,
     hosts: usize,
-    /// Positions of those where the request may fit.
+    /// Positions of the trees in it where the request may fit, also of those that only share.
     members: Vec<usize>,
 }
 
@@ -48,7 +48,8 @@ impl Groups {
         let mut found = count.hosts().iter().enumerate().peekable();
         for root in world.trees().filter(|root| !count.is_lost(root.slot())) {
             let position = found.next_if(|(_, host)| host.root == root.slot());
-            if position.is_none() && !is_host(&root) {
+            let is_host = position.map_or_else(|| is_host(&root), |(_, counted)| counted.is_host);
+            if position.is_none() && !is_host {
                 continue;
             }
             for key in keys(&root, by, &chosen) {
@@ -57,7 +58,7 @@ impl Groups {
                     groups.len() - 1
                 });
                 if let Some(group) = groups.get_mut(number) {
-                    group.hosts += 1;
+                    group.hosts += usize::from(is_host);
                     group.members.extend(position.map(|(position, _)| position));
                 }
             }
@@ -83,7 +84,7 @@ impl Groups {
         for Group { name, hosts, members } in self.0 {
             let (fits, is_complete) = count.total(Some(&members), is_enough);
             let fitting = members.iter().filter_map(|nth| count.hosts().get(*nth));
-            let fitting = fitting.filter(|it| it.fits.at_least > 0).count();
+            let fitting = fitting.filter(|it| it.is_host && it.fits.at_least > 0).count();
             all.push(GroupFit { group: name, hosts, fitting, fits });
             are_complete &= is_complete && !is_enough(members.len() + 8);
             if !are_complete {
