@@ -43,6 +43,7 @@ mod refused;
 pub mod server;
 mod serving;
 mod status;
+pub(crate) mod streamed;
 mod text;
 pub mod tls;
 mod traced;

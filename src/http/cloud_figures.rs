@@ -4,13 +4,12 @@
 //! The text is written in pieces while it is sent, so that the memory it takes does not grow with the number
 //! of providers. All pieces are of one world.
 
-use std::convert::Infallible;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
-use futures_util::stream;
+use axum::body::Body;
 
+use super::streamed;
 use crate::model::provider::InventoryRow;
 use crate::world::{Provider, World};
 
@@ -55,13 +54,8 @@ const FIGURES: [Figure; 5] = [
 
 /// The figures of a world, in the text format of Prometheus.
 pub(super) fn body(world: Arc<World>) -> Body {
-    let writing = Writing { world, figure: 0, next: None };
-    Body::from_stream(stream::unfold(writing, |mut writing| async move {
-        let piece = writing.piece();
-        // Others come to their turns between two pieces.
-        tokio::task::yield_now().await;
-        (!piece.is_empty()).then(|| (Ok::<_, Infallible>(Bytes::from(piece)), writing))
-    }))
+    let mut writing = Writing { world, figure: 0, next: None };
+    streamed::made_at_once(move || writing.piece().into())
 }
 
 /// How far the text has been written.

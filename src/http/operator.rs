@@ -14,10 +14,12 @@ mod moves;
 mod providers;
 mod question;
 mod refused;
-mod sending;
 
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
@@ -36,6 +38,7 @@ use super::identity::Caller;
 use super::middleware::HttpService;
 use super::placement::microversion::{HEADER, LATEST, Microversion};
 use super::placement::{self, Code};
+use super::streamed::{self, ClientGone, CutShort, Making};
 use crate::model::Refusal;
 use crate::policy::operator as rule;
 
@@ -190,5 +193,34 @@ impl From<placement::Problem> for Problem {
     fn from(problem: placement::Problem) -> Self {
         let placement::Problem { status, code, detail, allow, www_authenticate, cause } = problem;
         Self { status, code, detail, allow, www_authenticate, cause }
+    }
+}
+
+impl From<ClientGone> for Problem {
+    fn from(gone: ClientGone) -> Self {
+        Self::unavailable(gone.to_string())
+    }
+}
+
+/// The body that `work` makes within `most`. Waits for the first part.
+///
+/// # Errors
+/// The work fails before its first part.
+async fn made_within<F>(
+    most: Duration,
+    work: impl FnOnce(streamed::Parts) -> F,
+) -> Result<Body, Problem>
+where
+    F: Future<Output = Result<(), Problem>> + Send + 'static,
+{
+    let mut making = Making::begin(most, work);
+    match making.next().await {
+        None => Ok(Body::empty()),
+        Some(Ok(first)) => Ok(making.body(first)),
+        Some(Err(CutShort::Failed(problem))) => Err(problem),
+        Some(Err(CutShort::SlowClient(most))) => {
+            Err(Problem::unavailable(format!("no part of an answer was made within {most:?}")))
+        }
+        Some(Err(CutShort::Panic(panic))) => Err(Problem::internal(panic.to_string())),
     }
 }

@@ -167,15 +167,17 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
 
-    use axum::body::Body;
+    use axum::body::{Body, Bytes};
     use futures_util::stream;
     use http_body_util::BodyExt;
     use tokio::sync::oneshot;
 
     use super::{BodyCopy, Budget, Omitted, Passed, copied};
+    use crate::http::streamed;
 
     fn chunks(parts: &'static [&'static str]) -> Body {
-        Body::from_stream(stream::iter(parts.iter().map(|it| Ok::<_, axum::Error>(*it))))
+        let parts = parts.iter().map(|it| Ok::<_, axum::Error>(Bytes::from_static(it.as_bytes())));
+        streamed::body(stream::iter(parts))
     }
 
     fn watched(body: Body, copy: BodyCopy) -> (Body, oneshot::Receiver<Passed>) {

@@ -1,13 +1,19 @@
 //! Large answers are compressed for clients that ask for it, and say the same.
 
 use std::io::Read;
+use std::process::Command;
 
-use axum::body::to_bytes;
-use axum::http::Request;
+use axum::body::{HttpBody, to_bytes};
 use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, VARY};
+use axum::http::{Method, Request};
+use berth::http::Api;
+use berth::http::listener::{Endpoint, Listener};
+use berth::http::server::Front;
+use http_body_util::BodyExt;
 use serde_json::Value;
 
 use crate::support::app::Berth;
+use crate::support::served::{Served, wide};
 
 /// The encoding of an answer, its `Vary` lines, and its bytes.
 async fn ask(
@@ -32,6 +38,22 @@ async fn ask(
     (encoding, vary.join(","), to_bytes(answer.into_body(), usize::MAX).await.unwrap().to_vec())
 }
 
+/// The content of a body that was sent with this encoding.
+fn decoded(body: &[u8], encoding: Option<&str>) -> Vec<u8> {
+    let mut content = Vec::new();
+    match encoding {
+        None => return body.to_vec(),
+        Some("gzip") => {
+            flate2::read::GzDecoder::new(body).read_to_end(&mut content).unwrap();
+        }
+        Some("zstd") => {
+            zstd::Decoder::new(body).unwrap().read_to_end(&mut content).unwrap();
+        }
+        Some(other) => panic!("{other}"),
+    }
+    content
+}
+
 #[tokio::test]
 async fn large_answers_are_compressed_for_clients_that_ask_for_it() {
     let berth = Berth::new().await;
@@ -49,12 +71,7 @@ async fn large_answers_are_compressed_for_clients_that_ask_for_it() {
             assert_eq!(encoding.as_deref(), Some(expected), "{asked}");
             assert!(vary.contains("accept-encoding"), "{vary}");
             assert!(compressed.len() * 4 < plain.len(), "{} bytes", compressed.len());
-            let mut told = Vec::new();
-            if expected == "gzip" {
-                flate2::read::GzDecoder::new(&compressed[..]).read_to_end(&mut told).unwrap();
-            } else {
-                zstd::Decoder::new(&compressed[..]).unwrap().read_to_end(&mut told).unwrap();
-            }
+            let told = decoded(&compressed, Some(expected));
             let [told, plain]: [Value; 2] =
                 [&told, &plain].map(|text| serde_json::from_slice(text).unwrap());
             assert_eq!(told, plain);
@@ -64,4 +81,136 @@ async fn large_answers_are_compressed_for_clients_that_ask_for_it() {
         }
     }
     assert_eq!(ask(&berth, "/", Some("gzip")).await.0, None, "small answers stay as they are");
+}
+
+/// The routes whose answers may be sent while they are made, and one that is written whole.
+const ROUTES: [&str; 5] = [
+    "/allocation_candidates?resources=VCPU:1",
+    "/-/v1/allocation_candidates?resources=VCPU:1",
+    "/-/v1/providers?include=traits,inventories",
+    "/resource_providers",
+    CLOUD,
+];
+/// A route of the address of administrators.
+const CLOUD: &str = "/metrics/cloud";
+
+/// Adds providers up to this number. Each takes about 3 KB in most of the answers above.
+async fn fill(berth: &Berth, providers: i32) {
+    for nth in 0..10 {
+        let path = format!("/traits/CUSTOM_{nth}{}", "Y".repeat(240));
+        let status = berth.ask(Method::PUT, &path, None).await.status;
+        assert!(status == 201 || status == 204, "{status}");
+    }
+    let fill = format!(
+        "with added as (
+             insert into providers (id, uuid, name, root_id) overriding system value
+                 select n, gen_random_uuid(), repeat('x', 180) || n, n
+                 from generate_series(coalesce((select max(id) from providers), 0) + 1, {providers}) n
+                 returning id
+         ), stocked as (
+             insert into inventories (provider_id, class_id, total, reserved, min_unit, max_unit,
+                                      step_size, allocation_ratio)
+                 select added.id, classes.id, 8, 0, 1, 8, 1, 1.0
+                 from added, resource_classes classes where name in ('VCPU', 'MEMORY_MB')
+         ), described as (
+             insert into provider_traits (provider_id, trait_id)
+                 select added.id, traits.id from added, traits where name like 'CUSTOM%YYY'
+         )
+         insert into change_log (providers)
+             select array_agg(id) from added having count(*) > 0;"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(fill)).execute(&mut berth.session().await).await.unwrap();
+}
+
+/// The API and the address of administrators.
+async fn with_admin(berth: &Berth) -> (Served, [String; 2]) {
+    let bind = async || Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let (api, admin) = (bind().await, bind().await);
+    let addresses = [&api, &admin].map(|listener| match listener.endpoint().unwrap() {
+        Endpoint::Tcp(address) => address.to_string(),
+        Endpoint::Unix(_) => panic!("a Unix socket has no address"),
+    });
+    let front = Front { listeners: vec![(Api::Placement, api)], tls: None, admin: vec![admin] };
+    (Served::on(berth, front, wide()), addresses)
+}
+
+/// The content of an answer that curl has read without a complaint.
+async fn by_curl(url: &str, accepts: &[&str]) -> Vec<u8> {
+    let mut curl = Command::new("curl");
+    curl.args(["-sS", "--fail", "--noproxy", "*", "--compressed", "--max-time", "60"])
+        .args(["-H", "X-Auth-Token: admin", "-H", "OpenStack-API-Version: placement 1.39"])
+        .args(["-H", "TE: trailers", "-H", "Connection: TE"])
+        .args(accepts)
+        .arg(url);
+    let read = tokio::task::spawn_blocking(move || curl.output()).await.unwrap();
+    let read = read.unwrap_or_else(|why| panic!("curl: {why}; `tools/install` installs it"));
+    let words = String::from_utf8_lossy(&read.stderr);
+    assert!(read.status.success(), "curl {accepts:?} {url}: {}: {words}", read.status);
+    read.stdout
+}
+
+/// The content of an answer that reqwest has read.
+async fn by_reqwest(client: &reqwest::Client, url: &str, accepts: Option<&str>) -> Vec<u8> {
+    let mut request = client
+        .get(url)
+        .header("x-auth-token", "admin")
+        .header("openstack-api-version", "placement 1.39")
+        .header("te", "trailers")
+        .header("connection", "TE");
+    if let Some(encoding) = accepts {
+        request = request.header("accept-encoding", encoding);
+    }
+    let answer = request.send().await.unwrap();
+    assert_eq!(answer.status(), 200, "{url}");
+    let encoding = answer.headers().get("content-encoding").cloned();
+    let body = answer.bytes().await.unwrap_or_else(|why| panic!("{accepts:?} {url}: {why:?}"));
+    decoded(&body, encoding.as_ref().map(|it| it.to_str().unwrap()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_of_any_size_are_read_to_their_end_in_every_encoding() {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let berth = Berth::new().await;
+    let (served, [api, admin]) = with_admin(&berth).await;
+    for (providers, bytes) in [(0, 10), (900, 2 << 20), (13_000, 30 << 20)] {
+        fill(&berth, providers).await;
+        for path in ROUTES {
+            let address = if path == CLOUD { &admin } else { &api };
+            let url = format!("http://{address}{path}");
+            let plain = by_reqwest(&client, &url, None).await;
+            let is_large = path == "/resource_providers" || plain.len() >= bytes;
+            assert!(is_large, "{path} has {} bytes with {providers} providers", plain.len());
+            for encoding in ["identity", "gzip", "zstd"] {
+                let read = by_reqwest(&client, &url, Some(encoding)).await;
+                assert!(read == plain, "reqwest, {encoding}, {path}, {providers} providers");
+                let read = by_curl(&url, &["-H", &format!("Accept-Encoding: {encoding}")]).await;
+                assert!(read == plain, "curl, {encoding}, {path}, {providers} providers");
+            }
+            assert!(by_curl(&url, &[]).await == plain, "curl, {path}, {providers} providers");
+        }
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_may_be_asked_for_more_after_its_end() {
+    let berth = Berth::new().await;
+    fill(&berth, 700).await;
+    for path in ROUTES.into_iter().filter(|path| *path != CLOUD) {
+        for encoding in ["identity", "gzip", "zstd"] {
+            let request = Request::get(path)
+                .header("host", "localhost")
+                .header("x-auth-token", "admin")
+                .header(ACCEPT_ENCODING, encoding);
+            let mut body = berth.answer(request.body("".into()).unwrap()).await.into_body();
+            while let Some(frame) = body.frame().await {
+                frame.unwrap();
+            }
+            for _ in 0..3 {
+                assert!(body.frame().await.is_none(), "{encoding}, {path}");
+            }
+            assert!(body.is_end_stream() || encoding != "identity", "{path}");
+        }
+    }
 }

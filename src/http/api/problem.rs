@@ -1,5 +1,7 @@
 //! Errors of requests. Each API writes them in its own form: [`Dialect::render`].
 
+use std::fmt;
+
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
@@ -90,6 +92,13 @@ impl<D: Dialect> Problem<D> {
     /// The same with a code.
     pub(in crate::http) fn code(self, code: D::Code) -> Self {
         Self { code, ..self }
+    }
+}
+
+/// For the log: the cause, or what the client is told.
+impl<D: Dialect> fmt::Display for Problem<D> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.cause.as_ref().unwrap_or(&self.detail))
     }
 }
 

@@ -11,14 +11,14 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::sending::{self, Parts};
-use super::{AskedBy, Problem};
+use super::{AskedBy, Problem, made_within};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::middleware::Live;
 use crate::http::placement::accept::{Accept, JSON};
 use crate::http::placement::allocation_candidates::aside;
 use crate::http::placement::query::Query;
+use crate::http::streamed::Parts;
 use crate::operator_api::events::{Change, Event, MadeBy};
 use crate::store::events::reading::{Cursor, Found, Row};
 use crate::turns::{Asker, Turn};
@@ -89,7 +89,7 @@ pub(super) async fn follow(
     }
     // It ends by itself, with a word.
     let most = app.options.events.lifetime * 2;
-    let body = sending::body(most, |parts| {
+    let body = made_within(most, |parts| {
         let follower = Follower { app, form, parts, cursor, turns_of };
         follower.send_all(tail, seat)
     });
@@ -144,7 +144,7 @@ impl Follower {
             End::Stopped => ("stopped", Change::End { detail: STOPPED.to_owned() }),
         };
         counter!(ENDED, "reason" => reason).increment(1);
-        self.parts.send(self.said(change)).await
+        Ok(self.parts.send(self.said(change)).await?)
     }
 
     async fn send_until_the_end(&mut self, mut tail: watch::Receiver<i64>) -> Result<End, Problem> {

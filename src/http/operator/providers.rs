@@ -9,8 +9,7 @@ use axum::http::{HeaderMap, Uri};
 use futures_util::TryStreamExt;
 
 use self::writing::{Form, Include, Writing};
-use super::sending::{self, PART, Parts};
-use super::{AskedBy, Problem, microversion};
+use super::{AskedBy, Problem, made_within, microversion};
 use crate::http::api::in_turn::turn_within;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
@@ -18,6 +17,7 @@ use crate::http::placement::accept::{Accept, JSON};
 use crate::http::placement::allocation_candidates::aside;
 use crate::http::placement::query::Query;
 use crate::http::placement::resource_providers::{listed_by, unknown};
+use crate::http::streamed::{PART, Parts};
 use crate::search::listing::{self, Filter};
 use crate::store::snapshot::Snapshot;
 use crate::turns::{Asker, Turn};
@@ -66,7 +66,7 @@ pub(super) async fn list(
     let turns_of = Asker::of(&caller);
     let seat = seat(&app, turns_of).await?;
     let most = app.options.stream_timeout;
-    let body = sending::body(most, |parts| async move {
+    let body = made_within(most, |parts| async move {
         let (world, number, snapshot) = if include.allocations || app.store.keeps_events() {
             let snapshot = app.store.snapshot(most).await?;
             (Arc::clone(snapshot.world()), snapshot.number(), Some(snapshot))
@@ -171,7 +171,7 @@ impl Work {
             }
         }
         writing.finish();
-        self.parts.send(writing.take()).await
+        Ok(self.parts.send(writing.take()).await?)
     }
 
     /// Writes something in a turn, beside the threads that serve requests.

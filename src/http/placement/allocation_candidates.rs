@@ -9,13 +9,13 @@ mod stream;
 
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 
 pub(in crate::http) use self::request::{order, request};
 use self::response::{Shape, Stopped, Writing};
-use self::stream::{Failure, PART, Pace, parts};
+use self::stream::{Failure, Pace};
 use super::extract::AskedBy;
 use super::microversion::{LATEST, Microversion};
 use super::problem::Problem;
@@ -25,6 +25,7 @@ use crate::http::api::in_turn::{not_done, turn_within};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::identity::Caller;
+use crate::http::streamed::PART;
 use crate::model::Refusal;
 use crate::model::traits;
 use crate::search::{self, Request, Unknown};
@@ -82,7 +83,7 @@ pub(in crate::http) async fn answer(
         Begun { writing, goes_on, nothing } = begun(app, asked, request, &pace).await?;
     }
     let reply = match seat {
-        Some(seat) if goes_on => Reply::body(Body::from_stream(parts(writing, pace, seat))),
+        Some(seat) if goes_on => Reply::body(stream::body(writing, pace, seat)),
         _ => Reply::body(writing.take(0).into()),
     };
     Ok((reply.modified(app.now()), nothing))
