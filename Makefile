@@ -1,10 +1,11 @@
 # The two commands of the README, and what a developer needs beside them.
 
 .DELETE_ON_ERROR:
-.PHONY: run check test lint deny bench bench-core bench-plans differential chaos ha matrix sqlx samples install-run install-test help
+.PHONY: run demo check test lint deny bench bench-core bench-plans differential chaos ha matrix sqlx samples install-run install-test help
 
 help:
 	@echo "make run    build Berth and serve on 127.0.0.1:8778 with a private PostgreSQL"
+	@echo "make demo   fill the running server with the 40 hosts of the README"
 	@echo "make check  the short loop of a developer: format, clippy, the library's tests"
 	@echo "make test   run every test: Rust, the reference's functional suite, real clients, Keystone"
 	@echo "make lint   format, clippy, rustdoc, the recorded queries and deny, as CI checks them"
@@ -20,9 +21,13 @@ help:
 
 # ARGS are handed to `berth serve`.
 run: install-run
-	@[ -e target/release/berth ] || echo "Building Berth: under 5 minutes of CPU time the first time. Later builds compile only what changed."
+	@[ -e target/release/berth ] || echo "Building Berth: about 6 minutes of CPU time the first time. Later builds compile only what changed."
 	cargo build --release --locked
-	exec target/release/berth serve $(ARGS)
+	@tools/next-steps $$$$ $(ARGS) & exec target/release/berth serve $(ARGS)
+
+# ARGS: the URL, if it is another one.
+demo:
+	@samples/demo.sh $(ARGS)
 
 # Enough to see whether a change holds together; it needs no other program than cargo.
 check:
@@ -106,4 +111,4 @@ install-run:
 
 install-test:
 	@tools/rust
-	@tools/install postgresql cc python haproxy nginx mariadb promtool
+	@tools/install postgresql cc curl python haproxy nginx mariadb promtool

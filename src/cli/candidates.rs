@@ -92,7 +92,7 @@ struct Room {
 /// # Errors
 /// The service cannot be asked, or the query is wrong.
 pub async fn run(options: &CandidatesOptions) -> Result<String, Failure> {
-    let client = options.service.client().map_err(Failure)?;
+    let client = options.service.reader().map_err(Failure)?;
     let version = match options.microversion {
         Some(version) => version,
         None => newest(&client).await?,

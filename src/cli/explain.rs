@@ -67,7 +67,7 @@ pub struct ExplainOptions {
 /// # Errors
 /// The server cannot be asked, or the query is wrong.
 pub async fn run(options: &ExplainOptions) -> Result<String, Failure> {
-    let client = options.service.client().map_err(Failure)?;
+    let client = options.service.reader().map_err(Failure)?;
     let Some(query) = &options.query else { return explain_claim(options, &client).await };
     let query = query_of(query);
     let query = format!("near_misses={}&{query}", options.near_misses);

@@ -69,7 +69,7 @@ pub struct FitOptions {
 /// # Errors
 /// The server cannot be asked, or a query is wrong.
 pub async fn run(options: &FitOptions) -> Result<String, Failure> {
-    let client = options.service.client().map_err(Failure)?;
+    let client = options.service.reader().map_err(Failure)?;
     let answer = client.get(&path(options), options.microversion).await.map_err(failure)?;
     let answer = of_berth(answer)?.expect(reqwest::StatusCode::OK).map_err(failure)?;
     match options.format.chosen() {

@@ -52,7 +52,7 @@ pub struct FragmentationOptions {
 /// # Errors
 /// The server cannot be asked, or a query is wrong.
 pub async fn run(options: &FragmentationOptions) -> Result<String, Failure> {
-    let client = options.service.client().map_err(Failure)?;
+    let client = options.service.reader().map_err(Failure)?;
     let mut query = asked(&options.queries, &options.flavor);
     query.append_pair("hosts", &options.hosts.to_string());
     let path = format!("{PATH}?{}", query.finish());

@@ -93,7 +93,7 @@ struct Amounts {
 /// # Errors
 /// The service cannot be asked, or refuses the query.
 pub async fn run(options: &LsOptions) -> Result<String, Failure> {
-    let client = options.service.client().map_err(Failure)?;
+    let client = options.service.reader().map_err(Failure)?;
     let version = version(&client).await?;
     let limit = options.limit as usize;
     let mut hosts = hosts(&providers(&client, version, options.query.as_deref(), limit).await?);

@@ -59,7 +59,7 @@ pub struct MovesOptions {
 /// # Errors
 /// The server cannot be asked, or the query is wrong.
 pub async fn run(options: &MovesOptions) -> Result<String, Failure> {
-    let client = options.service.client().map_err(Failure)?;
+    let client = options.service.reader().map_err(Failure)?;
     let mut query = Serializer::new(String::new());
     if let Some(it) = &options.query {
         query.append_pair("make-room-for", query_of(it));

@@ -1,5 +1,6 @@
 //! Options of the commands that talk to a running placement service, Berth or the reference.
 
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use clap::Args;
@@ -10,11 +11,20 @@ use crate::placement_client::{Access, Client, Limits, Settings};
 /// Bytes of a mebibyte.
 const MIB: usize = 1 << 20;
 
+/// The address on which `berth serve` listens by default.
+const LOCAL: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 8778);
+
+/// Maximum wait for a connection to this machine.
+const LOCAL_CONNECT_MAX: Duration = Duration::from_secs(1);
+
 /// Which placement service, and as whom.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "The placement service")]
 pub struct ServiceOptions {
     /// URL of the placement service, instead of the one in Keystone's catalog.
+    ///
+    /// If neither this nor --os-cloud nor the environment (`OS_*`) says anything, commands that only read
+    /// ask `http://127.0.0.1:8778`.
     ///
     /// Without --token, the token is Keystone's if --os-cloud or the environment (`OS_AUTH_URL`,
     /// `OS_USERNAME`, `OS_PASSWORD`, `OS_PROJECT_NAME` and so on, as for `openstack`) say how to get
@@ -79,17 +89,41 @@ impl LimitOptions {
     }
 }
 
+/// The service of a command whose options and environment name none.
+#[derive(Clone, Copy, Debug)]
+enum Unnamed {
+    /// There is none: a command that writes must not choose where.
+    Refused,
+    /// The one at this address, if something answers there and nothing at all is set.
+    At(SocketAddr),
+}
+
+impl Unnamed {
+    /// The URL of this service.
+    fn url(self, settings: &Settings) -> Result<String, String> {
+        const UNKNOWN: &str = "which placement service? Name its URL (--url), a cloud (--os-cloud), or \
+                               set the environment of OpenStack's clients (OS_AUTH_URL and so on)";
+        match self {
+            Self::At(address) if settings.is_empty() => {
+                let connected = TcpStream::connect_timeout(&address, LOCAL_CONNECT_MAX);
+                connected.map(|_| format!("http://{address}")).map_err(|_| {
+                    format!(
+                        "nothing answers at {address}, where Berth listens by default: {UNKNOWN}"
+                    )
+                })
+            }
+            Self::At(_) | Self::Refused => Err(UNKNOWN.to_owned()),
+        }
+    }
+}
+
 impl CallerOptions {
     /// A client of the service at this URL, or of the one that the cloud or the environment names.
-    fn client(&self, url: Option<&str>) -> Result<Client, String> {
+    fn client(&self, url: Option<&str>, unnamed: Unnamed) -> Result<Client, String> {
         let settings = settings(self.os_cloud.as_deref())?;
-        if url.is_none() && self.os_cloud.is_none() && !settings.name_a_service() {
-            return Err(
-                "which placement service? Name its URL (--url), a cloud (--os-cloud), or set \
-                        the environment of OpenStack's clients (OS_AUTH_URL and so on)"
-                    .to_owned(),
-            );
-        }
+        let is_named = url.is_some() || self.os_cloud.is_some() || settings.name_a_service();
+        let local = (!is_named).then(|| unnamed.url(&settings)).transpose()?;
+        let url = url.or(local.as_deref());
         Client::new(Access::of(url, self.token.as_ref(), &settings)?, self.limits.limits())
     }
 }
@@ -103,12 +137,20 @@ fn settings(os_cloud: Option<&str>) -> Result<Settings, String> {
 }
 
 impl ServiceOptions {
-    /// A client of the service. It does not connect before the first request.
+    /// A client of the named service. It does not connect before the first request.
     ///
     /// # Errors
     /// A sentence: what is missing or wrong.
     pub fn client(&self) -> Result<Client, String> {
-        self.caller.client(self.url.as_deref())
+        self.caller.client(self.url.as_deref(), Unnamed::Refused)
+    }
+
+    /// A client that only reads: if nothing is named, of the service on this machine.
+    ///
+    /// # Errors
+    /// A sentence: what is missing or wrong.
+    pub fn reader(&self) -> Result<Client, String> {
+        self.caller.client(self.url.as_deref(), Unnamed::At(LOCAL.into()))
     }
 }
 
@@ -117,6 +159,9 @@ impl ServiceOptions {
 #[command(next_help_heading = "The placement service")]
 pub struct ReplicaOptions {
     /// URL of the placement service, instead of the one in Keystone's catalog.
+    ///
+    /// If neither this nor --os-cloud nor the environment (`OS_*`) says anything, `http://127.0.0.1:8778` is
+    /// asked.
     ///
     /// Can be repeated, with the address of one replica each; in the environment, URLs are separated by
     /// spaces. Without --token, the token is Keystone's if --os-cloud or the environment (`OS_AUTH_URL`,
@@ -131,15 +176,16 @@ pub struct ReplicaOptions {
 }
 
 impl ReplicaOptions {
-    /// A client of each replica, at least one. They do not connect before the first request.
+    /// A client of each replica, at least one, that only reads. They do not connect before the first request.
     ///
     /// # Errors
     /// A sentence: what is missing or wrong.
-    pub fn clients(&self) -> Result<Vec<Client>, String> {
+    pub fn readers(&self) -> Result<Vec<Client>, String> {
+        let unnamed = Unnamed::At(LOCAL.into());
         if self.url.is_empty() {
-            return Ok(vec![self.caller.client(None)?]);
+            return Ok(vec![self.caller.client(None, unnamed)?]);
         }
-        self.url.iter().map(|url| self.caller.client(Some(url))).collect()
+        self.url.iter().map(|url| self.caller.client(Some(url), unnamed)).collect()
     }
 }
 
@@ -165,4 +211,29 @@ pub(super) fn named(
 /// A secret that is not empty.
 pub(super) fn secret(text: &str) -> Result<Secret, String> {
     if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(text.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::{Settings, Unnamed};
+
+    #[test]
+    fn a_command_that_reads_asks_this_machine_if_nothing_is_said_and_something_answers() {
+        let nothing = Settings::of_environment([]);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        assert_eq!(Unnamed::At(address).url(&nothing), Ok(format!("http://{address}")));
+        assert!(
+            Unnamed::Refused.url(&nothing).unwrap_err().starts_with("which placement service?")
+        );
+        let user = Settings::of_environment([("OS_USERNAME".to_owned(), "nova".to_owned())]);
+        assert!(
+            Unnamed::At(address).url(&user).unwrap_err().starts_with("which placement service?")
+        );
+        drop(listener);
+        let why = Unnamed::At(address).url(&nothing).unwrap_err();
+        assert!(why.starts_with(&format!("nothing answers at {address}")), "{why}");
+    }
 }

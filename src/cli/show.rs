@@ -85,7 +85,7 @@ struct Consumer {
 /// # Errors
 /// The service cannot be asked, or there is neither such a provider nor such a consumer.
 pub async fn run(options: &ShowOptions) -> Result<String, Failure> {
-    let client = options.service.client().map_err(Failure)?;
+    let client = options.service.reader().map_err(Failure)?;
     let version = version(&client).await?;
     let subject = options.subject.as_str();
     if let Some(uuid) = find(&client, version, subject).await? {

@@ -83,7 +83,7 @@ enum Key {
 /// # Errors
 /// The service cannot be asked, or standard output is no terminal.
 pub async fn run(options: &TopOptions) -> Result<String, Failure> {
-    let client = options.service.client().map_err(Failure)?;
+    let client = options.service.reader().map_err(Failure)?;
     let version = version(&client).await?;
     let url = client.url().await.map_err(|error| Failure(error.to_string()))?.to_string();
     let looking = Looking::new(client, version, options, url)?;

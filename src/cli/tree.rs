@@ -40,7 +40,7 @@ pub struct TreeOptions {
 /// # Errors
 /// The service cannot be asked, or there is no such provider.
 pub async fn run(options: &TreeOptions) -> Result<String, Failure> {
-    let client = options.service.client().map_err(Failure)?;
+    let client = options.service.reader().map_err(Failure)?;
     let version = version(&client).await?;
     let tree = match &options.provider {
         None => None,

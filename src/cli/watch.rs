@@ -63,7 +63,7 @@ pub async fn run(
 ) -> Result<(), Failure> {
     let notice = |words: &str| notice(&escaped(words));
     let failure = |error: Error| Failure(error.to_string());
-    let client = options.service.client().map_err(Failure)?;
+    let client = options.service.reader().map_err(Failure)?;
     let mut names = names(&client).await.map_err(failure)?;
     let object = options.object.as_deref().map(|object| known(object, &names, &notice));
     let colours = Colours::of_stdout();

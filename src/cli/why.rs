@@ -78,7 +78,7 @@ pub struct WhyOptions {
 /// # Errors
 /// No server can be asked, or none knows such a request.
 pub async fn run(options: &WhyOptions) -> Result<String, Failure> {
-    let replicas = options.service.clients().map_err(Failure)?;
+    let replicas = options.service.readers().map_err(Failure)?;
     match &options.request_id {
         None => listing::list(options, &replicas).await,
         Some(text) => why(options, &replicas, text).await,

@@ -72,6 +72,11 @@ impl Settings {
         self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
     /// Whether they say anything of where a service is, or of how to log in.
     pub fn name_a_service(&self) -> bool {
         LOCATIONS.iter().any(|name| self.get(name).is_some())

@@ -1,5 +1,6 @@
 //! `berth ls`, `berth show` and others: what a service shows, for people.
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -202,13 +203,13 @@ async fn the_environment_of_clients_without_keystone_names_the_service() {
     let server = Server::start(directory.path()).await;
     cloud(&server).await;
     let url = format!("http://{}", server.address);
-    let ls = async |environment: &[(&str, &str)]| {
+    let run = async |arguments: &[&str], environment: &[(&str, &str)]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
         let ours = |name: &str| name.starts_with("OS_") || name.starts_with("BERTH_");
         for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
             command.env_remove(name);
         }
-        command.arg("ls").envs(environment.iter().copied());
+        command.args(arguments).envs(environment.iter().copied());
         let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
         let told = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8(told).unwrap())
@@ -218,16 +219,46 @@ async fn the_environment_of_clients_without_keystone_names_the_service() {
         &[("OS_AUTH_TYPE", "none"), ("OS_PLACEMENT_ENDPOINT_OVERRIDE", &url)],
         &[("OS_AUTH_TYPE", "admin_token"), ("OS_TOKEN", "admin"), ("OS_ENDPOINT", &url)],
     ] {
-        let (succeeds, told) = ls(environment).await;
+        let (succeeds, told) = run(&["ls"], environment).await;
         assert!(succeeds && told.contains("host-a"), "{environment:?}: {told}");
     }
     for (environment, expected) in [
-        ([].as_slice(), "which placement service?"),
-        (&[("OS_USERNAME", "nova")], "which placement service?"),
-        (&[("OS_AUTH_TYPE", "none")], "OS_ENDPOINT is missing"),
-        (&[("OS_ENDPOINT", &url)], "OS_AUTH_URL is missing"),
+        ([("OS_USERNAME", "nova")], "which placement service?"),
+        ([("OS_AUTH_TYPE", "none")], "OS_ENDPOINT is missing"),
+        ([("OS_ENDPOINT", &url)], "OS_AUTH_URL is missing"),
     ] {
-        let (succeeds, told) = ls(environment).await;
+        let (succeeds, told) = run(&["ls"], &environment).await;
         assert!(!succeeds && told.contains(expected), "{environment:?}: {told}");
+    }
+    // A command that writes needs a name, whatever answers on this machine.
+    let (succeeds, told) = run(&["release", "--yes", &uuid(9)], &[]).await;
+    assert!(!succeeds && told.contains("which placement service?"), "{told}");
+}
+
+/// The first screen of the README can be typed as it stands there.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_is_the_cloud_of_the_readme() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    let url = format!("http://{}", server.address);
+    let programs = Path::new(env!("CARGO_BIN_EXE_berth")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let shell = async |command: &str| {
+        let mut program = Command::new("sh");
+        program.args(["-c", command]).env("BERTH_PLACEMENT_URL", &url);
+        program.env("PATH", format!("{}:{path}", programs.display()));
+        let output = tokio::task::spawn_blocking(move || program.output().unwrap()).await.unwrap();
+        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(output.status.success(), "{command}: {told}");
+        told
+    };
+    let demo = format!("samples/demo.sh {url}");
+    assert!(shell(&demo).await.contains("has 40 hosts now"));
+    assert!(shell(&demo).await.contains("there already"));
+    let readme = include_str!("../../README.md");
+    let screen = readme.split("```").nth(1).unwrap().strip_prefix("console\n$ ").unwrap();
+    for part in screen.split("\n$ ") {
+        let (command, expected) = part.split_once('\n').unwrap();
+        assert_eq!(shell(command).await.trim_end(), expected.trim_end(), "{command}");
     }
 }
