@@ -6,11 +6,13 @@
 //! data ([`candidates`]). [`answers`] has the differences of two answers to the same request, and [`known`]
 //! those that are meant; [`mod@explained`] has those that the report of an import explains.
 //!
-//! What differs is read once more before it is reported: the services may be in use.
+//! What differs is read once more before it is reported: the services may be in use. What cannot be compared is
+//! counted, and the rest is compared. [`state`] keeps what has been compared, if that is wanted.
 
 pub mod answers;
 mod candidates;
 pub mod explained;
+mod failure;
 pub mod known;
 mod options;
 mod pair;
@@ -18,39 +20,32 @@ mod paths;
 mod providers;
 pub mod report;
 mod stages;
+mod state;
+pub mod subject;
 
 use std::time::Instant;
 
 use self::explained::Explained;
+pub use self::failure::Failure;
 pub use self::options::Options;
 use self::pair::Pair;
 use self::report::Report;
 use self::stages::Stages;
-use crate::placement_client::{Client, Error, Microversion};
-use crate::progress::Progress;
+use self::state::State;
+use crate::placement_client::{Client, Microversion};
 
 /// The microversion below which neither consumers' generations nor trees can be read as they are here.
 const OLDEST: Microversion = Microversion(28);
 
-/// Why two services could not be compared: a sentence for the operator.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// A service gave no usable answer.
-    #[error("{0}")]
-    Service(#[from] Error),
-    /// A service is too old.
-    #[error("{0}")]
-    TooOld(String),
-}
-
 /// Compares two services. Differences that an import explains are counted by themselves.
 ///
 /// # Errors
-/// A service cannot be read: it does not answer, refuses the token, fails, or is no placement service.
+/// The services do not show their versions or their providers: one does not answer, refuses the token, fails, or is no
+/// placement service. Or the file of the state cannot be used.
 pub async fn compare(
     left: &Client,
     right: &Client,
-    options: Options,
+    options: &Options,
     explained: Explained,
 ) -> Result<Report, Failure> {
     let began = Instant::now();
@@ -69,15 +64,34 @@ pub async fn compare(
         (left_url.to_string(), left_highest),
         (right_url.to_string(), right_highest),
         version,
-        options.kept,
+        options,
     );
-    let pair = Pair::new(left.clone(), right.clone(), version, options);
-    let mut stages = Stages::new(&pair, &mut report, explained, Progress::new());
-    stages.names().await?;
-    let found = providers::compare(&mut stages, options).await?;
-    stages.consumers(found.consumers, options).await?;
-    let queries = candidates::queries(&found.profiles, options.candidates, options.seed, version);
-    stages.candidates(&queries).await?;
+    let state = match &options.state {
+        Some(path) => Some(State::open(path, &about(&report, options)).map_err(Failure::State)?),
+        None => None,
+    };
+    if let Some(state) = state.as_ref().filter(|state| state.count() > 0) {
+        report.notes.push(format!("{} requests had been compared before", state.count()));
+    }
+    let pair = Pair::new(left.clone(), right.clone(), version, options.clone());
+    let mut stages = Stages::new(&pair, &mut report, options, state.as_ref(), explained);
+    stages.names().await;
+    let found = providers::compare(&mut stages).await?;
+    stages.consumers(found.consumers).await?;
+    stages.candidates(found.profiles, found.spellings).await?;
+    if let Some(state) = state.filter(|_| report.failures() == 0) {
+        state.remove().map_err(Failure::State)?;
+    }
     report.seconds = began.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// What a file of the state belongs to: answers that were the same are still the same only with these.
+fn about(report: &Report, options: &Options) -> serde_json::Value {
+    serde_json::json!({
+        "left": report.left.url,
+        "right": report.right.url,
+        "microversion": report.microversion,
+        "rules": format!("{:?}, all consumers: {}", options.rules, options.consumers.is_none()),
+    })
 }

@@ -8,6 +8,7 @@ use super::service::{LimitOptions, named, secret};
 use crate::compare::answers::Rules;
 use crate::compare::explained::Explained;
 use crate::compare::report::Report;
+use crate::compare::subject::Subject;
 use crate::compare::{self, Options};
 use crate::config::LogOptions;
 use crate::keystone::Secret;
@@ -63,6 +64,19 @@ pub struct CompareOptions {
     #[arg(long, env = "BERTH_COMPARE_IGNORE", value_delimiter = ',', value_name = "WHAT")]
     pub ignore: Vec<Ignored>,
 
+    /// Subjects that are not compared, such as those that a service fails at.
+    ///
+    /// Consumers are found in `provider-allocations`, projects in `consumers`, and questions for candidates are made
+    /// of `inventories`: these are left out together.
+    #[arg(long, env = "BERTH_COMPARE_SKIP", value_delimiter = ',', value_name = "SUBJECT")]
+    pub skip: Vec<Subject>,
+
+    /// Keep what has been compared in this file, so that the same command goes on after an interruption.
+    ///
+    /// What was the same is not asked for again. The file is removed when everything has been compared.
+    #[arg(long, value_name = "FILE")]
+    pub state: Option<PathBuf>,
+
     /// Compare also when providers, inventories and allocations were changed last.
     ///
     /// Not known after an import from the API.
@@ -114,7 +128,8 @@ pub struct CompareOptions {
 }
 
 /// Compares, and returns the report as text, and the exit code: 0 if the services are the same but for what an
-/// import explains, 1 if they are not, 2 if part of it could not be compared.
+/// import explains, 1 if they are not, 2 if nothing could be compared, and 3 if nothing differs, but a part could not be
+/// compared.
 ///
 /// # Errors
 /// The services could not be compared, or the report cannot be written.
@@ -129,7 +144,7 @@ pub async fn run(options: &CompareOptions) -> Result<(String, u8), Failure> {
     let explained = options.explained().map_err(Failure)?;
     let left = options.client(&options.left, options.left_token.as_ref()).map_err(Failure)?;
     let right = options.client(&options.right, options.right_token.as_ref()).map_err(Failure)?;
-    let compared = compare::compare(&left, &right, options.what(), explained).await;
+    let compared = compare::compare(&left, &right, &options.what(), explained).await;
     let report = compared.map_err(|why| Failure(why.to_string()))?;
     if let Some((path, mut file)) = file {
         std::io::Write::write_all(&mut file, report.json().as_bytes())
@@ -140,10 +155,11 @@ pub async fn run(options: &CompareOptions) -> Result<(String, u8), Failure> {
 }
 
 fn code(report: &Report) -> u8 {
-    match (report.total, report.is_same()) {
-        (_, true) => 0,
-        (0, false) => 2,
-        (_, false) => 1,
+    match (report.total, report.comparisons(), report.failures()) {
+        (1.., _, _) => 1,
+        (0, 0, _) => 2,
+        (0, _, 1..) => 3,
+        (0, _, 0) => 0,
     }
 }
 
@@ -160,6 +176,8 @@ impl CompareOptions {
             candidates: self.sample,
             seed: self.seed,
             kept: usize::try_from(self.differences).map_or(usize::MAX, |kept| kept),
+            skipped: self.skip.clone(),
+            state: self.state.clone(),
         }
     }
 

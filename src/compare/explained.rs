@@ -1,17 +1,18 @@
 //! Differences that the report of an import explains: those of rows that could not be brought over as they were.
 //!
 //! A finding of the report says which provider, class, consumer, amount and project it is about. Usages are explained
-//! only by the very amount that was left out. What a consumer has is explained if a finding is about the consumer, and
+//! only by the very amount that was left out, and candidates of Berth alone only if that amount takes their place. What a
+//! consumer has is explained if a finding is about the consumer, and
 //! usages of a project if such a consumer belongs to it and has, or had, something of the class.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::answers::Difference;
-use super::report::Subject;
+use super::subject::Subject;
 
 /// What stands beside the amounts of a type of consumers in the usages of a project.
 const CONSUMER_COUNT: &str = "consumer_count";
@@ -50,6 +51,8 @@ pub struct Explained {
     inventories: HashSet<(String, String)>,
     /// The projects of the consumers, with the classes of which they have something on either side.
     projects: BTreeMap<String, BTreeSet<String>>,
+    /// By project and class: how much was left out of consumers that the service does not show.
+    project_amounts: HashMap<(String, String), i64>,
 }
 
 impl Explained {
@@ -83,6 +86,10 @@ impl Explained {
                 let amount = self.amounts.entry((provider.clone(), class)).or_default();
                 *amount = amount.saturating_add(left_out);
             }
+        } else if let Some(project) = &about.project {
+            for (class, left_out) in left_out.into_iter().flatten() {
+                self.project_amounts.insert((project.clone(), class), left_out);
+            }
         }
         if let Some(project) = about.project {
             self.projects.entry(project).or_default().extend(classes);
@@ -113,9 +120,30 @@ impl Explained {
         }
     }
 
-    /// Whether the import's findings explain a difference in the answers about an object: a provider, a consumer or a
-    /// project, by the subject.
-    pub(super) fn explains(&self, subject: Subject, of: &str, difference: &Difference) -> bool {
+    /// Divides the differences in the answers about an object: those that the import's findings explain, and the
+    /// others. The object is a provider, a consumer, a project or a question for candidates, by the subject; `right` is
+    /// the body of Berth's answer.
+    pub(super) fn divide(
+        &self,
+        subject: Subject,
+        of: &str,
+        differences: Vec<Difference>,
+        right: Option<&Value>,
+    ) -> (Vec<Difference>, Vec<Difference>) {
+        let (Subject::Candidates, Some(body)) = (subject, right) else {
+            return differences.into_iter().partition(|it| self.explains(subject, of, it));
+        };
+        let summaries = body.get("provider_summaries").and_then(Value::as_object);
+        let found = Candidates { explained: self, summaries };
+        let trees: HashSet<&str> =
+            differences.iter().flat_map(|it| found.trees_of_candidate(it)).collect();
+        let (explained, others) =
+            differences.iter().cloned().partition(|it| found.explains(it, &trees));
+        (explained, others)
+    }
+
+    /// Whether the import's findings explain a difference in the answers about an object.
+    fn explains(&self, subject: Subject, of: &str, difference: &Difference) -> bool {
         let path: Vec<&str> = difference.path.iter().map(String::as_str).collect();
         match (subject, path.as_slice()) {
             (Subject::Consumers, _) => self.is_about(of),
@@ -159,18 +187,87 @@ impl Explained {
         difference: &Difference,
     ) -> bool {
         let Some(classes) = self.projects.get(project) else { return false };
-        let is_of = |name: &str| name == CONSUMER_COUNT || classes.contains(name);
-        match within {
+        // Amounts by type of consumers are a part of what was left out.
+        let is_whole = matches!(within, [_] | ["all", _]);
+        let is_left_out = |class: &str, left: Option<&Value>, right: Option<&Value>| {
+            let amount = |value: Option<&Value>| value.map_or(Some(0), Value::as_i64);
+            let lost = amount(left).zip(amount(right)).map(|(left, right)| left - right);
+            let all = self.project_amounts.get(&(project.to_owned(), class.to_owned()));
+            lost.zip(all)
+                .is_some_and(|(lost, all)| lost == *all || !is_whole && (1..*all).contains(&lost))
+        };
+        let is_of = |name: &str, left: Option<&Value>, right: Option<&Value>| {
+            name == CONSUMER_COUNT || classes.contains(name) || is_left_out(name, left, right)
+        };
+        let (left, right) = (difference.left.as_ref(), difference.right.as_ref());
+        match (within, left.or(right)) {
             // A type of consumers that only one side has.
-            [name] | [_, name] => {
-                let value = difference.left.as_ref().or(difference.right.as_ref());
-                match value {
-                    Some(Value::Object(amounts)) => amounts.keys().all(|name| is_of(name)),
-                    _ => is_of(name),
-                }
-            }
+            ([_], Some(Value::Object(amounts))) => amounts
+                .iter()
+                .all(|(name, amount)| is_of(name, left.and(Some(amount)), right.and(Some(amount)))),
+            ([name] | [_, name], _) => is_of(name, left, right),
             _ => false,
         }
+    }
+}
+
+/// Candidates in Berth's answer, and what was left out of the providers that they are of.
+struct Candidates<'c> {
+    explained: &'c Explained,
+    summaries: Option<&'c Map<String, Value>>,
+}
+
+impl Candidates<'_> {
+    /// Whether a difference follows from amounts that were left out. `trees` has the roots of candidates that do.
+    fn explains(&self, difference: &Difference, trees: &HashSet<&str>) -> bool {
+        let path: Vec<&str> = difference.path.iter().map(String::as_str).collect();
+        let is_of_berth_alone = difference.left.is_none();
+        match path.as_slice() {
+            ["body", "provider_summaries", provider, "resources", class, "used"] => {
+                self.explained.explains_usage(provider, class, difference)
+            }
+            ["body", "provider_summaries", provider] => {
+                is_of_berth_alone && self.root(provider).is_some_and(|root| trees.contains(root))
+            }
+            ["body", "allocation_requests", _] => difference
+                .right
+                .as_ref()
+                .is_some_and(|it| is_of_berth_alone && self.fits_here_alone(it)),
+            _ => false,
+        }
+    }
+
+    /// The trees of a candidate that only Berth has, and that follows from amounts that were left out.
+    fn trees_of_candidate(&self, difference: &Difference) -> Vec<&str> {
+        let is_candidate = difference.path.get(1).is_some_and(|it| it == "allocation_requests");
+        let candidate = difference.right.as_ref().filter(|_| is_candidate);
+        let candidate = candidate.filter(|_| self.explains(difference, &HashSet::new()));
+        let providers = candidate.and_then(|it| it.get("allocations")).and_then(Value::as_object);
+        providers.into_iter().flatten().filter_map(|(provider, _)| self.root(provider)).collect()
+    }
+
+    fn root(&self, provider: &str) -> Option<&str> {
+        self.summaries?.get(provider)?.get("root_provider_uuid")?.as_str()
+    }
+
+    /// Whether a candidate would be beyond a capacity with what was left out.
+    fn fits_here_alone(&self, candidate: &Value) -> bool {
+        let allocations = candidate.get("allocations").and_then(Value::as_object);
+        allocations.into_iter().flatten().any(|(provider, allocated)| {
+            let resources = allocated.get("resources").and_then(Value::as_object);
+            resources.into_iter().flatten().any(|(class, wanted)| {
+                let needed = || {
+                    let place = (one_spelling(provider), class.clone());
+                    let left_out = *self.explained.amounts.get(&place)?;
+                    let summary = self.summaries?.get(provider)?.get("resources")?.get(class)?;
+                    let number = |name| summary.get(name).and_then(Value::as_i64);
+                    let wanted = number("used")?.checked_add(wanted.as_i64()?)?;
+                    let capacity = number("capacity")?;
+                    Some(wanted <= capacity && wanted.saturating_add(left_out) > capacity)
+                };
+                needed() == Some(true)
+            })
+        })
     }
 }
 
@@ -264,6 +361,61 @@ mod tests {
                 "{path}"
             );
         }
+    }
+
+    #[test]
+    fn usages_of_a_project_lack_what_no_consumer_explains() {
+        let explained = explained(&[json!({"project": "p", "left_out": {"VCPU": 5}})]);
+        assert_eq!(explained.projects().collect::<Vec<_>>(), ["p"]);
+        for (path, left, right, is_explained) in [
+            ("body/usages/VCPU", json!(7), json!(2), true),
+            ("body/usages/VCPU", json!(7), json!(3), false),
+            ("body/usages/VCPU", json!(5), Value::Null, true),
+            ("body/usages/all/VCPU", json!(6), json!(2), false),
+            // Consumers of another type may have the rest.
+            ("body/usages/INSTANCE/VCPU", json!(6), json!(2), true),
+            ("body/usages/INSTANCE/VCPU", json!(8), json!(2), false),
+            ("body/usages/INSTANCE/VCPU", json!(1), json!(2), false),
+            ("body/usages/INSTANCE/DISK_GB", json!(6), json!(1), false),
+            ("body/usages/INSTANCE/consumer_count", json!(2), json!(1), true),
+            ("body/usages/INSTANCE", json!({"VCPU": 5, "consumer_count": 1}), Value::Null, true),
+            ("body/usages/INSTANCE", json!({"VCPU": 9, "consumer_count": 1}), Value::Null, false),
+            ("body/usages/INSTANCE", Value::Null, json!({"VCPU": 5, "consumer_count": 1}), false),
+        ] {
+            let found = difference(path, left.clone(), right);
+            let explains = explained.explains(Subject::ProjectUsages, "p", &found);
+            assert_eq!(explains, is_explained, "{path} {left}");
+            assert!(!explained.explains(Subject::ProjectUsages, "q", &found), "{path}");
+        }
+    }
+
+    #[test]
+    fn candidates_follow_from_the_amount_that_was_left_out() {
+        const CHILD: &str = "0000000a-0000-4000-8000-000000000002";
+        let explained = explained(&[json!({"provider": HOST, "left_out": {"VCPU": 4}})]);
+        let candidate =
+            |amount: i64| json!({"allocations": {HOST: {"resources": {"VCPU": amount}}}});
+        let summary = |used: i64| json!({"resources": {"VCPU": {"capacity": 8, "used": used}}, "root_provider_uuid": HOST});
+        let right = json!({"provider_summaries": {HOST: summary(2), CHILD: summary(0)}});
+        let new = |path: &str, value: Value| difference(path, Value::Null, value);
+        let explains = |differences: Vec<Difference>| -> Vec<String> {
+            let (explained, _) =
+                explained.divide(Subject::Candidates, "", differences, Some(&right));
+            explained.iter().map(Difference::place).collect()
+        };
+        let used =
+            "body/provider_summaries/0000000a-0000-4000-8000-000000000001/resources/VCPU/used";
+        assert_eq!(explains(vec![difference(used, json!(6), json!(2))]), [used]);
+        assert_eq!(explains(vec![difference(used, json!(5), json!(2))]), Vec::<String>::new());
+        // With the amount that was left out, 3 are beyond the capacity, and 2 are not.
+        let request = "body/allocation_requests/[]";
+        let child = "body/provider_summaries/0000000a-0000-4000-8000-000000000002";
+        let found = explains(vec![new(request, candidate(3)), new(child, summary(0))]);
+        assert_eq!(found, [request, child]);
+        let found = explains(vec![new(request, candidate(2)), new(child, summary(0))]);
+        assert_eq!(found, Vec::<String>::new());
+        let gone = difference(request, candidate(3), Value::Null);
+        assert_eq!(explains(vec![gone]), Vec::<String>::new());
     }
 
     #[test]

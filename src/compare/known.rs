@@ -356,12 +356,21 @@ fn d8(case: &Case<'_>) -> bool {
 }
 
 fn d10(case: &Case<'_>) -> bool {
-    let is_greatest = |difference: &Difference| {
-        let greatest = difference.right.as_ref().and_then(Value::as_i64) == Some(i64::MAX);
-        let beyond = difference.left.as_ref().is_some_and(|it| it.is_number() && !it.is_i64());
-        difference.path.last().is_some_and(|it| it == "capacity") && greatest && beyond
-    };
+    let is_greatest =
+        |it: &Difference| is_greatest_capacity(&it.path, it.left.as_ref(), it.right.as_ref());
     case.differences.iter().all(is_greatest)
+}
+
+/// Whether values at a place in two answers are a capacity beyond 64 bits, and what Berth shows for it (D10).
+pub(super) fn is_greatest_capacity(
+    path: &[String],
+    reference: Option<&Value>,
+    berth: Option<&Value>,
+) -> bool {
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    let greatest = berth.and_then(Value::as_i64) == Some(i64::MAX);
+    let beyond = reference.and_then(Value::as_f64).is_some_and(|it| it >= BEYOND);
+    path.last().is_some_and(|it| it == "capacity") && greatest && beyond
 }
 
 fn h2(case: &Case<'_>) -> bool {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::answers::{Answer, Body, Difference, Rules, differences};
 use super::options::Options;
-use super::report::Subject;
+use super::subject::Subject;
 use crate::placement_client::{self, Client, Error, Microversion};
 
 /// Two services.
@@ -56,7 +56,7 @@ impl Pair {
 
     /// What is compared of a subject. Generations stand in many answers, and are compared in one.
     fn rules(&self, subject: Subject) -> Rules {
-        let Options { rules, consumers, .. } = self.options;
+        let Options { rules, consumers, .. } = &self.options;
         let in_consumers = subject == Subject::Consumers && consumers.is_none();
         let in_providers = subject == Subject::ProviderAllocations && consumers.is_some();
         Rules {

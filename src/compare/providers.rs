@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
 
-use super::candidates::Profile;
+use super::candidates::{Profile, Spellings};
+use super::failure::Failure;
 use super::options::Options;
-use super::pair::Compared;
-use super::report::Subject;
 use super::stages::{Asked, Stages};
+use super::subject::Subject;
 
 use crate::placement_client::{Client, Error, ListedProvider as Provider, Microversion};
 
@@ -28,11 +28,13 @@ pub(super) struct Found {
     pub(super) consumers: BTreeSet<String>,
     /// Providers of which questions for candidates are made.
     pub(super) profiles: Vec<Profile>,
+    /// The spellings in which providers name aggregates, on either side.
+    pub(super) spellings: Spellings,
 }
 
 /// Compares all providers.
-pub(super) async fn compare(stages: &mut Stages<'_>, options: Options) -> Result<Found, Error> {
-    let pair = stages.pair;
+pub(super) async fn compare(stages: &mut Stages<'_>) -> Result<Found, Failure> {
+    let (pair, options) = (stages.pair, stages.options);
     let (left, right) =
         futures_util::try_join!(list(&pair.left, pair.version), list(&pair.right, pair.version))?;
     stages.report.providers = (left.len() as u64, right.len() as u64);
@@ -40,9 +42,11 @@ pub(super) async fn compare(stages: &mut Stages<'_>, options: Options) -> Result
     let asked = suspects
         .iter()
         .map(|uuid| (Asked::new(Subject::Providers, "/resource_providers/", uuid, ""), ()));
-    stages.ask("providers that differ", suspects.len(), asked, |(), _, _| {}).await?;
-    let same = both.iter().filter(|it| !suspects.contains(it.uuid.as_str())).count();
-    stages.report.compared(Subject::Providers, same as u64);
+    stages.ask(stages.stage("providers that differ", suspects.len()), asked, |(), _, _| {}).await?;
+    if !options.skips(Subject::Providers) {
+        let same = both.iter().filter(|it| !suspects.contains(it.uuid.as_str())).count();
+        stages.report.compared(Subject::Providers, same as u64);
+    }
 
     let chosen = sample(both.len(), options.candidates, options.seed);
     let mut found = Found::default();
@@ -50,17 +54,17 @@ pub(super) async fn compare(stages: &mut Stages<'_>, options: Options) -> Result
     let asked = both.iter().enumerate().flat_map(|(nth, provider)| {
         PARTS.into_iter().map(move |(subject, part)| {
             let asked = Asked::new(subject, "/resource_providers/", &provider.uuid, part);
-            (asked, (nth, subject))
+            (asked, nth)
         })
     });
     stages
         .ask(
-            "what providers have",
-            both.len() * PARTS.len(),
+            stages.stage("what providers have", both.len() * PARTS.len()),
             asked,
-            |(nth, subject), _, compared| {
-                if subject == Subject::ProviderAllocations {
-                    found.consumers.extend(consumers(compared));
+            |nth, _, compared| {
+                for body in [&compared.left, &compared.right].into_iter().flatten() {
+                    found.consumers.extend(consumers(body));
+                    found.spellings.learn(body);
                 }
                 let (true, Some(provider)) = (chosen.contains(&nth), both.get(nth)) else { return };
                 if let (Some(profile), Some(body)) = (profiles.get_mut(nth), &compared.left) {
@@ -85,7 +89,7 @@ async fn list(client: &Client, version: Microversion) -> Result<Vec<Provider>, E
 fn matched<'l>(
     left: &'l [Provider],
     right: &'l [Provider],
-    options: Options,
+    options: &Options,
 ) -> (Vec<&'l Provider>, BTreeSet<&'l str>) {
     let by_uuid =
         |list: &[Provider], uuid: &str| list.binary_search_by(|it| it.uuid.as_str().cmp(uuid)).ok();
@@ -120,30 +124,21 @@ fn sample(of: usize, most: usize, seed: u64) -> HashSet<usize> {
     random.choose_multiple(0..of, most).into_iter().collect()
 }
 
-/// The consumers in answers about the allocations of a provider.
-fn consumers(compared: &Compared) -> Vec<String> {
-    let bodies = [&compared.left, &compared.right].into_iter().flatten();
-    let members = bodies.filter_map(|body| body.get("allocations").and_then(Value::as_object));
-    members.flat_map(|members| members.keys().cloned()).collect()
+/// The consumers in an answer about the allocations of a provider; none in other answers.
+fn consumers(body: &Value) -> impl Iterator<Item = String> {
+    let members = body.get("allocations").and_then(Value::as_object);
+    members.into_iter().flat_map(|members| members.keys().cloned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::answers::Rules;
-    use super::{Options, Provider, matched, sample};
+    use super::{Options, Provider, Subject, matched, sample};
 
-    const OPTIONS: Options = Options {
-        rules: Rules {
-            provider_generations: true,
-            consumer_generations: true,
-            times: false,
-            error_texts: true,
-        },
-        consumers: None,
-        candidates: 3,
-        seed: 1,
-        kept: 10,
-    };
+    fn options(provider_generations: bool, times: bool) -> Options {
+        let rules = Rules { provider_generations, times, ..Rules::default() };
+        Options { rules, ..Options::default() }
+    }
 
     fn provider(uuid: &str, generation: i64, parent: Option<&str>) -> Provider {
         let (uuid, parent) = (uuid.to_owned(), parent.map(str::to_owned));
@@ -156,16 +151,25 @@ mod tests {
     fn lists_are_matched_by_uuid() {
         let left = [provider("a", 1, None), provider("b", 1, None), provider("d", 1, Some("a"))];
         let right = [provider("a", 1, None), provider("c", 1, None), provider("d", 2, Some("a"))];
-        let uuids = |options| {
-            let (both, suspects) = matched(&left, &right, options);
+        let uuids = |provider_generations, times| {
+            let options = options(provider_generations, times);
+            let (both, suspects) = matched(&left, &right, &options);
             let both: Vec<&str> = both.iter().map(|it| it.uuid.as_str()).collect();
             (both.join(" "), suspects.into_iter().collect::<Vec<_>>().join(" "))
         };
-        assert_eq!(uuids(OPTIONS), ("a d".to_owned(), "b c d".to_owned()));
-        let rules = Rules { provider_generations: false, ..OPTIONS.rules };
-        assert_eq!(uuids(Options { rules, ..OPTIONS }).1, "b c");
-        let rules = Rules { times: true, ..rules };
-        assert_eq!(uuids(Options { rules, ..OPTIONS }).1, "a b c d");
+        assert_eq!(uuids(true, false), ("a d".to_owned(), "b c d".to_owned()));
+        assert_eq!(uuids(false, false).1, "b c");
+        assert_eq!(uuids(false, true).1, "a b c d");
+    }
+
+    #[test]
+    fn what_is_found_in_a_skipped_subject_is_skipped() {
+        let skips = |subject| {
+            let skipped = vec![Subject::ProviderAllocations];
+            Options { skipped, ..options(true, false) }.skips(subject)
+        };
+        assert!(skips(Subject::ProviderAllocations) && skips(Subject::ProjectUsages));
+        assert!(!skips(Subject::Usages) && !skips(Subject::Candidates));
     }
 
     #[test]

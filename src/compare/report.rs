@@ -4,6 +4,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::answers::Difference;
+use super::options::Options;
+use super::subject::{SUBJECTS, Subject};
 use crate::placement_client::Microversion;
 use crate::telemetry::escaped;
 
@@ -15,83 +17,6 @@ const FAILURES_MAX: usize = 100;
 const VALUE_MAX: usize = 200;
 /// The most bytes of a value in JSON: a value that is larger is written as text, and cut off.
 const VALUE_BYTES_MAX: usize = 4096;
-
-/// What is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Subject {
-    /// The names of resource classes.
-    ResourceClasses,
-    /// The names of traits.
-    Traits,
-    /// Providers: name, generation, place in the tree.
-    Providers,
-    /// Inventories of providers.
-    Inventories,
-    /// Usages of providers.
-    Usages,
-    /// Aggregates of providers.
-    Aggregates,
-    /// Traits of providers.
-    ProviderTraits,
-    /// What consumers have of providers.
-    ProviderAllocations,
-    /// Consumers: what they have, whose they are, type and generation.
-    Consumers,
-    /// Usages of projects.
-    ProjectUsages,
-    /// Allocation candidates.
-    Candidates,
-}
-
-const SUBJECTS: [Subject; 11] = [
-    Subject::ResourceClasses,
-    Subject::Traits,
-    Subject::Providers,
-    Subject::Inventories,
-    Subject::Usages,
-    Subject::Aggregates,
-    Subject::ProviderTraits,
-    Subject::ProviderAllocations,
-    Subject::Consumers,
-    Subject::ProjectUsages,
-    Subject::Candidates,
-];
-
-impl Subject {
-    /// Its name for people.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::ResourceClasses => "resource classes",
-            Self::Traits => "traits",
-            Self::Providers => "providers and trees",
-            Self::Inventories => "inventories",
-            Self::Usages => "usages",
-            Self::Aggregates => "aggregates",
-            Self::ProviderTraits => "traits of providers",
-            Self::ProviderAllocations => "allocations of providers",
-            Self::Consumers => "consumers",
-            Self::ProjectUsages => "usages of projects",
-            Self::Candidates => "candidates",
-        }
-    }
-
-    /// Whether answers about it have the time of the last change, and not that of the request.
-    pub(super) fn has_times(self) -> bool {
-        match self {
-            Self::Providers | Self::Inventories | Self::ProviderAllocations | Self::Consumers => {
-                true
-            }
-            Self::ResourceClasses
-            | Self::Traits
-            | Self::Usages
-            | Self::Aggregates
-            | Self::ProviderTraits
-            | Self::ProjectUsages
-            | Self::Candidates => false,
-        }
-    }
-}
 
 /// What two services differ in.
 #[derive(Debug, Serialize)]
@@ -114,7 +39,7 @@ pub struct Report {
     pub explained: Vec<Shown>,
     /// What one should know about the comparison.
     pub notes: Vec<String>,
-    /// Questions that a service failed at.
+    /// Why requests could not be compared: the first of them.
     pub not_compared: Vec<String>,
     /// How long it took, in seconds.
     pub seconds: f64,
@@ -142,6 +67,10 @@ pub struct Count {
     pub count: u64,
     /// How many differences an import explains.
     pub explained: u64,
+    /// The number of requests that could not be compared, because a service failed.
+    pub not_compared: u64,
+    /// Whether the subject was left out.
+    pub skipped: bool,
 }
 
 /// A difference.
@@ -164,13 +93,20 @@ impl Report {
         left: (String, Microversion),
         right: (String, Microversion),
         version: Microversion,
-        kept: usize,
+        options: &Options,
     ) -> Self {
         let service = |(url, highest): (String, Microversion)| Service {
             url,
             microversion: highest.to_string(),
         };
-        let none = |subject| Count { subject, compared: 0, count: 0, explained: 0 };
+        let none = |subject| Count {
+            subject,
+            compared: 0,
+            count: 0,
+            explained: 0,
+            not_compared: 0,
+            skipped: options.skips(subject),
+        };
         Self {
             left: service(left),
             right: service(right),
@@ -183,7 +119,7 @@ impl Report {
             notes: Vec::new(),
             not_compared: Vec::new(),
             seconds: 0.0,
-            kept,
+            kept: options.kept,
         }
     }
 
@@ -214,16 +150,29 @@ impl Report {
         self.explained.extend(found.iter().take(room).map(|it| Shown::new(subject, request, it)));
     }
 
-    /// Adds a request that a service failed at.
-    pub(super) fn not_compared(&mut self, request: &str, why: &str) {
+    /// Adds a request that a service failed at, in a sentence that names it.
+    pub(super) fn not_compared(&mut self, subject: Subject, why: &str) {
+        self.not_sent(subject);
         if self.not_compared.len() < FAILURES_MAX {
-            self.not_compared.push(format!("{request}: {why}"));
+            self.not_compared.push(why.to_owned());
         }
     }
 
-    /// Whether everything could be compared, and nothing differs.
-    pub fn is_same(&self) -> bool {
-        self.total == 0 && self.not_compared.is_empty()
+    /// Counts a request that was not sent, because a service had not answered many before it.
+    pub(super) fn not_sent(&mut self, subject: Subject) {
+        for count in self.differences.iter_mut().filter(|it| it.subject == subject) {
+            count.not_compared += 1;
+        }
+    }
+
+    /// The number of requests that could not be compared.
+    pub fn failures(&self) -> u64 {
+        self.differences.iter().map(|it| it.not_compared).sum()
+    }
+
+    /// The number of requests that were compared.
+    pub fn comparisons(&self) -> u64 {
+        self.differences.iter().map(|it| it.compared).sum()
     }
 
     /// The report as JSON.
@@ -242,31 +191,59 @@ impl Report {
             service("right", &self.right, self.providers.1),
         ];
         lines.extend(self.notes.iter().map(|note| format!("note: {note}")));
-        for Count { subject, compared, count, explained } in &self.differences {
-            let words = subject.words();
-            lines.push(format!("{words}: {compared} compared, {}", differences(*count)));
-            lines.extend(listed(&self.shown, *subject, *count));
-            if *explained > 0 {
-                lines.push(format!("  and {} explained by the import:", differences(*explained)));
-                lines.extend(listed(&self.explained, *subject, *explained));
+        for count in &self.differences {
+            lines.push(count.words());
+            lines.extend(listed(&self.shown, count.subject, count.count));
+            if count.explained > 0 {
+                let explained = differences(count.explained);
+                lines.push(format!("  and {explained} explained by the import:"));
+                lines.extend(listed(&self.explained, count.subject, count.explained));
             }
         }
-        for failure in &self.not_compared {
-            lines.push(format!("not compared: {failure}"));
+        let failures = self.failures();
+        let first = self.not_compared.iter().take(SHOWN);
+        lines.extend(first.map(|failure| format!("not compared: {failure}")));
+        let more = failures.saturating_sub(self.not_compared.len().min(SHOWN) as u64);
+        if more > 0 {
+            lines.push(format!("not compared: ... and {more} more"));
         }
         let explained: u64 = self.differences.iter().map(|it| it.explained).sum();
-        let ending = match (self.total, self.not_compared.len()) {
+        let failed = format!("{failures} requests could not be compared");
+        let ending = match (self.total, failures) {
+            (0, 0) if self.comparisons() == 0 => "nothing was compared".to_owned(),
+            (0, _) if self.comparisons() == 0 => format!("nothing was compared: {failed}"),
             (0, 0) if explained > 0 => format!(
                 "the services are the same but for {}, explained by the import",
                 differences(explained)
             ),
             (0, 0) => "the services are the same".to_owned(),
-            (0, failed) => format!("nothing differs, but {failed} requests could not be compared"),
-            (count, _) => differences(count),
+            (0, _) => format!("nothing differs, but {failed}"),
+            (count, 0) => differences(count),
+            (count, _) => format!("{}, and {failed}", differences(count)),
         };
-        lines.push(format!("{ending}, compared at {} in {:.1} s", self.microversion, self.seconds));
+        let at = if self.comparisons() == 0 { "at" } else { "compared at" };
+        lines.push(format!("{ending}, {at} {} in {:.1} s", self.microversion, self.seconds));
         let lines: Vec<String> = lines.iter().map(|line| escaped(line)).collect();
         lines.join("\n")
+    }
+}
+
+impl Count {
+    /// One line.
+    fn words(&self) -> String {
+        let subject = self.subject.words();
+        if self.skipped {
+            return format!("{subject}: skipped");
+        }
+        let failed = match self.not_compared {
+            0 => String::new(),
+            failed => format!(", {failed} could not be compared"),
+        };
+        let same = match (self.compared, self.count) {
+            (0, 0) => String::new(),
+            (_, count) => format!(", {}", differences(count)),
+        };
+        format!("{subject}: {} compared{same}{failed}", self.compared)
     }
 }
 
@@ -329,13 +306,15 @@ fn shortened(text: &str, most: usize) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Report, Subject};
+    use super::{Options, Report, Subject};
     use crate::compare::answers::Difference;
     use crate::placement_client::Microversion;
 
     fn report() -> Report {
         let service = |url: &str, minor| (url.to_owned(), Microversion(minor));
-        Report::new(service("http://old/", 39), service("http://new/", 38), Microversion(38), 12)
+        let options = Options { kept: 12, skipped: vec![Subject::Traits], ..Options::default() };
+        let (left, right) = (service("http://old/", 39), service("http://new/", 38));
+        Report::new(left, right, Microversion(38), &options)
     }
 
     fn difference(path: &[&str]) -> Difference {
@@ -346,29 +325,55 @@ mod tests {
     #[test]
     fn all_differences_are_counted_and_the_first_are_shown() {
         let mut report = report();
-        assert!(report.is_same());
+        assert!(report.words().contains("nothing was compared, at 1.38 in 0.0 s"));
+        report.add(Subject::Candidates, "/allocation_candidates", &[]);
         assert!(report.words().contains("the services are the same, compared at 1.38 in 0.0 s"));
+        assert!(report.words().contains("\ntraits: skipped\n"));
         for nth in 0..20 {
             let path = format!("/resource_providers/{nth}/usages");
             report.add(Subject::Usages, &path, &[difference(&["body", "usages", "VCPU"])]);
         }
-        report.add(Subject::Candidates, "/allocation_candidates", &[]);
-        report.not_compared("/allocation_candidates?x", "no answer");
-        assert_eq!((report.total, report.shown.len(), report.is_same()), (20, 12, false));
+        assert_eq!((report.total, report.shown.len()), (20, 12));
         let words = report.words();
         assert!(words.contains(
             "usages: 20 compared, 20 differences\n  /resource_providers/0/usages body/usages/VCPU: \
              left 1, right nothing\n"
         ));
         assert!(words.contains("  ... and 10 more: see --report\n"), "{words}");
-        assert!(words.contains("candidates: 1 compared, the same\nnot compared: "), "{words}");
+        assert!(words.contains("candidates: 1 compared, the same\n20 differences, "), "{words}");
         assert!(words.ends_with("20 differences, compared at 1.38 in 0.0 s"));
         let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
         assert_eq!(
             json["differences"][4],
-            json!({"subject": "usages", "compared": 20, "count": 20, "explained": 0})
+            json!({"subject": "usages", "compared": 20, "count": 20, "explained": 0,
+                   "not_compared": 0, "skipped": false})
         );
         assert_eq!(json["shown"][0]["right"], json!(null));
+    }
+
+    #[test]
+    fn what_could_not_be_compared_is_counted_and_the_first_are_named() {
+        let mut report = report();
+        for nth in 0..300 {
+            report.not_compared(Subject::Usages, &format!("GET http://old/{nth}: 500"));
+        }
+        report.not_sent(Subject::Usages);
+        let words = report.words();
+        assert!(words.contains("usages: 0 compared, 301 could not be compared\n"), "{words}");
+        assert!(
+            words.contains("not compared: GET http://old/9: 500\nnot compared: ... and 291 more\n")
+        );
+        let ending = "nothing was compared: 301 requests could not be compared, at 1.38";
+        assert!(words.contains(ending), "{words}");
+        report.add(Subject::Usages, "/resource_providers/1/usages", &[]);
+        let words = report.words();
+        assert!(words.contains("usages: 1 compared, the same, 301 could not be compared\n"));
+        assert!(words.contains("\nnothing differs, but 301 requests could not be compared, "));
+        let found = [difference(&["body", "usages", "VCPU"])];
+        report.add(Subject::Usages, "/resource_providers/2/usages", &found);
+        assert!(
+            report.words().contains("\n1 difference, and 301 requests could not be compared, ")
+        );
     }
 
     #[test]
@@ -377,7 +382,6 @@ mod tests {
         report.add(Subject::Usages, "/resource_providers/1/usages", &[]);
         let found = [difference(&["body", "usages", "VCPU"])];
         report.add_explained(Subject::Usages, "/resource_providers/1/usages", &found);
-        assert!(report.is_same());
         let words = report.words();
         let listed = "usages: 1 compared, the same\n  and 1 difference explained by the import:\n  \
                       /resource_providers/1/usages body/usages/VCPU: left 1, right nothing\n";
@@ -386,7 +390,8 @@ mod tests {
             "the services are the same but for 1 difference, explained by the import, compared at";
         assert!(words.contains(ending), "{words}");
         let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
-        let count = json!({"subject": "usages", "compared": 1, "count": 0, "explained": 1});
+        let count = json!({"subject": "usages", "compared": 1, "count": 0, "explained": 1,
+                           "not_compared": 0, "skipped": false});
         assert_eq!((&json["differences"][4], &json["total"]), (&count, &json!(0)));
         assert_eq!(json["explained"][0]["left"], json!(1));
     }

@@ -4,14 +4,18 @@ import contextlib
 import json
 import pathlib
 import socket
+import subprocess
 import tempfile
+import threading
+import time
 
 import sqlalchemy
 from harness.commands import berth
+from harness.servers import Reference, _environment, find_berth
 
 from comparing import Both
 from faulty import faulty
-from filling import CONSUMERS, HOSTS, SHARED, Cloud, aggregate, consumer, host
+from filling import CONSUMERS, HOSTS, SHARED, Cloud, aggregate, consumer, host, inventory
 
 
 class TheSame(Both):
@@ -215,6 +219,34 @@ class Planted(Both):
         self.assertEqual(len(answers), 2 * HOSTS + 1)
 
 
+class MeantToDiffer(Both):
+    """What docs/differences.md explains is no difference."""
+
+    def writes(self, provider: str, part: str, **body) -> None:
+        for url in (self.reference.url, self.berth.url):
+            Cloud(url).put(provider, part, **body)
+
+    def test_aggregates_in_several_spellings_whatever_is_sampled(self) -> None:
+        one = "abcdef00-0000-4000-8000-000000000001"
+        for number, spelling in enumerate((one, one.upper(), one.replace("-", "")), start=1):
+            self.writes(host(number), "aggregates", aggregates=[spelling])
+            self.writes(host(number), "inventories", inventories={
+                "VCPU": inventory(16, 4.5), "MEMORY_MB": inventory(65536), "DISK_GB": inventory(100)})
+        # It shares its disk with one of the three, or with all of them.
+        self.writes(SHARED, "aggregates", aggregates=[one])
+        for seed in range(1, 9):
+            self.compares("--sample", "1", "--consumers", "0", "--seed", str(seed))
+        self.compares("--sample", "100", "--consumers", "0")
+
+    def test_capacities_beyond_64_bits(self) -> None:
+        self.writes(host(4), "inventories", inventories={
+            "VCPU": inventory(2147483647, 3e38), "MEMORY_MB": inventory(65536)})
+        for left, right in ((self.reference.url, self.berth.url), (self.berth.url, self.reference.url)):
+            report = self.compares("--sample", "50", "--consumers", "0", left=left, right=right)
+            [note] = [it for it in report["notes"] if "beyond 64 bits" in it]
+            self.assertRegex(note, r"^\d+ capacities among candidates are beyond 64 bits")
+
+
 class CannotBeCompared(Both):
     def test_nothing_answers(self) -> None:
         with socket.socket() as taken:
@@ -232,12 +264,82 @@ class CannotBeCompared(Both):
         with faulty(None, lambda count, path: (300, keystone)) as server:
             self.assertIn(f"{server.url}/: 300 Multiple Choices", self.fails(server.url, self.berth.url))
 
-    def test_a_service_that_fails_midway(self) -> None:
-        late = lambda count, path: (500, b'{"errors": [{"detail": "Out of luck."}]}') if count > 20 else None  # noqa: E731
+    def test_what_a_service_fails_at_is_counted_and_the_rest_is_compared(self) -> None:
+        # On PostgreSQL, the reference fails at usages of projects by type of consumer (R3 of docs/differences.md).
+        cluster = self.own._cluster
+        cluster.create("placement")
+        source = f"postgresql+psycopg2://berth@/placement?host={cluster.folder}"
+        with Reference(source).start("compare-postgresql") as reference:
+            Cloud(reference.url).fill()
+            report = self.compares("--sample", "3", left=reference.url, code=3)
+            counts = {it["subject"]: (it["compared"], it["not_compared"]) for it in report["differences"]}
+            self.assertEqual((counts["project_usages"], counts["candidates"]), ((3, 3), (3, 0)))
+            self.assertEqual((report["total"], len(report["not_compared"])), (0, 3))
+            self.assertIn(f"GET {reference.url}/usages?project_id=", report["not_compared"][0])
+            self.assertIn(": 500 Internal Server Error: ", report["not_compared"][0])
+            done = berth("compare", reference.url, self.berth.url, "--sample", "0")
+            self.assertIn("usages of projects: 3 compared, the same, 3 could not be compared\n", done.stdout)
+            self.assertIn("\nnothing differs, but 3 requests could not be compared, ", done.stdout)
+            skipped = self.compares("--sample", "0", "--skip", "project-usages", left=reference.url)
+            self.assertEqual([it["subject"] for it in skipped["differences"] if it["skipped"]], ["project_usages"])
+            # A difference counts for more than what could not be compared.
+            cloud = Cloud(self.berth.url)
+            cloud.ask("PUT", "/traits/CUSTOM_NEW")
+            try:
+                self.compares("--sample", "0", left=reference.url, code=1)
+            finally:
+                cloud.ask("DELETE", "/traits/CUSTOM_NEW")
+
+    def test_a_service_that_is_gone_midway_is_not_asked_for_everything(self) -> None:
+        asked = []
+
+        def late(count: int, path: str):
+            asked.append(path)
+            # No retry helps, so it is 501.
+            return (501, b"gone") if count > 20 else None
+
         with faulty(self.reference.url, late) as server:
-            said = self.fails(server.url, self.berth.url)
-            self.assertIn(f"GET {server.url}/resource_providers/", said)
-            self.assertIn(": 500 Internal Server Error: Out of luck.", said)
+            report = self.compares("--sample", "3", left=server.url, code=3)
+        counts = {it["subject"]: it for it in report["differences"]}
+        parts = sum(counts[it]["compared"] + counts[it]["not_compared"] for it in (
+            "inventories", "usages", "aggregates", "provider_traits", "provider_allocations"))
+        self.assertEqual(parts, 5 * (2 * HOSTS + 1))
+        self.assertGreater(counts["inventories"]["compared"], 0)
+        self.assertLess(sum("/resource_providers/" in path for path in asked), 5 * (2 * HOSTS + 1) + 50)
+
+    def test_an_interrupted_comparison_goes_on(self) -> None:
+        asked, hang = [], threading.Event()
+
+        def slow(count: int, path: str):
+            asked.append(path)
+            # The requests that are under way when the comparison is killed are never answered.
+            if path.startswith("/allocations/") and len(asked) > 75:
+                hang.wait(60)
+            return None
+
+        with tempfile.TemporaryDirectory() as folder, faulty(self.reference.url, slow) as server:
+            state = pathlib.Path(folder) / "state"
+            command = [find_berth(), "compare", server.url, self.berth.url, "--sample", "5", "--state", state]
+            process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, env=_environment())
+            deadline = time.monotonic() + 60
+            while not any(path.startswith("/allocations/") for path in asked[75:]):
+                self.assertLess(time.monotonic(), deadline)
+                self.assertIsNone(process.poll())
+            process.kill()
+            process.communicate()
+            hang.set()
+            kept = state.read_text().count("\n") - 1
+            self.assertGreaterEqual(kept, 65)
+            self.assertIn("belongs to a comparison of other services", self.fails(
+                self.berth.url, self.reference.url, "--state", str(state)))
+            asked.clear()
+            report = self.compares("--sample", "5", "--state", str(state), left=server.url)
+            self.assertEqual(report["notes"], [f"{kept} requests had been compared before"])
+            self.assertFalse(any("/inventories" in path for path in asked))
+            whole = self.compares("--sample", "5")
+            self.assertEqual(report["differences"], whole["differences"])
+            # Everything is compared: the next comparison begins anew.
+            self.assertFalse(state.exists())
 
     def test_a_service_that_is_overloaded_for_a_while(self) -> None:
         now_and_then = lambda count, path: (503, b"busy") if count % 7 == 3 else None  # noqa: E731
@@ -248,13 +350,13 @@ class CannotBeCompared(Both):
         refused = lambda count, path: None if path == "/" else (401, b"who are you?")  # noqa: E731
         with faulty(self.reference.url, refused) as server:
             said = self.fails(server.url, self.berth.url, BERTH_COMPARE_LEFT_TOKEN="s3cret")
-            self.assertIn("/resource_classes: 401 Unauthorized: who are you?", said)
+            self.assertIn("/resource_providers: 401 Unauthorized: who are you?", said)
             self.assertNotIn("s3cret", said)
 
     def test_candidates_that_fail(self) -> None:
         failing = lambda count, path: (500, b"no") if path.startswith("/allocation_candidates") else None  # noqa: E731
         with faulty(self.reference.url, failing) as server:
-            report = self.compares("--sample", "3", left=server.url, code=2)
+            report = self.compares("--sample", "3", left=server.url, code=3)
             self.assertEqual((report["total"], len(report["not_compared"])), (0, 3))
 
     def test_what_is_wrong_on_the_command_line(self) -> None:
@@ -264,6 +366,7 @@ class CannotBeCompared(Both):
             (["http://a?b", "http://b"], "has no query"),
             (["http://u:s3cret@a", "http://b"], "must not have credentials"),
             (["http://a", "http://b", "--ignore", "names"], "names"),
+            (["http://a", "http://b", "--skip", "names"], "names"),
             (["http://a", "http://b", "--report", "/no/such/file"], "/no/such/file: "),
         ]:
             said = self.fails(*arguments)

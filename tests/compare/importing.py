@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import pathlib
 import subprocess
+import tempfile
 import threading
 
 import sqlalchemy
@@ -108,6 +110,46 @@ class Importing(Both):
                 connection.execute(
                     sqlalchemy.text(f"insert into consumers ({columns}) values ({values})"), dict(kept)
                 )
+
+    def test_what_the_service_shows_nowhere_is_explained(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            source = f"sqlite:///{folder}/placement.sqlite"
+            with Reference(source).start(f"compare-{self.name}") as reference:
+                Cloud(reference.url).fill()
+                engine = sqlalchemy.create_engine(source)
+                self.addCleanup(engine.dispose)
+                vcpu = "(select id from resource_classes where name = 'VCPU')"
+                with engine.begin() as connection:
+                    for statement in (
+                        # One consumer without a row, with so much that its host is nearly full; one without a user;
+                        # and one that has something of a provider that is gone.
+                        f"update allocations set used = 66 where consumer_id = '{consumer(1)}' and used = 2",
+                        f"delete from consumers where uuid = '{consumer(1)}'",
+                        f"update consumers set user_id = 9999 where uuid = '{consumer(4)}'",
+                        "insert into allocations (resource_provider_id, consumer_id, resource_class_id, used) values "
+                        f"(9999, '{consumer(2)}', {vcpu}, 3)",
+                    ):
+                        connection.execute(sqlalchemy.text(statement))
+                report = self.imports(reference.url)
+                rows = {it["row"] for it in report["findings"]}
+                self.assertIn("project project-2: 3 of VCPU", rows)
+                self.assertIn("project project-1: 1 of CUSTOM_FPGA, 20 of DISK_GB, 2048 of MEMORY_MB, 2 of VCPU", rows)
+                file = pathlib.Path(folder) / "report.json"
+                file.write_text(json.dumps(report))
+                with serving(f"compare-{self.name}", self.url) as server:
+                    sides = {"left": reference.url, "right": server.url}
+                    options = ("--sample", "100", "--import-report", str(file))
+                    found = self.compares(*options, **sides)
+                    explained = {it["subject"]: it["explained"] for it in found["differences"] if it["explained"]}
+                    self.assertLessEqual({"usages", "project_usages", "candidates"}, explained.keys())
+                    self.assertTrue(any("/used" in it["place"] for it in found["explained"]))
+                    self.assertTrue(any("allocation_requests" in it["place"] for it in found["explained"]))
+                    # Another amount than the one that was left out is a difference.
+                    with engine.begin() as connection:
+                        connection.execute(sqlalchemy.text(
+                            f"update allocations set used = 4 where consumer_id = '{consumer(2)}' and used = 3"))
+                    found = self.compares(*options, code=1, **sides)
+                    self.assertEqual({it["subject"] for it in found["shown"]}, {"project_usages"})
 
     @contextlib.contextmanager
     def changing(self, changes):

@@ -174,7 +174,9 @@ fn a_capacity_beyond_64_bits_is_known() {
     let target = "/allocation_candidates?resources=VCPU:1";
     let greatest = summaries("9223372036854775807");
     assert_eq!(get(target, &summaries("644245094100000000000000000000"), &greatest), "D10");
+    assert_eq!(get(target, &summaries("9223372036854775808"), &greatest), "D10");
     assert_eq!(get(target, &summaries("8"), &greatest), "none");
+    assert_eq!(get(target, &summaries("8.5"), &greatest), "none");
     assert_eq!(get(target, &summaries("644245094100000000000000000000"), &summaries("8")), "none");
 }
 
