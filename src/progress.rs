@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 const TEMPLATE: &str =
-    "{prefix:30} {wide_bar} {human_pos}/{human_len} {rate:>9} {eta_precise} left";
+    "{prefix:30} {wide_bar} {human_pos}/{human_len} {rate:>9} {elapsed_precise} {eta_precise} left";
 
 /// The bars, which are only shown on a terminal.
 #[derive(Debug)]
@@ -15,6 +15,11 @@ impl Progress {
     /// No bars as yet.
     pub fn new() -> Self {
         Self(MultiProgress::new())
+    }
+
+    /// Bars that are never shown.
+    pub fn hidden() -> Self {
+        Self(MultiProgress::with_draw_target(ProgressDrawTarget::hidden()))
     }
 
     /// A bar for so many rows, or requests.

@@ -179,7 +179,8 @@ async fn read_and_write(
     (options, heeds_others, opened): (Options, bool, Instant),
     mut report: Report,
 ) -> Result<Report, Error> {
-    let filled = fill::fill(&mut source, target, &Progress::new()).await?;
+    let progress = Progress::new();
+    let filled = fill::fill(&mut source, target, &progress).await?;
     source.close().await;
     if filled.kept > 0 {
         report.notes.push(format!("{} rows had been read before", filled.kept));
@@ -191,9 +192,9 @@ async fn read_and_write(
         kept::refuse_foreign_writes(&mut tx).await?;
     }
     let before = load::before(&mut tx, options.replace).await?;
-    load::settle(&mut tx).await?;
+    load::settle(&mut tx, &progress).await?;
     report.findings = findings::all(&mut tx).await?;
-    load::write(&mut tx, before).await?;
+    load::write(&mut tx, before, &progress).await?;
     load::announce_all(&mut tx).await?;
     report.written = load::written(&mut tx).await?;
     refuse_faults(&mut tx).await?;
@@ -273,7 +274,7 @@ async fn dry_run(
     let schema = source.schema().to_owned();
     source.close().await;
     load::lock(&mut tx).await?;
-    load::settle(&mut tx).await?;
+    load::settle(&mut tx, &progress).await?;
     let findings = findings::all(&mut tx).await?;
     tx.rollback().await?;
     let estimate = Estimate::new(&read, reading, began.elapsed());

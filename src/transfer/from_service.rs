@@ -51,7 +51,7 @@ pub async fn import_service(
     let imported = match service::read(service, kept, &progress).await {
         Ok(mut read) => {
             read.notes.splice(0..0, resumed);
-            write(read, target, options, began).await
+            write(read, target, options, began, &progress).await
         }
         Err(error) => Err(error),
     };
@@ -67,6 +67,7 @@ async fn write(
     target: &mut PgConnection,
     options: Options,
     began: Instant,
+    progress: &Progress,
 ) -> Result<Report, Error> {
     let reading = began.elapsed();
     let mut tx = target.begin().await?;
@@ -81,7 +82,7 @@ async fn write(
         let rows = staging::copy(&mut tx, table, rows, &|_| {}).await?;
         copied.push(TableRows { table: table.name.to_owned(), rows });
     }
-    load::settle(&mut tx).await?;
+    load::settle(&mut tx, progress).await?;
     let mut found = findings::all(&mut tx).await?;
     // The notes say of all rows at once which times the API does not tell.
     found.retain(|finding| finding.kind != findings::WITHOUT_TIME);
@@ -102,7 +103,7 @@ async fn write(
         tx.rollback().await?;
         report.estimate = Some(Estimate::new(&report.read, reading, began.elapsed()));
     } else {
-        load::write(&mut tx, before).await?;
+        load::write(&mut tx, before, progress).await?;
         load::announce_all(&mut tx).await?;
         report.written = load::written(&mut tx).await?;
         refuse_faults(&mut tx).await?;

@@ -5,12 +5,15 @@
 //! step does something. A round of following looks at the providers and consumers of which rows have changed
 //! (`scope_*`); everything else looks at all.
 
+use std::time::Duration;
+
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::Error;
 use super::findings;
 use super::report::TableRows;
 use super::staging::shown;
+use crate::progress::Progress;
 
 /// Locks what is to be filled: replicas that run wait with writing, and see all of it or nothing.
 const LOCK: &str = "
@@ -42,6 +45,9 @@ const RESTART_SEQUENCES: &str = "
             perform setval(sequence, value, is_used);
         end loop;
     end $$";
+
+/// How often a progress bar is drawn again during a long statement.
+const TICK: Duration = Duration::from_secs(1);
 
 /// The tables that are filled.
 const TABLES: [&str; 11] = [
@@ -100,10 +106,38 @@ pub(super) async fn before(conn: &mut PgConnection, replace: bool) -> Result<Bef
     Ok(Before::Something)
 }
 
+/// Runs statements. Each part after a line such as `--- writing inventories: found_inventories` has a progress bar: of
+/// the rows of the table that is named there.
+async fn run(
+    conn: &mut PgConnection,
+    statements: &'static str,
+    progress: &Progress,
+) -> Result<(), Error> {
+    let mut parts = statements.split("\n--- ");
+    if let Some(first) = parts.next() {
+        sqlx::raw_sql(first).execute(&mut *conn).await?;
+    }
+    for part in parts {
+        let Some(((what, table), statements)) =
+            part.split_once('\n').and_then(|(line, rest)| Some((line.split_once(": ")?, rest)))
+        else {
+            return Err(Error::Refused(format!("a part of the statements has no name: {part}")));
+        };
+        let rows = AssertSqlSafe(format!("select count(*) from {table}"));
+        let rows: i64 = sqlx::query_scalar(rows).fetch_one(&mut *conn).await?;
+        let bar = progress.of(what, count(table, rows)?);
+        bar.enable_steady_tick(TICK);
+        sqlx::raw_sql(statements).execute(&mut *conn).await?;
+        bar.set_position(count(table, rows)?);
+        bar.finish();
+    }
+    Ok(())
+}
+
 /// Computes what Berth is to store of the staging.
-pub(super) async fn settle(conn: &mut PgConnection) -> Result<(), Error> {
+pub(super) async fn settle(conn: &mut PgConnection, progress: &Progress) -> Result<(), Error> {
     sqlx::raw_sql(include_str!("names.sql")).execute(&mut *conn).await?;
-    sqlx::raw_sql(include_str!("settle.sql")).execute(&mut *conn).await?;
+    run(conn, include_str!("settle.sql"), progress).await?;
     let loops: Option<String> =
         sqlx::query_scalar("select string_agg(uuid, ', ' order by id) from unreached_providers")
             .fetch_one(&mut *conn)
@@ -119,12 +153,16 @@ pub(super) async fn settle(conn: &mut PgConnection) -> Result<(), Error> {
 }
 
 /// Writes what has been computed.
-pub(super) async fn write(conn: &mut PgConnection, before: Before) -> Result<(), Error> {
+pub(super) async fn write(
+    conn: &mut PgConnection,
+    before: Before,
+    progress: &Progress,
+) -> Result<(), Error> {
     sqlx::raw_sql(include_str!("scope.sql")).execute(&mut *conn).await?;
     if before == Before::Something {
         sqlx::raw_sql(include_str!("remove.sql")).execute(&mut *conn).await?;
     }
-    sqlx::raw_sql(include_str!("load.sql")).execute(&mut *conn).await?;
+    run(conn, include_str!("load.sql"), progress).await?;
     if before == Before::Something {
         sqlx::raw_sql(include_str!("change.sql")).execute(conn).await?;
     }

@@ -1,12 +1,17 @@
--- Adds to Berth's tables what they do not have yet.
+-- Adds to Berth's tables what they do not have yet. Each part begins with what the progress bar shows.
+--
+-- The key of each table finds what is there already. A search in the table itself (`not exists`) would be planned by the
+-- size that the table has before its rows come, and read all of them again for each row.
+
+--- writing providers: found_providers
 
 with added as (
     insert into providers (id, uuid, name, generation, parent_id, root_id, updated_at)
         overriding system value
     select id, uuid, name, generation, parent_id, root_id, coalesce(to_timestamp(updated_at), now())
-    from found_providers f
-    where not exists (select from providers p where p.id = f.id)
+    from found_providers
     order by id
+    on conflict (id) do nothing
     returning id
 )
 insert into touched select id from added;
@@ -15,25 +20,25 @@ select setval('providers_id_seq', highest)
     from (select max(id) as highest from providers) as it
     where highest >= (select last_value from providers_id_seq);
 
+--- writing traits: found_traits
 with added as (
     insert into provider_traits (provider_id, trait_id)
-    select provider_id, trait_id from found_traits f
-    where not exists (select from provider_traits t
-                      where t.provider_id = f.provider_id and t.trait_id = f.trait_id)
+    select provider_id, trait_id from found_traits
+    on conflict (provider_id, trait_id) do nothing
     returning provider_id
 )
 insert into touched select provider_id from added;
 
+--- writing aggregates: found_aggregates
 with added as (
     insert into provider_aggregates (provider_id, aggregate, spelling)
-    select provider_id, aggregate, spelling from found_aggregates f
-    where not exists (select from provider_aggregates a
-                      where a.provider_id = f.provider_id and a.aggregate = f.aggregate
-                        and a.spelling = f.spelling)
+    select provider_id, aggregate, spelling from found_aggregates
+    on conflict (provider_id, aggregate, spelling) do nothing
     returning provider_id
 )
 insert into touched select provider_id from added;
 
+--- writing inventories: found_inventories
 with added as (
     insert into inventories (provider_id, class_id, total, reserved, min_unit, max_unit, step_size,
                              allocation_ratio, used, updated_at)
@@ -41,23 +46,24 @@ with added as (
            f.allocation_ratio, coalesce(d.used, 0), coalesce(to_timestamp(f.updated_at), now())
     from found_inventories f
     left join used_delta d on d.provider_id = f.provider_id and d.class_id = f.own_class_id
-    where not exists (select from inventories i
-                      where i.provider_id = f.provider_id and i.class_id = f.own_class_id)
+    on conflict (provider_id, class_id) do nothing
     returning provider_id, class_id
 ), done as (
     delete from used_delta d using added a where d.provider_id = a.provider_id and d.class_id = a.class_id
 )
 insert into touched select provider_id from added;
 
+--- writing consumers: found_consumers
 insert into consumers (uuid, project_id, user_id, consumer_type_id, generation)
     select f.uuid, p.id, u.id, t.id, f.generation
     from found_consumers f
     join projects p on p.external_id = f.project
     join users u on u.external_id = f.user
     left join consumer_types t on t.name = f.type
-    where not exists (select from consumers c where c.uuid = f.uuid)
-    order by f.source_id nulls last, f.uuid;
+    order by f.source_id nulls last, f.uuid
+    on conflict (uuid) do nothing;
 
+--- writing allocations: found_allocations
 insert into allocations (consumer_id, provider_id, class_id, used, updated_at)
     select c.id, f.provider_id, f.own_class_id, f.used, coalesce(to_timestamp(f.updated_at), now())
     from found_allocations f

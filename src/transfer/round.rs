@@ -18,6 +18,7 @@ use super::reference::{self, Database, KEYS_MAX};
 use super::report::TableRows;
 use super::staging::Writer;
 use super::tables::{TABLES, Table};
+use crate::progress::Progress;
 
 /// What of the source is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,8 +103,9 @@ pub(super) async fn make(
         if depth == Depth::Changed {
             sqlx::raw_sql(include_str!("round.sql")).execute(&mut *conn).await?;
         }
-        load::settle(conn).await?;
-        load::write(conn, Before::Something).await?;
+        let progress = Progress::hidden();
+        load::settle(conn, &progress).await?;
+        load::write(conn, Before::Something, &progress).await?;
         round.providers = load::announce_touched(conn).await?;
     }
     kept::set_as_of(conn, began.elapsed().as_secs_f64()).await?;

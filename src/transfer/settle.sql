@@ -34,6 +34,7 @@ create temporary table unreached_providers on commit drop as
     select p.id, p.uuid from source_resource_providers p
     where not exists (select from found_providers found where found.id = p.id);
 
+--- sorting inventories: source_inventories
 create temporary table found_inventories on commit drop as
     select i.resource_provider_id as provider_id, i.resource_class_id as class_id, c.own_id as own_class_id,
            i.total, i.reserved, i.min_unit, i.max_unit, i.step_size, i.allocation_ratio, i.updated_at
@@ -58,6 +59,7 @@ create temporary table found_aggregates on commit drop as
     join source_placement_aggregates a on a.id = m.aggregate_id
     where as_uuid(a.uuid) is not null;
 
+--- sorting allocations: source_allocations
 -- Sums may be more than 64 bits hold, which is refused.
 create temporary table found_allocations on commit drop as
     select a.consumer, a.resource_provider_id as provider_id, a.resource_class_id as class_id,
@@ -70,6 +72,7 @@ create temporary table found_allocations on commit drop as
 create index on found_allocations (consumer);
 analyze found_allocations;
 
+--- sorting consumers: source_consumers
 -- One row for each consumer that holds something. Without a project or a user, it gets those by which the
 -- reference stands for an unknown one. Of two rows of one UUID, the one changed more often counts.
 create temporary table found_consumers on commit drop as
@@ -87,11 +90,5 @@ create unique index on found_consumers (uuid);
 analyze found_providers, found_inventories, found_consumers;
 
 -- Those by which an unknown project or user is stood for may be new.
-insert into projects (external_id)
-    select distinct project from found_consumers f
-    where not exists (select from projects p where p.external_id = f.project)
-    on conflict (external_id) do nothing;
-insert into users (external_id)
-    select distinct "user" from found_consumers f
-    where not exists (select from users u where u.external_id = f."user")
-    on conflict (external_id) do nothing;
+insert into projects (external_id) select distinct project from found_consumers on conflict (external_id) do nothing;
+insert into users (external_id) select distinct "user" from found_consumers on conflict (external_id) do nothing;

@@ -1,11 +1,15 @@
 """An import that is killed goes on with what it has read, and one can replace what Berth has."""
 
+import contextlib
+import itertools
+import os
+import pty
 import signal
 import subprocess
 import time
 
 import sources
-from moving_case import Reference, Request, _environment, find_berth, send, uuid
+from moving_case import Reference, Request, _environment, berth, find_berth, send, uuid
 from odd_rows import Source
 
 CONSUMERS = 60_000
@@ -118,6 +122,90 @@ class Resuming(Source):
     def crash(self) -> None:
         self.cluster._run("pg_ctl", "stop", "-D", self.cluster._data, "-m", "immediate", "-w", "-s")
         self.cluster.start()
+
+
+class Growing(Source):
+    """What an import costs PostgreSQL, in clouds of two sizes."""
+
+    # Inventories have three classes, so this is many pages of each table.
+    PROVIDERS = 1500
+
+    def fill(self, first: int, end: int) -> None:
+        classes = [self.class_id(name) for name in ("VCPU", "MEMORY_MB", "DISK_GB")]
+        numbers = f"with recursive n(i) as (select {first} union all select i + 1 from n where i < {end}) "
+        spelled = "printf('0000000a-0000-4000-8000-%012d', i)"
+        self.write(
+            "insert into resource_providers (id, uuid, name, generation, root_provider_id) "
+            f"{numbers} select i, {spelled}, 'host-' || i, 1, i from n",
+            f"insert into projects (id, external_id) {numbers} select i, 'project-' || i from n",
+            f"insert into users (id, external_id) {numbers} select i, 'user-' || i from n",
+            f"insert into placement_aggregates (id, uuid) {numbers} select i, {spelled} from n",
+            f"insert into resource_provider_aggregates (resource_provider_id, aggregate_id) {numbers} select i, i from n",
+            f"insert into resource_provider_traits (resource_provider_id, trait_id) {numbers} select i, 1 from n",
+            f"insert into consumers (id, uuid, project_id, user_id, generation) {numbers} select i, {spelled}, i, i, 1 from n",
+            *(
+                "insert into inventories (resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, "
+                f"step_size, allocation_ratio) {numbers} select i, {it}, 100, 0, 1, 100, 1, 1.0 from n"
+                for it in classes
+            ),
+            *(
+                "insert into allocations (resource_provider_id, consumer_id, resource_class_id, used) "
+                f"{numbers} select i, {spelled}, {it}, 1 from n"
+                for it in classes
+            ),
+        )
+
+    def blocks(self, rows: int) -> list[dict[str, int]]:
+        """Import into a new database, and then once more; how many blocks of each table each import reads."""
+        name = f"{self.name}_{rows}"
+        database = self.another(name)
+        # This is what `berth db migrate` leaves: PostgreSQL takes the tables for empty.
+        known = "select reltuples from pg_class where relname = 'inventories'"
+        self.assertEqual(self.cluster.execute(known, name), "0\n")
+        # A connection writes its statistics before it ends.
+        others = (
+            "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() "
+            "and backend_type = 'client backend'"
+        )
+        query = "select relname, coalesce(heap_blks_hit, 0) + coalesce(heap_blks_read, 0) from pg_statio_user_tables"
+        found = [{}]
+        for options in ((), ("--replace",)):
+            done = berth("import", "--from-database", self.source, "--database-url", database, *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            while self.cluster.execute(others, name) != "0\n":
+                pass
+            lines = self.cluster.execute(query, name).splitlines()
+            found.append({table: int(count) for table, count in (line.split("|") for line in lines)})
+        return [{table: after[table] - before.get(table, 0) for table in after}
+                for before, after in itertools.pairwise(found)]  # fmt: skip
+
+    def test_twice_as_many_rows_cost_twice_as_much(self) -> None:
+        found = []
+        for rows in (self.PROVIDERS, 2 * self.PROVIDERS):
+            self.fill(rows - self.PROVIDERS + 1, rows)
+            found.append(self.blocks(rows))
+        tables = {"providers", "provider_traits", "provider_aggregates", "inventories", "consumers", "allocations",
+                  "projects", "users"}  # fmt: skip
+        for once, twice in zip(*found, strict=True):
+            self.assertLessEqual(tables, once.keys())
+            # To read all rows before it for each row would cost four times as much.
+            grown = {table: (once[table], twice[table]) for table in tables if twice[table] > 2.8 * once[table]}
+            self.assertEqual(grown, {})
+
+    def test_progress_is_shown_while_tables_are_written(self) -> None:
+        self.fill(1, 10)
+        main, side = pty.openpty()
+        command = [str(find_berth()), "import", "--from-database", self.source, "--database-url", self.url]
+        process = subprocess.Popen(command, env=_environment() | {"TERM": "xterm"}, stdin=side, stdout=side, stderr=side)
+        os.close(side)
+        shown = b""
+        with contextlib.suppress(OSError), open(main, "rb", buffering=0) as terminal:
+            while part := terminal.read(4096):
+                shown += part
+        self.assertEqual(process.wait(), 0, shown)
+        for what in ("sorting allocations", "writing inventories", "writing consumers", "writing allocations"):
+            self.assertIn(what.encode(), shown)
+        self.assertIn(b"30/30", shown)
 
 
 class Replacing(Source):

@@ -20,7 +20,7 @@ from large import Large  # noqa: F401
 from measuring import measure
 from moving_case import Berth
 from odd_rows import Odd  # noqa: F401
-from resuming import Replacing, Resuming  # noqa: F401
+from resuming import Growing, Replacing, Resuming  # noqa: F401
 from rights import Rights  # noqa: F401
 from same import TheSame  # noqa: F401
 from schemas import Schemas  # noqa: F401
