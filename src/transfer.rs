@@ -181,10 +181,12 @@ async fn read_and_write(
 ) -> Result<Report, Error> {
     let progress = Progress::new();
     let filled = fill::fill(&mut source, target, &progress).await?;
+    let (note, alike) = collation::alike(&mut source).await?;
     source.close().await;
     if filled.kept > 0 {
         report.notes.push(format!("{} rows had been read before", filled.kept));
     }
+    report.notes.extend(note);
 
     let mut tx = target.begin().await?;
     load::lock(&mut tx).await?;
@@ -194,6 +196,7 @@ async fn read_and_write(
     let before = load::before(&mut tx, options.replace).await?;
     load::settle(&mut tx, &progress).await?;
     report.findings = findings::all(&mut tx).await?;
+    report.findings.extend(alike);
     load::write(&mut tx, before, &progress).await?;
     load::announce_all(&mut tx).await?;
     report.written = load::written(&mut tx).await?;
@@ -271,11 +274,13 @@ async fn dry_run(
         read.push(TableRows { table: table.name.to_owned(), rows });
     }
     let reading = reading.elapsed();
+    let (note, alike) = collation::alike(&mut source).await?;
     let schema = source.schema().to_owned();
     source.close().await;
     load::lock(&mut tx).await?;
     load::settle(&mut tx, &progress).await?;
-    let findings = findings::all(&mut tx).await?;
+    let mut findings = findings::all(&mut tx).await?;
+    findings.extend(alike);
     tx.rollback().await?;
     let estimate = Estimate::new(&read, reading, began.elapsed());
     Ok(Report {
@@ -283,7 +288,7 @@ async fn dry_run(
         schema,
         dry_run: true,
         estimate: Some(estimate),
-        notes: Vec::new(),
+        notes: note.into_iter().collect(),
         read,
         written: Vec::new(),
         findings,

@@ -1,6 +1,6 @@
 //! Names that Berth tells apart and a database of `MySQL` or `MariaDB` does not, or cannot store.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
@@ -8,10 +8,14 @@ use super::Error;
 use super::listed::first;
 use super::reference::Database;
 use super::reference_url::Dialect;
+use super::report::Finding;
 
-/// Names that are to be unique in the reference's database: the table, and its column.
-const NAMES: [(&str, &str); 3] =
-    [("resource_providers", "name"), ("projects", "external_id"), ("users", "external_id")];
+/// Names that are to be unique in the reference's database: the table, its column, and what a row is.
+const NAMES: [(&str, &str, &str); 3] = [
+    ("resource_providers", "name", "provider"),
+    ("projects", "external_id", "project"),
+    ("users", "external_id", "user"),
+];
 
 /// How a column stores and compares texts.
 #[derive(Clone, Debug)]
@@ -28,7 +32,7 @@ pub(super) async fn check(from: &mut PgConnection, into: &mut Database) -> Resul
     if into.dialect != Dialect::MySql {
         return Ok(());
     }
-    for (table, column) in NAMES {
+    for (table, column, _) in NAMES {
         let Some(collation) = Collation::of(into, table, column).await? else { continue };
         let names =
             format!("select {column}, normalize({column}, NFD) from target_{table} order by id");
@@ -38,6 +42,46 @@ pub(super) async fn check(from: &mut PgConnection, into: &mut Database) -> Resul
             .map_err(|why| Error::Refused(format!("{table}.{column}: {why}")))?;
     }
     Ok(())
+}
+
+/// The pairs of names that the database takes for one and Berth does not, by the database's own comparison; and a
+/// sentence about how it compares names, if it is not as Berth does.
+pub(super) async fn alike(from: &mut Database) -> Result<(Option<String>, Vec<Finding>), Error> {
+    let (mut collations, mut pairs) = (BTreeSet::new(), Vec::new());
+    if from.dialect != Dialect::MySql {
+        return Ok((None, pairs));
+    }
+    for (table, column, what) in NAMES {
+        let Some(collation) = Collation::of(from, table, column).await? else { continue };
+        let alike = format!(
+            "select cast(one.{column} as char), cast(other.{column} as char) \
+             from (select min(id) as id from {table} group by {column} having count(*) > 1) as same \
+             join {table} as one on one.id = same.id \
+             join {table} as other on other.{column} = one.{column} and other.id <> one.id \
+             order by one.id, other.id"
+        );
+        let rows = sqlx::query_as::<_, (String, String)>(AssertSqlSafe(alike));
+        let rows = rows.fetch_all(&mut from.conn).await.map_err(Error::Reference)?;
+        let differing = rows.into_iter().filter(|(one, other)| one != other);
+        pairs.extend(differing.map(|(one, other)| Finding {
+            kind: "names that are one to the old database".to_owned(),
+            row: format!("{what} {one:?} and {other:?}"),
+            done: "two: each is found only as it is written".to_owned(),
+            about: None,
+        }));
+        if !collation.is_exact() {
+            collations.insert(collation.name);
+        }
+    }
+    let collations: Vec<String> = collations.into_iter().collect();
+    let note = (!collations.is_empty()).then(|| {
+        format!(
+            "the old database finds names of providers, projects and users also in other spellings, such as in upper \
+             case (collation {}); Berth finds them only as they are written",
+            collations.join(", ")
+        )
+    });
+    Ok((note, pairs))
 }
 
 /// Whether a column takes texts for one that differ in upper and lower case only.

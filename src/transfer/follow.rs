@@ -15,7 +15,7 @@ use super::reference::Database;
 use super::reference_url::{Access, ReferenceUrl};
 use super::report::{Report, TableRows};
 use super::round::{self, Depth, Round};
-use super::{Error, Options, findings, import, import_heeding, load, refuse_faults};
+use super::{Error, Options, collation, findings, import, import_heeding, load, refuse_faults};
 use crate::store;
 
 /// How long a round may take. One that takes longer is given up, and changes nothing.
@@ -299,9 +299,11 @@ pub async fn finish(from: &ReferenceUrl, around: &Surroundings<'_>) -> Result<Re
     let mut source = Database::open(from, Access::Read).await?;
     let mut tx = conn.begin().await?;
     let complete = round::make(&mut source, &mut tx, snapshot, Depth::Everything).await?;
+    let (note, alike) = collation::alike(&mut source).await?;
     let schema = source.schema().to_owned();
     source.close().await;
-    let findings = findings::all(&mut tx).await?;
+    let mut findings = findings::all(&mut tx).await?;
+    findings.extend(alike);
     refuse_faults(&mut tx).await?;
     let written = load::written(&mut tx).await?;
     // The chunks are recorded now as they were; the source must still have them.
@@ -318,7 +320,7 @@ pub async fn finish(from: &ReferenceUrl, around: &Surroundings<'_>) -> Result<Re
     kept::discard(&mut tx).await?;
     tx.commit().await?;
     let differing: u64 = complete.changed.iter().map(|it| it.rows).sum();
-    let notes = vec![
+    let mut notes = vec![
         format!("the last round changed {changed} rows"),
         format!(
             "{} rows were read and compared with what had been followed; {differing} differed, and {} of Berth's \
@@ -326,6 +328,7 @@ pub async fn finish(from: &ReferenceUrl, around: &Surroundings<'_>) -> Result<Re
             complete.read, complete.providers
         ),
     ];
+    notes.extend(note);
     Ok(Report {
         database: from.to_string(),
         schema,

@@ -66,6 +66,83 @@ class Source(Moving):
         return dict(found)
 
 
+class Names(Moving):
+    """Names that MariaDB takes for one, as the reference's schema has it do, and Berth does not."""
+
+    def found(self, url: str, query: str) -> list:
+        return send(url, Request("GET", f"/resource_providers?{query}", "1.39")).json()["resource_providers"]
+
+    def provider(self, url: str, name: str) -> int:
+        return send(url, Request("POST", "/resource_providers", "1.39", body={"name": name})).status
+
+    def claims(self, url: str, number: int, project: str) -> None:
+        provider = self.found(url, "name=compute-1")[0]["uuid"]
+        body = {
+            "allocations": {provider: {"resources": {"VCPU": 1}}}, "project_id": project, "user_id": "u",
+            "consumer_generation": None, "consumer_type": "INSTANCE",
+        }  # fmt: skip
+        claimed = send(url, Request("PUT", f"/allocations/{uuid(number)}", "1.39", body=body))
+        self.assertEqual(claimed.status, 204, claimed.body)
+
+    def used(self, url: str, project: str) -> int:
+        path = f"/usages?project_id={project}&consumer_type=all"
+        return send(url, Request("GET", path, "1.39")).json()["usages"].get("all", {}).get("VCPU", 0)
+
+    def test_what_mariadb_finds_in_other_spellings(self) -> None:
+        spellings = ("COMPUTE-1", "comput%C3%A9-1", "compute-1%20")
+        with sources.mariadb() as source, Reference(source).start(f"moving-{self.name}") as reference:
+            self.assertEqual(self.provider(reference.url, "compute-1"), 200)
+            self.assertEqual(self.provider(reference.url, "Compute-1"), 409)
+            of = self.found(reference.url, "name=compute-1")[0]["uuid"]
+            inventories = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
+            send(reference.url, Request("PUT", f"/resource_providers/{of}/inventories", "1.39", body=inventories))
+            self.claims(reference.url, 1, "project")
+            self.claims(reference.url, 2, "PROJECT")
+            for spelling in spellings:
+                self.assertEqual(len(self.found(reference.url, f"name={spelling}")), 1, spelling)
+            self.assertEqual((self.used(reference.url, "project"), self.used(reference.url, "Project")), (2, 2))
+            for options in (("--dry-run",), ()):
+                report = self.imports(source, *options)
+                self.assertEqual([it for it in report["findings"] if "names" in it["kind"]], [])
+                self.assertRegex(report["notes"][-1], r"also in other spellings, such as in upper case \(collation utf8mb3_general_ci\)")
+            with self.serving() as server:
+                self.assertEqual(len(self.found(server.url, "name=compute-1")), 1)
+                for spelling in spellings:
+                    self.assertEqual(self.found(server.url, f"name={spelling}"), [], spelling)
+                self.assertEqual((self.used(server.url, "project"), self.used(server.url, "PROJECT")), (2, 0))
+                self.assertEqual(self.provider(server.url, "Compute-1"), 200)
+
+    def test_pairs_that_are_in_the_database_are_named(self) -> None:
+        with sources.mariadb() as source:
+            with Reference(source).start(f"moving-{self.name}"):
+                pass
+            engine = sqlalchemy.create_engine(source)
+            self.addCleanup(engine.dispose)
+            with engine.begin() as connection:
+                # The unique indexes keep such names away, unless somebody has dropped them.
+                for statement in (
+                    "alter table resource_providers drop index uniq_resource_providers0name",
+                    "alter table projects drop index uniq_projects0external_id",
+                    "alter table users drop index uniq_users0external_id",
+                    "insert into resource_providers (id, uuid, name, generation, root_provider_id) values "
+                    f"(1, '{uuid(1)}', 'host', 0, 1), (2, '{uuid(2)}', 'HOST', 0, 2), (3, '{uuid(3)}', 'hóst', 0, 3), "
+                    f"(4, '{uuid(4)}', 'host ', 0, 4), (5, '{uuid(5)}', 'other', 0, 5)",
+                    "insert into projects (id, external_id) values (1, 'p'), (2, 'P')",
+                    "insert into users (id, external_id) values (1, 'u'), (2, 'v'), (3, 'u ')",
+                ):
+                    connection.execute(sqlalchemy.text(statement))
+            for options in (("--dry-run",), ()):
+                report = self.imports(source, *options)
+                kind = "names that are one to the old database"
+                found = [(it["row"], it["done"]) for it in report["findings"] if it["kind"] == kind]
+                done = "two: each is found only as it is written"
+                self.assertEqual(found, [(row, done) for row in (
+                    'provider "host" and "HOST"', 'provider "host" and "hóst"', 'provider "host" and "host "',
+                    'project "p" and "P"', 'user "u" and "u "',
+                )])  # fmt: skip
+            self.assertEqual(self.rows("select count(*) from providers"), "5")
+
+
 class Odd(Source):
     """Rows that Berth stores differently, or not at all."""
 

@@ -19,7 +19,7 @@ from following import Finishing, Following, Interrupted  # noqa: F401
 from large import Large  # noqa: F401
 from measuring import measure
 from moving_case import Berth
-from odd_rows import Odd  # noqa: F401
+from odd_rows import Names, Odd  # noqa: F401
 from resuming import Growing, Replacing, Resuming  # noqa: F401
 from rights import Rights  # noqa: F401
 from same import TheSame  # noqa: F401
