@@ -5,6 +5,7 @@
 //! that snapshot are right in it; all others are read again. At the end, the staging is what the snapshot of the last
 //! run shows, as if it had read everything.
 
+use futures_util::stream::BoxStream;
 use sqlx::PgConnection;
 
 use super::Error;
@@ -104,38 +105,53 @@ impl Piece<'_> {
         keys: Keys,
         tell: &(dyn Fn(u64) + Sync),
     ) -> Result<(), Error> {
-        let into = format!("source_{}", self.table.name);
         let mut rows = source.rows_with(self.table, &[keys]);
         let mut row = reference::next(&mut rows).await?;
         while row.is_some() {
             execute(conn, "begin").await?;
-            let mut writer = Writer::begin(&mut *conn, &into, self.table).await?;
-            let mut written = Vec::new();
-            // Up to the end of the chunk with which there are enough rows.
-            while let Some(values) = &row {
-                if writer.rows() >= PIECE {
-                    break;
+            if let Err(error) = self.write_some((&mut rows, &mut row), conn, tell).await {
+                // A COPY that was under way lets the first statement after it fail.
+                if execute(conn, "rollback").await.is_err() {
+                    execute(conn, "rollback").await?;
                 }
-                let number = chunk_of(values, self.table, self.width)?;
-                let mut count = 0;
-                while let Some(values) = &row {
-                    if chunk_of(values, self.table, self.width)? != number {
-                        break;
-                    }
-                    if writer.write(values).await? {
-                        tell(self.read + writer.rows());
-                    }
-                    count += 1;
-                    row = reference::next(&mut rows).await?;
-                }
-                check_count(self.table, self.found, number, count)?;
-                written.push(number);
+                return Err(error);
             }
-            self.read += writer.finish().await?;
-            kept::record(conn, self.table, &[], self.found, &written).await?;
             execute(conn, "commit").await?;
         }
         Ok(())
+    }
+
+    /// Writes rows up to the end of the chunk with which there are enough.
+    async fn write_some(
+        &mut self,
+        (rows, row): (&mut BoxStream<'_, Result<Values, Error>>, &mut Option<Values>),
+        conn: &mut PgConnection,
+        tell: &(dyn Fn(u64) + Sync),
+    ) -> Result<(), Error> {
+        let into = format!("source_{}", self.table.name);
+        let mut writer = Writer::begin(&mut *conn, &into, self.table).await?;
+        let mut written = Vec::new();
+        while let Some(values) = &*row {
+            if writer.rows() >= PIECE {
+                break;
+            }
+            let number = chunk_of(values, self.table, self.width)?;
+            let mut count = 0;
+            while let Some(values) = &*row {
+                if chunk_of(values, self.table, self.width)? != number {
+                    break;
+                }
+                if writer.write(values).await? {
+                    tell(self.read + writer.rows());
+                }
+                count += 1;
+                *row = reference::next(rows).await?;
+            }
+            check_count(self.table, self.found, number, count)?;
+            written.push(number);
+        }
+        self.read += writer.finish().await?;
+        kept::record(conn, self.table, &[], self.found, &written).await
     }
 }
 
