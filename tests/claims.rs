@@ -98,7 +98,15 @@ impl Tables {
                 assert_eq!(*used, self.used(*provider, class));
                 assert!(used - own + all > terms.capacity().max(*used));
             }
-            _ => panic!("{fault:?} is not of claims"),
+            Fault::ProviderGeneration { .. }
+            | Fault::Exclusive { .. }
+            | Fault::InventoryInUse { .. }
+            | Fault::InventoryExists { .. }
+            | Fault::ProviderInUse { .. }
+            | Fault::ProviderHasChildren { .. }
+            | Fault::UnknownTraits(_)
+            | Fault::TraitInUse { .. }
+            | Fault::ClassInUse { .. } => panic!("{fault:?} is not of claims"),
         }
     }
 

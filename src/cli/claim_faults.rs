@@ -124,11 +124,7 @@ fn sentence(fault: &ClaimFault) -> String {
         }
         ClaimFault::Amount { provider, name, resource_class, amount, limit, limit_value } => {
             let provider = named(provider, name.as_ref());
-            let words = match limit.as_str() {
-                "min_unit" => "is less than min_unit",
-                "max_unit" => "is more than max_unit",
-                _ => "is no multiple of step_size",
-            };
+            let words = violation(limit);
             format!("{provider}: {resource_class}: {amount} {words} {limit_value}")
         }
         ClaimFault::Capacity {
@@ -145,11 +141,7 @@ fn sentence(fault: &ClaimFault) -> String {
             missing,
         } => {
             let provider = named(provider, name.as_ref());
-            let back = if *given_back > 0 {
-                format!(", {given_back} of them by the claiming consumers")
-            } else {
-                String::new()
-            };
+            let back = by_claiming_consumers(*given_back);
             format!(
                 "{provider}: {resource_class}: {missing} short: {wanted} wanted, {used} of {capacity} \
                  used{back} (total {total}, reserved {reserved}, allocation ratio {allocation_ratio})"
@@ -183,6 +175,23 @@ fn sentence(fault: &ClaimFault) -> String {
     }
 }
 
+/// How an amount violates a limit.
+fn violation(limit: &str) -> &'static str {
+    match limit {
+        "min_unit" => "is less than min_unit",
+        "max_unit" => "is more than max_unit",
+        _ => "is no multiple of step_size",
+    }
+}
+
+/// The part of what is used that the consumers of a claim give back, if they do.
+fn by_claiming_consumers(given_back: i64) -> String {
+    if given_back == 0 {
+        return String::new();
+    }
+    format!(", {given_back} of them by the claiming consumers")
+}
+
 /// `2 VCPU, 1 VGPU`
 fn amounts(used: &BTreeMap<String, i64>) -> String {
     let amounts = used.iter().map(|(class, amount)| format!("{amount} {class}"));
@@ -198,10 +207,21 @@ mod tests {
     use crate::cli::page::Page;
     use crate::operator_api::claim::{ClaimFault, ClaimFaults};
 
+    /// What is said of faults.
+    fn said(faults: Vec<ClaimFault>) -> String {
+        let mut page = Page::new(Colours::None);
+        faulty(&mut page, &ClaimFaults { count: faults.len(), faults });
+        page.finish()
+    }
+
+    /// A provider with its name.
+    fn named() -> (String, Option<String>) {
+        ("p1".to_owned(), Some("cn1".to_owned()))
+    }
+
     #[test]
-    fn every_fault_has_a_sentence() {
-        let (provider, name) = ("p1".to_owned(), Some("cn1".to_owned()));
-        let used = BTreeMap::from([("VCPU".to_owned(), 2), ("VGPU".to_owned(), 1)]);
+    fn every_fault_of_a_claim_has_a_sentence() {
+        let (provider, name) = named();
         let amount = |limit: &str, limit_value| ClaimFault::Amount {
             provider: provider.clone(),
             name: name.clone(),
@@ -218,7 +238,6 @@ mod tests {
         let faults = vec![
             generation(None, Some(3)),
             generation(Some(3), None),
-            ClaimFault::ProviderGeneration { provider: provider.clone(), given: 3, actual: 4 },
             ClaimFault::UnknownProvider { provider: provider.clone() },
             ClaimFault::UnknownClass { resource_class: "CUSTOM_X".to_owned() },
             ClaimFault::NoInventory {
@@ -235,6 +254,27 @@ mod tests {
                 group: "gold".to_owned(),
                 unit: "rack 1".to_owned(),
             },
+        ];
+        insta::assert_snapshot!(said(faults), @"
+        consumer c1: the claim expects that it does not exist, and it is at generation 3
+        consumer c1: the claim expects generation 3, and it does not exist
+        provider p1 does not exist
+        resource class CUSTOM_X does not exist
+        p1: no inventory of VCPU
+        cn1 (p1): VCPU: 5 is less than min_unit 6
+        cn1 (p1): VCPU: 5 is more than max_unit 4
+        cn1 (p1): VCPU: 5 is no multiple of step_size 2
+        cn1 (p1): group gold has rack 1 to itself
+        ");
+    }
+
+    #[test]
+    fn every_fault_of_another_write_has_a_sentence() {
+        let (provider, name) = named();
+        let used = BTreeMap::from([("VCPU".to_owned(), 2), ("VGPU".to_owned(), 1)]);
+        let providers = vec!["cn1".to_owned()];
+        let faults = vec![
+            ClaimFault::ProviderGeneration { provider: provider.clone(), given: 3, actual: 4 },
             ClaimFault::InventoryInUse {
                 provider: provider.clone(),
                 name: name.clone(),
@@ -248,33 +288,16 @@ mod tests {
             },
             ClaimFault::ProviderInUse { provider: provider.clone(), name: name.clone(), used },
             ClaimFault::ProviderHasChildren {
-                provider: provider.clone(),
-                name: name.clone(),
+                provider,
+                name,
                 children: vec!["numa0".to_owned(), "numa1".to_owned()],
             },
             ClaimFault::UnknownTraits { traits: "CUSTOM_A, CUSTOM_B".to_owned() },
-            ClaimFault::TraitInUse {
-                r#trait: "CUSTOM_A".to_owned(),
-                providers: vec!["cn1".to_owned()],
-            },
-            ClaimFault::ClassInUse {
-                resource_class: "CUSTOM_X".to_owned(),
-                providers: vec!["cn1".to_owned()],
-            },
+            ClaimFault::TraitInUse { r#trait: "CUSTOM_A".to_owned(), providers: providers.clone() },
+            ClaimFault::ClassInUse { resource_class: "CUSTOM_X".to_owned(), providers },
         ];
-        let mut page = Page::new(Colours::None);
-        faulty(&mut page, &ClaimFaults { count: faults.len(), faults });
-        insta::assert_snapshot!(page.finish(), @"
-        consumer c1: the claim expects that it does not exist, and it is at generation 3
-        consumer c1: the claim expects generation 3, and it does not exist
+        insta::assert_snapshot!(said(faults), @"
         provider p1: the request expects generation 3, and it is 4
-        provider p1 does not exist
-        resource class CUSTOM_X does not exist
-        p1: no inventory of VCPU
-        cn1 (p1): VCPU: 5 is less than min_unit 6
-        cn1 (p1): VCPU: 5 is more than max_unit 4
-        cn1 (p1): VCPU: 5 is no multiple of step_size 2
-        cn1 (p1): group gold has rack 1 to itself
         cn1 (p1): 2 VCPU, 1 VGPU in use, and would be removed
         cn1 (p1): there is an inventory of VCPU
         cn1 (p1): 2 VCPU, 1 VGPU in use

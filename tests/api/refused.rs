@@ -145,7 +145,67 @@ async fn a_refused_claim_is_kept_with_all_its_faults_and_its_body() {
     assert_eq!(listed(&berth, "?kind=claim").await.len(), 2);
 }
 
-/// Each write that is refused for what is stored, with the faults that `why` tells of it.
+/// A write that is refused for what is stored: method, path, body; the kind and the status with which it is kept,
+/// and its faults, unless the sentence of the answer says all that is known.
+type RefusedWrite = (&'static str, String, Value, &'static str, u16, Value);
+
+/// Writes under an old generation, of what is in use, and of what does not exist.
+fn refused_writes(host: &str, parent: &str, nobody: &str) -> Vec<RefusedWrite> {
+    let path = format!("/resource_providers/{host}");
+    let old = |mut body: Value| {
+        body["resource_provider_generation"] = json!(0);
+        body
+    };
+    let generation =
+        json!([{"kind": "provider_generation", "provider": host, "given": 0, "actual": 2}]);
+    let disk = json!({"DISK_GB": {"total": 1}});
+    let disk = json!({"resource_provider_generation": 2, "inventories": disk});
+    let removed = json!([{
+        "kind": "inventory_in_use", "provider": host, "name": "cn1", "resource_classes": "VCPU",
+        "used": {"VCPU": 3},
+    }]);
+    let in_use =
+        json!([{"kind": "provider_in_use", "provider": host, "name": "cn1", "used": {"VCPU": 3}}]);
+    let children = json!([{
+        "kind": "provider_has_children", "provider": parent, "name": "cn2", "children": ["numa0"],
+    }]);
+    let exists = json!([{
+        "kind": "inventory_exists", "provider": host, "name": "cn1", "resource_class": "VCPU",
+    }]);
+    let trait_in_use =
+        json!([{"kind": "trait_in_use", "trait": "CUSTOM_USED", "providers": ["cn2"]}]);
+    let class_in_use =
+        json!([{"kind": "class_in_use", "resource_class": "CUSTOM_USED", "providers": ["cn2"]}]);
+    let missing = json!([{"kind": "unknown_provider", "provider": nobody}]);
+    let (none, traits) = (Value::Null, json!({"traits": []}));
+    let (all, one) = (format!("{path}/inventories"), format!("{path}/inventories/VCPU"));
+    let vcpu = json!({"resource_class": "VCPU", "total": 8});
+    let (parent, unknown) =
+        (format!("/resource_providers/{parent}"), format!("/resource_providers/{nobody}"));
+    let cn1 = json!({"name": "cn1"});
+    let used = |kind: &str| format!("/{kind}/CUSTOM_USED");
+    let aggregates = json!({"aggregates": []});
+    let empty = json!({"inventories": {}});
+    vec![
+        ("PUT", format!("{path}/traits"), old(traits.clone()), "traits", 409, generation.clone()),
+        ("PUT", all.clone(), old(empty), "inventories", 409, generation.clone()),
+        ("PUT", one.clone(), old(json!({"total": 8})), "inventories", 409, generation.clone()),
+        ("PUT", format!("{path}/aggregates"), old(aggregates), "aggregates", 409, generation),
+        ("PUT", all.clone(), disk, "inventories", 409, removed.clone()),
+        ("DELETE", all.clone(), none.clone(), "inventories", 409, removed.clone()),
+        ("DELETE", one, none.clone(), "inventories", 409, removed),
+        ("POST", all, vcpu, "inventories", 409, exists),
+        ("DELETE", path, none.clone(), "provider", 409, in_use),
+        ("DELETE", parent, none.clone(), "provider", 409, children),
+        ("DELETE", used("traits"), none.clone(), "traits", 409, trait_in_use),
+        ("DELETE", used("resource_classes"), none.clone(), "resource_classes", 409, class_in_use),
+        ("DELETE", unknown.clone(), none.clone(), "provider", 404, missing.clone()),
+        ("PUT", format!("{unknown}/traits"), old(traits), "traits", 404, missing),
+        ("POST", "/resource_providers".to_owned(), cn1, "provider", 409, none.clone()),
+        ("DELETE", format!("/allocations/{nobody}"), none.clone(), "claim", 404, none),
+    ]
+}
+
 #[tokio::test]
 async fn every_refused_write_is_kept_with_what_was_sent_and_what_was_there() {
     let berth = Berth::new().await;
@@ -159,135 +219,21 @@ async fn every_refused_write_is_kept_with_what_was_sent_and_what_was_there() {
     berth.put(&format!("/resource_providers/{parent}/traits"), traits).await.expect(200);
     let child = json!({"name": "numa0", "parent_provider_uuid": parent});
     berth.post("/resource_providers", child).await.expect(200);
-    let (nobody, path) =
-        (uuid::Uuid::from_u128(9).to_string(), format!("/resource_providers/{host}"));
-    let generation = json!([
-        {"kind": "provider_generation", "provider": host, "given": 0, "actual": 2},
-    ]);
-    let in_use = json!({"DISK_GB": {"total": 1}});
-    let in_use = json!({"resource_provider_generation": 2, "inventories": in_use});
-    let removed = json!([{
-        "kind": "inventory_in_use", "provider": host, "name": "cn1", "resource_classes": "VCPU",
-        "used": {"VCPU": 3},
-    }]);
-    let missing = json!([{"kind": "unknown_provider", "provider": nobody}]);
-    let body = |more: Value| {
-        let mut body = json!({"resource_provider_generation": 0});
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        Some(body)
-    };
-    for (method, path, sent, kind, status, faults) in [
-        ("PUT", format!("{path}/traits"), body(json!({"traits": []})), "traits", 409, &generation),
-        (
-            "PUT",
-            format!("{path}/inventories"),
-            body(json!({"inventories": {}})),
-            "inventories",
-            409,
-            &generation,
-        ),
-        (
-            "PUT",
-            format!("{path}/inventories/VCPU"),
-            body(json!({"total": 8})),
-            "inventories",
-            409,
-            &generation,
-        ),
-        (
-            "PUT",
-            format!("{path}/aggregates"),
-            body(json!({"aggregates": []})),
-            "aggregates",
-            409,
-            &generation,
-        ),
-        ("PUT", format!("{path}/inventories"), Some(in_use), "inventories", 409, &removed),
-        ("DELETE", format!("{path}/inventories"), None, "inventories", 409, &removed),
-        ("DELETE", format!("{path}/inventories/VCPU"), None, "inventories", 409, &removed),
-        (
-            "POST",
-            format!("{path}/inventories"),
-            Some(json!({"resource_class": "VCPU", "total": 8})),
-            "inventories",
-            409,
-            &json!([{
-                "kind": "inventory_exists", "provider": host, "name": "cn1",
-                "resource_class": "VCPU",
-            }]),
-        ),
-        (
-            "DELETE",
-            path.clone(),
-            None,
-            "provider",
-            409,
-            &json!([{
-                "kind": "provider_in_use", "provider": host, "name": "cn1", "used": {"VCPU": 3},
-            }]),
-        ),
-        (
-            "DELETE",
-            format!("/resource_providers/{parent}"),
-            None,
-            "provider",
-            409,
-            &json!([{
-                "kind": "provider_has_children", "provider": parent, "name": "cn2",
-                "children": ["numa0"],
-            }]),
-        ),
-        (
-            "DELETE",
-            "/traits/CUSTOM_USED".to_owned(),
-            None,
-            "traits",
-            409,
-            &json!([{"kind": "trait_in_use", "trait": "CUSTOM_USED", "providers": ["cn2"]}]),
-        ),
-        (
-            "DELETE",
-            "/resource_classes/CUSTOM_USED".to_owned(),
-            None,
-            "resource_classes",
-            409,
-            &json!([{
-                "kind": "class_in_use", "resource_class": "CUSTOM_USED", "providers": ["cn2"],
-            }]),
-        ),
-        ("DELETE", format!("/resource_providers/{nobody}"), None, "provider", 404, &missing),
-        (
-            "PUT",
-            format!("/resource_providers/{nobody}/traits"),
-            body(json!({"traits": []})),
-            "traits",
-            404,
-            &missing,
-        ),
-        // The sentence of the answer says all that is known.
-        (
-            "POST",
-            "/resource_providers".to_owned(),
-            Some(json!({"name": "cn1"})),
-            "provider",
-            409,
-            &Value::Null,
-        ),
-        ("DELETE", format!("/allocations/{nobody}"), None, "claim", 404, &Value::Null),
-    ] {
-        let method = method.parse().unwrap();
-        let sent_bytes = sent.as_ref().map(|sent| sent.to_string().into_bytes());
-        let refused = berth.ask(method, &path, sent_bytes).await.expect(status);
+    let nobody = uuid::Uuid::from_u128(9).to_string();
+    for (method, path, sent, kind, status, faults) in refused_writes(&host, &parent, &nobody) {
+        let bytes = (!sent.is_null()).then(|| sent.to_string().into_bytes());
+        let refused = berth.ask(method.parse().unwrap(), &path, bytes).await.expect(status);
         let found = kept(&berth, &id(&refused)).await;
         let request = &found["requests"][0];
         assert_eq!((&found["count"], &request["kind"]), (&json!(1), &json!(kind)), "{path}");
         assert_eq!((&request["status"], &request["path"]), (&json!(status), &json!(path)));
-        assert_eq!(request["body"], sent.unwrap_or_default(), "{path}");
-        assert_eq!(&request["faults"]["faults"], faults, "{path}");
+        assert_eq!(request["body"], sent, "{path}");
         let left_out = if faults.is_null() { json!("in_error") } else { Value::Null };
         assert_eq!(request["left_out"], left_out, "{path}");
+        assert_eq!(request["faults"]["faults"], faults, "{path}");
     }
     // A write that is carried out, one that is malformed, and one that the policy denies.
+    let path = format!("/resource_providers/{host}");
     let written = berth.put("/traits/CUSTOM_NEW", json!({})).await.expect(201);
     let malformed = berth.put(&format!("{path}/traits"), json!({})).await.expect(400);
     let denied = berth.header("x-auth-token", "someone").delete(&path).await.expect(403);

@@ -127,11 +127,8 @@ fn claim_fault(world: &World, fault: &Fault) -> ClaimFault {
                 Expected::Is(generation) => Some(*generation),
                 Expected::Any | Expected::NoConsumer => None,
             };
-            ClaimFault::ConsumerGeneration {
-                consumer: consumer.to_string(),
-                given,
-                actual: *actual,
-            }
+            let (consumer, actual) = (consumer.to_string(), *actual);
+            ClaimFault::ConsumerGeneration { consumer, given, actual }
         }
         Fault::ProviderGeneration { provider, given, actual } => ClaimFault::ProviderGeneration {
             provider: provider.to_string(),
@@ -148,33 +145,11 @@ fn claim_fault(world: &World, fault: &Fault) -> ClaimFault {
             resource_class: class.clone(),
         },
         Fault::Amount { provider, class, amount, terms } => {
-            let (limit, limit_value) = violated(*amount, terms);
-            ClaimFault::Amount {
-                provider: provider.to_string(),
-                name: name(provider),
-                resource_class: class.clone(),
-                amount: *amount,
-                limit: limit.to_owned(),
-                limit_value: limit_value.into(),
-            }
+            amount_fault((provider.to_string(), name(provider), class.clone()), *amount, terms)
         }
         Fault::Capacity { provider, class, wanted, given_back, used, terms } => {
-            let capacity = terms.capacity();
-            let after = (used - given_back).saturating_add(*wanted);
-            ClaimFault::Capacity {
-                provider: provider.to_string(),
-                name: name(provider),
-                resource_class: class.clone(),
-                wanted: *wanted,
-                given_back: *given_back,
-                used: *used,
-                capacity,
-                total: terms.total,
-                reserved: terms.reserved,
-                allocation_ratio: terms.allocation_ratio,
-                // An inventory over its capacity may stay as full as it is.
-                missing: after.saturating_sub(capacity.max(*used)),
-            }
+            let inventory = (provider.to_string(), name(provider), class.clone());
+            capacity_fault(inventory, [*wanted, *given_back, *used], terms)
         }
         Fault::Exclusive { provider, group, unit } => ClaimFault::Exclusive {
             provider: provider.to_string(),
@@ -182,15 +157,12 @@ fn claim_fault(world: &World, fault: &Fault) -> ClaimFault {
             group: group.clone(),
             unit: unit.clone(),
         },
-        Fault::InventoryInUse { provider, used } => {
-            let classes: Vec<&str> = used.iter().map(|(class, _)| class.as_str()).collect();
-            ClaimFault::InventoryInUse {
-                provider: provider.to_string(),
-                name: name(provider),
-                resource_classes: classes.join(", "),
-                used: amounts(used),
-            }
-        }
+        Fault::InventoryInUse { provider, used } => ClaimFault::InventoryInUse {
+            provider: provider.to_string(),
+            name: name(provider),
+            resource_classes: class_names(used),
+            used: amounts(used),
+        },
         Fault::InventoryExists { provider, class } => ClaimFault::InventoryExists {
             provider: provider.to_string(),
             name: name(provider),
@@ -214,6 +186,48 @@ fn claim_fault(world: &World, fault: &Fault) -> ClaimFault {
             ClaimFault::ClassInUse { resource_class: name.clone(), providers: providers.clone() }
         }
     }
+}
+
+/// An inventory: its provider, the name of that, and its class.
+type NamedInventory = (String, Option<String>, String);
+
+fn amount_fault(
+    (provider, name, resource_class): NamedInventory,
+    amount: i64,
+    terms: &Inventory,
+) -> ClaimFault {
+    let (limit, limit_value) = violated(amount, terms);
+    let (limit, limit_value) = (limit.to_owned(), limit_value.into());
+    ClaimFault::Amount { provider, name, resource_class, amount, limit, limit_value }
+}
+
+fn capacity_fault(
+    (provider, name, resource_class): NamedInventory,
+    [wanted, given_back, used]: [i64; 3],
+    terms: &Inventory,
+) -> ClaimFault {
+    let capacity = terms.capacity();
+    let after = (used - given_back).saturating_add(wanted);
+    ClaimFault::Capacity {
+        provider,
+        name,
+        resource_class,
+        wanted,
+        given_back,
+        used,
+        capacity,
+        total: terms.total,
+        reserved: terms.reserved,
+        allocation_ratio: terms.allocation_ratio,
+        // An inventory over its capacity may stay as full as it is.
+        missing: after.saturating_sub(capacity.max(used)),
+    }
+}
+
+/// `VCPU, VGPU`
+fn class_names(used: &[(String, i64)]) -> String {
+    let classes: Vec<&str> = used.iter().map(|(class, _)| class.as_str()).collect();
+    classes.join(", ")
 }
 
 /// Amounts by the names of their classes.
