@@ -433,6 +433,7 @@ fn options(config: &Config, cors: Option<Cors>) -> Result<Options, Failure> {
         planner: config.planner.settings(),
         headroom: config.planner.planner_headroom.clone(),
         refused: config.refused.settings(),
+        metrics_projects: config.front.metrics_projects,
         ..Options::default()
     })
 }

@@ -13,6 +13,9 @@ use crate::http::tls::Files;
 /// The maximum number of flavors in `/metrics`.
 const FIT_FLAVORS_MAX: usize = 64;
 
+/// The maximum number of projects in `/metrics/cloud`.
+const METRICS_PROJECTS_MAX: i64 = 10_000;
+
 /// Options of the front.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Network, TLS and CORS")]
@@ -30,6 +33,13 @@ pub struct FrontOptions {
     /// At most 64. They are counted once a minute, beside requests.
     #[arg(long, env = "BERTH_FIT_FLAVORS", value_name = "NAME", value_delimiter = ',')]
     pub fit_flavors: Vec<String>,
+
+    /// Projects of which `/metrics/cloud` tells usage and number of consumers, those with most consumers; 0: none.
+    ///
+    /// They are summed up in the database at each scrape, which takes longer the more allocations there are.
+    #[arg(long, env = "BERTH_METRICS_PROJECTS", default_value = "1000", value_name = "COUNT",
+          value_parser = clap::value_parser!(u16).range(0..=METRICS_PROJECTS_MAX))]
+    pub metrics_projects: u16,
 
     /// Seconds a kept-alive connection may be idle after an answer.
     ///

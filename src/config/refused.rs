@@ -17,8 +17,8 @@ const AGE_MAX: i64 = 7 * 24 * 60 * 60;
 pub struct RefusedOptions {
     /// Requests to keep in memory that were refused or found nothing, for `berth why`; 0: none.
     ///
-    /// Queries for allocation candidates without a result, and claims that were not allowed, with
-    /// the reasons. The oldest give way.
+    /// Queries for allocation candidates without a result, and writes that were refused for what is
+    /// stored, with the reasons. The oldest give way.
     #[arg(long, env = "BERTH_REFUSED_REQUESTS", default_value = "10000", value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(0..=REQUESTS_MAX))]
     pub refused_requests: u32,

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use super::activity::Phase;
 use super::app::App;
 use super::backend::Backend;
+use super::cloud_figures::Cloud;
 use super::connections::Connections;
 use super::health::{self, HEALTHZ, READYZ, text};
 use super::listener::Listener;
@@ -24,7 +25,6 @@ use super::serving::{Service, Serving};
 use super::{WriteError, cloud_figures, log_level, unread_body};
 use crate::metrics;
 use crate::model::bug;
-use crate::world::World;
 
 /// The figures of this process.
 const METRICS: &str = "/metrics";
@@ -74,21 +74,21 @@ impl AdminState {
                 Some(metrics) => exposition(metrics),
                 None => text(StatusCode::NOT_FOUND, "metrics are not collected\n"),
             },
-            CLOUD => match self.world().await {
-                Ok(world) => exposition(cloud_figures::body(world)),
+            CLOUD => match self.cloud().await {
+                Ok(cloud) => exposition(cloud_figures::body(cloud)),
                 Err(refusal) => *refusal,
             },
             _ => text(StatusCode::NOT_FOUND, PATHS),
         }
     }
 
-    /// The world as the database has it now.
-    async fn world(&self) -> Result<Arc<World>, Box<Response>> {
-        let world = match self.backend.app() {
-            Some(app) => app.store.world().await.map_err(|error| error.to_string()),
+    /// The cloud as the database has it now.
+    async fn cloud(&self) -> Result<Cloud, Box<Response>> {
+        let cloud = match self.backend.app() {
+            Some(app) => Cloud::read(app).await.map_err(|error| error.to_string()),
             None => Err("the server waits for its database".to_owned()),
         };
-        world.map_err(|why| {
+        cloud.map_err(|why| {
             tracing::warn!(why, "the figures of the cloud cannot be told");
             Box::new(text(StatusCode::SERVICE_UNAVAILABLE, "the database cannot be asked\n"))
         })

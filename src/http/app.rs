@@ -210,6 +210,8 @@ pub struct Options {
     pub headroom: Vec<HeadroomShare>,
     /// How much is kept of requests that were refused or found nothing.
     pub refused: RefusedSettings,
+    /// Maximum number of projects in `/metrics/cloud`; 0: none.
+    pub metrics_projects: u16,
     /// How events are sent.
     pub events: EventSettings,
 }
@@ -299,6 +301,7 @@ impl Default for Options {
             planner: PlannerSettings::default(),
             headroom: Vec::new(),
             refused: RefusedSettings::default(),
+            metrics_projects: 1000,
             events: EventSettings::default(),
         }
     }

@@ -60,6 +60,26 @@ pub struct Allocation {
     pub consumer_type: Option<String>,
 }
 
+/// What the consumers of projects hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProjectUsages {
+    /// The number of projects with consumers.
+    pub count: i64,
+    /// Those with most consumers, most first.
+    pub projects: Vec<ProjectUsage>,
+}
+
+/// What the consumers of a project hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProjectUsage {
+    /// The project, as clients name it.
+    pub project: String,
+    /// The number of its consumers.
+    pub consumers: i64,
+    /// The sums by class, which may be more than 64 bits hold.
+    pub used: Vec<(ClassId, f64)>,
+}
+
 impl Store {
     /// Both sides as of a moment after this call began. The server ends the transaction after `duration`.
     ///
@@ -155,6 +175,50 @@ impl Snapshot {
     /// The provider side.
     pub fn world(&self) -> &Arc<World> {
         &self.world
+    }
+
+    /// What the consumers of at most so many projects hold.
+    ///
+    /// # Errors
+    /// The database cannot be asked, or not in the time of the transaction.
+    pub async fn usages_of_projects(&mut self, projects_max: i64) -> Result<ProjectUsages> {
+        let rows = sqlx::query!(
+            r#"with owners as materialized (
+                   select project_id, count(*) as consumers from consumers group by project_id
+               ), shown as materialized (
+                   select project_id, consumers from owners
+                   order by consumers desc, project_id limit $1
+               ), used as (
+                   select c.project_id, a.class_id, sum(a.used)::float8 as used
+                   from shown s
+                   join consumers c on c.project_id = s.project_id
+                   join allocations a on a.consumer_id = c.id
+                   group by c.project_id, a.class_id
+               )
+               select (select count(*) from owners) as "count!", p.external_id as project,
+                      s.consumers as "consumers!", u.class_id, u.used as "used!"
+               from shown s
+               join projects p on p.id = s.project_id
+               join used u on u.project_id = s.project_id
+               order by s.consumers desc, s.project_id, u.class_id"#,
+            projects_max
+        )
+        .fetch_all(&mut self.conn)
+        .await?;
+        let mut usages = ProjectUsages::default();
+        for row in rows {
+            usages.count = row.count;
+            let used = (ClassId(row.class_id), row.used);
+            match usages.projects.last_mut() {
+                Some(last) if last.project == row.project => last.used.push(used),
+                _ => usages.projects.push(ProjectUsage {
+                    project: row.project,
+                    consumers: row.consumers,
+                    used: vec![used],
+                }),
+            }
+        }
+        Ok(usages)
     }
 
     /// The allocations on providers, ascending by the key of the provider, then by consumer and class.

@@ -6,14 +6,17 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use berth::http::Api;
 use berth::http::listener::{Endpoint, Listener};
 use berth::http::server::Front;
+use berth::http::{Api, Options};
 use regex::Regex;
 use serde_json::{Value, json};
+use sqlx::Executor;
 use uuid::Uuid;
 
 use crate::support::app::Berth;
+use crate::support::cloud::claim_body;
+use crate::support::postgres;
 use crate::support::process::{Server, free_port, signal};
 use crate::support::served::{PATIENCE, Served, converse, get, wide};
 
@@ -153,10 +156,80 @@ async fn the_figures_of_the_cloud_are_those_that_the_exporter_reads() {
     let series: Vec<&str> = figures.lines().filter(|line| !line.starts_with('#')).collect();
     let told: BTreeSet<String> = series.iter().map(|it| (*it).to_owned()).collect();
     assert_eq!(told.len(), series.len(), "a series is there twice");
+    let of_projects = |it: &String| it.starts_with("openstack_placement_project");
+    let (projects, told): (BTreeSet<_>, BTreeSet<_>) = told.into_iter().partition(of_projects);
+    assert_eq!(projects.len(), 4, "{projects:?}");
     assert_eq!(told.len(), 400 * 2 * 5 + 1);
     assert_eq!(told, as_the_exporter_reads(&berth).await);
     promtool(&["check", "metrics"], &figures);
     served.stop().await;
+}
+
+/// The series of a scrape whose names begin so.
+async fn series(served: &Served, beginning: &str) -> BTreeSet<String> {
+    let figures = told(served, "/metrics/cloud").await;
+    figures.lines().filter(|line| line.starts_with(beginning)).map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_figures_of_the_cloud_say_what_projects_use_and_which_traits_hosts_have() {
+    const PROJECTS: &str = "openstack_placement_project";
+    let database = postgres::database().await;
+    let showing = async |metrics_projects| {
+        let options = Options { metrics_projects, ..Options::default() };
+        Berth::with(&database, options).await
+    };
+    let berth = showing(1000).await;
+    let served = with_admin(&berth).await;
+    assert_eq!(series(&served, PROJECTS).await, set(&["openstack_placement_projects 0"]));
+    let one = berth.host("host \"1\"", &[("VCPU", 64), ("MEMORY_MB", 4096)]).await;
+    let two = berth.host("host 2", &[("VCPU", 64)]).await;
+    let traits = ["HW_CPU_X86_AVX2", "COMPUTE_STATUS_DISABLED"];
+    let traits = json!({"resource_provider_generation": 1, "traits": traits});
+    berth.put(&format!("/resource_providers/{}/traits", one.0), traits).await.expect(200);
+    for (project, wants) in [
+        ("a", vec![(one, "VCPU", 2), (one, "MEMORY_MB", 512)]),
+        ("b\\\"", vec![(one, "VCPU", 3), (two, "VCPU", 4)]),
+        ("b\\\"", vec![(two, "VCPU", 5)]),
+    ] {
+        let mut body = claim_body(None, &wants);
+        body["project_id"] = json!(project);
+        berth.put(&format!("/allocations/{}", Uuid::new_v4()), body).await.expect(204);
+    }
+    let all = set(&[
+        "openstack_placement_projects 2",
+        "openstack_placement_project_consumers{tenant_id=\"a\"} 1",
+        "openstack_placement_project_consumers{tenant_id=\"b\\\\\\\"\"} 2",
+        "openstack_placement_project_usage{tenant_id=\"a\",resourcetype=\"VCPU\"} 2",
+        "openstack_placement_project_usage{tenant_id=\"a\",resourcetype=\"MEMORY_MB\"} 512",
+        "openstack_placement_project_usage{tenant_id=\"b\\\\\\\"\",resourcetype=\"VCPU\"} 12",
+    ]);
+    assert_eq!(series(&served, PROJECTS).await, all);
+    let traits = set(&["openstack_placement_resource_traits{hostname=\"host \\\"1\\\"\",\
+                        resource_traits=\"COMPUTE_STATUS_DISABLED,HW_CPU_X86_AVX2\"} 1"]);
+    assert_eq!(series(&served, "openstack_placement_resource_traits").await, traits);
+    promtool(&["check", "metrics"], &told(&served, "/metrics/cloud").await);
+    // Those with most consumers are shown, and how many there are.
+    let few = with_admin(&showing(1).await).await;
+    let biggest = |it: &String| !it.contains("tenant_id=\"a\"");
+    let expected: BTreeSet<String> = all.iter().filter(|it| biggest(it)).cloned().collect();
+    assert_eq!(series(&few, PROJECTS).await, expected);
+    let none = with_admin(&showing(0).await).await;
+    assert_eq!(series(&none, PROJECTS).await, BTreeSet::new());
+    // The other figures are told even if these cannot be read in time.
+    let mut session = berth.session().await;
+    session.execute("begin; lock table consumers in access exclusive mode").await.unwrap();
+    assert_eq!(series(&served, PROJECTS).await, BTreeSet::new());
+    assert_eq!(series(&served, "openstack_placement_up").await, set(&["openstack_placement_up 1"]));
+    session.execute("rollback").await.unwrap();
+    assert_eq!(series(&served, PROJECTS).await, all);
+    for served in [served, few, none] {
+        served.stop().await;
+    }
+}
+
+fn set(series: &[&str]) -> BTreeSet<String> {
+    series.iter().map(|it| (*it).to_owned()).collect()
 }
 
 /// Alert rules fire when they should, and every expression is about series that exist.
