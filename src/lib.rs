@@ -16,6 +16,7 @@ pub mod doctor;
 pub mod embedded_postgres;
 pub mod health;
 pub mod http;
+mod http_client;
 pub mod import;
 pub mod keystone;
 mod line_queue;

@@ -4,7 +4,8 @@
 //! of the environment of OpenStack's clients, or of a cloud in `clouds.yaml` ([`settings`]). A
 //! [`Client`] sends requests: so many at once, each with a time limit and a bound for its answer. It
 //! gets a token from Keystone, and a new one when the service refuses the old one. Reads are repeated
-//! when the service is overloaded or the connection breaks; writes are not.
+//! when the service is overloaded or does not answer; writes are not. Each attempt follows the rule of
+//! [`HttpClient`].
 
 mod access;
 mod answer;
@@ -17,6 +18,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +36,8 @@ use self::login::Standing;
 pub use self::providers::ListedProvider;
 use self::providers::ProviderList;
 pub use self::settings::Settings;
-use crate::keystone::{AUTH_TOKEN, Unread, body_of, http_client, words};
+use crate::http_client::{self, ExchangeError, Failure, HttpClient};
+use crate::keystone::AUTH_TOKEN;
 
 const MICROVERSION: HeaderName = HeaderName::from_static("openstack-api-version");
 /// How often a read is sent.
@@ -70,7 +73,7 @@ pub struct Client(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    http: reqwest::Client,
+    http: HttpClient,
     access: Access,
     limits: Limits,
     places: Semaphore,
@@ -101,7 +104,7 @@ impl Client {
     /// # Errors
     /// A sentence: a certificate is invalid.
     pub fn new(access: Access, limits: Limits) -> Result<Self, String> {
-        let http = http_client(access.connection(), "the services")?;
+        let http = HttpClient::new(access.tls(), "the services")?;
         Ok(Self(Arc::new(Inner {
             http,
             access,
@@ -247,26 +250,31 @@ impl Client {
     ) -> Result<Answer, Failed> {
         let limits = &self.0.limits;
         let (request, name) = self.prepare(standing, method, path, version)?;
-        let no_answer = |why: String| Error::NoAnswer { request: name.clone(), why };
+        let no_answer = |why: &dyn fmt::Display, was_sent: bool| {
+            let unknown =
+                if was_sent && !method.is_safe() { "; it may have been carried out" } else { "" };
+            Error::NoAnswer { request: name.clone(), why: format!("{why}{unknown}") }
+        };
         let request =
             request.header(reqwest::header::ACCEPT, HeaderValue::from_static("application/json"));
         let request = if let Some(body) = body { request.json(body) } else { request };
-        let exchanged = async {
-            let response =
-                request.send().await.map_err(|error| Failed::ForNow(no_answer(words(error))))?;
-            let (status, headers) = (response.status(), response.headers().clone());
-            let body = body_of(response, limits.answer_max).await.map_err(|unread| {
-                let error = no_answer(unread.to_string());
-                match unread {
-                    Unread::Broken(_) => Failed::ForNow(error),
-                    Unread::TooLarge(_) => Failed::ForGood(error),
-                }
-            })?;
-            Ok(Answer::new(name.clone(), status, headers, body))
-        };
-        let late =
-            |_| Failed::Late(no_answer(format!("no answer within {} s", limits.timeout.as_secs())));
-        tokio::time::timeout(limits.timeout, exchanged).await.map_err(late)?
+        let exchange = self.0.http.exchange(request, limits.answer_max);
+        match tokio::time::timeout(limits.timeout, exchange).await {
+            Ok(Ok(http_client::Answer { status, headers, body })) => {
+                Ok(Answer::new(name, status, headers, body))
+            }
+            Ok(Err(ExchangeError::Failed(why))) => {
+                let was_sent = !matches!(why, Failure::NotConnected(_));
+                Err(Failed::ForNow(no_answer(&why, was_sent)))
+            }
+            Ok(Err(why @ ExchangeError::TooLarge(_))) => {
+                Err(Failed::ForGood(no_answer(&why, true)))
+            }
+            Err(_) => {
+                let why = format!("no answer within {} s", limits.timeout.as_secs());
+                Err(Failed::Late(no_answer(&why, true)))
+            }
+        }
     }
 
     /// Begins to read an answer that goes on, once its head has come. It takes none of the places for requests.
@@ -281,13 +289,10 @@ impl Client {
             let (request, name) = request.map_err(Error::from)?;
             let no_answer = |why| Error::NoAnswer { request: name.clone(), why };
             let limits = &self.0.limits;
-            let sent = tokio::time::timeout(
-                limits.timeout,
-                request.header(reqwest::header::ACCEPT, media_type).send(),
-            )
-            .await;
+            let request = request.header(reqwest::header::ACCEPT, media_type);
+            let sent = tokio::time::timeout(limits.timeout, self.0.http.send(request)).await;
             let late = |_| no_answer(format!("no answer within {} s", limits.timeout.as_secs()));
-            let response = sent.map_err(late)?.map_err(|error| no_answer(words(error)))?;
+            let response = sent.map_err(late)?.map_err(|why| no_answer(why.to_string()))?;
             let status = response.status();
             if status == StatusCode::OK {
                 let (line_max, silence_max) = (limits.answer_max, limits.timeout);
@@ -304,10 +309,9 @@ impl Client {
                 refused = Some(standing);
                 continue;
             }
-            let headers = response.headers().clone();
-            let body = body_of(response, limits.answer_max).await;
-            let body = body.map_err(|unread| no_answer(unread.to_string()))?;
-            Answer::new(name, status, headers, body).expect(StatusCode::OK)?;
+            let answer = http_client::read(response, limits.answer_max).await;
+            let answer = answer.map_err(|why| no_answer(why.to_string()))?;
+            Answer::new(name, status, answer.headers, answer.body).expect(StatusCode::OK)?;
         }
     }
 

@@ -19,7 +19,7 @@ struct Layer {
     never: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 16] = [
+const LAYERS: [Layer; 17] = [
     Layer {
         folder: "import",
         may_use: &["import"],
@@ -85,12 +85,21 @@ const LAYERS: [Layer; 16] = [
     Layer { folder: "policy", may_use: &["policy"], never: &["sqlx", "axum", "hyper"] },
     Layer {
         folder: "keystone",
-        may_use: &["policy", "request_context", "spans", "trace_context", "turns", "keystone"],
+        may_use: &[
+            "http_client",
+            "policy",
+            "request_context",
+            "spans",
+            "trace_context",
+            "turns",
+            "keystone",
+        ],
         never: &["sqlx", "axum", "hyper"],
     },
+    Layer { folder: "http_client", may_use: &["http_client"], never: &["sqlx"] },
     Layer {
         folder: "placement_client",
-        may_use: &["keystone", "placement_client", "telemetry"],
+        may_use: &["http_client", "keystone", "placement_client", "telemetry"],
         never: &["sqlx", "axum", "hyper"],
     },
     Layer {
@@ -104,6 +113,7 @@ const LAYERS: [Layer; 16] = [
             "compare",
             "descriptors",
             "http",
+            "http_client",
             "line_queue",
             "metrics",
             "shadow",
@@ -438,6 +448,20 @@ fn only_the_change_module_begins_write_transactions() {
             .any(|(_, line)| line.contains(".begin()") || line.contains(".begin_with("));
         if begins && !allowed.contains(&source.name().as_str()) {
             faults.push(format!("{}: begins a transaction", source.name()));
+        }
+    }
+    assert_none(&faults);
+}
+
+/// What is done about connections that the other side has closed is said once, for every client.
+#[test]
+fn clients_of_http_are_made_where_the_rule_for_their_connections_is() {
+    let allowed = ["src/http_client.rs", "src/shadow/service.rs"];
+    let mut faults = Vec::new();
+    for source in sources("src").iter().filter(|source| !source.is_test()) {
+        let makes = source.code().any(|(_, line)| line.contains("Client::builder("));
+        if makes && !allowed.contains(&source.name().as_str()) {
+            faults.push(format!("{}: makes a client of HTTP", source.name()));
         }
     }
     assert_none(&faults);

@@ -10,16 +10,17 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
-use reqwest::{StatusCode, Url};
+use reqwest::{Method, StatusCode, Url};
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use self::cloud::{Cloud, Hot};
 use self::exposition::Samples;
 use self::figures::Figures;
 use super::providers::version;
 use super::service::ServiceOptions;
-use crate::keystone::{body_of, words};
+use crate::http_client::{ClientTls, HttpClient};
 use crate::placement_client::{Client, Microversion};
 use crate::serve::Failure;
 
@@ -183,7 +184,7 @@ fn key_of(event: &Event) -> Option<Key> {
 struct Looking {
     client: Client,
     version: Microversion,
-    http: reqwest::Client,
+    http: HttpClient,
     metrics: Url,
     view: View,
     samples: Option<(Instant, Samples)>,
@@ -200,7 +201,7 @@ impl Looking {
     ) -> Result<Self, Failure> {
         let failure = |error: &dyn std::fmt::Display| Failure(format!("--admin-url: {error}"));
         let metrics = options.admin_url.join("/metrics").map_err(|error| failure(&error))?;
-        let http = reqwest::Client::builder().timeout(METRICS_TIMEOUT).build();
+        let http = HttpClient::new(&ClientTls::default(), "the server");
         let view = View {
             url,
             interval: options.interval,
@@ -212,7 +213,7 @@ impl Looking {
         Ok(Self {
             client,
             version,
-            http: http.map_err(|error| failure(&error))?,
+            http: http.map_err(|why| failure(&why))?,
             metrics,
             view,
             samples: None,
@@ -243,13 +244,14 @@ impl Looking {
     }
 
     async fn metrics(&self) -> Result<Samples, String> {
-        let answer = self.http.get(self.metrics.clone()).send().await;
-        let answer = answer.map_err(words)?;
-        if answer.status() != StatusCode::OK {
-            return Err(format!("the answer is {}", answer.status()));
+        let request = self.http.request(Method::GET, self.metrics.clone());
+        let exchange = timeout(METRICS_TIMEOUT, self.http.exchange(request, METRICS_MAX)).await;
+        let late = |_| format!("no answer within {} s", METRICS_TIMEOUT.as_secs());
+        let answer = exchange.map_err(late)?.map_err(|error| error.to_string())?;
+        if answer.status != StatusCode::OK {
+            return Err(format!("the answer is {}", answer.status));
         }
-        let body = body_of(answer, METRICS_MAX).await.map_err(|error| error.to_string())?;
-        Ok(Samples::parse(&String::from_utf8_lossy(&body)))
+        Ok(Samples::parse(&String::from_utf8_lossy(&answer.body)))
     }
 
     fn cloud_is_due(&self) -> bool {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::seconds;
-use crate::keystone::{AuthOptions, Connection, Credentials, Domain, Options, Scope, Secret, User};
+use crate::keystone::{AuthOptions, ClientTls, Credentials, Domain, Options, Scope, Secret, User};
 
 /// How Berth shows Keystone who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -206,7 +206,7 @@ impl KeystoneOptions {
             endpoint: self.keystone_endpoint.clone(),
             interface: self.keystone_interface.trim_end_matches("URL").to_owned(),
             region: self.keystone_region_name.clone(),
-            connection: self.connection()?,
+            tls: self.tls()?,
             timeout: self.keystone_timeout,
             retries: self.keystone_retries,
             cache_time: Duration::from_secs(self.keystone_token_cache_time.into()),
@@ -289,7 +289,7 @@ impl KeystoneOptions {
         }
     }
 
-    fn connection(&self) -> Result<Connection, String> {
+    fn tls(&self) -> Result<ClientTls, String> {
         let read = |path: &PathBuf| {
             std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
         };
@@ -305,7 +305,7 @@ impl KeystoneOptions {
             }
         };
         let ca = self.keystone_ca_file.as_ref().map(read).transpose()?;
-        Ok(Connection { ca, identity, insecure: self.keystone_insecure })
+        Ok(ClientTls { ca, identity, insecure: self.keystone_insecure })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::credentials::Credentials;
+use crate::http_client::ClientTls;
 
 /// How Keystone is queried.
 #[derive(Clone, Debug)]
@@ -18,24 +19,13 @@ pub struct Options {
     /// Its region.
     pub region: Option<String>,
     /// TLS to Keystone.
-    pub connection: Connection,
+    pub tls: ClientTls,
     /// The time for an answer, including all requests that are necessary for it.
     pub timeout: Duration,
-    /// How often a failed connection is retried.
+    /// How often a request without an answer is retried.
     pub retries: u32,
     /// How long a valid token is cached; 0 disables the cache.
     pub cache_time: Duration,
-}
-
-/// TLS to Keystone. All files are PEM.
-#[derive(Clone, Debug, Default)]
-pub struct Connection {
-    /// The trusted authorities, instead of the system's.
-    pub ca: Option<Vec<u8>>,
-    /// A client certificate with its key.
-    pub identity: Option<Vec<u8>>,
-    /// Whether any certificate is accepted.
-    pub insecure: bool,
 }
 
 /// How callers are identified by Keystone's answers.

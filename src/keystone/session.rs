@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use metrics::{counter, histogram};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Response, StatusCode, Url};
+use reqwest::{Method, StatusCode, Url};
 use serde_json::Value;
 use time::OffsetDateTime;
 use tokio::sync::Mutex;
@@ -14,9 +14,9 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
 use super::error::Unavailable;
-use super::http_client::{body, client, words};
 use super::options::Options;
 use super::token::{Issued, Token};
+use crate::http_client::{Answer, ExchangeError, Failure, HttpClient};
 use crate::spans::span;
 use crate::trace_context;
 
@@ -27,6 +27,8 @@ pub(crate) const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-
 const ACCESS_RULES: HeaderName = HeaderName::from_static("openstack-identity-access-rules");
 /// The supported version of access rules.
 const ACCESS_RULES_VERSION: HeaderValue = HeaderValue::from_static("1");
+/// The maximum size of an answer of Keystone's, in bytes: enough for a large catalog.
+pub(crate) const ANSWER_MAX: usize = 4 * 1024 * 1024;
 /// The type of this service in the catalog, and the interfaces that it may have there.
 const PLACEMENT: &str = "placement";
 const INTERFACES: [&str; 3] = ["internal", "public", "admin"];
@@ -37,13 +39,13 @@ const RESULTS: [&str; 11] =
 /// How long before its expiry Berth's own token is renewed, at most: a quarter of its life if that
 /// is less.
 const RENEW_BEFORE: time::Duration = time::Duration::minutes(2);
-/// The pause before the first retry of a failed connection; each further pause is twice as long.
+/// The pause before the first retry of a request without an answer; each further pause is twice as long.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// A Keystone, and Berth's own token for it.
 #[derive(Debug)]
 pub(super) struct Session {
-    client: Client,
+    client: HttpClient,
     options: Options,
     auth_url: Url,
     own: Mutex<Standing>,
@@ -83,7 +85,7 @@ impl Session {
         if let Some(endpoint) = &options.endpoint {
             tokens_url(endpoint)?;
         }
-        let client = client(&options.connection, "Keystone")?;
+        let client = HttpClient::new(&options.tls, "Keystone")?;
         Ok(Self { client, options, auth_url, own: Mutex::default() })
     }
 
@@ -106,11 +108,8 @@ impl Session {
             (url, HeaderMap::from_iter([subject, (ACCESS_RULES, ACCESS_RULES_VERSION)]))
         };
         let answer = self.ask(question).await?;
-        match answer.status() {
-            StatusCode::OK => {
-                let body = body(answer).await.map_err(Unavailable)?;
-                Token::parse(&body).map(Some).map_err(Unavailable)
-            }
+        match answer.status {
+            StatusCode::OK => Token::parse(&answer.body).map(Some).map_err(Unavailable),
             StatusCode::NOT_FOUND => Ok(None),
             other => Err(Unavailable(format!("it answered a question about a token with {other}"))),
         }
@@ -125,7 +124,7 @@ impl Session {
     /// Whether a project with this id exists.
     pub(super) async fn has_project(&self, id: &str) -> Result<bool, Unavailable> {
         let answer = self.ask(|own| (project_url(&own.tokens_url, id), HeaderMap::new())).await?;
-        match answer.status() {
+        match answer.status {
             StatusCode::OK => Ok(true),
             StatusCode::NOT_FOUND => Ok(false),
             StatusCode::FORBIDDEN => Err(Unavailable(
@@ -143,10 +142,10 @@ impl Session {
     async fn ask(
         &self,
         question: impl Fn(&OwnToken) -> (Url, HeaderMap),
-    ) -> Result<Response, Unavailable> {
+    ) -> Result<Answer, Unavailable> {
         let own = self.own_token(None).await?;
         let answer = self.ask_with(&own, &question).await?;
-        if answer.status() != StatusCode::UNAUTHORIZED {
+        if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
         // Revoked, or Keystone has forgotten it.
@@ -159,7 +158,7 @@ impl Session {
         &self,
         own: &OwnToken,
         question: impl Fn(&OwnToken) -> (Url, HeaderMap),
-    ) -> Result<Response, Unavailable> {
+    ) -> Result<Answer, Unavailable> {
         let (url, mut headers) = question(own);
         headers.insert(AUTH_TOKEN, own.header.clone());
         self.send(Method::GET, url, headers, None).await
@@ -205,7 +204,7 @@ impl Session {
         let answer = self
             .send(Method::POST, self.auth_url.clone(), HeaderMap::new(), Some(&request))
             .await?;
-        let status = answer.status();
+        let status = answer.status;
         if status == StatusCode::UNAUTHORIZED {
             return Err(Unavailable("it does not accept Berth's own credentials (401)".to_owned()));
         }
@@ -213,11 +212,10 @@ impl Session {
             let why = format!("it answered the request for Berth's own token with {status}");
             return Err(Unavailable(why));
         }
-        let header = answer.headers().get(SUBJECT_TOKEN).cloned();
+        let header = answer.headers.get(SUBJECT_TOKEN).cloned();
         let mut header = header.ok_or_else(|| Unavailable("it issued no token".to_owned()))?;
         header.set_sensitive(true);
-        let body = body(answer).await.map_err(Unavailable)?;
-        let issued = Issued::parse(&body).map_err(Unavailable)?;
+        let issued = Issued::parse(&answer.body).map_err(Unavailable)?;
         let lives = issued.expires - OffsetDateTime::now_utc();
         let before = time::Duration::min(lives / 4, RENEW_BEFORE);
         let tokens_url = self.tokens_url(&issued);
@@ -248,14 +246,16 @@ impl Session {
         }
     }
 
-    /// Sends a request, with retries if it cannot be sent.
+    /// Sends a request, with retries if there is no answer: Keystone may be restarting. Each attempt follows the
+    /// rule of [`HttpClient`]. A request for a token is repeated as well, although it is a POST: a second token
+    /// does no harm.
     async fn send(
         &self,
         method: Method,
         url: Url,
         headers: HeaderMap,
         body: Option<&Value>,
-    ) -> Result<Response, Unavailable> {
+    ) -> Result<Answer, Unavailable> {
         let mut failures = 0;
         loop {
             let span = span!(
@@ -272,14 +272,17 @@ impl Session {
             span.in_scope(|| trace_context::pass_on(&mut headers));
             let request = self.client.request(method.clone(), url.clone()).headers(headers);
             let request = if let Some(body) = body { request.json(body) } else { request };
-            match recorded(request.send(), &span).instrument(span.clone()).await {
+            let exchange = self.client.exchange(request, ANSWER_MAX);
+            match recorded(exchange, &span).instrument(span.clone()).await {
                 Ok(answer) => return Ok(answer),
-                Err(error) if failures < self.options.retries && !error.is_timeout() => {
-                    tracing::debug!(error = words(error), "asking Keystone once more");
+                Err(ExchangeError::Failed(
+                    failure @ (Failure::NotConnected(_) | Failure::Broken(_)),
+                )) if failures < self.options.retries => {
+                    tracing::debug!(%failure, "asking Keystone once more");
                     tokio::time::sleep(RETRY_AFTER * 2_u32.saturating_pow(failures)).await;
                     failures += 1;
                 }
-                Err(error) => return Err(Unavailable(words(error))),
+                Err(error) => return Err(Unavailable(error.to_string())),
             }
         }
     }
@@ -287,19 +290,21 @@ impl Session {
 
 /// Records the outcome of a request, and how long it took.
 async fn recorded(
-    request: impl Future<Output = reqwest::Result<Response>>,
+    exchange: impl Future<Output = Result<Answer, ExchangeError>>,
     span: &Span,
-) -> reqwest::Result<Response> {
+) -> Result<Answer, ExchangeError> {
     let began = Instant::now();
-    let answer = request.await;
+    let answer = exchange.await;
     let result = match &answer {
         Ok(answer) => {
-            span.record("http.response.status_code", i64::from(answer.status().as_u16()));
-            answer.status().as_str().to_owned()
+            span.record("http.response.status_code", i64::from(answer.status.as_u16()));
+            answer.status.as_str().to_owned()
         }
-        Err(error) if error.is_timeout() => "timeout".to_owned(),
-        Err(error) if error.is_connect() => "not_connected".to_owned(),
-        Err(_) => "failed".to_owned(),
+        Err(ExchangeError::Failed(Failure::TimedOut)) => "timeout".to_owned(),
+        Err(ExchangeError::Failed(Failure::NotConnected(_))) => "not_connected".to_owned(),
+        Err(ExchangeError::Failed(Failure::Broken(_)) | ExchangeError::TooLarge(_)) => {
+            "failed".to_owned()
+        }
     };
     if answer.is_err() {
         span.record("error.type", result.as_str());

@@ -14,7 +14,7 @@ use time::format_description::well_known::Rfc3339;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{
-    Connection, Credentials, Keystone, Options, Scope, Secret, UNKNOWN_LATE, UNKNOWN_MAX,
+    ClientTls, Credentials, Keystone, Options, Scope, Secret, UNKNOWN_LATE, UNKNOWN_MAX,
     UNKNOWN_WAITING, User,
 };
 
@@ -75,7 +75,7 @@ impl Scene {
             endpoint: None,
             interface: "internal".to_owned(),
             region: None,
-            connection: Connection::default(),
+            tls: ClientTls::default(),
             timeout,
             retries: 0,
             cache_time,

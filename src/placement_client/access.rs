@@ -5,7 +5,7 @@ use std::path::Path;
 use reqwest::Url;
 
 use super::settings::Settings;
-use crate::keystone::{Connection, Credentials, Domain, Scope, Secret, User, tokens_url};
+use crate::keystone::{ClientTls, Credentials, Domain, Scope, Secret, User, tokens_url};
 
 /// The token of an administrator for a service without authentication (`auth_strategy = noauth2`).
 pub const NOBODY: &str = "admin";
@@ -26,7 +26,7 @@ pub enum Access {
         /// The token.
         token: Secret,
         /// TLS to it.
-        connection: Connection,
+        tls: ClientTls,
     },
     /// With a token of Keystone's.
     Keystone {
@@ -39,7 +39,7 @@ pub enum Access {
         /// The URL of the service, instead of the catalog's.
         endpoint: Option<Url>,
         /// TLS to both.
-        connection: Connection,
+        tls: ClientTls,
     },
 }
 
@@ -89,10 +89,10 @@ impl Access {
         settings: Option<&Settings>,
     ) -> Result<Self, String> {
         let url = endpoint(url)?;
-        let connection = settings.map(connection).transpose()?;
-        let connection = connection.unwrap_or_else(Connection::default);
+        let tls = settings.map(tls).transpose()?;
+        let tls = tls.unwrap_or_else(ClientTls::default);
         let token = token.cloned().unwrap_or_else(|| Secret::from(NOBODY));
-        Ok(Self::Token { url, token, connection })
+        Ok(Self::Token { url, token, tls })
     }
 
     /// Access with the settings of OpenStack's clients; `url` is used instead of the catalog.
@@ -107,11 +107,11 @@ impl Access {
             get("endpoint").filter(|_| direct || get("auth_url").is_none())
         });
         let named = named.map(endpoint).transpose()?;
-        let connection = connection(settings)?;
+        let tls = tls(settings)?;
         if ["admin_token", "none", "noauth"].contains(&kind) {
             let url = named.ok_or_else(|| settings.missing("endpoint"))?;
             let token = get("token").map_or_else(|| NOBODY.into(), Secret::from);
-            return Ok(Self::Token { url, token, connection });
+            return Ok(Self::Token { url, token, tls });
         }
         let auth_url = get("auth_url").ok_or_else(|| settings.missing("auth_url"))?.to_owned();
         tokens_url(&auth_url)?;
@@ -125,7 +125,7 @@ impl Access {
             region: first(&["placement_region_name", "region_name"]),
         };
         let credentials = Box::new(credentials(settings, kind)?);
-        Ok(Self::Keystone { auth_url, credentials, catalog, endpoint: named, connection })
+        Ok(Self::Keystone { auth_url, credentials, catalog, endpoint: named, tls })
     }
 
     /// Whether a new token can be had when one is refused.
@@ -133,9 +133,9 @@ impl Access {
         matches!(self, Self::Keystone { .. })
     }
 
-    pub(super) fn connection(&self) -> &Connection {
+    pub(super) fn tls(&self) -> &ClientTls {
         match self {
-            Self::Token { connection, .. } | Self::Keystone { connection, .. } => connection,
+            Self::Token { tls, .. } | Self::Keystone { tls, .. } => tls,
         }
     }
 }
@@ -240,7 +240,7 @@ fn domain(settings: &Settings, of: &str) -> Domain {
 }
 
 /// TLS, with the files that the settings name read.
-fn connection(settings: &Settings) -> Result<Connection, String> {
+fn tls(settings: &Settings) -> Result<ClientTls, String> {
     let read = |path: &str| {
         let path = Path::new(path);
         std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
@@ -260,7 +260,7 @@ fn connection(settings: &Settings) -> Result<Connection, String> {
     let insecure =
         is("insecure", &["1", "true", "yes", "on"]) || is("verify", &["0", "false", "no", "off"]);
     let ca = settings.get("cacert").map(read).transpose()?;
-    Ok(Connection { ca, identity, insecure })
+    Ok(ClientTls { ca, identity, insecure })
 }
 
 #[cfg(test)]

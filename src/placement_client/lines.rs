@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::error::Error;
-use crate::keystone::words;
+use crate::http_client::Failure;
 
 /// The lines of an answer.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Lines {
             match timeout(self.silence_max, self.response.chunk()).await {
                 Ok(Ok(Some(part))) => self.read.extend_from_slice(&part),
                 Ok(Ok(None)) => return Ok(None),
-                Ok(Err(error)) => return Err(self.failed(words(error))),
+                Ok(Err(error)) => return Err(self.failed(Failure::from(error).to_string())),
                 Err(_) => {
                     let seconds = self.silence_max.as_secs();
                     return Err(self.failed(format!("nothing has come for {seconds} s")));

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use reqwest::header::HeaderValue;
-use reqwest::{StatusCode, Url};
+use reqwest::{Method, StatusCode, Url};
 
 use super::access::{Access, Catalog};
 use super::error::{Error, said};
-use crate::keystone::{Credentials, Issued, SUBJECT_TOKEN, body, secret, tokens_url, words};
+use crate::http_client::{ExchangeError, Failure, HttpClient};
+use crate::keystone::{ANSWER_MAX, Credentials, Issued, SUBJECT_TOKEN, secret, tokens_url};
 
 /// The time for an answer of Keystone's.
 const WITHIN: Duration = Duration::from_mins(1);
@@ -22,7 +23,7 @@ pub(super) struct Standing {
 }
 
 /// Gets token and endpoint.
-pub(super) async fn log_in(http: &reqwest::Client, access: &Access) -> Result<Standing, Error> {
+pub(super) async fn log_in(http: &HttpClient, access: &Access) -> Result<Standing, Error> {
     match access {
         Access::Token { url, token, .. } => {
             let token = secret(&token.0).ok_or_else(|| Error::Keystone {
@@ -44,26 +45,30 @@ pub(super) async fn log_in(http: &reqwest::Client, access: &Access) -> Result<St
 }
 
 async fn issue(
-    http: &reqwest::Client,
+    http: &HttpClient,
     auth_url: &str,
     credentials: &Credentials,
 ) -> Result<(HeaderValue, Issued), String> {
     let url = tokens_url(auth_url)?;
     let mut attempt = 1;
     let answer = loop {
-        let request = http.post(url.clone()).json(&credentials.request()).timeout(WITHIN);
-        match request.send().await {
+        let request = http.request(Method::POST, url.clone());
+        let request = request.json(&credentials.request()).timeout(WITHIN);
+        match http.exchange(request, ANSWER_MAX).await {
             Ok(answer) => break answer,
-            Err(error) if attempt < ATTEMPTS && !error.is_timeout() => {
+            // A second token does no harm.
+            Err(ExchangeError::Failed(Failure::NotConnected(_) | Failure::Broken(_)))
+                if attempt < ATTEMPTS =>
+            {
                 tokio::time::sleep(Duration::from_millis(250) * attempt).await;
                 attempt += 1;
             }
-            Err(error) => return Err(format!("Keystone does not answer: {}", words(error))),
+            Err(error) => return Err(format!("Keystone does not answer: {error}")),
         }
     };
-    let status = answer.status();
+    let status = answer.status;
     if status != StatusCode::CREATED {
-        let told = said(&body(answer).await?);
+        let told = said(&answer.body);
         let what = if status == StatusCode::UNAUTHORIZED {
             "Keystone does not accept the credentials"
         } else {
@@ -71,10 +76,10 @@ async fn issue(
         };
         return Err(format!("{what}: {status}: {told}"));
     }
-    let token = answer.headers().get(SUBJECT_TOKEN).cloned();
+    let token = answer.headers.get(SUBJECT_TOKEN).cloned();
     let mut token = token.ok_or("Keystone issued no token: there is none in its answer")?;
     token.set_sensitive(true);
-    let issued = Issued::parse(&body(answer).await?)?;
+    let issued = Issued::parse(&answer.body)?;
     Ok((token, issued))
 }
 

@@ -12,6 +12,7 @@ use super::copied_body::{BodyCopy, Omitted};
 use super::route::{self, Kind};
 use crate::compare::answers::Answer;
 use crate::compare::known::Question;
+use crate::http_client::Failure;
 
 /// Headers that are made anew when a request is sent again.
 const OF_ONE_SENDING: [HeaderName; 4] =
@@ -72,25 +73,12 @@ fn text_of(headers: &HeaderMap, name: &str) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
 }
 
-/// Why there is no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// No connection could be made. The service has not seen the request.
-    NotConnected(String),
-    /// There was no answer in time.
-    TimedOut,
-    /// The connection ended before the answer, or what came was no answer.
-    Broken(String),
-}
-
-impl Failure {
-    /// Its name in metrics.
-    pub(super) fn name(&self) -> &'static str {
-        match self {
-            Self::NotConnected(_) => "not_connected",
-            Self::TimedOut => "timeout",
-            Self::Broken(_) => "broken",
-        }
+/// The name of a failure in metrics.
+pub(super) fn name_of(failure: &Failure) -> &'static str {
+    match failure {
+        Failure::NotConnected(_) => "not_connected",
+        Failure::TimedOut => "timeout",
+        Failure::Broken(_) => "broken",
     }
 }
 
@@ -118,7 +106,7 @@ impl Incomparable {
     /// Its name in metrics.
     pub(super) fn name(&self) -> &'static str {
         match self {
-            Self::Failed(failure) => failure.name(),
+            Self::Failed(failure) => name_of(failure),
             Self::Omitted(omitted) => omitted.name(),
             Self::Encoded => "encoded",
         }

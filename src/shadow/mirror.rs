@@ -15,7 +15,7 @@ use super::copied_body::{BodyCopy, Budget, Passed};
 use super::exchange::{Answered, Asked};
 use super::recent_writes::{RecentWrites, Scope, WriteId};
 use super::route::{self, Kind};
-use super::tally::Tally;
+use super::tally::{Certainty, Tally};
 
 /// How long a read waits for Berth to have the writes that the upstream had.
 const BEHIND_MAX: Duration = Duration::from_secs(5);
@@ -197,7 +197,7 @@ impl Mirror {
         id: WriteId,
     ) -> Option<oneshot::Sender<Answered>> {
         if !self.is_on() {
-            self.lose(id, "off");
+            self.lose(id, "off", Certainty::Accepted);
             return None;
         }
         let (sender, upstream) = oneshot::channel();
@@ -214,16 +214,17 @@ impl Mirror {
         };
         if self.writes.try_send(write).is_err() {
             drop(last);
-            self.lose(id, "queue_full");
+            self.lose(id, "queue_full", Certainty::Accepted);
             return None;
         }
         *last += 1;
         Some(sender)
     }
 
-    /// Counts an accepted write that Berth does not get.
-    pub(super) fn lose(&self, id: WriteId, reason: &'static str) {
+    /// Counts a write that Berth does not get.
+    pub(super) fn lose(&self, id: WriteId, reason: &'static str, certainty: Certainty) {
         self.tally.not_mirrored(Kind::Write, reason);
+        self.tally.lacks(certainty);
         self.recent.end(id, Instant::now());
     }
 

@@ -14,13 +14,15 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
 use super::copied_body::{Passed, copied};
-use super::exchange::{Answered, Asked, Failure};
+use super::exchange::{Answered, Asked, name_of};
 use super::headers::{hide_secrets, remove_hop_by_hop};
 use super::mirror::{Mirror, scope_of_write};
 use super::recent_writes::WriteId;
 use super::route::Kind;
 use super::service::PlacementService;
+use super::tally::{Certainty, of_write};
 use crate::http::{Api, Service, UnreadBounds, WriteError};
+use crate::http_client::Failure;
 
 /// How much of a body is read, and for how long, that the upstream has not taken.
 const UNREAD_BYTES_MAX: usize = 64 << 20;
@@ -104,13 +106,7 @@ impl Inner {
         }
         let is_watched = room.is_ok();
         let passing = Passing { asked, body, began: Instant::now(), is_watched };
-        let again = request.body().is_end_stream().then(|| copy_of(&request));
-        let mut sent = self.send(request).await;
-        if let (Err(Failure::Broken(_)), Some(again)) = (&sent, again) {
-            // The upstream has closed a connection that was kept; a read does no harm twice.
-            sent = self.send(again).await;
-        }
-        match sent {
+        match self.send(request).await {
             Ok(answer) => {
                 mirror.tally.requested(Kind::Read, "answered");
                 self.pass_read(passing, answer)
@@ -128,7 +124,7 @@ impl Inner {
         let passing = Passing { asked, body, began, is_watched };
         match self.send(request).await {
             Ok(answer) => {
-                mirror.tally.requested(Kind::Write, "answered");
+                mirror.tally.requested(Kind::Write, of_write(answer.status()));
                 self.pass_write(passing, id, answer)
             }
             Err(failure) => {
@@ -145,7 +141,7 @@ impl Inner {
     /// Notes that a write has failed of which nobody knows whether it was carried out.
     fn lose_or_end(&self, id: WriteId) {
         if self.mirror.bounds.writes {
-            self.mirror.lose(id, "upstream_failed");
+            self.mirror.lose(id, "upstream_failed", Certainty::Unknown);
         } else {
             self.mirror.recent.end(id, Instant::now());
         }
@@ -228,7 +224,7 @@ impl Inner {
             return answer;
         }
         if !is_watched {
-            mirror.lose(id, "off");
+            mirror.lose(id, "off", Certainty::Accepted);
             return answer;
         }
         let Some(sender) = mirror.write(asked, body, began, id) else { return answer };
@@ -245,34 +241,21 @@ impl Inner {
 
     /// The answer when there is none.
     fn fail(&self, asked: &Asked, failure: &Failure) -> Response {
-        self.mirror.tally.requested(asked.kind(), failure.name());
+        self.mirror.tally.requested(asked.kind(), name_of(failure));
         let url = self.upstream.url();
         tracing::warn!(method = %asked.method, route = asked.route(), ?failure, "{url} has not answered");
-        match failure {
-            Failure::NotConnected(_) => failed(
-                StatusCode::BAD_GATEWAY,
-                "The placement service behind this proxy cannot be reached.",
-            ),
-            Failure::Broken(_) => failed(
-                StatusCode::BAD_GATEWAY,
-                "The placement service behind this proxy closed the connection without an answer.",
-            ),
-            Failure::TimedOut => failed(
-                StatusCode::GATEWAY_TIMEOUT,
-                "The placement service behind this proxy did not answer in time.",
-            ),
-        }
+        let (status, what) = match failure {
+            Failure::NotConnected(_) => (StatusCode::BAD_GATEWAY, "cannot be reached"),
+            Failure::Broken(_) => {
+                (StatusCode::BAD_GATEWAY, "closed the connection without an answer")
+            }
+            Failure::TimedOut => (StatusCode::GATEWAY_TIMEOUT, "did not answer in time"),
+        };
+        let may_be_done =
+            asked.kind() == Kind::Write && !matches!(failure, Failure::NotConnected(_));
+        let unknown = if may_be_done { " It may have carried out the request." } else { "" };
+        failed(status, &format!("The placement service behind this proxy {what}.{unknown}"))
     }
-}
-
-/// The same request again. It has no body.
-fn copy_of(request: &Request) -> Request {
-    let mut again = Request::new(Body::empty());
-    *again.method_mut() = request.method().clone();
-    *again.uri_mut() = request.uri().clone();
-    *again.headers_mut() = request.headers().clone();
-    *again.extensions_mut() = request.extensions().clone();
-    again
 }
 
 fn failed(status: StatusCode, why: &str) -> Response {

@@ -68,7 +68,7 @@ impl Reader {
         if !self.mirror.until_applied(read.after).await {
             return tally.not_mirrored(Kind::Read, "behind");
         }
-        let asked = self.berth.ask(&read.asked, Vec::new(), self.mirror.copy()).await;
+        let asked = self.berth.ask(&read.asked, Vec::new(), || self.mirror.copy()).await;
         let berth = match asked {
             Ok(berth) => berth,
             Err(why) => return tally.not_mirrored(Kind::Read, why.name()),
@@ -168,9 +168,9 @@ impl Reader {
 
     /// Asks the upstream, and then Berth, which by then has the writes that the upstream had.
     async fn ask_both(&self, read: &Read) -> Result<(Answered, Answered), Incomparable> {
-        let upstream = self.upstream.ask(&read.asked, Vec::new(), self.mirror.copy()).await?;
+        let upstream = self.upstream.ask(&read.asked, Vec::new(), || self.mirror.copy()).await?;
         self.mirror.until_applied(self.mirror.accepted()).await;
-        let berth = self.berth.ask(&read.asked, Vec::new(), self.mirror.copy()).await?;
+        let berth = self.berth.ask(&read.asked, Vec::new(), || self.mirror.copy()).await?;
         Ok((upstream, berth))
     }
 }

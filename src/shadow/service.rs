@@ -1,6 +1,6 @@
 //! A placement service that requests are passed on to: where it is, and how a request is sent.
 
-use std::error::Error as _;
+use std::convert::Infallible;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -14,8 +14,8 @@ use axum::http::{HeaderValue, Response, Uri, Version, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{ClientConfig, WebPkiServerVerifier};
@@ -25,13 +25,14 @@ use rustls::pki_types::pem::PemObject;
 use rustls_platform_verifier::Verifier;
 use tokio::time::timeout;
 
-use super::copied_body::BodyCopy;
-use super::exchange::{Answered, Asked, Failure, Incomparable};
+use super::copied_body::{BodyCopy, Omitted};
+use super::exchange::{Answered, Asked, Incomparable};
+use crate::http_client::{Connections, Failure};
 
 /// The time for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// How long a connection is kept without requests. Servers close idle connections after two seconds and
-/// more; a request that meets the end of its connection would fail.
+/// more.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// The URL of a placement service: `http://HOST[:PORT][/PREFIX]`, or with https.
@@ -96,11 +97,13 @@ impl ServiceUrl {
     }
 }
 
+type HyperClient = Client<HttpsConnector<HttpConnector>, Body>;
+
 /// A placement service. Clones share connections.
 #[derive(Clone, Debug)]
 pub(super) struct PlacementService {
     url: Arc<ServiceUrl>,
-    client: Client<HttpsConnector<HttpConnector>, Body>,
+    connections: Connections<HyperClient>,
     tls: ClientConfig,
     /// The time until an answer begins.
     patience: Duration,
@@ -108,13 +111,13 @@ pub(super) struct PlacementService {
 
 impl PlacementService {
     pub(super) fn new(url: ServiceUrl, tls: ClientConfig, patience: Duration) -> Self {
-        let client = client(tls.clone());
-        Self { url: Arc::new(url), client, tls, patience }
+        let connections = connections(&tls);
+        Self { url: Arc::new(url), connections, tls, patience }
     }
 
     /// The same service, by connections of its own.
     pub(super) fn apart(&self) -> Self {
-        Self { client: client(self.tls.clone()), ..self.clone() }
+        Self { connections: connections(&self.tls), ..self.clone() }
     }
 
     pub(super) fn url(&self) -> &ServiceUrl {
@@ -130,6 +133,12 @@ impl PlacementService {
         target: Uri,
         mut request: Request,
     ) -> Result<Response<Incoming>, Failure> {
+        self.address(target, &mut request);
+        let sent = self.connections.exchange(request, begin);
+        timeout(self.patience, sent).await.unwrap_or(Err(Failure::TimedOut))
+    }
+
+    fn address(&self, target: Uri, request: &mut Request) {
         *request.uri_mut() = target;
         *request.version_mut() = Version::HTTP_11;
         if !request.headers().contains_key(header::HOST)
@@ -137,16 +146,9 @@ impl PlacementService {
         {
             request.headers_mut().insert(header::HOST, host);
         }
-        match timeout(self.patience, self.client.request(request)).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(failure(&error)),
-            Err(_) => Err(Failure::TimedOut),
-        }
     }
-}
 
-impl PlacementService {
-    /// Sends a request and copies the whole answer.
+    /// Sends a request and copies the whole answer. Each attempt gets an empty copy.
     ///
     /// # Errors
     /// There is no answer, or no copy of it.
@@ -154,50 +156,53 @@ impl PlacementService {
         &self,
         asked: &Asked,
         body: Vec<u8>,
-        copy: BodyCopy,
+        copy: impl Fn() -> BodyCopy,
     ) -> Result<Answered, Incomparable> {
         let began = Instant::now();
-        match timeout(self.patience, self.ask_at_leisure(asked, body, copy)).await {
-            Ok(answered) => answered.map(|it| Answered { took: began.elapsed(), ..it }),
+        let broken = |words: String| Incomparable::Failed(Failure::Broken(words));
+        let target = self.url.target(&asked.uri).map_err(broken)?;
+        let mut request = asked.request(body);
+        self.address(target, &mut request);
+        let exchange =
+            self.connections.exchange(request, |client, request| whole(client, request, copy()));
+        match timeout(self.patience, exchange).await {
+            Ok(Ok(Ok(answered))) => Ok(Answered { took: began.elapsed(), ..answered }),
+            Ok(Ok(Err(omitted))) => Err(Incomparable::Omitted(omitted)),
+            Ok(Err(failure)) => Err(Incomparable::Failed(failure)),
             Err(_) => Err(Incomparable::Failed(Failure::TimedOut)),
         }
     }
+}
 
-    async fn ask_at_leisure(
-        &self,
-        asked: &Asked,
-        body: Vec<u8>,
-        mut copy: BodyCopy,
-    ) -> Result<Answered, Incomparable> {
-        let broken = |words: String| Incomparable::Failed(Failure::Broken(words));
-        let target = self.url.target(&asked.uri).map_err(broken)?;
-        let answer = self.send(target, asked.request(body)).await.map_err(Incomparable::Failed)?;
-        let (parts, mut body) = answer.into_parts();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| broken(error.to_string()))?;
-            if let Some(part) = frame.data_ref() {
-                copy.add(part).map_err(Incomparable::Omitted)?;
-            }
+/// Sends a request, and waits for the head of the answer.
+async fn begin(client: HyperClient, request: Request) -> Result<Response<Incoming>, Failure> {
+    Ok(client.request(request).await?)
+}
+
+/// Sends a request, and copies the whole answer.
+async fn whole(
+    client: HyperClient,
+    request: Request,
+    mut copy: BodyCopy,
+) -> Result<Result<Answered, Omitted>, Failure> {
+    let (parts, mut body) = begin(client, request).await?.into_parts();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Failure::Broken(error.to_string()))?;
+        if let Some(Err(omitted)) = frame.data_ref().map(|part| copy.add(part)) {
+            return Ok(Err(omitted));
         }
-        let (status, headers, took) = (parts.status, parts.headers, Duration::ZERO);
-        Ok(Answered { status, headers, body: copy, took })
     }
+    let (status, headers, took) = (parts.status, parts.headers, Duration::ZERO);
+    Ok(Ok(Answered { status, headers, body: copy, took }))
 }
 
-/// Why a client has no answer.
-fn failure(error: &Error) -> Failure {
-    let mut words = Vec::new();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        words.push(error.to_string());
-        cause = error.source();
-    }
-    let words = words.join(": ");
-    if error.is_connect() { Failure::NotConnected(words) } else { Failure::Broken(words) }
+/// The connections to a service.
+fn connections(tls: &ClientConfig) -> Connections<HyperClient> {
+    let made = Connections::new(|idle_max| Ok::<_, Infallible>(client(tls.clone(), idle_max)));
+    made.unwrap_or_else(|never| match never {})
 }
 
-/// The client of a service.
-fn client(tls: ClientConfig) -> Client<HttpsConnector<HttpConnector>, Body> {
+fn client(tls: ClientConfig, idle_max: usize) -> HyperClient {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_nodelay(true);
@@ -210,6 +215,7 @@ fn client(tls: ClientConfig) -> Client<HttpsConnector<HttpConnector>, Body> {
     Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_MAX)
+        .pool_max_idle_per_host(idle_max)
         .http1_preserve_header_case(true)
         // The client's `Host` is passed on.
         .set_host(false)

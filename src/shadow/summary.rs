@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
 
 use super::route::Kind;
-use super::tally::{ALL, Counts, Latencies, Outcome};
+use super::tally::{ALL, Certainty, Counts, Latencies};
 
 /// Quantiles of times that are shown.
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
@@ -15,8 +15,6 @@ const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
 const SHOWN_MAX: usize = 30;
 /// What stands above the routes of the table of times.
 const HEADING: &str = "milliseconds, upstream / Berth";
-/// Why a write is not mirrored that nobody wanted to be.
-const READS_ONLY: &str = "reads_only";
 
 /// What is told beside counts.
 #[derive(Clone, Debug)]
@@ -41,15 +39,9 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Accepted writes that Berth does not have.
-    fn lacking(&self) -> u64 {
-        let lost = self
-            .counts
-            .not_mirrored
-            .iter()
-            .filter(|((kind, reason), _)| *kind == Kind::Write && *reason != READS_ONLY);
-        let refused = self.counts.compared.get(&(Kind::Write, Outcome::Refused));
-        lost.map(|(_, count)| count).chain(refused).sum()
+    /// Writes that Berth lacks, or may lack.
+    fn lacking(&self, certainty: Certainty) -> u64 {
+        self.counts.lacking.get(&certainty).copied().unwrap_or(0)
     }
 
     /// As JSON.
@@ -102,7 +94,8 @@ impl Summary {
             "mirrored": {"read": mirrored(Kind::Read), "write": mirrored(Kind::Write)},
             "not_mirrored": named(&counts.not_mirrored),
             "compared": by_kind(compared),
-            "writes_lacking": self.lacking(),
+            "writes_lacking": self.lacking(Certainty::Accepted),
+            "writes_perhaps_lacking": self.lacking(Certainty::Unknown),
             "differences": differences,
             "known_differences": known,
             "latency_seconds": latencies,
@@ -162,16 +155,28 @@ impl Summary {
             writeln!(text, "  mirrored: {mirrored}; not: {}", or_none(&not))?;
             writeln!(text, "  answers: {}", or_none(&compared))?;
         }
-        if self.lacking() > 0 {
-            writeln!(
-                text,
-                "\nBerth lacks {} writes that the upstream accepted: import again before you judge \
-                 further differences",
-                self.lacking()
-            )?;
-        }
+        self.write_lacking(text)?;
         self.write_differences(text)?;
         self.write_latencies(text)
+    }
+
+    fn write_lacking(&self, text: &mut String) -> std::fmt::Result {
+        let [lacking, perhaps] =
+            [Certainty::Accepted, Certainty::Unknown].map(|it| self.lacking(it));
+        if lacking + perhaps == 0 {
+            return Ok(());
+        }
+        writeln!(text)?;
+        if lacking > 0 {
+            writeln!(text, "Berth lacks {lacking} writes that the upstream accepted")?;
+        }
+        if perhaps > 0 {
+            writeln!(
+                text,
+                "Berth may lack {perhaps} writes: nobody knows whether the upstream and Berth carried them out"
+            )?;
+        }
+        writeln!(text, "Import again before you judge further differences")
     }
 
     fn write_differences(&self, text: &mut String) -> std::fmt::Result {
@@ -251,9 +256,9 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{Kind, Outcome, Setting, Summary};
+    use super::{Certainty, Kind, Setting, Summary};
     use crate::compare::known::RULES;
-    use crate::shadow::tally::{DifferenceKind, Tally};
+    use crate::shadow::tally::{DifferenceKind, Outcome, Tally};
 
     fn summary() -> Summary {
         let tally = Tally::default();
@@ -262,9 +267,13 @@ mod tests {
             tally.mirrored(Kind::Read);
             tally.took("/usages", Duration::from_millis(20), Duration::from_millis(2));
         }
-        tally.requested(Kind::Write, "answered");
+        tally.requested(Kind::Write, "accepted");
+        tally.requested(Kind::Write, "broken");
         tally.not_mirrored(Kind::Read, "queue_full");
         tally.not_mirrored(Kind::Write, "off");
+        tally.lacks(Certainty::Accepted);
+        tally.not_mirrored(Kind::Write, "upstream_failed");
+        tally.lacks(Certainty::Unknown);
         tally.compared(Kind::Read, Outcome::Same);
         tally.compared(Kind::Read, Outcome::Different);
         let kind = DifferenceKind { route: "GET /usages".to_owned(), place: "body/x".to_owned() };
@@ -293,11 +302,13 @@ mod tests {
         reads: 3 answered
           mirrored: 3; not: 1 queue_full
           answers: 1 same, 1 different
-        writes: 1 answered
-          mirrored: 0; not: 1 off
+        writes: 1 accepted, 1 broken
+          mirrored: 0; not: 1 off, 1 upstream_failed
           answers: none
 
-        Berth lacks 1 writes that the upstream accepted: import again before you judge further differences
+        Berth lacks 1 writes that the upstream accepted
+        Berth may lack 1 writes: nobody knows whether the upstream and Berth carried them out
+        Import again before you judge further differences
 
         differences (upstream / Berth): 1
           1 x GET /usages, body/x
@@ -318,7 +329,7 @@ mod tests {
         assert_eq!(found["mirrored"], json!({"read": 3, "write": 0}));
         assert_eq!(found["not_mirrored"]["read"], json!({"queue_full": 1}));
         assert_eq!(found["compared"]["read"], json!({"same": 1, "different": 1}));
-        assert_eq!(found["writes_lacking"], 1);
+        assert_eq!([&found["writes_lacking"], &found["writes_perhaps_lacking"]], [1, 1]);
         assert_eq!(found["differences"][0]["count"], 1);
         assert_eq!(found["known_differences"][0]["id"], RULES[0].id);
         let latencies = &found["latency_seconds"]["/usages"];

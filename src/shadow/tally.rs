@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ::metrics::{counter, histogram};
+use axum::http::StatusCode;
 use hdrhistogram::Histogram;
 
 use super::route::Kind;
@@ -52,6 +53,15 @@ impl Outcome {
     }
 }
 
+/// What is known of a write that Berth does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Certainty {
+    /// The upstream has accepted it, and Berth has not carried it out.
+    Accepted,
+    /// The upstream, or Berth, did not say whether it has carried it out.
+    Unknown,
+}
+
 /// A kind of difference: the route, and what differs there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DifferenceKind {
@@ -82,6 +92,18 @@ impl Latencies {
     }
 }
 
+/// What an answer of the upstream with this status says about a write.
+pub(super) fn of_write(status: StatusCode) -> &'static str {
+    if status.is_success() {
+        "accepted"
+    } else if status.is_server_error() {
+        // It may have been carried out all the same.
+        "failed"
+    } else {
+        "refused"
+    }
+}
+
 /// All counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
@@ -91,6 +113,8 @@ pub(super) struct Counts {
     pub(super) mirrored: BTreeMap<Kind, u64>,
     /// Requests that it has not, and why.
     pub(super) not_mirrored: BTreeMap<(Kind, &'static str), u64>,
+    /// Writes that Berth lacks, or may lack.
+    pub(super) lacking: BTreeMap<Certainty, u64>,
     /// Comparisons.
     pub(super) compared: BTreeMap<(Kind, Outcome), u64>,
     /// Differences that are not known.
@@ -115,7 +139,8 @@ impl Tally {
         self.counts().clone()
     }
 
-    /// Counts a request of a client's: `answered`, or the name of a failure.
+    /// Counts a request of a client's: `answered`, for writes what [the answer](of_write) says, or the name of a
+    /// failure.
     pub(super) fn requested(&self, kind: Kind, outcome: &'static str) {
         counter!("berth_shadow_requests_total", "kind" => kind.name(), "outcome" => outcome)
             .increment(1);
@@ -133,6 +158,11 @@ impl Tally {
         counter!("berth_shadow_not_mirrored_total", "kind" => kind.name(), "reason" => reason)
             .increment(1);
         *self.counts().not_mirrored.entry((kind, reason)).or_default() += 1;
+    }
+
+    /// Counts a write that Berth lacks, or may lack.
+    pub(super) fn lacks(&self, certainty: Certainty) {
+        *self.counts().lacking.entry(certainty).or_default() += 1;
     }
 
     /// Counts a comparison.

@@ -14,12 +14,13 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::comparison::{Report, Verdict, compare};
-use super::exchange::{Answered, Failure, Incomparable};
+use super::exchange::{Answered, Incomparable};
 use super::mirror::{Mirror, Write, scope_of_write};
 use super::records::Found;
 use super::route::Kind;
 use super::service::PlacementService;
-use super::tally::Outcome;
+use super::tally::{Certainty, Outcome};
+use crate::http_client::Failure;
 
 /// How long the parts of a write that the upstream has accepted may take to pass.
 const PASS_MAX: Duration = Duration::from_mins(1);
@@ -42,7 +43,7 @@ struct Ready {
     write: Write,
     body: Vec<u8>,
     upstream: Option<Answered>,
-    /// Whether Berth may have carried it out without our learning of it.
+    /// Whether Berth may have carried it out although no answer says so.
     is_uncertain: bool,
 }
 
@@ -126,7 +127,7 @@ impl Writer {
         let body = match body {
             Ok(body) => body,
             Err(reason) => {
-                self.mirror.lose(id, reason);
+                self.mirror.lose(id, reason, Certainty::Accepted);
                 self.mirror.done(number);
                 return None;
             }
@@ -161,17 +162,19 @@ impl Writer {
     async fn insist(&self, ready: &mut Ready) -> Sent {
         loop {
             let asked = &ready.write.asked;
-            let sent = self.berth.ask(asked, ready.body.clone(), self.mirror.copy()).await;
+            let was_uncertain = std::mem::replace(&mut ready.is_uncertain, true);
+            let sent = self.berth.ask(asked, ready.body.clone(), || self.mirror.copy()).await;
             match sent {
                 // It has no database, or a proxy does not reach it: it does not know what it has done.
-                Ok(berth) if matches!(berth.status.as_u16(), 502..=504) => {
-                    ready.is_uncertain = true;
+                Ok(berth) if matches!(berth.status.as_u16(), 502..=504) => {}
+                Ok(berth) => {
+                    ready.is_uncertain = was_uncertain;
+                    return Sent::Answered(berth);
                 }
-                Ok(berth) => return Sent::Answered(berth),
-                Err(Incomparable::Failed(Failure::NotConnected(_))) => {}
-                Err(Incomparable::Failed(Failure::TimedOut | Failure::Broken(_))) => {
-                    ready.is_uncertain = true;
+                Err(Incomparable::Failed(Failure::NotConnected(_))) => {
+                    ready.is_uncertain = was_uncertain;
                 }
+                Err(Incomparable::Failed(Failure::TimedOut | Failure::Broken(_))) => {}
                 Err(why @ (Incomparable::Omitted(_) | Incomparable::Encoded)) => {
                     return Sent::Lost(why.name());
                 }
@@ -181,7 +184,8 @@ impl Writer {
     }
 
     fn lose(&self, ready: &Ready, reason: &'static str) {
-        self.mirror.lose(ready.write.id, reason);
+        let certainty = if ready.is_uncertain { Certainty::Unknown } else { Certainty::Accepted };
+        self.mirror.lose(ready.write.id, reason, certainty);
     }
 
     /// Counts a write that Berth has carried out, and compares the answers.
@@ -204,8 +208,10 @@ impl Writer {
         let tally = &self.mirror.tally;
         self.mirror.recent.end(ready.write.id, Instant::now());
         if ready.is_uncertain {
+            tally.lacks(Certainty::Unknown);
             return tally.compared(Kind::Write, Outcome::Uncertain);
         }
+        tally.lacks(Certainty::Accepted);
         tally.mirrored(Kind::Write);
         let Some(upstream) = &ready.upstream else {
             return tally.compared(Kind::Write, Outcome::Refused);

@@ -23,13 +23,14 @@ use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, Span, SpanData,
     SpanExporter, SpanProcessor,
 };
-use reqwest::{Url, redirect};
+use reqwest::Url;
 use tokio::runtime::Runtime;
 use tracing_opentelemetry::OpenTelemetryLayer;
 use tracing_subscriber::Registry;
 use uuid::Uuid;
 
 use crate::config::TraceOptions;
+use crate::http_client::{self, ExchangeError};
 use crate::version::VERSION;
 
 /// Spans that may wait to be sent: about a kilobyte each.
@@ -234,24 +235,17 @@ impl SpanExporter for Reporting {
 #[derive(Debug)]
 struct Client {
     runtime: Runtime,
-    client: reqwest::Client,
+    client: http_client::HttpClient,
 }
 
 impl Client {
     fn to(url: &Url) -> Result<Self, String> {
-        // This fails if it is already installed, by an earlier client.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let mut client = reqwest::Client::builder()
-            .user_agent(concat!("berth/", env!("CARGO_PKG_VERSION")))
-            .redirect(redirect::Policy::none())
-            .timeout(SEND_MAX)
-            // Nobody looks after connections between two messages.
-            .pool_max_idle_per_host(0);
-        if url.scheme() == "http" {
+        let client = http_client::HttpClient::build(|client| {
+            let client = client.timeout(SEND_MAX);
             // A minimal container has no authorities, and plain http needs none.
-            client = client.tls_certs_only(Vec::new());
-        }
-        let client = client.build().map_err(|error| error.to_string())?;
+            if url.scheme() == "http" { client.tls_certs_only(Vec::new()) } else { client }
+        });
+        let client = client.map_err(|error| error.to_string())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
         Ok(Self { runtime, client })
@@ -259,17 +253,14 @@ impl Client {
 
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let request = reqwest::Request::try_from(request)?;
-        let mut answer = self.client.execute(request).await?;
-        let mut body = Vec::new();
-        while let Some(part) = answer.chunk().await? {
-            if body.len() + part.len() > ANSWER_MAX {
-                return Err(ResponseBodyTooLarge::new().into());
-            }
-            body.extend_from_slice(&part);
-        }
-        let mut response = Response::new(Bytes::from(body));
-        *response.status_mut() = answer.status();
-        *response.headers_mut() = answer.headers().clone();
+        let answer = match self.client.exchange_built(request, ANSWER_MAX).await {
+            Ok(answer) => answer,
+            Err(ExchangeError::TooLarge(_)) => return Err(ResponseBodyTooLarge::new().into()),
+            Err(ExchangeError::Failed(failure)) => return Err(failure.into()),
+        };
+        let mut response = Response::new(Bytes::from(answer.body));
+        *response.status_mut() = answer.status;
+        *response.headers_mut() = answer.headers;
         Ok(response)
     }
 }

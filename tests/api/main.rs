@@ -15,6 +15,7 @@ mod candidate_order;
 mod candidates;
 mod change_log;
 mod claim_command;
+mod closed_connections;
 mod compression;
 mod concurrency;
 mod configuration;

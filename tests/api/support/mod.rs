@@ -1,6 +1,7 @@
 //! What the tests of the API stand on.
 
 pub mod app;
+pub mod closing_peer;
 pub mod cloud;
 pub mod cluster;
 pub mod postgres;

@@ -1,0 +1,103 @@
+//! The rule: which request goes over which connection, and which is repeated.
+
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Body as _;
+use hyper::header::{CONNECTION, HeaderMap, HeaderValue};
+
+use super::failure::Failure;
+
+/// Two clients of the same servers, one of which keeps connections.
+#[derive(Clone, Debug)]
+pub(crate) struct Connections<C> {
+    /// Keeps connections for later requests.
+    kept: C,
+    /// Makes a connection for each request.
+    new: C,
+}
+
+impl<C: Clone> Connections<C> {
+    /// Makes both clients. `client` is given the maximum number of idle connections to one host.
+    ///
+    /// # Errors
+    /// Those of `client`.
+    pub(crate) fn new<E>(client: impl Fn(usize) -> Result<C, E>) -> Result<Self, E> {
+        Ok(Self { kept: client(usize::MAX)?, new: client(0)? })
+    }
+
+    /// The client that keeps connections.
+    pub(super) fn kept(&self) -> &C {
+        &self.kept
+    }
+
+    /// Sends a request by `attempt`, which waits for as much of the answer as the caller needs. A time limit
+    /// around this is a limit for both attempts.
+    ///
+    /// # Errors
+    /// Those of the last attempt.
+    pub(crate) async fn exchange<R: Outgoing, A, F>(
+        &self,
+        request: R,
+        attempt: impl Fn(C, R) -> F,
+    ) -> Result<A, Failure>
+    where
+        F: Future<Output = Result<A, Failure>>,
+    {
+        let over_new = |mut request: R| {
+            // So that normally the server closes first: the side that does keeps the port for a minute.
+            request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            attempt(self.new.clone(), request)
+        };
+        let Some(again) = request.copy_if_repeatable() else {
+            return over_new(request).await;
+        };
+        match attempt(self.kept.clone(), request).await {
+            Err(Failure::Broken(why)) => {
+                tracing::debug!(
+                    why,
+                    "a connection broke before the answer; sending the request once more"
+                );
+                over_new(again).await
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+/// A request that can be sent.
+pub(crate) trait Outgoing: Sized {
+    /// A copy to be sent again; none if the request may change something, or has a body, which can be sent once.
+    fn copy_if_repeatable(&self) -> Option<Self>;
+
+    /// The headers.
+    fn headers_mut(&mut self) -> &mut HeaderMap;
+}
+
+impl Outgoing for reqwest::Request {
+    fn copy_if_repeatable(&self) -> Option<Self> {
+        if self.method().is_safe() && self.body().is_none() { self.try_clone() } else { None }
+    }
+
+    fn headers_mut(&mut self) -> &mut HeaderMap {
+        self.headers_mut()
+    }
+}
+
+impl Outgoing for Request {
+    fn copy_if_repeatable(&self) -> Option<Self> {
+        if !self.method().is_safe() || !self.body().is_end_stream() {
+            return None;
+        }
+        let mut copy = Self::new(Body::empty());
+        *copy.method_mut() = self.method().clone();
+        *copy.uri_mut() = self.uri().clone();
+        *copy.version_mut() = self.version();
+        *copy.headers_mut() = self.headers().clone();
+        *copy.extensions_mut() = self.extensions().clone();
+        Some(copy)
+    }
+
+    fn headers_mut(&mut self) -> &mut HeaderMap {
+        self.headers_mut()
+    }
+}
