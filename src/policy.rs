@@ -1,16 +1,18 @@
 //! Who may do what, in the language of oslo.policy.
 //!
 //! [`defaults`](mod@defaults) has the rules of all operations, [`language`] parses expressions,
-//! [`check`] evaluates them for a [`caller`], [`file`](mod@file) reads an operator's files, and
-//! [`rules`] combines the files with the defaults. A [`Policy`] holds the effective rules, and
+//! [`check`] has their meaning, [`evaluation`] evaluates [`named`] ones for a [`caller`], [`file`](mod@file)
+//! reads an operator's files, and [`rules`] combines the files with the defaults. A [`Policy`] holds the effective rules, and
 //! reloads them.
 
 mod caller;
 mod check;
 mod defaults;
+mod evaluation;
 mod file;
 mod language;
 mod listing;
+mod named;
 mod rules;
 
 use std::path::PathBuf;
@@ -25,6 +27,7 @@ pub use self::defaults::{
     BASES, Default, OPERATIONS, OPERATOR, PLANNING, Rule, is_for_operations, operations, operator,
     planning, rule,
 };
+pub use self::evaluation::Evaluation;
 use self::file::Text;
 pub use self::listing::{list, sample};
 pub use self::rules::{Denied, Fault, Location, Rules, defaults, own};

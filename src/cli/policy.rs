@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::config::{KeystoneOptions, PolicyOptions};
 use crate::keystone::Keystone;
-use crate::policy::{self, Caller, Policy, Rules};
+use crate::policy::{self, Caller, Evaluation, Policy, Rules};
 
 /// Commands for policy rules.
 #[derive(Debug, Subcommand)]
@@ -123,42 +123,40 @@ pub async fn check(options: &PolicyCheckOptions) -> Result<(bool, String), Strin
     let own = policy::own(&caller);
     let target: &policy::Target<'_> = if given.is_empty() { &own } else { &given };
     let rules = policy.rules();
+    let mut evaluation = rules.evaluation(&caller, target);
+    let fits = !scoped_elsewhere(&caller);
     let (passes, mut lines) = match &options.rule {
-        Some(rule) => one(&rules, &caller, target, rule)?,
-        None => (true, all(&rules, &caller, target)),
+        Some(rule) => one(&mut evaluation, rule, fits)?,
+        None => (true, all(&rules, &mut evaluation, fits)),
     };
     lines.extend(warnings);
     Ok((passes, lines.join("\n")))
 }
 
 fn one(
-    rules: &Rules,
-    caller: &Caller,
-    target: &policy::Target<'_>,
+    evaluation: &mut Evaluation<'_>,
     rule: &str,
+    fits: bool,
 ) -> Result<(bool, Vec<String>), String> {
-    let why = rules.explain(caller, target, rule);
+    let why = evaluation.explain(rule);
     let mut why =
         why.ok_or_else(|| format!("there is no rule {rule:?}; see `berth policy list`"))?;
-    let passes = verdict(rules, caller, target, rule);
-    if scoped_elsewhere(caller) && policy::is_for_operations(rule) {
+    let fits = fits || !policy::is_for_operations(rule);
+    if !fits {
         why.push("operations require a token that is scoped to a project".to_owned());
     }
+    let passes = fits && evaluation.passes(rule);
     why.insert(0, format!("{rule}: {}", if passes { "allowed" } else { "denied" }));
     Ok((passes, why))
 }
 
-fn all(rules: &Rules, caller: &Caller, target: &policy::Target<'_>) -> Vec<String> {
-    let line = |name: &str| {
-        let passes = verdict(rules, caller, target, name);
+fn all(rules: &Rules, evaluation: &mut Evaluation<'_>, fits: bool) -> Vec<String> {
+    let line = |(name, _): (&str, String)| {
+        let fits = fits || !policy::is_for_operations(name);
+        let passes = fits && evaluation.passes(name);
         format!("{name} {}", if passes { "allowed" } else { "denied" })
     };
-    rules.all().iter().map(|(name, _)| line(name)).collect()
-}
-
-fn verdict(rules: &Rules, caller: &Caller, target: &policy::Target<'_>, rule: &str) -> bool {
-    let fits = !policy::is_for_operations(rule) || !scoped_elsewhere(caller);
-    fits && rules.passes(caller, target, rule)
+    rules.all().into_iter().map(line).collect()
 }
 
 fn scoped_elsewhere(caller: &Caller) -> bool {

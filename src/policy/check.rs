@@ -1,7 +1,6 @@
-//! The expressions of the policy language, and their evaluation.
+//! The expressions of the policy language.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
 
 use super::caller::{Attribute, Caller};
@@ -58,23 +57,8 @@ pub(super) struct Facts<'f> {
     pub(super) caller: &'f Caller,
     /// The target of the request.
     pub(super) target: &'f Target<'f>,
-    /// The rules to which expressions refer.
-    pub(super) rules: &'f NamedChecks,
-}
-
-/// Expressions by the names of their rules.
-#[derive(Clone, Debug, Default)]
-pub(super) struct NamedChecks {
-    pub(super) checks: HashMap<String, Check>,
-    /// The rule that takes the place of rules that do not exist.
-    pub(super) default_rule: String,
-}
-
-impl NamedChecks {
-    /// A rule, or the default rule if it does not exist.
-    pub(super) fn get(&self, name: &str) -> Option<&Check> {
-        self.checks.get(name).or_else(|| self.checks.get(&self.default_rule))
-    }
+    /// Returns whether the caller passes a rule.
+    pub(super) verdict: &'f dyn Fn(&str) -> bool,
 }
 
 impl Check {
@@ -86,36 +70,15 @@ impl Check {
             Self::Not(check) => !check.passes(facts),
             Self::All(checks) => checks.iter().all(|check| check.passes(facts)),
             Self::Any(checks) => checks.iter().any(|check| check.passes(facts)),
-            Self::Rule(name) => facts.rules.get(name).is_some_and(|check| check.passes(facts)),
+            Self::Rule(name) => (facts.verdict)(name),
             Self::Role(role) => {
                 let role = role.fill(facts.target);
                 role.is_some_and(|role| facts.caller.has_role(&role))
             }
             Self::Equal(left, right) => {
-                right.fill(facts.target).is_some_and(|right| left.is(&right, facts.caller))
+                let right = right.fill(facts.target);
+                right.is_some_and(|right| left.is(&right, facts.caller))
             }
-        }
-    }
-
-    /// The result of every part, one line each, nested parts indented.
-    pub(super) fn explain(&self, facts: &Facts<'_>, depth: usize, lines: &mut Vec<String>) {
-        let verdict = if self.passes(facts) { "yes" } else { "no " };
-        let (words, parts): (_, &[Self]) = match self {
-            Self::Not(check) => ("not".to_owned(), std::slice::from_ref(check)),
-            Self::All(checks) => ("all of".to_owned(), checks),
-            Self::Any(checks) => ("any of".to_owned(), checks),
-            Self::Always | Self::Never | Self::Rule(_) | Self::Role(_) | Self::Equal(..) => {
-                (self.to_string(), &[])
-            }
-        };
-        lines.push(format!("{verdict} {:depth$}{words}", "", depth = depth * 2));
-        for part in parts {
-            part.explain(facts, depth + 1, lines);
-        }
-        if let Self::Rule(name) = self
-            && let Some(check) = facts.rules.get(name)
-        {
-            check.explain(facts, depth + 1, lines);
         }
     }
 

@@ -1,14 +1,16 @@
 //! The effective rules: the defaults, with the overrides of an operator's files.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
 use super::caller::Caller;
-use super::check::{Check, Facts, NamedChecks, Target};
+use super::check::{Check, Target};
 use super::defaults::{BASES, Default, Rule, operations};
+use super::evaluation::Evaluation;
 use super::language;
+use super::named::NamedChecks;
 
 /// A rule in a file.
 #[derive(Clone, Debug)]
@@ -70,18 +72,12 @@ impl Rules {
         default_rule: &str,
         legacy: bool,
     ) -> Result<Self, Fault> {
-        let mut checks: HashMap<String, Check> =
-            overrides.iter().map(|it| (it.name.clone(), it.check.clone())).collect();
-        for default in defaults() {
-            if !checks.contains_key(default.name) {
-                checks.insert(default.name.to_owned(), in_force(default, legacy));
-            }
-        }
-        let named = NamedChecks { checks, default_rule: default_rule.to_owned() };
-        let rules = Self { named };
-        for it in overrides {
-            rules.references(it)?;
-        }
+        let given = overrides.iter().map(|it| (it.name.clone(), it.check.clone()));
+        let names: HashSet<&str> = overrides.iter().map(|it| it.name.as_str()).collect();
+        let others = defaults().filter(|it| !names.contains(it.name));
+        let others = others.map(|it| (it.name.to_owned(), in_force(it, legacy)));
+        let rules = Self { named: NamedChecks::new(given.chain(others), default_rule) };
+        rules.check_references(overrides)?;
         Ok(rules)
     }
 
@@ -108,59 +104,41 @@ impl Rules {
 
     /// Whether the caller passes a rule, whatever the scope of the token.
     pub fn passes(&self, caller: &Caller, target: &Target<'_>, rule: &str) -> bool {
-        self.named.get(rule).is_some_and(|check| check.passes(&self.facts(caller, target)))
+        self.evaluation(caller, target).passes(rule)
     }
 
-    /// The results of a rule and of each of its parts, one line each; `None` if the rule does not
-    /// exist.
-    pub fn explain(&self, caller: &Caller, target: &Target<'_>, rule: &str) -> Option<Vec<String>> {
-        let mut lines = Vec::new();
-        self.named.get(rule)?.explain(&self.facts(caller, target), 0, &mut lines);
-        Some(lines)
+    /// The evaluation of several rules for one caller.
+    pub fn evaluation<'e>(&'e self, caller: &'e Caller, target: &'e Target<'e>) -> Evaluation<'e> {
+        Evaluation::new(&self.named, caller, target)
     }
 
     /// The names and expressions of all rules: first those that belong to no operation,
     /// alphabetically, then those of operations, in the order of [`operations`].
     pub fn all(&self) -> Vec<(&str, String)> {
         let position = |name: &str| operations().position(|it| it.name == name);
-        let mut all: Vec<_> = self
-            .named
-            .checks
-            .iter()
-            .map(|(name, check)| (name.as_str(), check.to_string()))
-            .collect();
-        all.sort_by(|(one, _), (other, _)| (position(one), one).cmp(&(position(other), other)));
+        let all = self.named.all().map(|(name, check)| (name, check.to_string()));
+        let mut all: Vec<_> = all.collect();
+        all.sort_by_cached_key(|(name, _)| (position(name), *name));
         all
     }
 
-    fn facts<'f>(&'f self, caller: &'f Caller, target: &'f Target<'f>) -> Facts<'f> {
-        Facts { caller, target, rules: &self.named }
-    }
-
-    /// Checks that all rules to which an override refers exist, and do not refer back to it.
-    fn references(&self, it: &Override) -> Result<(), Fault> {
-        let fault = |what| Fault { place: it.place.clone(), what };
-        let mut seen = HashSet::new();
-        let mut ahead = it.check.rules();
-        while let Some(name) = ahead.pop() {
-            if name == it.name {
-                let what = format!("rule \"{name}\" refers to itself, by way of others or not");
-                return Err(fault(what));
-            }
-            let Some(check) = self.named.get(name) else {
-                let what = format!("rule \"{}\": there is no rule \"{name}\"", it.name);
-                return Err(fault(what));
-            };
-            // The default rule, which takes the place of a missing one, may be the override itself.
-            if !self.named.checks.contains_key(name) && it.name == self.named.default_rule {
-                let what = format!("rule \"{}\" refers to itself by way of \"{name}\"", it.name);
-                return Err(fault(what));
-            }
-            if seen.insert(name) {
-                ahead.extend(check.rules());
+    /// Checks that all rules to which an override refers exist, and that none refers to itself.
+    fn check_references(&self, overrides: &[Override]) -> Result<(), Fault> {
+        for it in overrides {
+            let mut referred = it.check.rules().into_iter();
+            if let Some(missing) = referred.find(|name| self.named.number(name).is_none()) {
+                let what = format!("rule \"{}\": there is no rule \"{missing}\"", it.name);
+                return Err(Fault { place: it.place.clone(), what });
             }
         }
-        Ok(())
+        let Some((name, missing)) = self.named.cycle() else { return Ok(()) };
+        // The defaults have no cycle, so an override is in it, and overrides come first.
+        let Some(it) = overrides.iter().rfind(|it| it.name == name) else { return Ok(()) };
+        let what = match missing {
+            Some(missing) => format!("rule \"{name}\" refers to itself by way of \"{missing}\""),
+            None => format!("rule \"{name}\" refers to itself, by way of others or not"),
+        };
+        Err(Fault { place: it.place.clone(), what })
     }
 }
 

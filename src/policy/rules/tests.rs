@@ -155,8 +155,8 @@ fn the_default_rule_stands_for_those_that_there_are_not() {
 #[test]
 fn a_verdict_is_explained() {
     let rules = with(&[], false).unwrap();
-    let lines =
-        rules.explain(&caller(&["reader"]), &[("project_id", Some("q"))], "placement:usages");
+    let (reader, target) = (caller(&["reader"]), [("project_id", Some("q"))]);
+    let lines = rules.evaluation(&reader, &target).explain("placement:usages");
     assert_eq!(
         lines.unwrap().join("\n"),
         "no  rule:admin_or_project_reader_or_service_api\n\
@@ -168,5 +168,58 @@ fn a_verdict_is_explained() {
          no          project_id:%(project_id)s\n\
          no      role:service"
     );
-    assert_eq!(rules.explain(&caller(&[]), &[], "nothing"), None);
+    assert_eq!(rules.evaluation(&reader, &target).explain("nothing"), None);
+}
+
+/// Rules `0` to `count - 1`, each of which has the expression that is made of the name of the next, and a last one.
+fn ladder(count: usize, expression: fn(&str) -> String) -> Vec<(String, String)> {
+    let rule = |nth: usize| (nth.to_string(), expression(&format!("rule:{}", nth + 1)));
+    (0..count).map(rule).chain([(count.to_string(), "role:x".to_owned())]).collect()
+}
+
+fn with_ladder(ladder: &[(String, String)]) -> Result<Rules, String> {
+    let ladder: Vec<_> = ladder.iter().map(|(name, check)| (&**name, &**check)).collect();
+    with(&ladder, false)
+}
+
+#[test]
+fn each_rule_is_evaluated_once_for_a_caller() {
+    let twice = |next: &str| format!("{next} and not not {next}");
+    for (count, expression) in [(60, twice as fn(&str) -> String), (20_000, str::to_owned)] {
+        let rules = with_ladder(&ladder(count, expression)).unwrap();
+        for (role, passes) in [("x", true), ("y", false)] {
+            let caller = caller(&[role]);
+            let mut evaluation = rules.evaluation(&caller, &[]);
+            assert_eq!(evaluation.passes("0"), passes);
+            let names: Vec<String> = (0..=count).map(|nth| nth.to_string()).collect();
+            assert!(names.iter().all(|name| evaluation.passes(name) == passes));
+            let lines = evaluation.explain("0").unwrap();
+            assert_eq!(evaluation.evaluated, count + 1);
+            assert!(lines.len() <= 5 * count + 1, "{}", lines.len());
+            let letters: usize = lines.iter().map(String::len).sum();
+            assert!(letters <= 120 * lines.len(), "{letters}");
+        }
+    }
+    let rules = with(&[("a", "rule:b or rule:b"), ("b", "role:x")], false).unwrap();
+    assert_eq!(
+        rules.evaluation(&caller(&["x"]), &[]).explain("a").unwrap().join("\n"),
+        "yes any of\nyes   rule:b\nyes     role:x\nyes   rule:b, as above"
+    );
+}
+
+#[test]
+fn a_long_cycle_is_named_by_its_first_rule() {
+    let mut ladder = ladder(20_000, str::to_owned);
+    ladder[20_000].1 = "rule:7000".to_owned();
+    let fault = with_ladder(&ladder).unwrap_err();
+    assert!(fault.starts_with("policy.yaml:7001: rule \"7000\" refers to itself,"), "{fault}");
+    ladder[20_000].1 = "rule:nowhere".to_owned();
+    let fault = with_ladder(&ladder).unwrap_err();
+    let why = "policy.yaml:20001: rule \"20000\": there is no rule \"nowhere\"";
+    assert_eq!(fault, why);
+    ladder.reverse();
+    ladder[0].1 = "rule:19999 or rule:default".to_owned();
+    ladder.push(("default".to_owned(), "rule:nowhere or role:x".to_owned()));
+    let fault = with_ladder(&ladder).unwrap_err();
+    assert!(fault.contains("refers to itself"), "{fault}");
 }

@@ -1,0 +1,135 @@
+//! Expressions by the names of their rules, and the references between them.
+
+use std::collections::HashMap;
+use std::slice;
+
+use super::check::Check;
+
+/// A rule by its place in [`NamedChecks`].
+#[derive(Clone, Debug)]
+struct NamedCheck {
+    name: String,
+    check: Check,
+    /// The numbers of the rules to which the expression refers.
+    references: Vec<usize>,
+}
+
+/// Expressions by the names of their rules, numbered in the order in which they were given.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NamedChecks {
+    rules: Vec<NamedCheck>,
+    numbers: HashMap<String, usize>,
+    /// The rule that takes the place of rules that do not exist.
+    default_rule: String,
+}
+
+/// How far the search for cycles is with a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    New,
+    OnPath,
+    Done,
+}
+
+impl NamedChecks {
+    /// The expressions of rules. Of several with one name, the last counts.
+    pub(super) fn new(checks: impl Iterator<Item = (String, Check)>, default_rule: &str) -> Self {
+        let mut named = Self { default_rule: default_rule.to_owned(), ..Self::default() };
+        for (name, check) in checks {
+            let known = named.numbers.get(&name).and_then(|number| named.rules.get_mut(*number));
+            if let Some(known) = known {
+                known.check = check;
+                continue;
+            }
+            named.numbers.insert(name.clone(), named.rules.len());
+            named.rules.push(NamedCheck { name, check, references: Vec::new() });
+        }
+        let numbers = |it: &NamedCheck| -> Vec<usize> {
+            it.check.rules().into_iter().filter_map(|name| named.number(name)).collect()
+        };
+        let references: Vec<_> = named.rules.iter().map(numbers).collect();
+        for (rule, references) in named.rules.iter_mut().zip(references) {
+            rule.references = references;
+        }
+        named
+    }
+
+    /// The number of rules.
+    pub(super) fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there is a rule of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.numbers.contains_key(name)
+    }
+
+    /// The number of a rule, or of the default rule if it does not exist.
+    pub(super) fn number(&self, name: &str) -> Option<usize> {
+        self.numbers.get(name).or_else(|| self.numbers.get(&self.default_rule)).copied()
+    }
+
+    /// The expression of a rule.
+    pub(super) fn check(&self, number: usize) -> Option<&Check> {
+        self.rules.get(number).map(|rule| &rule.check)
+    }
+
+    /// The rules to which a rule refers.
+    pub(super) fn references(&self, number: usize) -> &[usize] {
+        self.rules.get(number).map_or(&[], |rule| &rule.references)
+    }
+
+    /// The names and expressions of all rules.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&str, &Check)> {
+        self.rules.iter().map(|rule| (rule.name.as_str(), &rule.check))
+    }
+
+    /// A rule that refers to itself, directly or through others, and the missing rule for which it stands there, if
+    /// it is the default rule. Every reference is followed once.
+    pub(super) fn cycle(&self) -> Option<(&str, Option<&str>)> {
+        let mut states = vec![State::New; self.rules.len()];
+        for root in 0..self.rules.len() {
+            let mut path: Vec<(usize, slice::Iter<'_, usize>)> = Vec::new();
+            let mut next = Some(root);
+            loop {
+                if let Some(number) = next
+                    && let Some(state) = states.get_mut(number)
+                {
+                    match state {
+                        State::New => {
+                            *state = State::OnPath;
+                            path.push((number, self.references(number).iter()));
+                        }
+                        State::OnPath => {
+                            let path = path.iter().map(|(number, _)| *number);
+                            let cycle: Vec<_> = path.skip_while(|it| *it != number).collect();
+                            return self.first_of(&cycle);
+                        }
+                        State::Done => {}
+                    }
+                }
+                let Some((number, ahead)) = path.last_mut() else { break };
+                next = ahead.next().copied();
+                if next.is_none() {
+                    if let Some(state) = states.get_mut(*number) {
+                        *state = State::Done;
+                    }
+                    path.pop();
+                }
+            }
+        }
+        None
+    }
+
+    /// The first rule of a cycle in the order of the files, and the missing rule by way of which the rule before it in
+    /// the cycle refers to it.
+    fn first_of(&self, cycle: &[usize]) -> Option<(&str, Option<&str>)> {
+        let first = cycle.iter().min()?;
+        let at = cycle.iter().position(|number| number == first)?;
+        let before = cycle.iter().cycle().nth(at + cycle.len() - 1)?;
+        let name = &self.rules.get(*first)?.name;
+        let mut referred = self.check(*before)?.rules().into_iter();
+        let missing = referred.find(|it| *name == self.default_rule && !self.has(it));
+        Some((name, missing))
+    }
+}
