@@ -25,6 +25,7 @@ mod cloud_figures;
 mod connections;
 pub mod cors;
 mod external_url;
+mod framing;
 mod health;
 pub mod identity;
 pub mod listener;

@@ -4,7 +4,7 @@
 //! idle ones when there is no room, and by the metrics.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -101,6 +101,8 @@ pub(super) struct Activity {
     asked: AtomicBool,
     ask: Notify,
     lingers: AtomicBool,
+    /// Heads that have come, say clearly where their requests end, and have not been answered.
+    heads: AtomicUsize,
 }
 
 impl Activity {
@@ -111,6 +113,7 @@ impl Activity {
             asked: AtomicBool::new(false),
             ask: Notify::new(),
             lingers: AtomicBool::new(false),
+            heads: AtomicUsize::new(0),
         };
         activity.begin(phase);
         activity
@@ -149,14 +152,32 @@ impl Activity {
         }
     }
 
-    /// Notes that all that was written has been sent.
-    pub(super) fn flushed(&self) {
-        if self.phase() == Phase::Sending {
+    /// Notes that heads have come that say clearly where their requests end.
+    pub(super) fn heads_came(&self, count: usize) {
+        self.heads.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Takes the head of the request that is to be answered. Returns false if it is not clear where that ends.
+    pub(super) fn take_head(&self) -> bool {
+        let less = |heads: usize| heads.checked_sub(1);
+        self.heads.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    /// Whether a request has come whose answer has not been sent to its end.
+    pub(super) fn is_answering(&self) -> bool {
+        matches!(self.phase(), Phase::Busy | Phase::Sending)
+    }
+
+    /// Notes that all that was written has been sent. Returns whether that was the end of an answer.
+    pub(super) fn flushed(&self) -> bool {
+        let is_answered = self.phase() == Phase::Sending;
+        if is_answered {
             self.begin(Phase::Idle);
             if self.waiting.wanted.load(Ordering::Relaxed) {
                 self.waiting.look.notify_one();
             }
         }
+        is_answered
     }
 
     /// Whether nobody would miss it.

@@ -23,7 +23,7 @@ const REFUSALS: [(StatusCode, &str); 3] = [
         StatusCode::BAD_REQUEST,
         "The request cannot be read: its first line, a header or the framing of its body is \
          malformed. Among other rules, the content-length header must be an integer and must not \
-         stand beside transfer-encoding.",
+         stand beside transfer-encoding, which must be \"chunked\".",
     ),
     (StatusCode::URI_TOO_LONG, "The path and query of the request are too long."),
     (

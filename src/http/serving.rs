@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -111,10 +111,11 @@ impl<V: Service> Serving<V> {
         let write_error = service.write_error();
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let until_sent = UntilSent::begin(&activity);
-            let answer = answer(service.clone(), request.map(Body::new));
             let activity = Arc::clone(&activity);
+            let answer = answer(service.clone(), request.map(Body::new));
             async move {
-                let (response, goes_on) = answer.await;
+                let (response, goes_on) =
+                    if activity.take_head() { answer.await } else { (unclear_framing(), false) };
                 if !goes_on {
                     activity.linger();
                 }
@@ -218,6 +219,15 @@ async fn answer(service: impl Service, request: Request) -> (Response, bool) {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     (response, goes_on)
+}
+
+/// The answer to a request of which two parsers may find different ends, in the form of hyper's own refusals, which
+/// [`WithErrorBodies`] gives their bodies.
+fn unclear_framing() -> Response {
+    let mut response = StatusCode::BAD_REQUEST.into_response();
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    response
 }
 
 /// A connection that gives up on a client that does not take in its answer.

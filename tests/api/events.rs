@@ -33,7 +33,7 @@ pub(crate) async fn replica(database: &PgConnectOptions) -> Berth {
     with(database, EventSettings::default()).await
 }
 
-async fn with(database: &PgConnectOptions, events: EventSettings) -> Berth {
+pub(crate) async fn with(database: &PgConnectOptions, events: EventSettings) -> Berth {
     let options = Options { history: true, events, ..Options::default() };
     Berth::opened(keeping(database), options).await
 }

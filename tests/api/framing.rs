@@ -1,8 +1,14 @@
 //! Requests framed so that two parsers may disagree on where they end: each is refused and the
 //! connection closed, so that nothing that stands in its body is ever taken for another request.
 
+use berth::http::Api;
+use berth::http::listener::{Endpoint, Listener};
+use berth::http::server::Front;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
 use crate::support::app::Berth;
-use crate::support::served::{Served, get, wide};
+use crate::support::served::{Served, converse, get, rest, wide};
 
 /// What must never be answered: it stands where only a parser that was led astray finds it.
 const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\r\n";
@@ -18,12 +24,23 @@ fn shapes() -> Vec<(&'static str, Vec<u8>)> {
     let chunked = "transfer-encoding: chunked\r\n";
     let chunk = |size: &str| post(chunked, &format!("{size}\r\n{{}}\r\n0\r\n\r\n{HIDDEN}"));
     let extensions = format!("1;{}\r\n \r\n", "x".repeat(20)).repeat(20_000);
-    let length = HIDDEN.len() + 5;
+    // What would be carried out if it were taken for chunks.
+    let whole = format!("12\r\n{{\"name\": \"forged\"}}\r\n0\r\n\r\n{HIDDEN}");
+    let length = whole.len();
     let both = format!("content-length: {length}\r\n{chunked}");
     let swapped = format!("{chunked}content-length: {length}\r\n");
     vec![
-        ("length, then chunks", post(&both, &format!("0\r\n\r\n{HIDDEN}"))),
-        ("chunks, then length", post(&swapped, &format!("0\r\n\r\n{HIDDEN}"))),
+        ("length, then chunks", post(&both, &whole)),
+        ("chunks, then length", post(&swapped, &whole)),
+        ("chunks, and no length", post(&format!("{chunked}content-length: 0\r\n"), &whole)),
+        ("gzip, then chunks", post("transfer-encoding: gzip, chunked\r\n", &whole)),
+        ("chunks in chunks", post("transfer-encoding: chunked, chunked\r\n", &whole)),
+        ("chunks twice", post(&chunked.repeat(2), &whole)),
+        ("identity, then chunks", post("transfer-encoding: identity, chunked\r\n", &whole)),
+        (
+            "identity above chunks",
+            post(&format!("transfer-encoding: identity\r\n{chunked}"), &whole),
+        ),
         ("two lengths", post("content-length: 2\r\ncontent-length: 0\r\n", "{}")),
         ("two lengths in one", post("content-length: 2, 0\r\n", "{}")),
         ("a signed length", post("content-length: +2\r\n", "{}")),
@@ -70,7 +87,66 @@ async fn no_request_hides_in_another() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    assert!(served.say(get("/resource_providers")).await.starts_with("HTTP/1.1 200 "));
+    let answer = served.say(get("/resource_providers")).await;
+    assert!(answer.starts_with("HTTP/1.1 200 ") && !answer.contains("forged"), "{answer}");
+    served.stop().await;
+}
+
+/// In the form of its API, also behind another request, whose answer comes first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_with_two_lengths_is_refused_with_words() {
+    let berth = Berth::new().await;
+    let mut listeners = Vec::new();
+    for api in [Api::Placement, Api::Planner] {
+        listeners.push((api, Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap()));
+    }
+    let served = Served::on(&berth, Front { listeners, tls: None, admin: Vec::new() }, wide());
+    let shapes = shapes();
+    for endpoint in &served.endpoints {
+        let Endpoint::Tcp(address) = endpoint else { panic!() };
+        for (name, bytes) in shapes.iter().filter(|(name, _)| name.contains("chunks")) {
+            let first = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+            for before in [&b""[..], &first[..]] {
+                let stream = TcpStream::connect(address).await.unwrap();
+                let answer = converse(stream, &[before, bytes].concat()).await;
+                let refused = answer.split_once("HTTP/1.1 400 Bad Request\r\n");
+                let (others, refused) = refused.unwrap_or_else(|| panic!("{name}: {answer}"));
+                assert_eq!(others.is_empty(), before.is_empty(), "{name}: {answer}");
+                let (head, body) = refused.split_once("\r\n\r\n").unwrap();
+                assert!(head.contains("connection: close"), "{name}: {answer}");
+                let error: serde_json::Value = serde_json::from_str(body).unwrap();
+                assert!(error.to_string().contains("transfer-encoding"), "{name}: {answer}");
+            }
+        }
+    }
+    served.stop().await;
+}
+
+/// Chunks with extensions and trailers, one request behind the other, however they are cut.
+#[tokio::test(flavor = "multi_thread")]
+async fn chunked_requests_follow_each_other() {
+    let berth = Berth::new().await;
+    let served = Served::new(&berth, wide()).await;
+    let post = |nth: usize| {
+        format!(
+            "POST /resource_providers HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\
+             content-type: application/json\r\nTransfer-Encoding: Chunked\r\n\r\n\
+             9;a=\"GET / HTTP/1.1\"\r\n{{\"name\":\"\r\n3 \r\n{nth:01}\"}}\r\n0\r\nx: y\r\n\r\n"
+        )
+    };
+    let requests: String = (0..4).map(post).chain([get("/")]).collect();
+    for length in [requests.len(), 7, 50] {
+        let mut stream = served.connect().await;
+        for part in requests.as_bytes().chunks(length) {
+            stream.write_all(part).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        let answer = rest(&mut stream).await;
+        // The names are taken after the first time.
+        let done =
+            answer.matches("HTTP/1.1 201 ").count() + answer.matches("HTTP/1.1 409 ").count();
+        assert_eq!((done, answer.matches("HTTP/1.1 200 ").count()), (4, 1), "{length}: {answer}");
+    }
     served.stop().await;
 }
 

@@ -22,7 +22,7 @@ use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
 use crate::support::app::Berth;
-use crate::support::served::{PATIENCE, Served, converse, get, wide};
+use crate::support::served::{PATIENCE, Served, converse, get, last_words, rest, wide};
 
 /// An authority and what it signs.
 struct Authority {
@@ -94,6 +94,38 @@ async fn connect(
     let stream = served.connect().await;
     let name = "localhost".try_into().unwrap();
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+/// With the announcement of TLS that nothing more follows, and without.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_sends_nothing_more_is_answered() {
+    let berth = Berth::new().await;
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    let (served, _) = serve(&berth, write(directory.path(), &authority.sign()), wide()).await;
+    let question = |name: String| {
+        let body = format!("{{\"name\": \"{name}\"}}");
+        let length = body.len();
+        format!(
+            "POST /resource_providers HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+    };
+    for version in [&TLS12, &TLS13] {
+        let stream = connect(&served, &authority, None, version).await.unwrap();
+        let pair = (0..2).map(|nth| question(format!("{:?}-{nth}", version.version)));
+        let answer = last_words(stream, pair.collect::<String>().as_bytes()).await;
+        assert_eq!(answer.matches("HTTP/1.1 201 ").count(), 2, "{answer}");
+
+        let mut stream = connect(&served, &authority, None, version).await.unwrap();
+        let single = question(format!("{:?}", version.version));
+        stream.write_all(single.as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
+        stream.get_mut().0.shutdown().await.unwrap();
+        let answer = rest(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    }
+    served.stop().await;
 }
 
 /// Whether a connection is served.

@@ -1,17 +1,22 @@
 //! Clients that go away in the middle: what they began is finished, no session is left inside a
-//! transaction, and those who come after are served as ever.
+//! transaction, and those who come after are served as ever. And clients that only send nothing more.
 
 use std::time::Duration;
 
-use berth::http::server::Bounds;
+use berth::http::Api;
+use berth::http::app::EventSettings;
+use berth::http::listener::{Endpoint, Listener};
+use berth::http::server::{Bounds, Front};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use uuid::Uuid;
 
+use crate::events::with as with_events;
 use crate::support::app::Berth;
 use crate::support::cloud::{Host, claim_body};
-use crate::support::served::{Served, wide};
+use crate::support::postgres;
+use crate::support::served::{PATIENCE, Served, last_words, wide};
 
 /// The replica over a real socket.
 async fn listen(berth: &Berth, header_timeout: Duration) -> std::net::SocketAddr {
@@ -187,4 +192,131 @@ async fn an_unreadable_request_is_answered_with_words() {
         let error: serde_json::Value = serde_json::from_str(body).unwrap();
         assert_eq!(error["errors"][0]["status"], status);
     }
+}
+
+/// `shutdown(SHUT_WR)` after a request, as `socat` and `nc -N` do, is no hang-up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_sends_nothing_more_is_answered() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 100)]).await;
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    let endpoints = ["127.0.0.1:0".parse().unwrap(), Endpoint::Unix(socket.clone())];
+    let served = Served::at(&berth, &endpoints, wide()).await;
+    let connections = (0..20).map(|_| async {
+        let stream = served.connect().await;
+        let over_tcp = last_words(stream, &request(host, Uuid::new_v4())).await;
+        let stream = UnixStream::connect(&socket).await.unwrap();
+        over_tcp + &last_words(stream, &request(host, Uuid::new_v4())).await
+    });
+    let answers = futures_util::future::join_all(connections).await.concat();
+    assert_eq!(answers.matches("HTTP/1.1 204 ").count(), 40, "{answers}");
+    // One after the other on a connection.
+    let requests: Vec<u8> = (0..20).flat_map(|_| request(host, Uuid::new_v4())).collect();
+    let answers = last_words(served.connect().await, &requests).await;
+    assert_eq!(answers.matches("HTTP/1.1 204 ").count(), 20, "{answers}");
+    assert_eq!(berth.usages(host).await, json!({"VCPU": 60}));
+
+    let get = |path: &str| {
+        format!(
+            "GET {path} HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\
+             openstack-api-version: placement 1.39\r\n\r\n"
+        )
+    };
+    for path in ["/-/v1/providers", "/allocation_candidates?resources=VCPU:1", "/", "/traits"] {
+        let answer = last_words(served.connect().await, get(path).as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
+        assert!(answer.ends_with('}') || answer.ends_with("0\r\n\r\n"), "{path}: {answer}");
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_is_made_for_a_client_that_sends_nothing_more() {
+    let berth = Berth::new().await;
+    berth.host("host", &[("VCPU", 8), ("MEMORY_MB", 1024), ("DISK_GB", 10)]).await;
+    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let listeners = vec![(Api::Planner, listener)];
+    let served = Served::on(&berth, Front { listeners, tls: None, admin: Vec::new() }, wide());
+    let stack = Uuid::new_v4();
+    let one = json!({
+        "type": "OS::Nova::Server", "name": "one", "properties": {"resources": {"VCPU": 1}},
+    });
+    let body = json!({
+        "plan_name": stack, "stack_id": stack, "resources": {"one": one}, "timeout": "60 sec",
+    });
+    let body = body.to_string();
+    let length = body.len();
+    let request = format!(
+        "POST /v1/plans HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    let answer = last_words(served.connect().await, request.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    served.stop().await;
+}
+
+/// An answer without end goes on for a client that sends nothing more, and ends with a reset.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_ends_an_answer_and_the_end_of_sending_does_not() {
+    // Nothing is written in between, so nothing but the reset tells that the client is gone.
+    let events = EventSettings {
+        followers: 2,
+        heartbeat: Duration::from_hours(1),
+        ..EventSettings::default()
+    };
+    let berth = with_events(&postgres::database().await, events).await;
+    let served = Served::new(&berth, wide()).await;
+    let follow = async || {
+        let mut stream = served.connect().await;
+        let request = "GET /-/v1/events HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\r\n";
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut status = [0; 13];
+        stream.read_exact(&mut status).await.unwrap();
+        (stream, String::from_utf8(status.to_vec()).unwrap())
+    };
+    let (mut stream, status) = follow().await;
+    assert_eq!(status, "HTTP/1.1 200 ");
+    berth.host("late", &[]).await;
+    let mut told = Vec::new();
+    while !told.windows(4).any(|it| it == b"late") {
+        let read = tokio::time::timeout(PATIENCE, stream.read_buf(&mut told)).await;
+        assert_ne!(read.unwrap().unwrap(), 0, "{}", String::from_utf8_lossy(&told));
+    }
+    assert_ne!(follow().await.1, "HTTP/1.1 200 ", "one project has one place");
+    stream.set_zero_linger().unwrap();
+    drop(stream);
+    let free = async {
+        while follow().await.1 != "HTTP/1.1 200 " {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, free).await.expect("the work has ended with the reset");
+}
+
+/// The end of sending in the middle of a request is the end of the request.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_breaks_off_is_not_carried_out() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 10)]).await;
+    let served = Served::new(&berth, wide()).await;
+    let whole = request(host, Uuid::new_v4());
+    let text = String::from_utf8(whole.clone()).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let length = format!("content-length: {}", body.len());
+    let chunked = format!(
+        "{}\r\n\r\n{:x}\r\n{body}\r\n0\r\n",
+        head.replace(&length, "transfer-encoding: chunked"),
+        body.len()
+    );
+    for part in [&whole[..20], &whole[..head.len()], &whole[..whole.len() - 1], chunked.as_bytes()]
+    {
+        let answer = last_words(served.connect().await, part).await;
+        assert!(!answer.contains("HTTP/1.1 2"), "{answer}");
+    }
+    let answer = last_words(served.connect().await, format!("{chunked}\r\n").as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
+    assert_eq!(berth.usages(host).await, json!({"VCPU": 1}));
+    served.stop().await;
 }

@@ -426,11 +426,13 @@ class Alone(unittest.TestCase):
         self.addCleanup(connection.close)
         return connection
 
-    def raw(self, proxy: Shadow, request: bytes) -> bytes:
-        """All that comes back on a connection."""
+    def raw(self, proxy: Shadow, request: bytes, is_last: bool = False) -> bytes:
+        """All that comes back on a connection, perhaps after the end of what is sent."""
         where = urllib.parse.urlsplit(proxy.url)
         with socket.create_connection((where.hostname, where.port), timeout=PATIENCE) as connection:
             connection.sendall(request)
+            if is_last:
+                connection.shutdown(socket.SHUT_WR)
             answer = b""
             while part := connection.recv(65536):
                 answer += part
@@ -477,6 +479,31 @@ class Alone(unittest.TestCase):
         proxy.settled()
         mirrored = [it for it in self.berth.asked if ("x-odd", "1") in it[2]][0][2]
         self.assertEqual(sorted((name.lower(), value) for name, value in asked), sorted(mirrored))
+
+    def test_a_client_that_sends_nothing_more_is_answered(self) -> None:
+        proxy = self.shadow()
+        for body in (b"{}", b"x" * 100_000):
+            head = b"PUT /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+            told = self.raw(proxy, 2 * (head + body), is_last=True)
+            self.assertEqual(told.count(b"HTTP/1.1 200 As Told\r\n"), 2, told)
+            self.assertTrue(told.endswith(body), told)
+
+    def test_a_request_whose_end_is_not_clear_is_refused(self) -> None:
+        proxy = self.shadow("--mirror-writes")
+        chunks = b"2\r\n{}\r\n0\r\n\r\nPUT /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
+        for headers in (
+            b"Content-Length: %d\r\nTransfer-Encoding: chunked" % len(chunks),
+            b"Transfer-Encoding: chunked\r\nContent-Length: 0",
+            b"Transfer-Encoding: gzip, chunked",
+            b"Transfer-Encoding: chunked, chunked",
+            b"Transfer-Encoding: identity, chunked",
+            b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+        ):
+            told = self.raw(proxy, b"PUT /echo HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s" % (headers, chunks))
+            self.assertTrue(told.startswith(b"HTTP/1.1 400 "), told)
+            self.assertEqual(told.count(b"HTTP/1.1 "), 1, told)
+            self.assertEqual(json.loads(told.partition(b"\r\n\r\n")[2])["errors"][0]["status"], 400)
+        self.assertEqual([it for it in self.upstream.asked if it[0] == "PUT"], [])
 
     def test_an_upstream_that_is_away_is_a_502_and_one_that_is_slow_a_504(self) -> None:
         proxy = self.shadow("--upstream-timeout", "1")

@@ -93,6 +93,13 @@ pub async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, bytes: &[
     rest(&mut stream).await
 }
 
+/// Sends bytes and that nothing more follows, and gives all that comes back until the other end closes.
+pub async fn last_words(mut stream: impl AsyncRead + AsyncWrite + Unpin, bytes: &[u8]) -> String {
+    stream.write_all(bytes).await.unwrap();
+    stream.shutdown().await.unwrap();
+    rest(&mut stream).await
+}
+
 /// All that comes until the other end closes.
 pub async fn rest(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut answer = Vec::new();
