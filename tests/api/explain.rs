@@ -252,8 +252,19 @@ async fn only_administrators_and_services_see_the_cloud() {
 #[tokio::test]
 async fn the_path_has_versions_and_nothing_else() {
     let berth = Berth::new().await;
-    let versions = berth.without("x-auth-token").get("/-/").await.expect(200).json();
-    assert_eq!(versions["versions"][0]["id"], "v1");
+    // Without a token, only this: that the API is there, and where.
+    let nobody = berth.without("x-auth-token");
+    let links = json!([{"rel": "self", "href": "http://localhost/-/v1"}]);
+    let versions = json!({"versions": [{"id": "v1", "status": "CURRENT", "links": links}]});
+    for path in ["/-", "/-/"] {
+        let answer = nobody.get(path).await.expect(200);
+        assert_eq!(answer.json(), versions);
+        assert!(answer.headers.get("server").is_none());
+        nobody.post(path, json!({})).await.expect(405);
+    }
+    for path in ["/-/v1", "/-/v1/", "/-/v1/providers", "/-/v1/nothing", "/-/v2", "/--", "/-x"] {
+        nobody.get(path).await.expect(401);
+    }
     berth.get("/-/v1/nothing").await.expect(404);
     let refused = berth.delete("/-/v1/explain").await.expect(405);
     assert_eq!(refused.headers["allow"], "GET, POST");
