@@ -20,6 +20,7 @@ pub use self::text::summary;
 use self::writer::Entries;
 pub use self::writer::Target;
 use crate::policy::Caller;
+use crate::printable::escaped_json;
 use crate::store::effects::{Effect, Record};
 
 /// How many effects of one request are kept. More are only counted.
@@ -236,7 +237,7 @@ impl Outcome {
 }
 
 fn line(value: &Value) -> Vec<u8> {
-    let mut line = value.to_string().into_bytes();
+    let mut line = escaped_json(&value.to_string()).into_owned().into_bytes();
     line.push(b'\n');
     line
 }

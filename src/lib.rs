@@ -29,6 +29,7 @@ pub mod placement_client;
 pub mod planner;
 mod planning;
 pub mod policy;
+pub mod printable;
 pub mod progress;
 mod reload;
 mod request_context;

@@ -15,7 +15,7 @@ use berth::health::{self, Question, Reach};
 use berth::import::{self, Overrides, Sources};
 use berth::serve::{self, Database, Failure, Parts};
 use berth::store::{condition, schema};
-use berth::{stop, telemetry};
+use berth::{printable, stop, telemetry};
 
 /// Many threads make and drop small things, often on another thread than the one that made them.
 #[global_allocator]
@@ -396,13 +396,13 @@ fn wait_for<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
 
 /// Writes a line. Whoever closed the stream does not want it.
 fn say(mut stream: impl Write, words: &str) {
-    drop(writeln!(stream, "{words}"));
+    drop(writeln!(stream, "{}", printable::output(words)));
 }
 
 /// Writes a line to standard output. Returns whether it could be written; if not, why is said at the end, unless
 /// somebody closed the stream, who does not want it.
 fn print_line(words: &str) -> bool {
-    let written = writeln!(std::io::stdout(), "{words}");
+    let written = writeln!(std::io::stdout(), "{}", printable::output(words));
     if let Err(error) = &written
         && error.kind() != ErrorKind::BrokenPipe
     {

@@ -45,6 +45,7 @@ use crate::http::listener::{Endpoint, Listener};
 use crate::http::server::{self, serve_with};
 use crate::http::tls::{Files, Tls};
 use crate::metrics;
+use crate::printable;
 use crate::stop::{self, Stop};
 use crate::systemd;
 use crate::telemetry::Telemetry;
@@ -307,8 +308,9 @@ async fn obey(state: Arc<State>, mut signals: Signals) {
         tokio::select! {
             _ = signals.summary.recv() => {
                 let words = state.summary().words();
+                let print = move || drop(writeln!(std::io::stdout(), "{}", printable::output(&words)));
                 // Nobody may read standard output.
-                tokio::task::spawn_blocking(move || drop(writeln!(std::io::stdout(), "{words}")));
+                tokio::task::spawn_blocking(print);
             }
             _ = signals.switch.recv() => {
                 state.mirror.turn(!state.mirror.is_on());

@@ -8,6 +8,7 @@ use listenfd::ListenFd;
 use sd_notify::NotifyState;
 
 use crate::http::listener::Listener;
+use crate::printable::escaped;
 
 /// A socket that systemd passed.
 #[derive(Debug)]
@@ -54,11 +55,7 @@ pub fn ready() {
 /// Says what Berth is doing, in one line for `systemctl status`.
 pub fn status(words: &str) {
     // A line break would begin another assignment.
-    let line: String = words
-        .chars()
-        .map(|character| if character.is_control() { ' ' } else { character })
-        .collect();
-    tell(&[NotifyState::Status(&line)]);
+    tell(&[NotifyState::Status(&escaped(words))]);
 }
 
 /// Says that Berth is stopping.

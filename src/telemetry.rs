@@ -13,8 +13,6 @@ mod journal;
 mod otlp;
 mod writer;
 
-pub use escape::escaped;
-
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal};
 use std::panic;

@@ -74,12 +74,12 @@ const LAYERS: [Layer; 17] = [
     },
     Layer {
         folder: "audit",
-        may_use: &["line_queue", "model", "policy", "store", "audit"],
+        may_use: &["line_queue", "model", "policy", "printable", "store", "audit"],
         never: &["sqlx", "axum", "hyper"],
     },
     Layer {
         folder: "server_audit",
-        may_use: &["placement_client", "telemetry", "transfer", "server_audit"],
+        may_use: &["placement_client", "printable", "transfer", "server_audit"],
         never: &["axum", "hyper::"],
     },
     Layer { folder: "policy", may_use: &["policy"], never: &["sqlx", "axum", "hyper"] },
@@ -99,12 +99,12 @@ const LAYERS: [Layer; 17] = [
     Layer { folder: "http_client", may_use: &["http_client"], never: &["sqlx"] },
     Layer {
         folder: "placement_client",
-        may_use: &["http_client", "keystone", "placement_client", "telemetry"],
+        may_use: &["http_client", "keystone", "placement_client", "printable"],
         never: &["sqlx", "axum", "hyper"],
     },
     Layer {
         folder: "compare",
-        may_use: &["placement_client", "progress", "telemetry", "compare"],
+        may_use: &["placement_client", "printable", "progress", "compare"],
         never: &["sqlx", "axum", "hyper"],
     },
     Layer {
@@ -116,6 +116,7 @@ const LAYERS: [Layer; 17] = [
             "http_client",
             "line_queue",
             "metrics",
+            "printable",
             "shadow",
             "stop",
             "systemd",
@@ -145,6 +146,7 @@ const LAYERS: [Layer; 17] = [
             "trace_context",
             "metrics",
             "audit",
+            "printable",
             "http",
         ],
         never: &["sqlx", "PgConnection"],

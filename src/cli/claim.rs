@@ -18,8 +18,8 @@ use super::explain::failure;
 use super::providers::find;
 use super::service::ServiceOptions;
 use crate::placement_client::{Client, Microversion};
+use crate::printable::escaped;
 use crate::serve::Failure;
-use crate::telemetry::escaped;
 
 /// The first microversion that compares the generations of consumers.
 const GENERATIONS: Microversion = Microversion(28);

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::telemetry::escaped;
+use crate::printable::escaped;
 
 /// How a list is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -9,10 +9,10 @@ use super::ServiceOptions;
 use super::audit::{Stopped, exit};
 use super::confirm::confirmed;
 use super::times::age;
+use crate::printable::escaped;
 use crate::server_audit::heal::{self, Done, Unfit};
 use crate::server_audit::plan::Plan;
 use crate::server_audit::service::Service;
-use crate::telemetry::escaped;
 
 /// Options of `heal`.
 #[derive(Args, Clone, Debug)]

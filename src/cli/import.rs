@@ -14,6 +14,7 @@ use super::DbOptions;
 use super::report_file::ReportFile;
 use super::service::{LimitOptions, named, secret};
 use crate::keystone::Secret;
+use crate::printable;
 use crate::serve::{Database, Failure};
 use crate::store;
 use crate::transfer::follow::Surroundings;
@@ -130,10 +131,15 @@ pub async fn run(options: &DataImportOptions) -> Result<String, Failure> {
     let words = report.words();
     if let Some(Err(failure)) = file.map(|file| file.write(&report.json())) {
         // What was done is done: it is said all the same.
-        drop(writeln!(std::io::stdout(), "{words}"));
+        print_line(&words);
         return Err(failure);
     }
     Ok(words)
+}
+
+/// Prints a line. Whoever closed standard output does not want it.
+fn print_line(words: &str) {
+    drop(writeln!(std::io::stdout(), "{}", printable::output(words)));
 }
 
 /// What there is to say at the end.
@@ -165,7 +171,7 @@ async fn work(options: &DataImportOptions, database: &Database) -> Result<Done, 
         || -> BoxFuture<'_, store::Result<PgConnection>> { Box::pin(database.try_connect()) };
     let around = Surroundings {
         connect: &connect,
-        tell: &|line| drop(writeln!(std::io::stdout(), "{line}")),
+        tell: &print_line,
         // A signal ends `--finish` as it ends any program; nothing is half-done then.
         stop: if options.finish { watch::channel(false).1 } else { stop_signals()? },
         interval: Duration::from_secs(options.interval.into()),

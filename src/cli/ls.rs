@@ -12,8 +12,8 @@ use super::columns::{FormatOptions, padded};
 use super::providers::{Progress, Provider, bulk, list, read, version};
 use super::service::ServiceOptions;
 use crate::placement_client::{Client, Microversion};
+use crate::printable::escaped;
 use crate::serve::Failure;
-use crate::telemetry::escaped;
 
 /// What is asked of each provider.
 const PARTS: [&str; 2] = ["inventories", "usages"];

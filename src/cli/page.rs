@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::bars::Colours;
 use super::columns::padded;
-use crate::telemetry::escaped;
+use crate::printable::escaped;
 
 /// What a colour says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

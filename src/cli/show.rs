@@ -17,8 +17,8 @@ use super::providers::{PARTS, Progress, Provider, failure, find, list, read, ver
 use super::service::ServiceOptions;
 use super::tree::drawing::details;
 use crate::placement_client::{Client, Error, Microversion};
+use crate::printable::escaped;
 use crate::serve::Failure;
-use crate::telemetry::escaped;
 
 /// Options of `show`.
 #[derive(Args, Clone, Debug)]

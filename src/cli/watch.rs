@@ -17,8 +17,8 @@ use super::page::painted;
 use super::service::ServiceOptions;
 use crate::operator_api::events::{Change, Event};
 use crate::placement_client::{Client, Error, Microversion, is_for_now};
+use crate::printable::escaped;
 use crate::serve::Failure;
-use crate::telemetry::escaped;
 
 /// The path of events.
 const PATH: &str = "/-/v1/events";

@@ -17,8 +17,8 @@ use crate::operator_api::Explanation;
 use crate::operator_api::claim::ClaimExplanation;
 use crate::operator_api::refused::{RefusedDetails, RefusedFound, RefusedRequest};
 use crate::placement_client::{Client, Microversion};
+use crate::printable::escaped;
 use crate::serve::Failure;
-use crate::telemetry::escaped;
 
 /// The path of the requests.
 const PATH: &str = "/-/v1/refused";

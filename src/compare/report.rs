@@ -7,7 +7,7 @@ use super::answers::Difference;
 use super::options::Options;
 use super::subject::{SUBJECTS, Subject};
 use crate::placement_client::Microversion;
-use crate::telemetry::escaped;
+use crate::printable::{self, escaped};
 
 /// How many differences of one subject are written out in words.
 const SHOWN: usize = 10;
@@ -177,8 +177,7 @@ impl Report {
 
     /// The report as JSON.
     pub fn json(&self) -> String {
-        // A report is of strings and finite numbers, which always have a form in JSON.
-        serde_json::to_string_pretty(self).unwrap_or_else(|error| error.to_string())
+        printable::json(self)
     }
 
     /// The report in words, in which nothing that a service tells does anything to a terminal.

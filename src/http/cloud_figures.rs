@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::app::App;
 use super::streamed;
 use crate::model::provider::InventoryRow;
+use crate::printable::acts;
 use crate::store;
 use crate::store::snapshot::{ProjectUsage, ProjectUsages};
 use crate::turns::Asker;
@@ -281,17 +282,18 @@ fn label(text: &mut String, name: &str, label: &str, value: &str) {
     text.push('"');
 }
 
-/// Appends the value of a label.
+/// Appends the value of a label. The format can escape a backslash, a quotation mark and the end of a line; other
+/// characters that act have no escape there, so they get one that is part of the value.
 fn escape(text: &mut String, value: &str) {
-    if !value.bytes().any(|byte| matches!(byte, b'\\' | b'"' | b'\n')) {
-        text.push_str(value);
-        return;
-    }
     for character in value.chars() {
         match character {
             '\\' => text.push_str("\\\\"),
             '"' => text.push_str("\\\""),
             '\n' => text.push_str("\\n"),
+            acting if acts(acting) => {
+                text.push('\\');
+                text.extend(acting.escape_default());
+            }
             other => text.push(other),
         }
     }
@@ -312,7 +314,7 @@ mod tests {
     #[test]
     fn a_label_is_escaped() {
         let mut text = String::new();
-        escape(&mut text, "a\\b\"c\nd");
-        assert_eq!(text, "a\\\\b\\\"c\\nd");
+        escape(&mut text, "a\\b\"c\nd\u{1b}[2J\r\u{9b}\u{7f}\u{2028}\u{202e}é");
+        assert_eq!(text, r#"a\\b\"c\nd\\u{1b}[2J\\r\\u{9b}\\u{7f}\\u{2028}\\u{202e}é"#);
     }
 }

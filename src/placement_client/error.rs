@@ -3,7 +3,7 @@
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use crate::telemetry::escaped;
+use crate::printable::escaped;
 
 /// The most characters of an answer that are repeated.
 const SAID_MAX: usize = 300;

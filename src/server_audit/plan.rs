@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::finding::{Change, Outcome, Remedy, Target};
 use super::kind::Kind;
 use super::placement::{Held, Placement};
+use crate::printable;
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
@@ -143,8 +144,7 @@ impl Plan {
 
     /// The plan as JSON.
     pub fn json(&self) -> String {
-        // A plan has only texts and whole numbers, which always have a form in JSON.
-        serde_json::to_string_pretty(self).unwrap_or_else(|error| error.to_string())
+        printable::json(self)
     }
 
     /// When the audit ended.

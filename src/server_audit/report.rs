@@ -9,7 +9,7 @@ use super::cloud::Cloud;
 use super::finding::{Change, Finding, Outcome, Remedy, shown};
 use super::kind::Kind;
 use super::placement::Placement;
-use crate::telemetry::escaped;
+use crate::printable::{self, escaped};
 
 /// How many findings of one kind are written out in words. JSON has all.
 const SHOWN: usize = 10;
@@ -96,8 +96,7 @@ impl Report {
 
     /// The report as JSON.
     pub fn json(&self) -> String {
-        // A report is of texts and finite numbers, which always have a form in JSON.
-        serde_json::to_string_pretty(self).unwrap_or_else(|error| error.to_string())
+        printable::json(self)
     }
 
     /// The report in words.

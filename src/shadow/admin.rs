@@ -14,6 +14,7 @@ use super::mirror::Mirror;
 use super::summary::{Setting, Summary};
 use crate::http::{Service, UnreadBounds, WriteError};
 use crate::metrics;
+use crate::printable;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
@@ -77,9 +78,13 @@ impl State {
             },
             "/summary" if is_read => match query {
                 None | Some("" | "format=json") => {
-                    text(StatusCode::OK, JSON, format!("{:#}\n", self.summary().json()))
+                    let summary = format!("{:#}\n", self.summary().json());
+                    text(StatusCode::OK, JSON, printable::escaped_json(&summary).into_owned())
                 }
-                Some("format=words") => text(StatusCode::OK, TEXT, self.summary().words()),
+                Some("format=words") => {
+                    let words = self.summary().words();
+                    text(StatusCode::OK, TEXT, printable::output(&words).into_owned())
+                }
                 Some(_) => text(StatusCode::BAD_REQUEST, TEXT, USAGE.to_owned()),
             },
             "/mirror/on" | "/mirror/off" if *method == Method::POST => {

@@ -17,6 +17,7 @@ use super::tally::Outcome;
 use crate::compare::answers::Difference;
 use crate::compare::known::Rule;
 use crate::line_queue::{LineQueue, Pushed};
+use crate::printable::escaped_json;
 
 /// Who may read the file, beside its owner: the group.
 const MODE: u32 = 0o640;
@@ -120,7 +121,8 @@ impl Records {
 
     /// Adds a record, if there is room. Never waits for the file.
     pub(super) fn add(&self, found: &Found<'_>) {
-        let mut line = found.record(OffsetDateTime::now_utc()).to_string();
+        let record = found.record(OffsetDateTime::now_utc()).to_string();
+        let mut line = escaped_json(&record).into_owned();
         line.push('\n');
         let size = u64::try_from(line.len()).unwrap_or(u64::MAX);
         let taken = self

@@ -9,25 +9,10 @@ use tracing_subscriber::fmt::format::{DefaultFields, Writer};
 use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 
 use super::writer::LineWriter;
+use crate::printable::{escaped_json, is_plain, write_escaped};
 
 /// Room for the fields of a line, in bytes; longer ones take more.
 const LINE: usize = 512;
-
-/// Whether a character is not shown but does something: controls, ends of lines and paragraphs, and
-/// what changes the direction of writing.
-fn acts(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-        )
-}
-
-/// Whether a text has none but printable characters of ASCII: nearly every line, and quickly seen,
-/// because no character is looked at apart from the others.
-fn is_plain(text: &str) -> bool {
-    text.bytes().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~'))
-}
 
 /// Fields of events for people.
 pub(super) struct OneLine;
@@ -39,29 +24,6 @@ impl<'w> FormatFields<'w> for OneLine {
         DefaultFields::new().format_fields(Writer::new(&mut text), fields)?;
         write_escaped(&mut writer, &text)
     }
-}
-
-/// A text without characters that do something to a terminal: `\n` for the end of a line, and so on.
-pub fn escaped(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    // Writing to a string cannot fail.
-    let _ = write_escaped(&mut plain, text);
-    plain
-}
-
-/// Writes `\n` for the end of a line, and so on.
-fn write_escaped(writer: &mut impl fmt::Write, text: &str) -> fmt::Result {
-    if is_plain(text) {
-        return writer.write_str(text);
-    }
-    for character in text.chars() {
-        if acts(character) {
-            write!(writer, "{}", character.escape_default())?;
-        } else {
-            writer.write_char(character)?;
-        }
-    }
-    Ok(())
 }
 
 /// Writes lines of JSON with escapes also for what JSON itself allows.
@@ -81,8 +43,7 @@ pub(super) struct JsonLine<W>(W);
 impl<W: io::Write> io::Write for JsonLine<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match std::str::from_utf8(line) {
-            Ok(text) if is_plain(text.trim_end_matches('\n')) => self.0.write(line),
-            Ok(text) if text.chars().any(|it| it != '\n' && acts(it)) => {
+            Ok(text) if !is_plain(text.trim_end_matches('\n')) => {
                 self.0.write_all(escaped_json(text).as_bytes())?;
                 Ok(line.len())
             }
@@ -95,29 +56,14 @@ impl<W: io::Write> io::Write for JsonLine<W> {
     }
 }
 
-/// JSON allows such characters inside of texts only, where an escape means the same.
-fn escaped_json(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len() + 16);
-    for character in text.chars() {
-        if character != '\n' && acts(character) {
-            // None of them is beyond 16 bits.
-            escaped.push_str("\\u");
-            let digit = |shift: u32| char::from_digit((u32::from(character) >> shift) & 0xf, 16);
-            escaped.extend([12, 8, 4, 0].into_iter().filter_map(digit));
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
 
     use tracing_subscriber::fmt::MakeWriter;
 
-    use super::{JsonLine, OneLine, acts, is_plain, write_escaped};
+    use super::{JsonLine, OneLine};
+    use crate::printable::acts;
 
     const EVIL: &str = "a\nINFO b\r\u{1b}[2J\u{7f}\u{9b}31m\u{202e}\u{2028}\t\0é";
 
@@ -159,17 +105,6 @@ mod tests {
         let line = line.strip_suffix('\n').unwrap();
         assert!(!line.chars().any(acts), "{line:?}");
         assert!(line.contains(r"said a\nINFO b\r\x1b[2J") && line.contains('é'), "{line:?}");
-        let mut text = String::new();
-        write_escaped(&mut text, "\n\u{202e}x").unwrap();
-        assert_eq!(text, r"\n\u{202e}x");
-    }
-
-    #[test]
-    fn what_acts_is_not_plain() {
-        assert!(is_plain("PUT /allocations 204 ~") && is_plain(""));
-        for character in ('\0'..=char::MAX).filter(|it| acts(*it)) {
-            assert!(!is_plain(&format!("a{character}b")), "{character:?}");
-        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Error;
+use crate::printable;
 
 /// How many findings of one kind are written out in words. JSON has all.
 const SHOWN: usize = 10;
@@ -125,8 +126,7 @@ impl Finding {
 impl Report {
     /// The report as JSON.
     pub fn json(&self) -> String {
-        // A report is of strings and finite numbers, which always have a form in JSON.
-        serde_json::to_string_pretty(self).unwrap_or_else(|error| error.to_string())
+        printable::json(self)
     }
 
     /// The report in words.

@@ -95,6 +95,27 @@ async fn an_entry_says_who_has_asked_for_what_and_what_came_of_it() {
     assert_eq!(audited.entry()["caller"]["user"], "admin");
 }
 
+/// Names are those of clients. They mean the same to a program that reads the log, and do nothing to its terminal.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_name_in_an_entry_acts_on_a_terminal() {
+    let name = "\u{1b}[2J\r\n\u{9b}2J\u{7f}\u{85}\u{2028}\u{2029}\u{202e}\u{2066}\u{200e}\u{feff}\u{e0041}";
+    for format in [Format::Json, Format::Cadf] {
+        let mut audited = Audited::new(format).await;
+        audited.berth.post("/resource_providers", json!({"name": name})).await.expect(200);
+        let entry = audited.entry();
+        let changes = match format {
+            Format::Json => &entry["changes"],
+            Format::Cadf => &entry["attachments"][0]["content"],
+        };
+        assert_eq!(changes[0]["after"]["name"], name);
+        let written = std::fs::read_to_string(audited.directory.path().join("audit.log")).unwrap();
+        assert!(
+            written.trim_end_matches('\n').bytes().all(|it| matches!(it, b' '..=b'~')),
+            "{written:?}"
+        );
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_of_a_provider_are_told_before_and_after() {
     let mut audited = Audited::new(Format::Json).await;

@@ -154,13 +154,20 @@ async fn the_figures_of_the_cloud_are_those_that_the_exporter_reads() {
     }
     let figures = told(&served, "/metrics/cloud").await;
     let series: Vec<&str> = figures.lines().filter(|line| !line.starts_with('#')).collect();
-    let told: BTreeSet<String> = series.iter().map(|it| (*it).to_owned()).collect();
-    assert_eq!(told.len(), series.len(), "a series is there twice");
+    let distinct: BTreeSet<String> = series.iter().map(|it| (*it).to_owned()).collect();
+    assert_eq!(distinct.len(), series.len(), "a series is there twice");
     let of_projects = |it: &String| it.starts_with("openstack_placement_project");
-    let (projects, told): (BTreeSet<_>, BTreeSet<_>) = told.into_iter().partition(of_projects);
+    let (projects, rest): (BTreeSet<_>, BTreeSet<_>) = distinct.into_iter().partition(of_projects);
     assert_eq!(projects.len(), 4, "{projects:?}");
-    assert_eq!(told.len(), 400 * 2 * 5 + 1);
-    assert_eq!(told, as_the_exporter_reads(&berth).await);
+    assert_eq!(rest.len(), 400 * 2 * 5 + 1);
+    assert_eq!(rest, as_the_exporter_reads(&berth).await);
+    promtool(&["check", "metrics"], &figures);
+    berth.host("\u{1b}]0;x\u{7}\r\u{9b}2J\u{7f}\u{2028}\u{202e}", &[("VCPU", 8)]).await;
+    let figures = told(&served, "/metrics/cloud").await;
+    let acts = |it: char| it != '\n' && it.is_control() || matches!(it, '\u{2028}' | '\u{202e}');
+    assert!(!figures.contains(acts), "{figures:?}");
+    let label = r#"hostname="\\u{1b}]0;x\\u{7}\\r\\u{9b}2J\\u{7f}\\u{2028}\\u{202e}""#;
+    assert!(figures.contains(label), "{figures}");
     promtool(&["check", "metrics"], &figures);
     served.stop().await;
 }

@@ -10,9 +10,11 @@ const HOST: &str = "00000000-0000-0000-0000-000000000001";
 const CONSUMER: &str = "00000000-0000-0000-0000-000000000008";
 const OTHER: &str = "00000000-0000-0000-0000-000000000009";
 const REQUEST: &str = "req-5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901";
-/// What a name has of what acts on a terminal: a colour, an end of a line, and one that writes to the left.
-const NAME: &str = "\u{1b}[31mred\nforged\u{202e}";
-const WRITTEN: &str = r"\u{1b}[31mred\nforged\u{202e}";
+/// What a name has of what acts on a terminal: a colour in two spellings, ends of lines, and one that writes to the left.
+const NAME: &str = "\u{1b}[31mred\nforged\u{202e}\u{9b}1m\u{7f}\u{2028}";
+const WRITTEN: &str = r"\u{1b}[31mred\nforged\u{202e}\u{9b}1m\u{7f}\u{2028}";
+/// The same in JSON.
+const JSON: &str = r"\u001b[31mred\nforged\u202e\u009b1m\u007f\u2028";
 
 /// Runs a command of `berth` against a server: whether it succeeds, and what it prints.
 async fn run(server: &Server, command: &str, arguments: &[&str]) -> (bool, String) {
@@ -98,9 +100,28 @@ async fn names_do_nothing_to_a_terminal() {
     ] {
         let (succeeds, told) = run(&server, command, arguments).await;
         assert!(succeeds, "{command} {arguments:?}: {told}");
-        let acts = |it: char| it == '\u{202e}' || it.is_control() && it != '\n';
         let is_forged = told.lines().any(|line| line.starts_with("forged"));
         assert!(!told.contains(acts) && !is_forged, "{command} {arguments:?}: {told}");
         assert!(told.contains(WRITTEN), "{command} {arguments:?}: {told}");
     }
+    for (command, arguments) in [
+        ("ls", ["--classes", "VCPU"].as_slice()),
+        ("tree", &[]),
+        ("show", &[HOST]),
+        ("show", &[OTHER]),
+        ("fit", &["resources=VCPU:1"]),
+        ("why", &[REQUEST]),
+        ("moves", &["resources=VCPU:8", "--victim", "type:INSTANCE"]),
+    ] {
+        let arguments = [arguments, &["--format", "json"]].concat();
+        let (succeeds, told) = run(&server, command, &arguments).await;
+        assert!(succeeds, "{command} {arguments:?}: {told}");
+        assert!(!told.contains(acts) && told.contains(JSON), "{command} {arguments:?}: {told}");
+        let _: Value = serde_json::from_str(&told).unwrap();
+    }
+}
+
+/// What must not get to a terminal: neither controls nor any other mark that a name of these tests has.
+fn acts(character: char) -> bool {
+    matches!(character, '\u{202e}' | '\u{2028}') || character.is_control() && character != '\n'
 }

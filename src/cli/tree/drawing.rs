@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::cli::bars::{Colours, bar};
 use crate::cli::providers::{Inventory, Provider};
-use crate::telemetry::escaped;
+use crate::printable::escaped;
 
 /// The width of a bar, in characters.
 const BAR: usize = 20;

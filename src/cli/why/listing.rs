@@ -11,6 +11,7 @@ use crate::cli::explain::{failure, only_berth};
 use crate::cli::page::{Cell, Page, Tone};
 use crate::operator_api::refused::{Kept, RefusedList};
 use crate::placement_client::{Answer, Client, Microversion};
+use crate::printable::acts;
 use crate::serve::Failure;
 
 /// The last requests that were refused or found nothing: those of one replica, or of each in turn.
@@ -101,7 +102,7 @@ fn listed(page: &mut Page, list: &RefusedList) {
 
 /// A text in one line of at most so many characters.
 pub(super) fn shortened(text: &str, most: usize) -> String {
-    let line: String = text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
+    let line: String = text.chars().map(|it| if acts(it) { ' ' } else { it }).collect();
     if line.chars().count() <= most {
         return line;
     }
