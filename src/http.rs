@@ -21,6 +21,7 @@ mod around;
 mod audited;
 pub mod backend;
 mod bare_errors;
+mod broken_off;
 mod cloud_figures;
 mod connections;
 pub mod cors;

@@ -9,6 +9,7 @@ mod process;
 use std::convert::Infallible;
 use std::fmt::Debug;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
@@ -31,12 +32,16 @@ const COUNTS: [f64; 13] =
 static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
 /// Counters: name, description.
-const COUNTERS: [(&str, &str); 36] = [
+const COUNTERS: [(&str, &str); 37] = [
     ("berth_requests_total", "Requests answered by the APIs."),
     ("berth_requests_shed_total", "Requests refused because --max-requests were in progress."),
     ("berth_connections_closed_for_room_total", "Idle connections that were closed for new ones."),
     ("berth_accept_errors_total", "Connections that could not be accepted, by reason."),
-    ("berth_panics_total", "Requests that ended in a panic."),
+    ("berth_panics_total", "Panics of any thread."),
+    (
+        "berth_answers_broken_off_total",
+        "Answers whose bodies did not come to their end, by reason.",
+    ),
     ("berth_inconsistencies_total", "Times that rows or the program contradicted themselves."),
     (
         "berth_log_lines_dropped_total",
@@ -217,6 +222,9 @@ fn begin() {
     for reason in ["gone", "scarce", "other"] {
         counter!("berth_accept_errors_total", "reason" => reason).increment(0);
     }
+    for reason in ["failed", "gone", "panic", "slow_client"] {
+        counter!("berth_answers_broken_off_total", "reason" => reason).increment(0);
+    }
     for outcome in ["sent", "failed", "dropped"] {
         counter!("berth_trace_spans_total", "outcome" => outcome).increment(0);
     }
@@ -246,9 +254,18 @@ pub fn are_collected() -> bool {
     matches!(COLLECTED.get(), Some(Some(_)))
 }
 
+/// Panics of this process. No recorder is called where one happens, because that may hold a lock.
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+/// Counts a panic.
+pub fn count_panic() {
+    PANICS.fetch_add(1, Ordering::Relaxed);
+}
+
 /// All numbers, in the text format of Prometheus; `None` if they are not collected here.
 pub fn render() -> Option<String> {
     let collected = COLLECTED.get()?.as_ref()?;
+    counter!("berth_panics_total").absolute(PANICS.load(Ordering::Relaxed));
     let mut text = collected.render();
     process::write(&mut text);
     Some(text)

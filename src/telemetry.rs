@@ -29,7 +29,7 @@ use self::journal::EventFormat;
 use self::otlp::Traces;
 use self::writer::{LineWriter, LogThread};
 use crate::config::{LogFormat, LogOptions, TraceOptions};
-use crate::{log_settings, spans};
+use crate::{log_settings, metrics, spans};
 
 /// Logging and tracing that have been started.
 #[derive(Debug)]
@@ -96,11 +96,14 @@ pub fn start(logs: &LogOptions, traces: Option<&TraceOptions>) -> Result<Telemet
     Ok(Telemetry { log, traces })
 }
 
-/// Writes panics to the log. The standard library would write to standard error itself, and so wait for
-/// whoever reads it.
+/// Counts panics and writes them to the log, where the span names the request. The standard library would
+/// write to standard error itself, and so wait for whoever reads it.
+///
+/// A panic that goes on in another thread (`resume_unwind`) does not come here again.
 fn log_panics(writer: LineWriter) {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
+        metrics::count_panic();
         if writer.has_ended() {
             return before(panic);
         }

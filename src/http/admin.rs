@@ -123,7 +123,6 @@ impl AdminState {
 
 /// Records the numbers that an application has at the moment.
 fn record(app: &App) {
-    counter!("berth_panics_total").absolute(app.panics());
     gauge!("berth_providers").set(number(app.store.known_world().len()));
     if let Some((used, idle, most)) = app.store.pool_counts() {
         for (state, count) in [("used", used), ("idle", idle)] {

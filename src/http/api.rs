@@ -176,7 +176,7 @@ pub(super) fn service<D: Dialect>(
     let service = ServiceBuilder::new()
         .layer(around(respond::<D>(app)))
         .map_response(boxed)
-        .layer(panics::catch(app, Problem::<D>::internal))
+        .layer(panics::catch(Problem::<D>::internal))
         .map_request(move |request| path::normalized::<D>(&prefix, request))
         .service(questions);
     HttpService::new(service)

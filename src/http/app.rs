@@ -1,7 +1,6 @@
 //! What handlers work with: the store, the policy, the clock, and the options they obey.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
@@ -43,7 +42,6 @@ pub struct App {
     pub trusted: Arc<Trusted>,
     /// What time it is.
     pub clock: Clock,
-    panics: Arc<AtomicU64>,
     /// Requests are worked on at the same time, as many as this has permits.
     pub(super) requests: Arc<Semaphore>,
     /// Requests of one project that are planned at once, or wait for that.
@@ -91,7 +89,6 @@ impl App {
             identity: Identity::default(),
             trusted: Arc::default(),
             clock: system_clock,
-            panics: Arc::default(),
             search_turns: Turns::new(half_the_processors(), half_the_processors()),
             questions: Turns::bounded(
                 half_the_processors(),
@@ -144,15 +141,6 @@ impl App {
     pub(super) async fn stopped(&self) {
         // The sender is in `self`.
         drop(self.stopping.subscribe().wait_for(|stopping| *stopping).await);
-    }
-
-    /// How many requests ended in a panic so far.
-    pub fn panics(&self) -> u64 {
-        self.panics.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn count_panic(&self) {
-        self.panics.fetch_add(1, Ordering::Relaxed);
     }
 }
 

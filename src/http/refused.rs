@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use ::metrics::counter;
 use axum::http::Method;
+use tracing::Span;
 
 use self::ring::{Bounds, Gone, Ring};
 use super::api::json;
@@ -288,6 +289,8 @@ struct Uncounted {
     refused: Arc<Refused>,
     world: Arc<World>,
     request: Request,
+    /// The span of the request that found nothing.
+    span: Span,
 }
 
 /// What is kept, in numbers.
@@ -337,7 +340,7 @@ impl RefusedRequests {
     pub(super) fn keep_query(&self, seen: &Seen<'_>, world: Arc<World>, request: Request) {
         let Some(shared) = &self.0 else { return };
         let (number, refused) = shared.push(Refused::of(seen));
-        let uncounted = Uncounted { number, refused, world, request };
+        let uncounted = Uncounted { number, refused, world, request, span: Span::current() };
         if let Some(left_out) = shared.enqueue(uncounted) {
             left_out.refused.facts.get_or_init(|| Facts::LeftOut("busy"));
             counter!("berth_refused_queries_not_counted_total").increment(1);
@@ -416,10 +419,10 @@ impl Shared {
 async fn count_all(shared: Arc<Shared>) {
     while let Some(uncounted) = shared.next() {
         let began = Instant::now();
-        let Uncounted { number, refused, world, request } = uncounted;
-        let counted = spans::spawn_blocking(move || counts(&world, &request)).await;
+        let Uncounted { number, refused, world, request, span } = uncounted;
+        let counting = span.in_scope(|| spans::spawn_blocking(move || counts(&world, &request)));
         // A panic has been logged and counted where it happened.
-        let Ok(facts) = counted.or(Ok::<_, Infallible>(Facts::LeftOut("failed")));
+        let Ok(facts) = counting.await.or(Ok::<_, Infallible>(Facts::LeftOut("failed")));
         let bytes = facts.bytes();
         refused.facts.get_or_init(|| facts);
         shared.ring().grow(number, bytes);

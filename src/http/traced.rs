@@ -25,6 +25,7 @@ use tracing::{Span, error_span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use super::access_log::Findings;
+use super::broken_off::Progress;
 use super::connection;
 use super::middleware::{GlobalRequestId, request_id};
 use super::proxy::Remote;
@@ -95,12 +96,14 @@ where
             id: request_id(request.extensions()).to_owned(),
             trace: given,
         });
+        let method = request.method().clone();
         let answer = span.in_scope(|| self.inner.call(request));
         let answer = match context {
             Some(context) => Either::Right(context.during(answer)),
             None => Either::Left(answer),
         };
-        Answering { answer: answer.instrument(span.clone()), span: Some(span), recorded, trace }
+        let answer = answer.instrument(span.clone());
+        Answering { answer, method, span: Some(span), recorded, trace }
     }
 }
 
@@ -109,6 +112,7 @@ pin_project! {
     pub(super) struct Answering<F> {
         #[pin]
         answer: Instrumented<Either<F, TaskLocalFuture<Arc<RequestContext>, F>>>,
+        method: Method,
         span: Option<Span>,
         recorded: Option<Recorded>,
         trace: Option<TraceId>,
@@ -134,29 +138,45 @@ where
             recorded.note(&response);
         }
         let span = this.span.take().unwrap_or_else(Span::none);
-        let within = |body| Body::new(WithinSpan { body, span, _recorded: recorded });
+        let progress = Progress::begin(this.method, response.status());
+        let within = |body| Body::new(WithinSpan { body, span, progress, _recorded: recorded });
         Poll::Ready(Ok(response.map(within)))
     }
 }
 
-/// A body that is made within the span of its request.
-struct WithinSpan<B> {
+/// A body that is made within the span of its request. If it breaks off, this is logged there.
+struct WithinSpan<B: HttpBody> {
     body: B,
     span: Span,
+    progress: Progress,
     _recorded: Option<Recorded>,
 }
 
-impl<B: HttpBody + Unpin> HttpBody for WithinSpan<B> {
-    type Data = B::Data;
-    type Error = B::Error;
+impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for WithinSpan<B>
+where
+    B::Error: Into<axum::BoxError>,
+{
+    type Data = Bytes;
+    type Error = axum::BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
         let this = &mut *self;
         let _entered = this.span.enter();
-        Pin::new(&mut this.body).poll_frame(context)
+        this.progress.asked();
+        let polled = Pin::new(&mut this.body).poll_frame(context);
+        let polled = polled.map_err(Into::into);
+        match &polled {
+            Poll::Pending => this.progress.passed(0),
+            Poll::Ready(None) => this.progress.ended(),
+            Poll::Ready(Some(Ok(frame))) => {
+                this.progress.passed(frame.data_ref().map_or(0, Bytes::len));
+            }
+            Poll::Ready(Some(Err(error))) => this.progress.failed(error.as_ref()),
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
@@ -165,6 +185,13 @@ impl<B: HttpBody + Unpin> HttpBody for WithinSpan<B> {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+impl<B: HttpBody> Drop for WithinSpan<B> {
+    fn drop(&mut self) {
+        let _entered = self.span.enter();
+        self.progress.dropped(self.body.is_end_stream());
     }
 }
 

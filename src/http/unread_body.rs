@@ -155,3 +155,23 @@ impl Drop for TrackedBody {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, Bytes};
+    use axum::extract::Request;
+    use futures_util::stream;
+    use http_body_util::BodyExt;
+
+    use super::track;
+    use crate::http::streamed;
+
+    #[tokio::test]
+    async fn a_body_stays_ended() {
+        let part = stream::iter([Ok::<_, axum::Error>(Bytes::from("a"))]);
+        let (request, _unread) = track(Request::new(streamed::body(part)));
+        let mut body: Body = request.into_body();
+        assert!(body.frame().await.unwrap().is_ok());
+        assert!(body.frame().await.is_none() && body.frame().await.is_none());
+    }
+}

@@ -238,4 +238,13 @@ mod tests {
         drop(body);
         assert!(passed.await.unwrap().is_whole);
     }
+
+    #[tokio::test]
+    async fn a_body_stays_ended() {
+        let (mut body, _passed) = watched(chunks(&["ab"]), Budget::new(10).copy(10));
+        while let Some(frame) = body.frame().await {
+            frame.unwrap();
+        }
+        assert!(body.frame().await.is_none() && body.frame().await.is_none());
+    }
 }

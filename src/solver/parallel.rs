@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use tracing::Span;
+
 use super::budget::{Budget, Share};
 
 /// How often the time is checked while the other threads work.
@@ -56,7 +58,10 @@ pub fn map_items<T: Sync, R: Send>(
         let mut threads = Vec::new();
         for number in 1..count().min(items.len()) {
             let (done, results, is_over) = (done.clone(), &results, &is_over);
+            // A panic is logged with the request whose work this is.
+            let span = Span::current();
             let work = move || {
+                let _entered = span.entered();
                 let found = results(number, &mut || is_over.load(Ordering::Relaxed));
                 drop(done);
                 found

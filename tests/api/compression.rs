@@ -6,9 +6,6 @@ use std::process::Command;
 use axum::body::{HttpBody, to_bytes};
 use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, VARY};
 use axum::http::{Method, Request};
-use berth::http::Api;
-use berth::http::listener::{Endpoint, Listener};
-use berth::http::server::Front;
 use http_body_util::BodyExt;
 use serde_json::Value;
 
@@ -122,18 +119,6 @@ async fn fill(berth: &Berth, providers: i32) {
     sqlx::raw_sql(sqlx::AssertSqlSafe(fill)).execute(&mut berth.session().await).await.unwrap();
 }
 
-/// The API and the address of administrators.
-async fn with_admin(berth: &Berth) -> (Served, [String; 2]) {
-    let bind = async || Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let (api, admin) = (bind().await, bind().await);
-    let addresses = [&api, &admin].map(|listener| match listener.endpoint().unwrap() {
-        Endpoint::Tcp(address) => address.to_string(),
-        Endpoint::Unix(_) => panic!("a Unix socket has no address"),
-    });
-    let front = Front { listeners: vec![(Api::Placement, api)], tls: None, admin: vec![admin] };
-    (Served::on(berth, front, wide()), addresses)
-}
-
 /// The content of an answer that curl has read without a complaint.
 async fn by_curl(url: &str, accepts: &[&str]) -> Vec<u8> {
     let mut curl = Command::new("curl");
@@ -172,11 +157,12 @@ async fn answers_of_any_size_are_read_to_their_end_in_every_encoding() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let berth = Berth::new().await;
-    let (served, [api, admin]) = with_admin(&berth).await;
+    let served = Served::with_admin(berth.app(), wide()).await;
+    let (api, admin) = (served.address(), served.admin_address());
     for (providers, bytes) in [(0, 10), (900, 2 << 20), (13_000, 30 << 20)] {
         fill(&berth, providers).await;
         for path in ROUTES {
-            let address = if path == CLOUD { &admin } else { &api };
+            let address = if path == CLOUD { admin } else { api };
             let url = format!("http://{address}{path}");
             let plain = by_reqwest(&client, &url, None).await;
             let is_large = path == "/resource_providers" || plain.len() >= bytes;

@@ -5,9 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use berth::health::{Question, health};
-use berth::http::Api;
 use berth::http::listener::{Endpoint, Listener};
-use berth::http::server::{Bounds, Front};
+use berth::http::server::Bounds;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
@@ -112,26 +111,18 @@ fn a_server_whose_planner_finds_its_port_busy_does_not_start() {
 }
 
 async fn told(served: &Served, path: &str) -> String {
-    let Endpoint::Tcp(address) = served.endpoints[1] else { panic!("no admin address") };
-    converse(tokio::net::TcpStream::connect(address).await.unwrap(), get(path).as_bytes()).await
-}
-
-/// Both the Placement API and what the server says of itself.
-async fn with_admin(berth: &Berth, bounds: Bounds) -> Served {
-    let bind = async || Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let (api, admin) = (bind().await, bind().await);
-    let address = admin.endpoint().unwrap();
-    let front = Front { listeners: vec![(Api::Placement, api)], tls: None, admin: vec![admin] };
-    let mut served = Served::on(berth, front, bounds);
-    served.endpoints.push(address);
-    served
+    converse(
+        tokio::net::TcpStream::connect(served.admin_address()).await.unwrap(),
+        get(path).as_bytes(),
+    )
+    .await
 }
 
 /// The state is told however full the server is.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_state_of_the_server_is_told_over_connections_of_its_own() {
     let berth = Berth::new().await;
-    let served = with_admin(&berth, Bounds { connections: 1, ..wide() }).await;
+    let served = Served::with_admin(berth.app(), Bounds { connections: 1, ..wide() }).await;
     let mut busy = served.connect().await;
     let head = "POST /resource_providers HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\
                 content-type: application/json\r\ncontent-length: 15\r\n\
@@ -171,7 +162,7 @@ async fn the_state_of_the_server_is_told_over_connections_of_its_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_its_database_lives_and_is_not_ready() {
     let berth = Berth::new().await;
-    let served = with_admin(&berth, wide()).await;
+    let served = Served::with_admin(berth.app(), wide()).await;
     let name = berth.database.get_database().unwrap().to_owned();
     let options = berth.database.clone().database("postgres");
     let mut elsewhere =

@@ -46,6 +46,7 @@ mod metrics;
 mod microversions;
 mod moves;
 mod opening;
+mod panics;
 mod policy;
 mod proxies;
 mod refused;

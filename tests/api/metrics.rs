@@ -6,9 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use berth::http::listener::{Endpoint, Listener};
-use berth::http::server::Front;
-use berth::http::{Api, Options};
+use berth::http::Options;
 use regex::Regex;
 use serde_json::{Value, json};
 use sqlx::Executor;
@@ -42,8 +40,7 @@ fn deployed(path: &str) -> String {
 }
 
 async fn told(served: &Served, path: &str) -> String {
-    let Endpoint::Tcp(address) = served.endpoints[1] else { panic!("no admin address") };
-    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let stream = tokio::net::TcpStream::connect(served.admin_address()).await.unwrap();
     let answer = converse(stream, get(path).as_bytes()).await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
@@ -60,20 +57,10 @@ fn dechunked(mut body: &str) -> String {
     text
 }
 
-async fn with_admin(berth: &Berth) -> Served {
-    let bind = async || Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let (api, admin) = (bind().await, bind().await);
-    let address = admin.endpoint().unwrap();
-    let front = Front { listeners: vec![(Api::Placement, api)], tls: None, admin: vec![admin] };
-    let mut served = Served::on(berth, front, wide());
-    served.endpoints.push(address);
-    served
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_and_claims_are_counted_under_names_that_prometheus_accepts() {
     let berth = Berth::new().await;
-    let served = with_admin(&berth).await;
+    let served = Served::with_admin(berth.app(), wide()).await;
     told(&served, "/metrics").await;
     let host = berth.host("host", &[("VCPU", 8)]).await;
     berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 1)]).await.expect(204);
@@ -139,7 +126,7 @@ async fn as_the_exporter_reads(berth: &Berth) -> BTreeSet<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_figures_of_the_cloud_are_those_that_the_exporter_reads() {
     let berth = Berth::new().await;
-    let served = with_admin(&berth).await;
+    let served = Served::with_admin(berth.app(), wide()).await;
     let empty = told(&served, "/metrics/cloud").await;
     assert!(empty.contains("openstack_placement_up 1\n"), "{empty}");
     promtool(&["check", "metrics"], &empty);
@@ -187,7 +174,7 @@ async fn the_figures_of_the_cloud_say_what_projects_use_and_which_traits_hosts_h
         Berth::with(&database, options).await
     };
     let berth = showing(1000).await;
-    let served = with_admin(&berth).await;
+    let served = Served::with_admin(berth.app(), wide()).await;
     assert_eq!(series(&served, PROJECTS).await, set(&["openstack_placement_projects 0"]));
     let one = berth.host("host \"1\"", &[("VCPU", 64), ("MEMORY_MB", 4096)]).await;
     let two = berth.host("host 2", &[("VCPU", 64)]).await;
@@ -217,11 +204,11 @@ async fn the_figures_of_the_cloud_say_what_projects_use_and_which_traits_hosts_h
     assert_eq!(series(&served, "openstack_placement_resource_traits").await, traits);
     promtool(&["check", "metrics"], &told(&served, "/metrics/cloud").await);
     // Those with most consumers are shown, and how many there are.
-    let few = with_admin(&showing(1).await).await;
+    let few = Served::with_admin(showing(1).await.app(), wide()).await;
     let biggest = |it: &String| !it.contains("tenant_id=\"a\"");
     let expected: BTreeSet<String> = all.iter().filter(|it| biggest(it)).cloned().collect();
     assert_eq!(series(&few, PROJECTS).await, expected);
-    let none = with_admin(&showing(0).await).await;
+    let none = Served::with_admin(showing(0).await.app(), wide()).await;
     assert_eq!(series(&none, PROJECTS).await, BTreeSet::new());
     // The other figures are told even if these cannot be read in time.
     let mut session = berth.session().await;

@@ -5,6 +5,8 @@
 use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
 
+use tracing::Span;
+
 use super::branch_and_bound::BranchAndBound;
 use super::incumbent::SharedIncumbent;
 use super::ruin_and_recreate::{Schedule, listed_max, ruin_and_recreate};
@@ -73,7 +75,10 @@ impl<'scope, 'env> Threads<'scope, 'env> {
             }
             let (search, state) = (search.for_thread(), state.clone());
             let (shared, count) = (Arc::clone(&self.shared), self.count);
+            // A panic is logged with the request whose work this is.
+            let span = Span::current();
             let work = move || {
+                let _entered = span.entered();
                 let _guard = BreakOffOnPanic(Arc::clone(&shared));
                 let mut has_ended = || shared.has_ended() || count() <= number;
                 let mut budget = Budget::new(&mut has_ended).within(memory);

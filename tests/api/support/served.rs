@@ -54,6 +54,17 @@ impl Served {
         Self::with(berth.app(), front, bounds)
     }
 
+    /// With an address for administrators, which is its second endpoint.
+    pub async fn with_admin(app: App, bounds: Bounds) -> Self {
+        let bind = async || Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let (api, admin) = (bind().await, bind().await);
+        let endpoint = admin.endpoint().unwrap();
+        let front = Front { listeners: vec![(Api::Placement, api)], tls: None, admin: vec![admin] };
+        let mut served = Self::with(app, front, bounds);
+        served.endpoints.push(endpoint);
+        served
+    }
+
     pub fn with(app: App, front: Front, bounds: Bounds) -> Self {
         let endpoints = front.listeners.iter().map(|(_, it)| it.endpoint().unwrap()).collect();
         let (stop, stopped) = oneshot::channel();
@@ -64,7 +75,16 @@ impl Served {
 
     /// The address of its first listener.
     pub fn address(&self) -> SocketAddr {
-        match self.endpoints[0] {
+        self.address_of(0)
+    }
+
+    /// The address for administrators.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.address_of(1)
+    }
+
+    fn address_of(&self, endpoint: usize) -> SocketAddr {
+        match self.endpoints[endpoint] {
             Endpoint::Tcp(address) => address,
             Endpoint::Unix(_) => panic!("a Unix socket has no address"),
         }
