@@ -29,6 +29,7 @@ mod external_url;
 mod framing;
 mod health;
 pub mod identity;
+mod large_answers;
 pub mod listener;
 mod log_level;
 mod log_throttle;

@@ -88,10 +88,11 @@ const COUNTERS: [(&str, &str); 37] = [
 ];
 
 /// Gauges: name, description.
-const GAUGES: [(&str, &str); 21] = [
+const GAUGES: [(&str, &str); 22] = [
     ("berth_build_info", "1, with the version and the commit (revision) as labels."),
     ("berth_ready", "Whether the replica can serve: 1 or 0."),
     ("berth_connections_open", "Connections of the APIs that are open."),
+    ("berth_large_answers_bytes", "Bytes of large answers in memory while they are sent."),
     (
         "berth_connections_idle",
         "Connections of the APIs without a request or the beginning of one.",

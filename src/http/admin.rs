@@ -123,6 +123,7 @@ impl AdminState {
 
 /// Records the numbers that an application has at the moment.
 fn record(app: &App) {
+    gauge!("berth_large_answers_bytes").set(number(app.large_answers.bytes()));
     gauge!("berth_providers").set(number(app.store.known_world().len()));
     if let Some((used, idle, most)) = app.store.pool_counts() {
         for (state, count) in [("used", used), ("idle", idle)] {

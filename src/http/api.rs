@@ -184,11 +184,19 @@ pub(super) fn service<D: Dialect>(
 
 /// Writes problems in the form of the API, and adds the headers of every response.
 fn respond<D: Dialect>(app: &Arc<App>) -> impl Fn(&mut Request) -> Before + Clone + use<D> {
-    let options = Arc::clone(&app.options);
+    let (options, large_answers) = (Arc::clone(&app.options), Arc::clone(&app.large_answers));
     move |request| {
         let context = Arc::new(Context::<D>::of(request));
         request.extensions_mut().insert(Arc::clone(&context));
-        let then = move |response| written(response, &context);
+        let large_answers = Arc::clone(&large_answers);
+        let then = move |response| {
+            // What a write has done is told, however little room there is.
+            let may_be_refused = context.method.is_safe();
+            let admitted = large_answers.admit(written(response, &context), may_be_refused);
+            admitted.unwrap_or_else(|refusal| {
+                written(Problem::<D>::from(refusal).into_response(), &context)
+            })
+        };
         match intake::check_uri(request.uri(), &options) {
             Ok(()) => Ok(Box::new(then)),
             Err(error) => Err(Box::new(then(Problem::<D>::from(error).into_response()))),

@@ -7,6 +7,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::cors::Cors;
 use super::identity::Identity;
+use super::large_answers::LargeAnswers;
 use super::proxy::Trusted;
 use super::refused::{RefusedRequests, RefusedSettings};
 use crate::audit::AuditLog;
@@ -60,6 +61,8 @@ pub struct App {
     pub(super) arriving: Turns,
     /// Places for answers that are sent while they are found, each of which keeps a world in memory.
     pub streams: Turns,
+    /// Large answers that are in memory as a whole while they are sent.
+    pub large_answers: Arc<LargeAnswers>,
     /// Places for answers that read a snapshot of the database, each on a connection of its own.
     pub(super) snapshots: Turns,
     /// Places for those who follow events.
@@ -80,6 +83,11 @@ impl App {
             policy: Arc::new(Policy::defaults(true)),
             requests: Arc::new(Semaphore::new(options.max_requests)),
             streams: Turns::new(options.streams_max, most_of_one(options.streams_max)),
+            large_answers: LargeAnswers::new(
+                options.large_answers_max,
+                options.stream_timeout,
+                Watch::default(),
+            ),
             arriving: Turns::new(options.max_requests, bodies_of_one(options.max_requests)),
             planned: planned(&options.planner),
             headroom: Headroom::of(&options.headroom),
@@ -178,7 +186,10 @@ pub struct Options {
     pub search_timeout: Duration,
     /// Answers of candidates that are sent while they are found, at once.
     pub streams_max: usize,
-    /// How long one of them may take as a whole, however slowly the client takes it in.
+    /// Bytes of large answers that are in memory as a whole while they are sent.
+    pub large_answers_max: usize,
+    /// How long one of them, or of those sent while they are found, may take, however slowly the client takes
+    /// it in.
     pub stream_timeout: Duration,
     /// How long one waits for its place among them.
     pub stream_wait: Duration,
@@ -279,6 +290,7 @@ impl Default for Options {
             body_timeout: Duration::from_secs(30),
             search_timeout: Duration::from_secs(10),
             streams_max: 16,
+            large_answers_max: 256 * 1024 * 1024,
             stream_timeout: Duration::from_mins(5),
             stream_wait: Duration::from_secs(10),
             max_uri_bytes: 64 * 1024,

@@ -7,6 +7,10 @@ use axum::response::{IntoResponse, Response};
 use super::around::Before;
 use super::connection;
 use super::middleware::request_id;
+use super::proxy::ForwardedFrom;
+
+/// The longest prefix that a proxy may name: every link of an answer begins with it.
+const PREFIX_BYTES_MAX: usize = 512;
 
 /// Refuses requests that HTTP/1.1 does not allow.
 pub(super) fn check(request: &mut Request) -> Before {
@@ -19,7 +23,11 @@ pub(super) fn check(request: &mut Request) -> Before {
 /// What is wrong with a request, in words.
 fn fault(request: &Request) -> Option<&'static str> {
     let (method, version) = (request.method(), request.version());
-    target_fault(method, request.uri()).or_else(|| host_fault(version, request.headers()))
+    let forwarded = request.extensions().get::<ForwardedFrom>();
+    let is_long = forwarded.is_some_and(|forwarded| forwarded.prefix.len() > PREFIX_BYTES_MAX);
+    target_fault(method, request.uri())
+        .or_else(|| host_fault(version, request.headers()))
+        .or(is_long.then_some("The header X-Forwarded-Prefix may have 512 bytes at the most."))
 }
 
 /// A target is a path, a URI with a scheme, `*` for `OPTIONS`, or the address that `CONNECT` names.

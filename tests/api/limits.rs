@@ -3,14 +3,15 @@
 use std::time::{Duration, Instant};
 
 use berth::http::app::Options;
+use berth::http::listener::Endpoint;
 use berth::http::server::Bounds;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 
 use crate::support::app::Berth;
 use crate::support::postgres;
-use crate::support::served::{PATIENCE, Served, get, rest, wide};
+use crate::support::served::{PATIENCE, Served, converse, get, rest, wide};
 
 const SHORT: Duration = Duration::from_millis(300);
 
@@ -235,6 +236,65 @@ async fn heads_and_bodies_have_their_bounds() {
     }
     assert!(served.say(get("/")).await.starts_with("HTTP/1.1 200 "));
     served.stop().await;
+}
+
+/// The head of an answer.
+async fn head(stream: &mut UnixStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(head).unwrap()
+}
+
+/// A Unix socket takes in a small amount for a client that does not read, which is always the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_do_not_take_in_lists_hold_a_bounded_amount_and_others_are_served() {
+    const BYTES_MAX: usize = 6 << 20;
+    let options = Options { large_answers_max: BYTES_MAX, ..Options::default() };
+    let berth = Berth::with(&postgres::database().await, options).await;
+    sqlx::raw_sql(
+        "insert into providers (id, uuid, name, root_id) overriding system value
+             select n, gen_random_uuid(), repeat('x', 150) || n, n from generate_series(1, 4000) n;
+         insert into change_log (providers) select array_agg(id) from providers;",
+    )
+    .execute(&mut berth.session().await)
+    .await
+    .unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("berth.sock");
+    let served = Served::at(&berth, &[Endpoint::Unix(path.clone())], wide()).await;
+    let list = get("/resource_providers");
+    let answers = berth.app().large_answers;
+    let mut slow = Vec::new();
+    while slow.len() < 6 {
+        let mut stream = UnixStream::connect(&path).await.unwrap();
+        stream.write_all(list.as_bytes()).await.unwrap();
+        let head = head(&mut stream).await;
+        assert!(answers.bytes() <= BYTES_MAX, "{} bytes", answers.bytes());
+        if head.starts_with("HTTP/1.1 200 ") {
+            assert!(answers.bytes() > 0);
+            slow.push(stream);
+        } else {
+            assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("retry-after"), "{head}");
+        }
+    }
+    let whole = loop {
+        let answer = converse(UnixStream::connect(&path).await.unwrap(), list.as_bytes()).await;
+        if answer.starts_with("HTTP/1.1 200 ") {
+            break answer;
+        }
+    };
+    let (_, body) = whole.split_once("\r\n\r\n").unwrap();
+    let body: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(body["resource_providers"].as_array().map(Vec::len), Some(4000));
+    let cut_off = rest(&mut slow[0]).await;
+    assert!(!cut_off.ends_with('}'), "it was cut off for the others");
+    // Small answers have room at all times.
+    let (stream, small) = (UnixStream::connect(&path).await.unwrap(), get("/"));
+    assert!(converse(stream, small.as_bytes()).await.starts_with("HTTP/1.1 200 "));
+    served.stop().await;
+    assert_eq!(answers.bytes(), 0);
 }
 
 #[test]

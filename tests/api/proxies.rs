@@ -9,8 +9,16 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::support::app::Berth;
 use crate::support::served::{Served, converse, wide};
 
-/// Makes a provider through a proxy by the first address and by the second, and gives the answers.
+/// Makes a provider through a proxy by the first address and by the second, and gives the locations.
 async fn locations(berth: &Berth, trusted: &[&str], said: &str) -> [Option<String>; 2] {
+    answers(berth, trusted, said).await.map(|answer| {
+        let location = answer.lines().find_map(|line| line.strip_prefix("location: "))?;
+        Some(location.rsplit_once('/')?.0.to_owned())
+    })
+}
+
+/// The same, and gives the answers.
+async fn answers(berth: &Berth, trusted: &[&str], said: &str) -> [String; 2] {
     let directory = tempfile::tempdir().unwrap();
     let unix = Endpoint::Unix(directory.path().join("berth.sock"));
     let mut listeners = Vec::new();
@@ -34,10 +42,7 @@ async fn locations(berth: &Berth, trusted: &[&str], said: &str) -> [Option<Strin
     let by_unix = UnixStream::connect(directory.path().join("berth.sock")).await.unwrap();
     let by_unix = converse(by_unix, question().as_bytes()).await;
     served.stop().await;
-    [by_tcp, by_unix].map(|answer| {
-        let location = answer.lines().find_map(|line| line.strip_prefix("location: "))?;
-        Some(location.rsplit_once('/')?.0.to_owned())
-    })
+    [by_tcp, by_unix]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,4 +67,16 @@ async fn only_trusted_proxies_are_believed() {
         let expected = expected.map(|location| Some(location.to_owned()));
         assert_eq!(found, expected, "{trusted:?} {said}");
     }
+}
+
+/// Every link of an answer begins with the prefix.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prefix_has_a_bounded_length() {
+    let berth = Berth::new().await;
+    let said = |bytes: usize| format!("X-Forwarded-Prefix: /{}\r\n", "p".repeat(bytes - 1));
+    let [long, unknown] = answers(&berth, &["127.0.0.1"], &said(513)).await;
+    assert!(long.starts_with("HTTP/1.1 400 ") && long.contains("X-Forwarded-Prefix"), "{long}");
+    assert!(unknown.starts_with("HTTP/1.1 201 "), "{unknown}");
+    let [allowed, _] = answers(&berth, &["127.0.0.1"], &said(512)).await;
+    assert!(allowed.starts_with("HTTP/1.1 201 "), "{allowed}");
 }

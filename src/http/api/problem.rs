@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use super::Dialect;
 use super::intake::IntakeError;
 use crate::http::identity::IdentityError;
+use crate::http::large_answers;
 use crate::model::Bug;
 use crate::store;
 
@@ -135,6 +136,17 @@ impl<D: Dialect> From<IntakeError> for Problem<D> {
             }
             IntakeError::BodyTimeout => Self::new(StatusCode::REQUEST_TIMEOUT, ""),
             IntakeError::BodyBroken(why) => Self::bad_request(why),
+        }
+    }
+}
+
+impl<D: Dialect> From<large_answers::Refusal> for Problem<D> {
+    fn from(refusal: large_answers::Refusal) -> Self {
+        match refusal {
+            large_answers::Refusal::NoRoom => {
+                Self::not_now("too many large answers are being sent; ask again, or for less")
+            }
+            large_answers::Refusal::Bug(bug) => bug.into(),
         }
     }
 }
