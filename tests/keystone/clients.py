@@ -44,15 +44,15 @@ class Client(Case):
             "user_domain_id": "default", "project_domain_id": "default",
         }  # fmt: skip
 
-
-class Keystoneauth(Client):
-    """The library that all OpenStack clients ask with."""
-
     def adapter(self, user: str = "nova", of: str = "service", **more) -> adapter.Adapter:
         auth = identity.V3Password(**self.account(user, of))
         asking = session.Session(auth=auth, verify=self.certificates or True)
         more = {"default_microversion": "1.39", "raise_exc": True} | more
         return adapter.Adapter(asking, service_type="placement", region_name=self.region, **more)
+
+
+class Keystoneauth(Client):
+    """The library that all OpenStack clients ask with."""
 
     def test_discovery(self):
         for interface in ("public", "internal", "admin"):
@@ -142,6 +142,45 @@ class CommandLine(Client):
     def test_a_reader_is_refused(self):
         told = self.openstack("resource", "provider", "list", user="reader", of="demo", expected=1)
         self.assertIn("HTTP 403", told)
+
+
+class LargeAnswers(Client):
+    """keystoneauth1 asks for compressed answers, and large ones are sent while they are made."""
+
+    @classmethod
+    def start(cls):
+        if cls.scene.against_reference:
+            raise unittest.SkipTest("the reference has no bulk read, and writes each answer as a whole")
+        return super().start()
+
+    def test_they_are_read_to_their_end(self):
+        client = self.adapter("operator", "admin")
+        traits = [f"CUSTOM_{nth}_{'Y' * 230}" for nth in range(400)]
+        for name in [*traits, "CUSTOM_NOBODY"]:
+            client.put(f"/traits/{name}")
+        for nth in range(330):
+            provider = str(uuid.uuid4())
+            client.post("/resource_providers", json={"name": f"large-{nth}", "uuid": provider})
+            client.put(f"/resource_providers/{provider}/inventories",
+                       json={"inventories": {"VCPU": {"total": 8}}, "resource_provider_generation": 0})
+            client.put(f"/resource_providers/{provider}/traits",
+                       json={"traits": traits, "resource_provider_generation": 1})
+        candidates = "/allocation_candidates?resources=VCPU:1"
+        for path, least in (
+            (f"{candidates}&required=CUSTOM_NOBODY", 10),
+            (f"{candidates}&required={traits[0]}&limit=25", 2 << 20),
+            (f"{candidates}&required={traits[0]}", 30 << 20),
+            ("/-/v1/providers?required=CUSTOM_NOBODY", 10),
+            (f"/-/v1/providers?include=traits&required={traits[0]}", 30 << 20),
+        ):
+            plain = client.get(path, headers={"Accept-Encoding": "identity"})
+            self.assertNotIn("Content-Encoding", plain.headers)
+            self.assertLess(least, len(plain.content), path)
+            for more in ({}, {"TE": "trailers", "Connection": "TE"}):
+                compressed = client.get(path, headers=more)
+                self.assertTrue(compressed.content == plain.content, f"{path} {more}")
+                if len(plain.content) > 8192:
+                    self.assertEqual("gzip", compressed.headers["Content-Encoding"], path)  # fmt: skip
 
 
 class KeystoneauthBelowAPrefix(Keystoneauth):
