@@ -46,7 +46,9 @@ with added as (
            f.allocation_ratio, coalesce(d.used, 0), coalesce(to_timestamp(f.updated_at), now())
     from found_inventories f
     left join used_delta d on d.provider_id = f.provider_id and d.class_id = f.own_class_id
-    on conflict (provider_id, class_id) do nothing
+    -- What is used of an inventory that is there may have become less, which is no row that could be stored.
+    left join held_inventories h on h.provider_id = f.provider_id and h.class_id = f.own_class_id
+    where h.provider_id is null
     returning provider_id, class_id
 ), done as (
     delete from used_delta d using added a where d.provider_id = a.provider_id and d.class_id = a.class_id

@@ -13,6 +13,10 @@ create temporary table held_allocations on commit drop as
     join consumers c on c.uuid = s.uuid
     join allocations a on a.consumer_id = c.id;
 
+-- The inventories that these providers have in Berth as yet.
+create temporary table held_inventories on commit drop as
+    select i.provider_id, i.class_id from scope_providers s join inventories i on i.provider_id = s.id;
+
 -- How much more is used of each inventory than was.
 create temporary table used_delta on commit drop as
     select provider_id, class_id, sum(used)::bigint as used
@@ -21,4 +25,4 @@ create temporary table used_delta on commit drop as
           select provider_id, class_id, -used from held_allocations) as each
     group by provider_id, class_id
     having sum(used) <> 0;
-analyze scope_providers, scope_consumers, held_allocations, used_delta;
+analyze scope_providers, scope_consumers, held_allocations, held_inventories, used_delta;
