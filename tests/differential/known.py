@@ -86,8 +86,8 @@ def d8(request: Request, reference: Answer, berth: Answer) -> bool:
 
 def r4(request: Request, reference: Answer, berth: Answer) -> bool:
     """The reference tells what its database said."""
-    said = "(sqlite3." in reference.detail()
-    return said and reference.status == berth.status and "sqlite" not in berth.detail()
+    said = "(sqlite3." in reference.text()
+    return said and reference.status == berth.status and "sqlite" not in berth.text()
 
 
 def a1(request: Request, reference: Answer, berth: Answer) -> bool:
