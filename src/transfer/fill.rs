@@ -109,11 +109,8 @@ impl Piece<'_> {
         let mut row = reference::next(&mut rows).await?;
         while row.is_some() {
             execute(conn, "begin").await?;
-            if let Err(error) = self.write_some((&mut rows, &mut row), conn, tell).await {
-                // A COPY that was under way lets the first statement after it fail.
-                if execute(conn, "rollback").await.is_err() {
-                    execute(conn, "rollback").await?;
-                }
+            if let Err(error) = self.write_piece((&mut rows, &mut row), conn, tell).await {
+                execute(conn, "rollback").await?;
                 return Err(error);
             }
             execute(conn, "commit").await?;
@@ -121,15 +118,34 @@ impl Piece<'_> {
         Ok(())
     }
 
-    /// Writes rows up to the end of the chunk with which there are enough.
-    async fn write_some(
+    /// Writes and records rows up to the end of the chunk with which there are enough.
+    async fn write_piece(
         &mut self,
-        (rows, row): (&mut BoxStream<'_, Result<Values, Error>>, &mut Option<Values>),
+        rows: (&mut BoxStream<'_, Result<Values, Error>>, &mut Option<Values>),
         conn: &mut PgConnection,
         tell: &(dyn Fn(u64) + Sync),
     ) -> Result<(), Error> {
         let into = format!("source_{}", self.table.name);
         let mut writer = Writer::begin(&mut *conn, &into, self.table).await?;
+        match self.write_rows(rows, &mut writer, tell).await {
+            Ok(written) => {
+                self.read += writer.finish().await?;
+                kept::record(conn, self.table, &[], self.found, &written).await
+            }
+            Err(error) => {
+                writer.abort().await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes the rows of a piece. Returns the numbers of their chunks.
+    async fn write_rows(
+        &self,
+        (rows, row): (&mut BoxStream<'_, Result<Values, Error>>, &mut Option<Values>),
+        writer: &mut Writer<'_>,
+        tell: &(dyn Fn(u64) + Sync),
+    ) -> Result<Vec<i64>, Error> {
         let mut written = Vec::new();
         while let Some(values) = &*row {
             if writer.rows() >= PIECE {
@@ -150,8 +166,7 @@ impl Piece<'_> {
             check_count(self.table, self.found, number, count)?;
             written.push(number);
         }
-        self.read += writer.finish().await?;
-        kept::record(conn, self.table, &[], self.found, &written).await
+        Ok(written)
     }
 }
 

@@ -140,8 +140,6 @@ pub(super) async fn discard(conn: &mut PgConnection) -> Result<bool, Error> {
 
 /// Removes everything that is kept for an import that was refused, unless Berth's tables are kept up with the source.
 pub(super) async fn discard_refused(conn: &mut PgConnection) -> Result<(), Error> {
-    // A COPY that the refusal has ended lets the first statement after it fail.
-    drop(conn.ping().await);
     if state(conn).await?.is_some_and(|state| state.is_following) {
         return Ok(());
     }

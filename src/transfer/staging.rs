@@ -106,12 +106,26 @@ pub(super) async fn copy(
     tell: &(dyn Fn(u64) + Sync),
 ) -> Result<u64, Error> {
     let mut writer = Writer::begin(conn, &format!("source_{}", table.name), table).await?;
-    while let Some(values) = reference::next(&mut rows).await? {
+    match write_all(&mut writer, &mut rows, tell).await {
+        Ok(()) => writer.finish().await,
+        Err(error) => {
+            writer.abort().await?;
+            Err(error)
+        }
+    }
+}
+
+async fn write_all(
+    writer: &mut Writer<'_>,
+    rows: &mut BoxStream<'_, Result<Values, Error>>,
+    tell: &(dyn Fn(u64) + Sync),
+) -> Result<(), Error> {
+    while let Some(values) = reference::next(rows).await? {
         if writer.write(&values).await? {
             tell(writer.rows());
         }
     }
-    writer.finish().await
+    Ok(())
 }
 
 /// Writes rows into a table with the columns of one of the source's.
@@ -148,6 +162,12 @@ impl<'c> Writer<'c> {
             self.chunk.clear();
         }
         Ok(is_full)
+    }
+
+    /// Ends without the rows. A writer that is dropped instead leaves the connection out of step with the server.
+    pub(super) async fn abort(self) -> Result<(), Error> {
+        self.into.abort("the rows cannot be brought over").await?;
+        Ok(())
     }
 
     /// Ends. Returns how many rows were written.
