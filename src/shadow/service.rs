@@ -135,7 +135,10 @@ impl PlacementService {
     ) -> Result<Response<Incoming>, Failure> {
         self.address(target, &mut request);
         let sent = self.connections.exchange(request, begin);
-        timeout(self.patience, sent).await.unwrap_or(Err(Failure::TimedOut))
+        match timeout(self.patience, sent).await {
+            Ok(sent) => sent,
+            Err(_) => Err(Failure::TimedOut),
+        }
     }
 
     fn address(&self, target: Uri, request: &mut Request) {

@@ -41,7 +41,7 @@ pub(super) struct Summary {
 impl Summary {
     /// Writes that Berth lacks, or may lack.
     fn lacking(&self, certainty: Certainty) -> u64 {
-        self.counts.lacking.get(&certainty).copied().unwrap_or(0)
+        self.counts.lacking.iter().filter(|(it, _)| **it == certainty).map(|(_, count)| count).sum()
     }
 
     /// As JSON.

@@ -131,5 +131,5 @@ fn without_connection(head: &str) -> String {
     let lines = head
         .lines()
         .filter(|line| !line.is_empty() && !line.to_ascii_lowercase().starts_with("connection:"));
-    lines.map(|line| format!("{line}\r\n")).collect()
+    lines.flat_map(|line| [line, "\r\n"]).collect()
 }
