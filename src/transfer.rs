@@ -167,7 +167,7 @@ async fn import_heeding(
     };
     let imported = read_and_write(source, target, (options, heeds_others, opened), report).await;
     if let Err(Error::Refused(_)) = imported {
-        kept::discard_refused(target).await?;
+        discard_refused(target).await?;
     }
     Ok(Report { seconds: began.elapsed().as_secs_f64(), ..imported? })
 }
@@ -210,6 +210,16 @@ async fn read_and_write(
     tx.commit().await?;
     load::analyze(target).await?;
     Ok(Report { read: filled.read, ..report })
+}
+
+/// Removes everything that is kept for an import that was refused, unless Berth's tables are kept up with the source.
+async fn discard_refused(target: &mut PgConnection) -> Result<(), Error> {
+    if kept::state(target).await?.is_some_and(|state| state.is_following) {
+        return Ok(());
+    }
+    let mut tx = target.begin().await?;
+    kept::discard(&mut tx).await?;
+    Ok(tx.commit().await?)
 }
 
 /// Makes what an import keeps, or finds what an interrupted one has left. Returns what is to be said about it.

@@ -12,7 +12,9 @@ use super::answers::Answers;
 use super::report::{Estimate, Report, TableRows};
 use super::service::Read;
 use super::tables::TABLES;
-use super::{Error, Options, findings, kept, load, refuse_faults, resume, service, staging};
+use super::{
+    Error, Options, discard_refused, findings, kept, load, refuse_faults, resume, service, staging,
+};
 use crate::placement_client::Client;
 use crate::progress::Progress;
 use crate::store;
@@ -56,7 +58,7 @@ pub async fn import_service(
         Err(error) => Err(error),
     };
     if let Err(Error::Refused(_)) = imported {
-        kept::discard_refused(target).await?;
+        discard_refused(target).await?;
     }
     imported
 }

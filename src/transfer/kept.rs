@@ -5,7 +5,7 @@
 //! crash. They are committed together, so a record is always right about its rows. That the import exists is in
 //! a logged table: rows that are missing are noticed, and are read again.
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::Error;
 use super::chunks::{Changed, Chunk, Chunks};
@@ -136,16 +136,6 @@ pub(super) async fn discard(conn: &mut PgConnection) -> Result<bool, Error> {
         sqlx::raw_sql(drop).execute(conn).await?;
     }
     Ok(is_there)
-}
-
-/// Removes everything that is kept for an import that was refused, unless Berth's tables are kept up with the source.
-pub(super) async fn discard_refused(conn: &mut PgConnection) -> Result<(), Error> {
-    if state(conn).await?.is_some_and(|state| state.is_following) {
-        return Ok(());
-    }
-    let mut tx = conn.begin().await?;
-    discard(&mut tx).await?;
-    Ok(tx.commit().await?)
 }
 
 /// Why the rows that are kept are not those that have been recorded, or that Berth's tables show if it follows; none
