@@ -2,6 +2,11 @@
 //!
 //! The hook for panics belongs to the process, so the server runs in a process of its own: this test once more.
 
+#![expect(
+    clippy::print_stdout,
+    reason = "the server of a test runs in a process of its own, and reports so"
+)]
+
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
