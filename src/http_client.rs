@@ -4,8 +4,8 @@
 //! gets no answer, and nobody knows whether the server has read it. In every client here, therefore:
 //!
 //! - A request that only reads and has no body goes over a kept connection, if there is one. If the connection
-//!   breaks before the answer has come, the request is sent once more, over a new connection: other kept
-//!   connections may be closed as well.
+//!   breaks before the answer has come, or the answer is 408, by which some servers end idle connections, the
+//!   request is sent once more, over a new connection: other kept connections may be closed as well.
 //! - Any other request goes over a new connection, which ends after the answer, and is never repeated.
 //!
 //! [`Connections`] is this rule, for any kind of client. [`HttpClient`] is the client of Berth's commands, of
@@ -18,7 +18,7 @@ use hyper::HeaderMap;
 use reqwest::{Certificate, ClientBuilder, Identity, Method, RequestBuilder, Response, Url};
 use reqwest::{StatusCode, redirect};
 
-pub(crate) use self::connections::Connections;
+pub(crate) use self::connections::{Connections, HasStatus};
 use self::failure::words;
 pub(crate) use self::failure::{ExchangeError, Failure};
 
@@ -38,6 +38,12 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
+}
+
+impl HasStatus for Answer {
+    fn status(&self) -> Option<StatusCode> {
+        Some(self.status)
+    }
 }
 
 /// A client of HTTP. Clones share connections.

@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use hyper::body::Body as _;
 use hyper::header::{CONNECTION, HeaderMap, HeaderValue};
+use hyper::{Response, StatusCode};
 
 use super::failure::Failure;
 
@@ -41,6 +42,7 @@ impl<C: Clone> Connections<C> {
         attempt: impl Fn(C, R) -> F,
     ) -> Result<A, Failure>
     where
+        A: HasStatus,
         F: Future<Output = Result<A, Failure>>,
     {
         let over_new = |mut request: R| {
@@ -51,16 +53,40 @@ impl<C: Clone> Connections<C> {
         let Some(again) = request.copy_if_repeatable() else {
             return over_new(request).await;
         };
-        match attempt(self.kept.clone(), request).await {
-            Err(Failure::Broken(why)) => {
-                tracing::debug!(
-                    why,
-                    "a connection broke before the answer; sending the request once more"
-                );
-                over_new(again).await
+        let why = match attempt(self.kept.clone(), request).await {
+            Err(Failure::Broken(why)) => why,
+            // Some servers say so, unasked, when they close an idle connection.
+            Ok(answer) if answer.status() == Some(StatusCode::REQUEST_TIMEOUT) => {
+                "the server waited too long for a request".to_owned()
             }
-            outcome => outcome,
-        }
+            outcome => return outcome,
+        };
+        tracing::debug!(why, "a kept connection gave no answer; sending the request once more");
+        over_new(again).await
+    }
+}
+
+/// The outcome of an attempt.
+pub(crate) trait HasStatus {
+    /// The status of the answer; none if the answer was given up.
+    fn status(&self) -> Option<StatusCode>;
+}
+
+impl<B> HasStatus for Response<B> {
+    fn status(&self) -> Option<StatusCode> {
+        Some(self.status())
+    }
+}
+
+impl HasStatus for reqwest::Response {
+    fn status(&self) -> Option<StatusCode> {
+        Some(self.status())
+    }
+}
+
+impl<A: HasStatus, E> HasStatus for Result<A, E> {
+    fn status(&self) -> Option<StatusCode> {
+        self.as_ref().ok().and_then(HasStatus::status)
     }
 }
 

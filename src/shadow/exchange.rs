@@ -12,7 +12,7 @@ use super::copied_body::{BodyCopy, Omitted};
 use super::route::{self, Kind};
 use crate::compare::answers::Answer;
 use crate::compare::known::Question;
-use crate::http_client::Failure;
+use crate::http_client::{Failure, HasStatus};
 
 /// Headers that are made anew when a request is sent again.
 const OF_ONE_SENDING: [HeaderName; 4] =
@@ -89,6 +89,12 @@ pub(super) struct Answered {
     pub(super) body: BodyCopy,
     /// The time from sending the request to the end of the answer.
     pub(super) took: Duration,
+}
+
+impl HasStatus for Answered {
+    fn status(&self) -> Option<StatusCode> {
+        Some(self.status)
+    }
 }
 
 /// Why an exchange is not compared.

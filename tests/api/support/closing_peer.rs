@@ -17,6 +17,8 @@ pub enum Ending {
     Reset,
     /// It is reset when the next request comes over it, as if the reset had crossed the request.
     ResetAtNext,
+    /// The next request over it is answered by 408, as if the end of the server's waiting had crossed the request.
+    TimeoutAtNext,
     /// It is closed in the middle of the answer, when a request comes for the first time, the third, and so on.
     HalfAnswer,
     /// It is closed after the request, when a request comes for the first time, the third, and so on.
@@ -24,7 +26,8 @@ pub enum Ending {
 }
 
 /// Those after an answer.
-pub const AFTER_AN_ANSWER: [Ending; 3] = [Ending::ResetAtNext, Ending::Reset, Ending::Close];
+pub const AFTER_AN_ANSWER: [Ending; 4] =
+    [Ending::ResetAtNext, Ending::TimeoutAtNext, Ending::Reset, Ending::Close];
 
 /// A server that passes requests on to another one.
 pub struct ClosingPeer {
@@ -94,6 +97,13 @@ async fn serve(mut stream: TcpStream, backend: SocketAddr, ending: Ending, count
     match ending {
         Ending::Close | Ending::HalfAnswer | Ending::NoAnswer => {}
         Ending::Reset => stream.set_zero_linger().unwrap(),
+        Ending::TimeoutAtNext => {
+            if request(&mut stream).await.is_some() {
+                let answer = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                // The client may have gone.
+                drop(stream.write_all(answer).await);
+            }
+        }
         Ending::ResetAtNext => {
             if let Ok(1..) = stream.peek(&mut [0]).await {
                 stream.set_zero_linger().unwrap();
