@@ -18,6 +18,8 @@ pub(super) struct Framing {
     part: Part,
     /// The current line, without its end.
     line: Vec<u8>,
+    /// Whether the last byte of the current line is a carriage return, also where the line is too long to be kept.
+    ends_with_return: bool,
 }
 
 /// The part of a request that comes next.
@@ -106,16 +108,21 @@ impl Framing {
         heads
     }
 
-    /// Whether all bytes that have come are whole requests.
-    pub(super) fn is_between_requests(&self) -> bool {
-        self.part == Part::Start && self.line.is_empty()
+    /// Whether the last body has begun and not ended. One without a clear end is refused, not waited for.
+    pub(super) fn is_within_body(&self) -> bool {
+        match self.part {
+            Part::Body(_) | Part::ChunkSize | Part::Chunk(_) | Part::Trailer => true,
+            Part::Start | Part::Header(_) | Part::Unclear => false,
+        }
     }
 
     /// Adds bytes to the current line. Returns those behind its end; `None` if it has not ended.
     fn read_line<'b>(&mut self, bytes: &'b [u8]) -> Option<&'b [u8]> {
         let mut parts = bytes.splitn(2, |byte| *byte == b'\n');
         let room = LINE_BYTES_MAX - self.line.len();
-        self.line.extend(parts.next()?.iter().take(room));
+        let part = parts.next()?;
+        self.line.extend(part.iter().take(room));
+        self.ends_with_return = part.last().map_or(self.ends_with_return, |byte| *byte == b'\r');
         parts.next()
     }
 
@@ -124,6 +131,8 @@ impl Framing {
         let ([line @ .., b'\r'] | line) = self.line.as_slice();
         let mut is_head = false;
         self.part = match self.part {
+            // A bare line feed ends a line of a head. Among chunks parsers differ, and hyper reads on.
+            Part::ChunkSize | Part::Trailer if !self.ends_with_return => Part::Unclear,
             Part::Start | Part::Trailer if line.is_empty() => Part::Start,
             Part::Start => Part::Header(Lengths::default()),
             Part::Header(lengths) if line.is_empty() => {
@@ -140,6 +149,7 @@ impl Framing {
             other @ (Part::Trailer | Part::Body(_) | Part::Chunk(_) | Part::Unclear) => other,
         };
         self.line.clear();
+        self.ends_with_return = false;
         is_head
     }
 }
@@ -161,15 +171,16 @@ fn decimal(text: &[u8]) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// The size in the first line of a chunk, before its extensions.
+/// The size in the first line of a chunk, before its extensions, if it has been kept to its end.
 fn chunk_size(line: &[u8]) -> Option<u64> {
     let size = line.split(|byte| !byte.is_ascii_hexdigit()).next()?;
+    let size = Some(size).filter(|size| size.len() < LINE_BYTES_MAX)?;
     u64::from_str_radix(str::from_utf8(size).ok()?, 16).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Framing;
+    use super::{Framing, LINE_BYTES_MAX, Part};
 
     const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
@@ -183,7 +194,7 @@ mod tests {
         let in_parts = |length: usize| {
             let mut framing = Framing::default();
             let heads = bytes.chunks(length).map(|part| framing.follow(part)).sum();
-            (heads, framing.is_between_requests())
+            (heads, framing.part == Part::Start && framing.line.is_empty())
         };
         let at_once = in_parts(bytes.len());
         for length in 1..=40 {
@@ -247,6 +258,11 @@ mod tests {
             format!("content-length:{spaces}5\r\n"),
         ] {
             assert_eq!(followed(&post(&headers, GET)), (0, false));
+        }
+        let long = "0".repeat(LINE_BYTES_MAX);
+        for end in [&format!("{long}5\r\n"), "0\n", "0\r\nx: y\n", &format!("0\r\nx: {long}\n")] {
+            let request = post("transfer-encoding: chunked\r\n", &format!("{end}\r\n{GET}"));
+            assert_eq!(followed(&request), (1, false), "{end}");
         }
         for size in ["", "x", "-1", "fffffffffffffffff", "ffffffffffffffff"] {
             let chunks = format!("{size}\r\n{GET}");

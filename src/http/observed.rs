@@ -119,10 +119,10 @@ impl<S: Socket> Observed<S> {
         read.map_ok(|()| bytes.len())
     }
 
-    /// Ends the reading of a client that sends nothing more. The end is hidden while a whole request is answered,
-    /// because hyper takes it for the end of the client.
+    /// Ends the reading of a client that sends nothing more. The end is hidden while a request is answered whose body
+    /// has come, because hyper takes it for the end of the client.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.activity.is_answering() || !self.framing.is_between_requests() {
+        if !self.activity.is_answering() || self.framing.is_within_body() {
             return Poll::Ready(Ok(()));
         }
         let socket = self.stream.socket();

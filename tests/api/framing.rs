@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::support::app::Berth;
-use crate::support::served::{Served, converse, get, rest, wide};
+use crate::support::served::{Served, converse, get, last_words, rest, wide};
 
 /// What must never be answered: it stands where only a parser that was led astray finds it.
 const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\r\n";
@@ -116,8 +116,39 @@ async fn a_body_with_two_lengths_is_refused_with_words() {
                 assert!(head.contains("connection: close"), "{name}: {answer}");
                 let error: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(error.to_string().contains("transfer-encoding"), "{name}: {answer}");
+                // To a client that sends nothing more, too.
+                let stream = TcpStream::connect(address).await.unwrap();
+                let answer = last_words(stream, &[before, bytes].concat()).await;
+                assert!(answer.contains("HTTP/1.1 400 Bad Request\r\n"), "{name}: {answer}");
             }
         }
+    }
+    served.stop().await;
+}
+
+/// Chunks that two parsers end at different places, with a head between the two: that head must not count for the
+/// next request, whose framing is unclear.
+#[tokio::test(flavor = "multi_thread")]
+async fn chunks_with_two_ends_let_no_unclear_head_in() {
+    let berth = Berth::new().await;
+    let served = Served::new(&berth, wide()).await;
+    let hidden = format!("\r\n{HIDDEN}");
+    let zeros = "0".repeat(300);
+    for chunks in [
+        format!("0\r\nx: y\n{hidden}"),
+        format!("0\r\nx: {zeros}\n{hidden}"),
+        format!("{zeros}{:x}\r\n{hidden}\r\n0\r\n\r\n", hidden.len()),
+    ] {
+        let answer = served
+            .say(format!(
+                "POST /resource_providers HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\
+                 transfer-encoding: chunked\r\n\r\n{chunks}\
+                 GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\
+                 transfer-encoding: chunked\r\n\r\n0\r\n\r\n"
+            ))
+            .await;
+        assert!(!answer.contains("HTTP/1.1 200 "), "{chunks}: {answer}");
+        assert!(answer.contains("HTTP/1.1 400 "), "{chunks}: {answer}");
     }
     served.stop().await;
 }
