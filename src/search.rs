@@ -8,6 +8,8 @@
 //! | [`part`] | finds the providers that can supply a part |
 //! | [`anchors`] | walks over the trees that may have candidates |
 //! | [`combine`] | goes through the combinations of one tree; [`capacity`] checks that they fit together |
+//! | [`lookahead`], [`failed`] | detect dead ends for it: by matching what is left, and by remembering what failed |
+//! | [`feasibility`] | says whether one tree has a candidate |
 //! | [`shared`] | finds, once, the candidates that consist of sharing providers alone |
 //! | [`engine`] | visits anchors as they are stored, in a [`shuffled_order`] or in a [`ranked_order`] by their [`score`], until the limit |
 //! | [`trees`] | gives the options of each part, tree by tree, without combining them |
@@ -33,9 +35,12 @@ mod capacity;
 mod combine;
 mod engine;
 pub mod explain;
+mod failed;
+mod feasibility;
 pub mod fit;
 pub mod funnel;
 pub mod listing;
+mod lookahead;
 mod matching;
 pub mod moves;
 mod part;
@@ -131,6 +136,12 @@ impl Search {
     /// The work done so far, in steps of a few nanoseconds: the same on every machine.
     pub fn steps(&self) -> u64 {
         self.engine.steps()
+    }
+
+    /// Looks ahead at each choice and remembers each dead end, not only where many tries in a row lead to no
+    /// candidate. It costs more. Neither the candidates nor their order depend on it, which the tests verify.
+    pub fn check_each_choice(&mut self) {
+        self.engine.check_each_choice();
     }
 
     /// The number of parts of a candidate, each supplied by one provider.

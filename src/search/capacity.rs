@@ -3,9 +3,12 @@
 
 #![expect(clippy::indexing_slicing, reason = "sites and classes are positions in the lists")]
 
+use std::collections::HashMap;
+
 use super::matching::Matching;
-use super::part::Part;
+use super::part::{Amount, Part};
 use super::query::Query;
+use crate::world::World;
 
 /// An option for a part: a provider that can supply it.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +35,8 @@ pub(super) struct Capacity {
     left: Vec<i64>,
     /// For each site, whether a suffixed group that must be alone on its provider uses it.
     held: Vec<bool>,
+    /// If a candidate may use only one provider of each tree: for each site, the first site in its tree.
+    trees: Vec<usize>,
     matching: Matching,
     /// For each site, whether it was counted.
     counted: Vec<bool>,
@@ -40,16 +45,19 @@ pub(super) struct Capacity {
 /// A part with its options.
 #[derive(Clone, Copy)]
 pub(super) struct PartOptions<'a> {
+    /// The position of the part.
+    pub(super) position: usize,
     pub(super) part: &'a Part,
     pub(super) options: &'a [Choice],
 }
 
 impl Capacity {
     /// Sets up the sites of these choices with their capacity, and the site of each choice.
-    pub(super) fn survey(&mut self, query: &Query, choices: &mut [Choice]) {
+    pub(super) fn survey(&mut self, world: &World, query: &Query, choices: &mut [Choice]) {
         self.slots.clear();
         self.left.clear();
         self.held.clear();
+        self.trees.clear();
         if query.contended.is_empty() && !query.keeps_apart() {
             return;
         }
@@ -64,6 +72,12 @@ impl Capacity {
             self.left.extend(rows.map(|row| row.map_or(0, |row| row.available())));
         }
         self.held.resize(self.slots.len(), false);
+        if !query.nested {
+            let root = |slot: u32| world.place(slot).root;
+            let mut first: HashMap<u32, usize> = HashMap::new();
+            let trees = self.slots.iter().enumerate();
+            self.trees.extend(trees.map(|(site, &slot)| *first.entry(root(slot)).or_insert(site)));
+        }
     }
 
     /// Whether parts can conflict at all.
@@ -71,25 +85,46 @@ impl Capacity {
         !self.slots.is_empty()
     }
 
-    /// Takes what a part needs from a site, if the site has it.
-    pub(super) fn take(&mut self, query: &Query, part: &Part, site: usize) -> bool {
+    /// Whether a site has what a part needs.
+    pub(super) fn has_room(&self, query: &Query, part: &Part, site: usize) -> bool {
         if !self.matters() {
             return true;
         }
-        let alone = query.isolate && !part.spread;
-        if alone && self.held[site] {
-            return false;
-        }
+        let left = self.left(query, site);
+        let has = |it: &Amount| it.contended.is_none_or(|class| it.units <= left[class]);
+        !(query.isolate && !part.spread && self.held[site]) && part.amounts.iter().all(has)
+    }
+
+    /// What a site has left of each contended class.
+    pub(super) fn left(&self, query: &Query, site: usize) -> &[i64] {
         let classes = query.contended.len();
-        let left = &mut self.left[site * classes..][..classes];
-        let needs = || part.amounts.iter().filter_map(|it| Some((it.contended?, it.units)));
-        if needs().any(|(class, units)| units > left[class]) {
+        &self.left[site * classes..][..classes]
+    }
+
+    /// Whether a suffixed group that must be alone on its provider uses a site.
+    pub(super) fn is_held(&self, site: usize) -> bool {
+        self.held[site]
+    }
+
+    /// The work since it was last read, in options read.
+    pub(super) fn take_work(&mut self) -> usize {
+        self.matching.take_work()
+    }
+
+    /// Takes what a part needs from a site, if the site has it.
+    pub(super) fn take(&mut self, query: &Query, part: &Part, site: usize) -> bool {
+        if !self.has_room(query, part, site) {
             return false;
         }
-        for (class, units) in needs() {
-            left[class] -= units;
+        if self.matters() {
+            let left = &mut self.left[site * query.contended.len()..];
+            for (class, units) in
+                part.amounts.iter().filter_map(|it| Some((it.contended?, it.units)))
+            {
+                left[class] -= units;
+            }
+            self.held[site] |= query.isolate && !part.spread;
         }
-        self.held[site] |= alone;
         true
     }
 
@@ -149,23 +184,43 @@ impl Capacity {
     ) -> bool {
         let parts = parts.filter_map(|part| Some((part, part.units(class)?)));
         let Some(least) = parts.clone().map(|(_, units)| units).min() else { return true };
-        let Self { slots, left, matching, .. } = self;
+        let Self { slots, left, matching, trees, .. } = self;
         let left = |site: usize| left[site * query.contended.len() + class];
         matching.clear();
         for (part, units) in parts {
-            matching.add(part.sites().filter(|&site| left(site) >= units));
+            matching.add_in(trees, part.sites().filter(|&site| left(site) >= units));
         }
         // Exact if all parts take the same amount; otherwise an upper bound.
         let seats = |site| usize::try_from(left(site) / least).unwrap_or_default();
-        matching.all_served((0..slots.len()).map(seats))
+        if trees.is_empty() {
+            return matching.all_served((0..slots.len()).map(seats));
+        }
+        // One provider supplies all that is taken from its tree.
+        let mut of_trees = vec![0; slots.len()];
+        for (site, &tree) in trees.iter().enumerate() {
+            of_trees[tree] = seats(site).max(of_trees[tree]);
+        }
+        matching.all_served(of_trees.into_iter())
     }
 
     /// The same for suffixed groups that must use different providers.
-    fn may_part<'t>(&mut self, parts: impl Iterator<Item = PartOptions<'t>>) -> bool {
-        let Self { slots, held, matching, .. } = self;
+    fn may_part<'t>(&mut self, parts: impl Iterator<Item = PartOptions<'t>> + Clone) -> bool {
+        let Self { slots, held, matching, trees, .. } = self;
+        let suffixed = parts.filter(|part| !part.part.spread);
         matching.clear();
-        for part in parts.filter(|part| !part.part.spread) {
-            matching.add(part.sites().filter(|&site| !held[site]));
+        for part in suffixed.clone() {
+            matching.add_in(&[], part.sites().filter(|&site| !held[site]));
+        }
+        if !matching.all_served(slots.iter().map(|_| 1)) {
+            return false;
+        }
+        if trees.is_empty() {
+            return true;
+        }
+        // They must be of different trees as well, if they supply resources.
+        matching.clear();
+        for part in suffixed.filter(|part| !part.part.amounts.is_empty()) {
+            matching.add_in(trees, part.sites().filter(|&site| !held[site]));
         }
         matching.all_served(slots.iter().map(|_| 1))
     }

@@ -2,11 +2,16 @@
 //! that the options go together.
 //!
 //! A depth-first search with backtracking: the part with the fewest options is decided first, and a
-//! choice that cannot lead to a combination is undone at once. Only the current choices are kept.
+//! choice that cannot lead to a combination is undone at once. Where many tries in a row lead to none,
+//! a [`Lookahead`] detects more dead ends, and those that were explored are remembered
+//! ([`FailedSituations`]). Both leave out only what leads to no combination, so they change neither the
+//! combinations nor their order.
 
 #![expect(clippy::indexing_slicing, reason = "depths and positions are those of the lists indexed")]
 
 use super::capacity::{Capacity, Choice, PartOptions};
+use super::failed::{FailedSituations, Shape};
+use super::lookahead::{Decided, Lookahead};
 use super::part::{Masks, pop, range};
 use super::query::Query;
 use super::random::Random;
@@ -16,11 +21,13 @@ use crate::world::World;
 use crate::world::set::BLOCK;
 use crate::world::slot_data::NOWHERE;
 
-/// After this many fruitless tries per option, every further choice is checked by a matching
-/// ([`Capacity::may_serve`]), which costs more and detects more dead ends.
+/// After this many fruitless tries per option, further choices are checked by a [`Lookahead`], which costs
+/// more and detects more dead ends.
 const FRUITLESS_MAX: usize = 8;
 /// The minimum number of tries before that.
 const TRIES_MIN: usize = 512;
+/// With `same_subtree`, an anchor with more combinations than this is checked before anything is tried.
+const COMBINATIONS_FEW: usize = 64;
 
 /// A level of the search: a part and its options.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +43,10 @@ struct Level {
     reach: (u64, bool),
     /// The clauses that the choices above and at this level meet, and whether one of them is bound.
     have: (u64, bool),
+    /// The combinations found, and the tries made, when the level was entered.
+    entered: (usize, usize),
+    /// Whether a situation of this level was remembered.
+    is_remembered: bool,
 }
 
 /// The iterator. It is opened for an anchor, advanced, and opened again for the next anchor.
@@ -49,8 +60,23 @@ pub(super) struct Combination {
     /// The slot chosen for each part, by position of the part; [`NOWHERE`]: none yet.
     picks: Vec<u32>,
     capacity: Capacity,
-    /// The tries since the last combination.
-    fruitless: usize,
+    /// The combinations found, and the tries made, since the anchor was opened.
+    found: usize,
+    tries: usize,
+    /// The number of tries at which the [`Lookahead`] is asked next.
+    look_at: usize,
+    /// What situations are made of, once the first one was remembered.
+    shape: Option<Shape>,
+}
+
+/// What finds dead ends. It is shared by all anchors of a search, so that its memory is bounded.
+#[derive(Debug, Default)]
+pub(super) struct Pruner {
+    lookahead: Lookahead,
+    failed: FailedSituations,
+    /// Whether each choice is checked and each dead end is remembered, instead of only where many tries in a row
+    /// lead to no combination. It costs more, and finds the same.
+    pub(super) is_eager: bool,
 }
 
 /// What [`Combination::open`] needs besides the anchor.
@@ -73,6 +99,7 @@ impl Combination {
         &mut self,
         anchor: u32,
         sources: &mut Sources<'_>,
+        pruner: &mut Pruner,
         steps: &mut Steps,
     ) -> bool {
         self.clear(anchor);
@@ -85,7 +112,23 @@ impl Combination {
             self.add_level(position, from);
         }
         self.levels.iter().any(|level| self.options(level).iter().any(|it| it.bound))
-            && self.prepare(sources, true)
+            && self.prepare(sources)
+            && self.may_begin(sources, pruner, steps)
+    }
+
+    /// For each part of an anchor that was opened, the slots of the options that may be part of a combination;
+    /// `None` if there is no combination.
+    pub(super) fn viable(
+        &mut self,
+        (world, query): (&World, &Query),
+        pruner: &mut Pruner,
+        steps: &mut Steps,
+    ) -> Option<Vec<Vec<u32>>> {
+        if !self.may_go_on(world, query, pruner, steps) {
+            return None;
+        }
+        let slots = |part| pruner.lookahead.open(part).iter().map(|choice| choice.slot).collect();
+        Some((0..query.parts.len()).map(slots).collect())
     }
 
     /// The same for the sharing providers of a signature.
@@ -97,7 +140,7 @@ impl Combination {
             self.choices.extend(slots.iter().map(choice));
             self.add_level(position, from);
         }
-        options.iter().all(|slots| !slots.is_empty()) && self.prepare(sources, false)
+        options.iter().all(|slots| !slots.is_empty()) && self.prepare(sources)
     }
 
     fn clear(&mut self, anchor: u32) {
@@ -105,14 +148,23 @@ impl Combination {
         self.choices.clear();
         self.levels.clear();
         self.depth = 0;
-        self.fruitless = 0;
+        (self.found, self.tries, self.look_at) = (0, 0, 0);
+        self.shape = None;
     }
 
     fn add_level(&mut self, part: usize, from: usize) {
         let to = self.choices.len();
         let none = (0, false);
-        let level = Level { part, from, to, next: from, reach: none, have: none };
-        self.levels.push(level);
+        self.levels.push(Level {
+            part,
+            from,
+            to,
+            next: from,
+            reach: none,
+            have: none,
+            entered: (0, 0),
+            is_remembered: false,
+        });
     }
 
     fn options(&self, level: &Level) -> &[Choice] {
@@ -126,12 +178,13 @@ impl Combination {
     }
 
     /// Orders the levels and computes what can be reached from each.
-    fn prepare(&mut self, sources: &mut Sources<'_>, own: bool) -> bool {
-        let Sources { query, random, .. } = sources;
+    fn prepare(&mut self, sources: &mut Sources<'_>) -> bool {
+        let Sources { world, query, random, .. } = sources;
+        let own = self.own();
         self.picks.clear();
         self.picks.resize(query.parts.len(), NOWHERE);
         self.levels.sort_unstable_by_key(|level| (level.to - level.from, level.part));
-        self.capacity.survey(query, &mut self.choices);
+        self.capacity.survey(world, query, &mut self.choices);
         if self.capacity.matters() {
             let Self { capacity, levels, choices, .. } = self;
             let parts = parts(query, levels, choices);
@@ -157,23 +210,39 @@ impl Combination {
             }
             level.reach = reach;
         }
+        self.look_at = TRIES_MIN.max(self.choices.len() * FRUITLESS_MAX);
         reach.0 == all(clauses.len()) && (reach.1 || !own)
     }
 
+    /// Whether there may be a combination, if there are many to try, and the sets of `same_subtree` may exclude
+    /// them all.
+    fn may_begin(&mut self, sources: &Sources<'_>, pruner: &mut Pruner, steps: &mut Steps) -> bool {
+        let Sources { world, query, .. } = sources;
+        let mut counts = self.levels.iter().map(|level| level.to - level.from);
+        let combinations = counts.try_fold(1_usize, usize::checked_mul);
+        let are_few = combinations.is_some_and(|count| count <= COMBINATIONS_FEW);
+        !pruner.is_eager && (query.subtrees.is_empty() || are_few)
+            || self.may_go_on(world, query, pruner, steps)
+    }
+
     /// Finds the next combination.
-    pub(super) fn advance(&mut self, world: &World, query: &Query, steps: &mut Steps) -> Progress {
+    pub(super) fn advance(
+        &mut self,
+        (world, query): (&World, &Query),
+        pruner: &mut Pruner,
+        steps: &mut Steps,
+    ) -> Progress {
         if self.depth == self.levels.len() && !self.step_back(query) {
             return Progress::Exhausted;
         }
-        // The check of each set of `same_subtree` may examine all choices.
-        let effort = 1 + query.subtrees.len() * self.choices.len() / 8;
         loop {
-            if !steps.take(effort) {
+            if !steps.take(self.effort(query)) {
                 return Progress::Paused;
             }
             let level = &mut self.levels[self.depth];
             if level.next == level.to {
                 level.next = level.from;
+                self.remember((world, query), pruner, steps);
                 if !self.step_back(query) {
                     return Progress::Exhausted;
                 }
@@ -181,24 +250,107 @@ impl Combination {
             }
             let choice = self.choices[level.next];
             level.next += 1;
-            self.fruitless += 1;
+            self.tries += 1;
             if self.place(world, query, choice) {
                 self.depth += 1;
                 if self.depth == self.levels.len() {
-                    self.fruitless = 0;
+                    self.found += 1;
+                    self.look_at = self.look_at.max(self.tries + self.patience());
                     return Progress::Found(());
                 }
-                if self.capacity.matters()
-                    && self.fruitless > TRIES_MIN.max(self.choices.len() * FRUITLESS_MAX)
+                self.levels[self.depth].entered = (self.found, self.tries);
+                let looks_ahead = pruner.is_eager || self.tries >= self.look_at;
+                if self.has_failed((world, query), pruner, steps)
+                    || looks_ahead && !self.may_go_on(world, query, pruner, steps)
                 {
-                    steps.take(self.choices.len());
-                    let Self { capacity, levels, choices, depth, .. } = self;
-                    if !capacity.may_serve(query, parts(query, &levels[*depth..], choices)) {
-                        self.step_back(query);
-                    }
+                    self.step_back(query);
                 }
             }
         }
+    }
+
+    /// The steps of a try at the current depth: for each `same_subtree` set with the group, all choices may be
+    /// examined.
+    fn effort(&self, query: &Query) -> usize {
+        let group = query.parts[self.levels[self.depth].part].group;
+        let sets = query.subtrees.iter().filter(|set| set.contains(&group)).count();
+        1 + query.subtrees.len() / 8 + sets * self.choices.len() / 8
+    }
+
+    /// The fruitless tries after which the [`Lookahead`] is asked.
+    fn patience(&self) -> usize {
+        TRIES_MIN.max(self.choices.len() * FRUITLESS_MAX)
+    }
+
+    /// The parts that are decided.
+    fn decided<'a>(&'a self, world: &'a World, query: &'a Query) -> Decided<'a> {
+        let have = self.depth.checked_sub(1).map_or((0, false), |above| self.levels[above].have);
+        Decided { world, query, picks: &self.picks, have, needs_bound: self.own() }
+    }
+
+    /// Whether the levels from the current one on may be decided. After a yes, as many tries are made as the
+    /// answer was worth before it is asked again.
+    fn may_go_on(
+        &mut self,
+        world: &World,
+        query: &Query,
+        Pruner { lookahead, .. }: &mut Pruner,
+        steps: &mut Steps,
+    ) -> bool {
+        let mut capacity = std::mem::take(&mut self.capacity);
+        let parts = parts(query, &self.levels[self.depth..], &self.choices);
+        let may = lookahead.may_go_on(&self.decided(world, query), &mut capacity, parts);
+        self.capacity = capacity;
+        let work = lookahead.take_work();
+        steps.take(work);
+        if may {
+            self.look_at = self.look_at.max(self.tries + work / self.effort(query));
+        }
+        may
+    }
+
+    /// Whether the current situation failed before.
+    fn has_failed(
+        &mut self,
+        context: (&World, &Query),
+        pruner: &mut Pruner,
+        steps: &mut Steps,
+    ) -> bool {
+        self.levels[self.depth].is_remembered && {
+            let situation = self.situation(context, pruner, steps);
+            pruner.failed.contains(situation)
+        }
+    }
+
+    /// Remembers the current situation if no combination was found in it with more tries than that takes.
+    fn remember(&mut self, context: (&World, &Query), pruner: &mut Pruner, steps: &mut Steps) {
+        let (found, tries) = self.levels[self.depth].entered;
+        let is_worth_it =
+            pruner.is_eager || self.tries - tries > self.choices.len() / self.effort(context.1);
+        // Whether the clauses without a bit are met depends on all choices.
+        if found < self.found || !is_worth_it || context.1.together.len() > 64 {
+            return;
+        }
+        let situation = self.situation(context, pruner, steps);
+        pruner.failed.add(situation);
+        self.levels[self.depth].is_remembered = true;
+    }
+
+    fn situation(
+        &mut self,
+        (world, query): (&World, &Query),
+        Pruner { failed, .. }: &mut Pruner,
+        steps: &mut Steps,
+    ) -> u64 {
+        steps.take(2 * self.choices.len());
+        let shape = self.shape.take();
+        let decided = self.decided(world, query);
+        let shape = shape.unwrap_or_else(|| {
+            Shape::new(failed, &decided, parts(query, &self.levels, &self.choices))
+        });
+        let situation = shape.situation(failed, &decided, &self.capacity, self.depth);
+        self.shape = Some(shape);
+        situation
     }
 
     /// Undoes the last choice. Returns whether there was one.
@@ -222,7 +374,7 @@ impl Combination {
         if have.0 | below.0 != self.levels[0].reach.0 || self.own() && !(have.1 | below.1) {
             return false;
         }
-        if !query.nested && !part.amounts.is_empty() && self.beside(world, query, choice.slot) {
+        if self.decided(world, query).is_beside(position, choice.slot) {
             return false;
         }
         if !self.capacity.take(query, part, choice.site) {
@@ -239,31 +391,17 @@ impl Combination {
         fine
     }
 
-    /// Whether another provider of the same tree supplies resources already.
-    fn beside(&self, world: &World, query: &Query, slot: u32) -> bool {
-        let root = world.place(slot).root;
-        self.levels[..self.depth].iter().any(|level| {
-            let other = self.picks[level.part];
-            other != slot
-                && !query.parts[level.part].amounts.is_empty()
-                && world.place(other).root == root
-        })
-    }
-
     /// Whether each `same_subtree` set with this group can still be satisfied: one of the providers
     /// that are chosen, or can still be chosen, is an ancestor of all chosen ones.
     fn below_one_of_them(&self, world: &World, query: &Query, group: usize) -> bool {
         let mut sets = query.subtrees.iter().filter(|set| set.contains(&group));
         sets.all(|set| {
-            let parts = || set.iter().flat_map(|&group| query.groups[group].parts.clone());
-            let chosen = || parts().map(|part| self.picks[part]).filter(|&pick| pick != NOWHERE);
-            let (Some(first), Some(last)) = (chosen().min(), chosen().max()) else { return true };
-            let spans = |slot: u32| slot <= first && last < slot + world.place(slot).len;
-            // Slots are in the order of the tree, so only the first chosen provider can be an
-            // ancestor of the others.
-            spans(first)
+            let decided = self.decided(world, query);
+            let Some(ends) = decided.ends(set) else { return true };
+            let spans = |slot: u32| decided.spans(slot, ends);
+            spans(ends.0)
                 || self.levels[self.depth + 1..].iter().any(|level| {
-                    parts().any(|part| part == level.part)
+                    set.contains(&query.parts[level.part].group)
                         && self.options(level).iter().any(|choice| spans(choice.slot))
                 })
         })
@@ -320,6 +458,7 @@ fn parts<'a>(
     choices: &'a [Choice],
 ) -> impl Iterator<Item = PartOptions<'a>> + Clone {
     levels.iter().map(|level| PartOptions {
+        position: level.part,
         part: &query.parts[level.part],
         options: &choices[level.from..level.to],
     })

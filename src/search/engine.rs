@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::anchors::{Anchor, AnchorBlock, AnchorGroup, Anchors};
 use super::candidate::{CandidateBuffer, Survey};
-use super::combine::{Combination, Sources};
+use super::combine::{Combination, Pruner, Sources};
 use super::part::Masks;
 use super::query::Query;
 use super::ranked_order::RankedOrder;
@@ -75,6 +75,7 @@ pub(super) struct Engine {
     ranked: Option<RankedOrder>,
     masks: Masks,
     shared: Shared,
+    pruner: Pruner,
     open: VecDeque<Open>,
     waiting: VecDeque<Open>,
     spare: Vec<Combination>,
@@ -151,6 +152,11 @@ impl Engine {
         Progress::Exhausted
     }
 
+    /// Checks each choice; see [`Pruner`].
+    pub(super) fn check_each_choice(&mut self) {
+        self.pruner.is_eager = true;
+    }
+
     /// The steps taken so far.
     pub(super) fn steps(&self) -> u64 {
         self.steps
@@ -187,7 +193,7 @@ impl Engine {
         query: &Query,
         steps: &mut Steps,
     ) -> Progress {
-        let Self { masks, shared, shuffled, .. } = self;
+        let Self { masks, shared, shuffled, pruner, .. } = self;
         let random = shuffled.as_mut().map(ShuffledOrder::random);
         let mut sources = Sources { world, query, masks, shared, random };
         let (root, signature) = match anchor {
@@ -200,7 +206,7 @@ impl Engine {
         };
         let mut combination = self.spare.pop().unwrap_or_default();
         let viable = match signature {
-            None => combination.open(root, &mut sources, steps),
+            None => combination.open(root, &mut sources, pruner, steps),
             Some(signature) => {
                 steps.take(SIGNATURE_STEPS);
                 let options = sources.shared.open(world, query, signature);
@@ -224,7 +230,7 @@ impl Engine {
         steps: &mut Steps,
     ) -> Progress {
         loop {
-            let progress = open.combination.advance(world, query, steps);
+            let progress = open.combination.advance((world, query), &mut self.pruner, steps);
             match progress {
                 Progress::Found(()) => {
                     let picks = open.combination.picks();

@@ -2,6 +2,8 @@
 
 #![expect(clippy::indexing_slicing, reason = "takers and sites are positions in the lists given")]
 
+use std::collections::BTreeSet;
+
 /// The maximum work for one question, in sites and takers examined: a few milliseconds.
 const WORK_MAX: usize = 1_000_000;
 
@@ -18,8 +20,10 @@ pub(super) struct Matching {
     /// The site that serves each taker.
     given: Vec<Option<usize>>,
     tried: Vec<bool>,
-    /// The work for this question so far.
+    /// The work since it was last read, in sites and takers examined.
     work: usize,
+    /// The work at which this question is given up.
+    work_max: usize,
 }
 
 impl Matching {
@@ -36,10 +40,25 @@ impl Matching {
         self.takers.push((from, self.sites.len()));
     }
 
+    /// The same with the site that stands for each, unless `representatives` is empty.
+    pub(super) fn add_in(&mut self, representatives: &[usize], sites: impl Iterator<Item = usize>) {
+        if representatives.is_empty() {
+            return self.add(sites);
+        }
+        let distinct: BTreeSet<usize> = sites.map(|site| representatives[site]).collect();
+        self.add(distinct.into_iter());
+    }
+
+    /// The work since it was last read, in sites and takers examined.
+    pub(super) fn take_work(&mut self) -> usize {
+        std::mem::take(&mut self.work)
+    }
+
     /// Whether every taker can get one of its sites, if each site serves as many takers as it has
     /// seats. Also true if the answer would take too long.
     pub(super) fn all_served(&mut self, seats: impl Iterator<Item = usize>) -> bool {
         self.takers.sort_unstable_by_key(|(from, to)| to - from);
+        self.work += self.takers.len();
         let mut takers = self.takers.iter().enumerate();
         if takers.all(|(nth, (from, to))| to - from > nth) {
             // The nth taker has more than n sites, so one of them is free whatever the others took.
@@ -49,14 +68,14 @@ impl Matching {
         self.seats.extend(seats);
         self.given.clear();
         self.given.resize(self.takers.len(), None);
-        self.work = 0;
+        self.work_max = self.work + WORK_MAX;
         let all = (0..self.takers.len()).all(|taker| {
             self.work += self.seats.len();
             self.tried.clear();
             self.tried.resize(self.seats.len(), false);
             self.serve(taker)
         });
-        all || self.work >= WORK_MAX
+        all || self.work >= self.work_max
     }
 
     /// Finds a site for a taker. Other takers may have to move to other sites of theirs.
@@ -64,7 +83,7 @@ impl Matching {
         let (from, to) = self.takers[taker];
         for at in from..to {
             self.work += 1;
-            if self.work >= WORK_MAX {
+            if self.work >= self.work_max {
                 return false;
             }
             let site = self.sites[at];

@@ -200,6 +200,12 @@ impl Query {
         self.isolate && self.parts.iter().filter(|part| !part.spread).count() > 1
     }
 
+    /// Whether the choice for one part restricts that for others.
+    pub(super) fn is_coupled(&self) -> bool {
+        let capacity = !self.contended.is_empty() || self.keeps_apart();
+        capacity || !self.subtrees.is_empty() || !self.nested || self.together.len() > 1
+    }
+
     /// Whether one of the groups added so far, by itself, makes the answer empty.
     fn finds_nothing(&self, world: &World, is_void: IsVoid<'_>) -> bool {
         let filtered = !self.anchor.all.is_empty() || !self.anchor.none.is_empty();

@@ -37,25 +37,25 @@ pub enum Next<T> {
 /// How far a call got, where what it found is kept elsewhere.
 pub(super) type Progress = Next<()>;
 
-/// The steps left in a call.
+/// The steps of a call.
 #[derive(Debug)]
 pub(super) struct Steps(usize);
 
 impl Steps {
-    /// The steps of one call.
+    /// None taken yet.
     pub(super) fn new() -> Self {
-        Self(STEPS)
+        Self(0)
     }
 
     /// Uses up some steps. Returns whether any were left.
     pub(super) fn take(&mut self, steps: usize) -> bool {
-        let left = self.0 > 0;
-        self.0 = self.0.saturating_sub(steps);
+        let left = self.0 < STEPS;
+        self.0 = self.0.saturating_add(steps);
         left
     }
 
-    /// The steps that the call has used up.
+    /// The steps that the call has used up; the last ones may be more than were left.
     pub(super) fn taken(&self) -> u64 {
-        (STEPS - self.0) as u64
+        self.0 as u64
     }
 }

@@ -1,5 +1,7 @@
 //! The trees that may supply a request, each with the options of every part. The options are not
-//! combined: whether one of each part can be chosen so that they go together is left to the caller.
+//! combined: whether one of each part can be chosen so that they go together is left to the caller. But where
+//! many combinations are possible and parts depend on each other, a tree that is proven to have none is left out,
+//! and so are options that are proven to be in none.
 
 #![expect(clippy::indexing_slicing, reason = "parts are numbered densely")]
 
@@ -10,6 +12,7 @@ use super::anchors::{Anchor, AnchorBlock, AnchorGroup, Anchors};
 use super::capacity::Choice;
 use super::combine::{Sources, add_options};
 use super::engine;
+use super::feasibility::Feasibility;
 use super::part::Masks;
 use super::query::Query;
 use super::request::{Request, Unknown};
@@ -22,6 +25,9 @@ use crate::world::{Provider, World};
 /// Marks the numbers of providers outside the tree.
 const FOREIGN: u32 = 1 << 31;
 
+/// A tree with more combinations than this is checked.
+const COMBINATIONS_FEW: usize = 64;
+
 /// A walk over the trees that may supply a request.
 #[derive(Debug)]
 pub struct Trees {
@@ -32,6 +38,7 @@ pub struct Trees {
     block: AnchorBlock,
     masks: Masks,
     shared: Shared,
+    feasibility: Feasibility,
     /// The options of the current tree, part by part, and the end of each part.
     choices: Vec<Choice>,
     ends: Vec<usize>,
@@ -77,6 +84,7 @@ pub fn trees(world: Arc<World>, request: &Request) -> Result<Trees, Unknown> {
         block: AnchorBlock::default(),
         masks: Masks::default(),
         shared: Shared::default(),
+        feasibility: Feasibility::default(),
         choices: Vec::new(),
         ends: Vec::new(),
         steps: 0,
@@ -106,13 +114,13 @@ impl Trees {
             };
             match anchor {
                 Anchor::Solo(root) => break Next::Found((root, true)),
-                Anchor::Tree(root) if self.collect(root, &mut steps) => {
+                Anchor::Tree(root) if self.collect(root, &mut steps) && self.check(root) => {
                     break Next::Found((root, false));
                 }
                 Anchor::Tree(_) | Anchor::Shared(_) => {}
             }
         };
-        self.steps += steps.taken();
+        self.steps += steps.taken() + self.feasibility.take_work();
         match found {
             Next::Found((root, is_solo)) => Next::Found(Tree { trees: self, root, is_solo }),
             Next::Paused => Next::Paused,
@@ -167,6 +175,36 @@ impl Trees {
                 return false;
             }
             ends.push(choices.len());
+        }
+        true
+    }
+}
+
+impl Trees {
+    /// Leaves out options that are in no combination. Returns whether the tree may have one.
+    fn check(&mut self, root: u32) -> bool {
+        let mut from = 0;
+        let counts = self.ends.iter().map(|end| end - std::mem::replace(&mut from, *end));
+        let combinations = counts.fold(1_usize, usize::saturating_mul);
+        if combinations <= COMBINATIONS_FEW || !self.query.is_coupled() {
+            return true;
+        }
+        let Self { world, query, masks, shared, choices, ends, feasibility, .. } = self;
+        let mut sources = Sources { world, query, masks, shared, random: None };
+        if feasibility.of_tree(root, &mut sources) == Some(false) {
+            return false;
+        }
+        if choices.iter().any(|choice| query.sharing.contains(choice.slot)) {
+            // They may be in combinations of sharing providers alone.
+            return true;
+        }
+        let Some(viable) = feasibility.viable(root, &mut sources) else { return false };
+        let all = std::mem::take(choices);
+        let mut from = 0;
+        for (viable, end) in viable.iter().zip(ends) {
+            let options = all[std::mem::replace(&mut from, *end)..*end].iter();
+            choices.extend(options.filter(|choice| viable.contains(&choice.slot)));
+            *end = choices.len();
         }
         true
     }

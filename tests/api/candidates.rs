@@ -17,9 +17,14 @@ use crate::support::postgres::database;
 
 /// A host with so many devices of so much each.
 async fn devices(berth: &Berth, count: usize, each: i64) -> Host {
+    devices_of(berth, &vec![each; count]).await
+}
+
+/// A host with devices of these amounts.
+async fn devices_of(berth: &Berth, amounts: &[i64]) -> Host {
     let host = berth.host("host", &[]).await;
-    for nth in 0..count {
-        berth.child(&format!("device-{nth}"), Some(host), &[("VGPU", each)]).await;
+    for (nth, amount) in amounts.iter().enumerate() {
+        berth.child(&format!("device-{nth}"), Some(host), &[("VGPU", *amount)]).await;
     }
     host
 }
@@ -51,15 +56,21 @@ async fn candidates_come_whole_if_few_and_in_parts_if_many() {
     }
 }
 
-/// Threes and twos do not go together in fours: there is no way, and very many to try.
-const PUZZLE: [i64; 13] = [3, 3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2];
+/// Devices of odd amounts, and even amounts that leave 8 units: there is no way to supply them, and very many to
+/// try, of which no two are alike.
+fn puzzle() -> (Vec<i64>, Vec<i64>) {
+    let mut wanted: Vec<i64> = (0..30).map(|nth| 40 + 2 * nth).collect();
+    wanted[7] += 22;
+    ((0..10).map(|nth| 201 + 2 * nth).collect(), wanted)
+}
 
 #[tokio::test]
 async fn a_search_that_finds_nothing_is_given_up() {
     let options = Options { search_timeout: Duration::from_millis(50), ..Options::default() };
     let berth = Berth::with(&database().await, options).await;
-    devices(&berth, 10, 4).await;
-    let answer = ask(&berth, &PUZZLE, "").await;
+    let (devices, wanted) = puzzle();
+    devices_of(&berth, &devices).await;
+    let answer = ask(&berth, &wanted, "").await;
     assert_eq!(answer.status(), 503);
     assert!(answer.headers().contains_key("retry-after"));
     let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
@@ -78,9 +89,10 @@ fn counting() -> Watch {
 async fn a_search_that_finds_no_more_is_cut_short() {
     let options = Options { search_timeout: Duration::from_millis(50), ..Options::default() };
     let berth = Berth::with(&database().await, options).await.timed_by(counting());
-    berth.host("other", &[("VGPU", 100)]).await;
-    devices(&berth, 10, 4).await;
-    let answer = ask(&berth, &PUZZLE, "").await;
+    berth.host("other", &[("VGPU", 3000)]).await;
+    let (devices, wanted) = puzzle();
+    devices_of(&berth, &devices).await;
+    let answer = ask(&berth, &wanted, "").await;
     assert_eq!(answer.status(), 200);
     assert!(to_bytes(answer.into_body(), usize::MAX).await.is_err());
 }

@@ -19,6 +19,23 @@ const CLASSES: [&str; 7] =
 const TRAITS: [&str; 6] =
     ["MISC_SHARES_VIA_AGGREGATE", "HW_X", "HW_Y", "HW_Z", "CUSTOM_SWITCH", "CUSTOM_NIC"];
 
+/// The number of further classes `CUSTOM_C0` and traits `CUSTOM_T0`, and so on.
+const FURTHER: i32 = 40;
+
+/// The key of a class or trait: its position in a list, or behind it if it is a further one.
+fn key(name: &str, list: &[&str], further: &str) -> i32 {
+    let number = name.strip_prefix(further).and_then(|number| number.parse::<i32>().ok());
+    let further = number.map(|number| list.len() as i32 + number);
+    let listed = list.iter().position(|it| *it == name).map(|at| at as i32);
+    further.or(listed).unwrap()
+}
+
+fn further<'l>(list: &'l [&str], further: &'l str) -> impl Iterator<Item = Name> + use<'l> {
+    let listed = list.iter().map(|name| (*name).to_owned());
+    let all = listed.chain((0..FURTHER).map(move |number| format!("{further}{number}")));
+    all.map(|name| Name { name, updated_at: 0 })
+}
+
 /// Some providers.
 pub(crate) struct Cloud {
     pub(crate) rows: Vec<ProviderRow>,
@@ -32,9 +49,8 @@ pub(crate) fn uuid(name: &str) -> Uuid {
 }
 
 pub(crate) fn inventory(class: &str, total: i32) -> InventoryRow {
-    let class = CLASSES.iter().position(|it| *it == class).unwrap();
     InventoryRow {
-        class: ClassId(class as i32),
+        class: ClassId(key(class, &CLASSES, "CUSTOM_C")),
         terms: Inventory {
             total,
             reserved: 0,
@@ -70,7 +86,7 @@ impl Cloud {
             let mut inventories: Vec<_> = inventories.collect();
             inventories.sort_by_key(|it| it.class);
             let traits = words(fields.next().unwrap_or_default())
-                .map(|word| TraitId(TRAITS.iter().position(|it| *it == word).unwrap() as i32));
+                .map(|word| TraitId(key(word, &TRAITS, "CUSTOM_T")));
             let mut traits: Vec<_> = traits.collect();
             traits.sort();
             let mut aggregates: Vec<_> =
@@ -108,10 +124,9 @@ impl Cloud {
     }
 
     pub(crate) fn catalogue() -> Catalogue {
-        let name = |name: &&str| Name { name: (*name).to_owned(), updated_at: 0 };
         Catalogue {
-            classes: (0..).map(ClassId).zip(CLASSES.iter().map(name)).collect(),
-            traits: (0..).map(TraitId).zip(TRAITS.iter().map(name)).collect(),
+            classes: (0..).map(ClassId).zip(further(&CLASSES, "CUSTOM_C")).collect(),
+            traits: (0..).map(TraitId).zip(further(&TRAITS, "CUSTOM_T")).collect(),
         }
     }
 

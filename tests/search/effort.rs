@@ -10,13 +10,13 @@ use berth::world::{Name, World};
 
 use crate::cloud::{Cloud, request};
 
-/// One host with so many devices of so much each, and a further line.
-fn devices(count: usize, each: i32, further: &str) -> Cloud {
+/// One host with so many devices of so much each.
+fn devices(count: usize, each: i32) -> Cloud {
     let mut lines = "cn; VCPU:64\n".to_owned();
     for device in 0..count {
         writeln!(lines, "d{device} < cn; CUSTOM_VF:{each}").unwrap();
     }
-    Cloud::new(&(lines + further))
+    Cloud::new(&lines)
 }
 
 /// Groups of these amounts of `CUSTOM_VF`.
@@ -69,10 +69,10 @@ fn a_search_may_be_handed_to_another_thread() {
 #[test]
 fn a_wide_tree_gives_its_first_candidates_at_once() {
     let all = groups(&[1; 8]);
-    let world = devices(8, 1, "").world();
+    let world = devices(8, 1).world();
     assert_eq!(run(&world, &Request { limit: Some(1000), ..all.clone() }, 1), (1000, 0));
     assert_eq!(run(&world, &all, 100).0, 40_320);
-    let world = devices(64, 1, "").world();
+    let world = devices(64, 1).world();
     let many = Request { limit: Some(1000), ..groups(&[1; 64]) };
     for policy in [Policy::None, Policy::Isolate] {
         let (found, pauses) = run(&world, &Request { policy, ..many.clone() }, 10);
@@ -83,10 +83,10 @@ fn a_wide_tree_gives_its_first_candidates_at_once() {
 
 #[test]
 fn one_device_too_few_is_seen_at_once() {
-    let world = devices(63, 1, "").world();
+    let world = devices(63, 1).world();
     assert_eq!(run(&world, &groups(&[1; 64]), 1), (0, 0));
     let isolate = Request { policy: Policy::Isolate, ..groups(&[1; 64]) };
-    assert_eq!(run(&devices(63, 64, "").world(), &isolate, 1), (0, 0));
+    assert_eq!(run(&devices(63, 64).world(), &isolate, 1), (0, 0));
 }
 
 #[test]
@@ -104,23 +104,37 @@ fn too_few_devices_of_one_kind_are_seen_at_once() {
     assert_eq!(run(&Cloud::new(&lines).world(), &request, 1), (0, 0));
 }
 
-/// Threes and twos do not go together in fours: there is no way, and very many to try.
-fn puzzle() -> Request {
-    groups(&[3, 3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2])
+/// Devices of odd amounts, and even amounts that leave 8 units: there is no way to supply them, and very many to
+/// try, of which no two are alike.
+pub(crate) fn puzzle_amounts() -> (Vec<i64>, Vec<i64>) {
+    let mut wanted: Vec<i64> = (0..30).map(|nth| 40 + 2 * nth).collect();
+    wanted[7] += 22;
+    ((0..10).map(|nth| 201 + 2 * nth).collect(), wanted)
+}
+
+/// One host with these devices, a further line, and a request for these amounts.
+fn puzzle(further: &str) -> (Arc<World>, Request) {
+    let (devices, wanted) = puzzle_amounts();
+    let mut lines = "cn; VCPU:64\n".to_owned();
+    for (nth, amount) in devices.iter().enumerate() {
+        writeln!(lines, "d{nth} < cn; CUSTOM_VF:{amount}").unwrap();
+    }
+    (Cloud::new(&(lines + further)).world(), groups(&wanted))
 }
 
 #[test]
 fn a_search_without_an_end_pauses() {
-    let world = devices(10, 4, "").world();
-    assert_eq!(run(&world, &puzzle(), 3), (0, 3));
+    let (world, puzzle) = puzzle("");
+    assert_eq!(run(&world, &puzzle, 3), (0, 3));
 }
 
 #[test]
 fn a_tree_without_an_end_does_not_keep_others_waiting() {
-    let world = devices(10, 4, "other; CUSTOM_VF:100").world();
+    let (world, puzzle) = puzzle("other; CUSTOM_VF:3000");
     for strategy in [Strategy::DepthFirst, Strategy::BreadthFirst] {
         for order in [Order::Stored, Order::Random(1)] {
-            let request = Request { strategy, order: order.clone(), limit: Some(10), ..puzzle() };
+            let order = order.clone();
+            let request = Request { strategy, order, limit: Some(10), ..puzzle.clone() };
             assert_eq!(first(&world, &request, 1), ["other"]);
         }
     }

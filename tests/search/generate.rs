@@ -174,7 +174,7 @@ fn resources(least: usize) -> impl Strategy<Value = Vec<(String, i64)>> {
 fn groups() -> impl Strategy<Value = Vec<Group>> {
     let unsuffixed = weighted(0.6, group(String::new(), resources(1)));
     let suffixed = |suffix: &str, likely: f64| {
-        let resources = prop_oneof![6 => resources(1), 1 => Just(Vec::new())];
+        let resources = prop_oneof![4 => resources(1), 1 => Just(Vec::new())];
         weighted(likely, group(suffix.to_owned(), resources))
     };
     let groups = (unsuffixed, suffixed("1", 0.5), suffixed("_A", 0.45), suffixed("_B", 0.3));
@@ -191,6 +191,8 @@ pub(crate) fn request() -> impl Strategy<Value = Request> {
         1 => Just(vec![vec!["_A", "_B"]]),
         1 => Just(vec![vec!["1", "_A", "_B"]]),
         1 => Just(vec![vec!["1", "_A"], vec!["_A", "_B"]]),
+        1 => Just(vec![vec!["1", "_A", "_B"], vec!["_B", "1"]]),
+        1 => Just(vec![vec!["_B", "1"], vec!["1", "_A"], vec!["_A", "_B"]]),
     ];
     let root_traits = prop_oneof![12 => Just(Vec::new()), 1 => vec(trait_name(), 1..=1)];
     let forbidden = prop_oneof![12 => Just(Vec::new()), 1 => vec(trait_name(), 1..=1)];
@@ -240,4 +242,83 @@ pub(crate) fn flat_rows(most: usize) -> impl Strategy<Value = Vec<ProviderRow>> 
         };
         (1..).zip(likenesses).map(alone).collect()
     })
+}
+
+/// Trees of like nodes with like devices, as kinds: there are two kinds of devices, and everything is there many
+/// times.
+pub(crate) fn like_rows() -> impl Strategy<Value = Vec<ProviderRow>> {
+    let device = (1..4_i32, prop::bool::ANY).prop_map(|(total, has_trait)| Likeness {
+        inventories: vec![InventoryRow {
+            class: ClassId(0),
+            terms: Inventory {
+                total,
+                reserved: 0,
+                min_unit: 1,
+                max_unit: total,
+                step_size: 1,
+                allocation_ratio: 1.0,
+            },
+            used: 0,
+            updated_at: 0,
+        }],
+        traits: if has_trait { vec![TraitId(1)] } else { Vec::new() },
+        aggregates: Vec::new(),
+    });
+    let kinds = (device.clone(), device);
+    let nodes = vec(vec(prop::bool::weighted(0.3), 0..=3), 1..=3);
+    (kinds, nodes, prop::bool::weighted(0.5)).prop_map(|(kinds, nodes, have_own)| {
+        let mut rows = vec![row(1, None, 1, Likeness::default())];
+        for devices in nodes {
+            let node = rows.len() as i64 + 1;
+            let like = if have_own { kinds.0.clone() } else { Likeness::default() };
+            rows.push(row(node, Some(1), 1, like));
+            for is_other in devices {
+                let like = if is_other { kinds.1.clone() } else { kinds.0.clone() };
+                rows.push(row(rows.len() as i64 + 1, Some(node), 1, like));
+            }
+        }
+        rows
+    })
+}
+
+/// A request for like groups, some without resources, in sets that may overlap.
+pub(crate) fn like_request() -> impl Strategy<Value = Request> {
+    let group = (prop::bool::weighted(0.8), 1..3_i64, prop::bool::weighted(0.3));
+    let sets = vec(vec(0..5_usize, 2..=3), 0..=3);
+    let spread = weighted(0.3, prop::bool::ANY);
+    (vec(group, 2..=5), sets, prop::bool::weighted(0.4), spread).prop_map(
+        |(groups, sets, isolate, spread)| {
+            let count = groups.len();
+            let required = |wanted: bool| {
+                if wanted { vec![vec![TRAITS[1].to_owned()]] } else { Vec::new() }
+            };
+            let mut all: Vec<Group> = Vec::new();
+            all.extend(spread.map(|wanted| Group {
+                resources: vec![(CLASSES[0].to_owned(), 1)],
+                required: required(wanted),
+                ..Group::default()
+            }));
+            for (nth, (has_amount, amount, wants_trait)) in groups.into_iter().enumerate() {
+                let amounts = has_amount.then(|| (CLASSES[0].to_owned(), amount));
+                all.push(Group {
+                    suffix: format!("_{nth}"),
+                    resources: amounts.into_iter().collect(),
+                    required: required(wants_trait || !has_amount),
+                    ..Group::default()
+                });
+            }
+            let set = |set: Vec<usize>| {
+                let numbers: std::collections::BTreeSet<usize> =
+                    set.into_iter().map(|nth| nth % count).collect();
+                numbers.into_iter().map(|nth| format!("_{nth}")).collect()
+            };
+            Request {
+                groups: all,
+                same_subtree: sets.into_iter().map(set).collect(),
+                policy: if isolate { Policy::Isolate } else { Policy::None },
+                nested: true,
+                ..Request::default()
+            }
+        },
+    )
 }

@@ -18,6 +18,7 @@ mod explain;
 mod fit;
 mod funnel;
 mod generate;
+mod hard;
 mod listing;
 mod moves;
 mod oracle;

@@ -19,6 +19,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use crate::cloud::{Cloud, inventory, request};
+use crate::effort::puzzle_amounts;
 use crate::generate;
 use crate::oracle::Oracle;
 use crate::properties::{cases, countable};
@@ -278,18 +279,18 @@ fn what_drained_hosts_hold_is_placed_elsewhere() {
     assert!(!stopped.is_complete && stopped.placed == 0);
 }
 
-/// A consumer of threes and twos on `cn1`, and on `cn2` nothing but fours. Nine threes and four twos do not
-/// go together in ten fours, but there are so many ways to try that the search for one is given up.
+/// A consumer on `cn1`, for which there is no place on `cn2`; but there are so many ways to try that the search for
+/// one is given up.
 fn puzzle() -> (Cloud, Vec<ConsumerRow>) {
+    let (devices, wanted) = puzzle_amounts();
     let mut lines = "cn1\ncn2\n".to_owned();
     let mut held = Vec::new();
-    for device in 0..13 {
-        let amount = if device < 9 { 3 } else { 2 };
-        writeln!(lines, "a{device} < cn1; CUSTOM_VF:{amount}").unwrap();
-        held.push(format!("a{device}:CUSTOM_VF:{amount}"));
+    for (nth, amount) in wanted.iter().enumerate() {
+        writeln!(lines, "a{nth} < cn1; CUSTOM_VF:{amount}").unwrap();
+        held.push(format!("a{nth}:CUSTOM_VF:{amount}"));
     }
-    for device in 0..10 {
-        writeln!(lines, "b{device} < cn2; CUSTOM_VF:4").unwrap();
+    for (nth, amount) in devices.iter().enumerate() {
+        writeln!(lines, "b{nth} < cn2; CUSTOM_VF:{amount}").unwrap();
     }
     with_consumers(Cloud::new(&lines), &held.join(" "))
 }

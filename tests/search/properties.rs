@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth::model::provider::ProviderRow;
-use berth::search::{Next, Request, Unknown, find};
+use berth::search::{Next, Request, Search, Unknown, find};
 use berth::world::World;
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use crate::generate::{bounds, catalogue, request, rows};
+use crate::generate::{bounds, catalogue, like_request, like_rows, request, rows};
 use crate::oracle::{Candidate, Oracle};
 
 /// All candidates in the order given, and the providers summarised.
@@ -17,7 +17,20 @@ pub(crate) fn search(
     world: &Arc<World>,
     request: &Request,
 ) -> Result<(Vec<Candidate>, Vec<Uuid>), Unknown> {
+    Ok(all(find(Arc::clone(world), request)?))
+}
+
+/// The same with every check at each choice, not only where many tries lead to no candidate.
+fn search_with_checks(
+    world: &Arc<World>,
+    request: &Request,
+) -> Result<(Vec<Candidate>, Vec<Uuid>), Unknown> {
     let mut search = find(Arc::clone(world), request)?;
+    search.check_each_choice();
+    Ok(all(search))
+}
+
+fn all(mut search: Search) -> (Vec<Candidate>, Vec<Uuid>) {
     let mut candidates = Vec::new();
     loop {
         match search.next_candidate() {
@@ -40,7 +53,7 @@ pub(crate) fn search(
         }
     }
     let summarised = search.summarised().map(|provider| provider.uuid()).collect();
-    Ok((candidates, summarised))
+    (candidates, summarised)
 }
 
 pub(crate) fn cases(default: u32) -> ProptestConfig {
@@ -88,6 +101,7 @@ proptest! {
                 return Ok(());
             }
         };
+        prop_assert_eq!(&search_with_checks(&world, &request).unwrap().0, &all);
         let distinct: BTreeSet<Candidate> = all.iter().cloned().collect();
         prop_assert_eq!(distinct.len(), all.len(), "a candidate is given twice");
         prop_assert_eq!(&distinct, &expected);
@@ -103,6 +117,7 @@ proptest! {
             ..request
         };
         let (some, summarised) = search(&world, &bounded).unwrap();
+        prop_assert_eq!(&search_with_checks(&world, &bounded).unwrap(), &(some.clone(), summarised.clone()));
         let bound = bounded.limit.into_iter().chain(bounded.max_candidates).min();
         prop_assert_eq!(some.len(), bound.map_or(expected.len(), |bound| bound.min(expected.len())));
         let distinct: BTreeSet<Candidate> = some.iter().cloned().collect();
@@ -111,5 +126,24 @@ proptest! {
         let told: BTreeSet<Uuid> = summarised.into_iter().collect();
         prop_assert_eq!(told, oracle.summarised(some.iter(), bounded.nested));
         prop_assert_eq!(search(&world, &bounded).unwrap().0, some, "the order is not the same again");
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(1000))]
+
+    /// Providers and groups that are interchangeable are what the memory of failed situations treats as one.
+    #[test]
+    fn the_search_finds_what_the_oracle_finds_among_like_providers(
+        rows in like_rows(), request in like_request(), nested in prop::bool::weighted(0.8)
+    ) {
+        let request = Request { nested, ..request };
+        prop_assume!(countable(&rows, &request));
+        let catalogue = catalogue();
+        let world = Arc::new(World::build(catalogue.clone(), rows.clone()));
+        let expected = Oracle { catalogue: &catalogue, rows: &rows }.candidates(&request);
+        let (all, _) = search(&world, &request).unwrap();
+        prop_assert_eq!(all.iter().cloned().collect::<BTreeSet<_>>(), expected.unwrap());
+        prop_assert_eq!(search_with_checks(&world, &request).unwrap().0, all);
     }
 }

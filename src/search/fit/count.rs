@@ -162,7 +162,7 @@ impl<'w> Count<'w> {
             (&mut self.own, false)
         };
         let tree = stock.add(world, query, &offer);
-        let at_most = upper_bound::of_tree(stock, query, tree);
+        let mut at_most = upper_bound::of_tree(stock, query, tree);
         let mut at_least = 0;
         for order in Order::ALL {
             if at_least < at_most {
@@ -170,8 +170,19 @@ impl<'w> Count<'w> {
                 at_least = at_least.max(self.packer.pack(stock, (world, query), tree, order));
             }
         }
-        self.is_decided &= at_least > 0 || at_most == 0 || !self.packer.gave_up();
         work += self.packer.take_work() + 16 * offer.choices.len();
+        if at_least == 0 && at_most > 0 {
+            let mut found = Some(false);
+            if self.packer.gave_up() {
+                let of_search;
+                (found, of_search) = self.offers.has_candidate(world, query, root);
+                work += of_search;
+            }
+            // Without what is lost, a tree that has a candidate may have none.
+            at_least = u64::from(found == Some(true) && self.excluded.lost.is_empty());
+            at_most = if found == Some(false) { 0 } else { at_most };
+        }
+        self.is_decided &= at_least > 0 || at_most == 0;
         if at_most > 0 {
             let tree = is_shared.then_some(tree);
             let is_host = is_host(world)(&world.occupied(root));

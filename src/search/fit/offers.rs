@@ -2,6 +2,7 @@
 
 use super::super::capacity::Choice;
 use super::super::combine::{Sources, add_options};
+use super::super::feasibility::Feasibility;
 use super::super::part::{Look, Masks};
 use super::super::query::Query;
 use super::super::shared::Shared;
@@ -14,6 +15,7 @@ use crate::world::set::Set;
 pub(super) struct Offers {
     masks: Masks,
     shared: Shared,
+    feasibility: Feasibility,
     choices: Vec<Choice>,
     ends: Vec<usize>,
 }
@@ -32,6 +34,7 @@ impl Offers {
         Self {
             masks: Masks::new(Look::Close),
             shared: Shared::default(),
+            feasibility: Feasibility::default(),
             choices: Vec::new(),
             ends: Vec::new(),
         }
@@ -40,6 +43,20 @@ impl Offers {
     /// Finds what can supply each part in a block, of which trees are collected next.
     pub(super) fn look_at(&mut self, query: &Query, block: u32) {
         self.masks.of(&query.parts, block);
+    }
+
+    /// Whether a tree, with all that is shared with it, has a candidate, and the work; `None` if that is not
+    /// decided within the work for one tree.
+    pub(super) fn has_candidate(
+        &mut self,
+        world: &World,
+        query: &Query,
+        root: u32,
+    ) -> (Option<bool>, usize) {
+        let Self { masks, shared, feasibility, .. } = self;
+        let mut sources = Sources { world, query, masks, shared, random: None };
+        let found = feasibility.of_tree(root, &mut sources);
+        (found, work_of(feasibility.take_work()))
     }
 
     /// The options for each part in a tree, if each part has one, and the work.
@@ -59,8 +76,7 @@ impl Offers {
             let mut steps = Steps::new();
             let from = choices.len();
             add_options(choices, position, root, &mut sources, &mut steps);
-            work +=
-                4 + (choices.len() - from) + usize::try_from(steps.taken()).unwrap_or(usize::MAX);
+            work += 4 + (choices.len() - from) + work_of(steps.taken());
             if !lost.is_empty() {
                 choices.retain(|choice| !lost.contains(world.place(choice.slot).root));
             }
@@ -79,4 +95,9 @@ impl Offers {
         }
         (Some(Offer { choices, ends }), work)
     }
+}
+
+/// Steps as work, in numbers read.
+fn work_of(steps: u64) -> usize {
+    usize::try_from(steps).unwrap_or(usize::MAX)
 }

@@ -1,0 +1,76 @@
+//! Whether one tree has a candidate: an exact search in this tree alone, with a limited amount of work.
+
+use super::combine::{Combination, Pruner, Sources};
+use super::query::Query;
+use super::steps::{Progress, Steps};
+use crate::world::World;
+
+/// The maximum work for one tree, in pauses of about a millisecond.
+const PAUSES_MAX: usize = 20;
+
+/// The search. It keeps its memory from one tree to the next.
+#[derive(Debug, Default)]
+pub(super) struct Feasibility {
+    combination: Combination,
+    pruner: Pruner,
+    work: u64,
+}
+
+impl Feasibility {
+    /// The work since it was last read, in steps.
+    pub(super) fn take_work(&mut self) -> u64 {
+        std::mem::take(&mut self.work)
+    }
+
+    /// Whether the tree with this root, together with what is shared with it, has a candidate; `None`
+    /// if this is not decided within the work for one tree.
+    pub(super) fn of_tree(&mut self, root: u32, sources: &mut Sources<'_>) -> Option<bool> {
+        let Self { combination, pruner, work } = self;
+        let mut steps = Steps::new();
+        let may_have = combination.open(root, sources, pruner, &mut steps);
+        *work += steps.taken();
+        let Sources { world, query, .. } = *sources;
+        let found = if may_have { self.first((world, query)) } else { Some(false) };
+        if found != Some(false) {
+            return found;
+        }
+        // What is shared with the tree may do alone.
+        let Some(signature) = world.signature_of(root) else { return Some(false) };
+        let admits_root = query.parts.iter().all(|part| part.anchor.admits(root));
+        let options = sources.shared.open(world, query, signature).filter(|_| admits_root);
+        match options {
+            Some(options) if self.combination.open_shared(&options, sources) => {
+                self.first((world, query))
+            }
+            Some(_) | None => Some(false),
+        }
+    }
+
+    /// For each part, the slots of its options in the tree that may be part of a candidate which no sharing
+    /// provider is part of; `None` if there is none.
+    pub(super) fn viable(&mut self, root: u32, sources: &mut Sources<'_>) -> Option<Vec<Vec<u32>>> {
+        let Self { combination, pruner, work } = self;
+        let mut steps = Steps::new();
+        let may_have = combination.open(root, sources, pruner, &mut steps);
+        let Sources { world, query, .. } = *sources;
+        let viable = may_have.then(|| combination.viable((world, query), pruner, &mut steps));
+        *work += steps.taken();
+        viable.flatten()
+    }
+
+    /// Whether there is a combination.
+    fn first(&mut self, context: (&World, &Query)) -> Option<bool> {
+        let Self { combination, pruner, work } = self;
+        for _ in 0..PAUSES_MAX {
+            let mut steps = Steps::new();
+            let progress = combination.advance(context, pruner, &mut steps);
+            *work += steps.taken();
+            match progress {
+                Progress::Found(()) => return Some(true),
+                Progress::Exhausted => return Some(false),
+                Progress::Paused => {}
+            }
+        }
+        None
+    }
+}
