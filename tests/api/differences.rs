@@ -305,6 +305,16 @@ async fn t1_all_unknown_traits_are_told() {
 }
 
 #[tokio::test]
+async fn t2_the_first_malformed_aggregate_is_named() {
+    let berth = Berth::new().await;
+    for (members, named) in [("b,a", "b"), ("a,b", "a"), ("a,", "a"), (",a", "")] {
+        let path = format!("/allocation_candidates?resources=VCPU:1&member_of=in:{members}");
+        let detail = berth.get(&path).await.expect(400).json()["errors"][0]["detail"].take();
+        assert!(detail.as_str().unwrap().ends_with(&format!("Got: {named}  ")), "{detail}");
+    }
+}
+
+#[tokio::test]
 async fn t3_a_whole_number_is_told_without_a_point() {
     let berth = Berth::new().await;
     let host = berth.host("host", &[("VCPU", 8)]).await;

@@ -14,6 +14,7 @@ from exchange import Answer, Request
 UNKNOWN_TRAITS = re.compile(r"No such trait\(s\): (.*)\.")
 SEVERAL_TRAITS = re.compile(r"No such trait ([A-Za-z0-9_]+(?:, [A-Za-z0-9_]+)+)")
 CLASS = re.compile(r"[A-Z0-9_]+")
+MALFORMED_AGGREGATE = re.compile(r"contain valid UUID\(s\)\. Got: (.*?)  \Z")
 POINT = re.compile(r"\b(\d+)\.0\b")
 GROUP = re.compile(r"^resources(.*)$")
 WITH_UNDERSCORES = re.compile(r":\s*[+-]?\d+(_\d+)+\s*(,|$)")
@@ -131,10 +132,16 @@ def t1(request: Request, reference: Answer, berth: Answer) -> bool:
 
 
 def t2(request: Request, reference: Answer, berth: Answer) -> bool:
-    """Several unknown traits are named in another order: the reference's is a set's."""
+    """The reference's order is a set's: of several unknown traits, and of several malformed aggregates."""
+    if not reference.status == berth.status == 400:
+        return False
     one, other = (SEVERAL_TRAITS.search(answer.detail()) for answer in (reference, berth))
-    same = reference.status == berth.status == 400
-    return bool(same and one and other and set(one[1].split(", ")) == set(other[1].split(", ")))
+    if one and other:
+        return set(one[1].split(", ")) == set(other[1].split(", "))
+    one, other = (MALFORMED_AGGREGATE.search(answer.detail()) for answer in (reference, berth))
+    members = [value for name, value in request.query if name.startswith("member_of")]
+    sets = [set(value.removeprefix("!").removeprefix("in:").split(",")) for value in members]
+    return bool(one and other) and any({one[1], other[1]} <= named for named in sets)
 
 
 def h1(request: Request, reference: Answer, berth: Answer) -> bool:
