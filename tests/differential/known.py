@@ -12,7 +12,7 @@ from compare import normal
 from exchange import Answer, Request
 
 UNKNOWN_TRAITS = re.compile(r"No such trait\(s\): (.*)\.")
-SEVERAL_TRAITS = re.compile(r"No such trait ([A-Za-z0-9_]+(?:, [A-Za-z0-9_]+)+)")
+SEVERAL_TRAITS = re.compile(r"No such trait ([^ ,]+(?:, [^ ,]+)+)")
 CLASS = re.compile(r"[A-Z0-9_]+")
 MALFORMED_AGGREGATE = re.compile(r"contain valid UUID\(s\)\. Got: (.*?)  \Z")
 POINT = re.compile(r"\b(\d+)\.0\b")

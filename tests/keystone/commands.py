@@ -81,7 +81,7 @@ class Compare(Client):
         nowhere = self.compare("envvars", url, 2, **account | {"OS_REGION_NAME": "Nowhere"})
         self.assertIn("the catalog has no public endpoint of type placement in region Nowhere", nowhere)
         bare = self.compare(url, url, 2)
-        self.assertIn("/resource_classes: 401 Unauthorized: ", bare)
+        self.assertIn("/resource_providers: 401 Unauthorized: ", bare)
         reader = self.compare("envvars", url, 2, **self.environment("reader", "demo"))
         self.assertIn(": 403 Forbidden: ", reader)
         gone = self.compare("envvars", url, 2, **account | {"OS_AUTH_URL": "http://127.0.0.1:1"})
