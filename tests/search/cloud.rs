@@ -49,8 +49,13 @@ pub(crate) fn uuid(name: &str) -> Uuid {
 }
 
 pub(crate) fn inventory(class: &str, total: i32) -> InventoryRow {
+    unused(ClassId(key(class, &CLASSES, "CUSTOM_C")), total)
+}
+
+/// An inventory of which nothing is used, and each amount may be taken.
+pub(crate) fn unused(class: ClassId, total: i32) -> InventoryRow {
     InventoryRow {
-        class: ClassId(key(class, &CLASSES, "CUSTOM_C")),
+        class,
         terms: Inventory {
             total,
             reserved: 0,

@@ -9,6 +9,8 @@ use proptest::option::weighted;
 use proptest::prelude::*;
 use uuid::Uuid;
 
+use crate::cloud::unused;
+
 pub(crate) const CLASSES: [&str; 3] = ["VCPU", "MEMORY_MB", "DISK_GB"];
 pub(crate) const TRAITS: [&str; 4] = ["MISC_SHARES_VIA_AGGREGATE", "HW_A", "HW_B", "HW_C"];
 const AGGREGATES: u128 = 3;
@@ -248,19 +250,7 @@ pub(crate) fn flat_rows(most: usize) -> impl Strategy<Value = Vec<ProviderRow>> 
 /// times.
 pub(crate) fn like_rows() -> impl Strategy<Value = Vec<ProviderRow>> {
     let device = (1..4_i32, prop::bool::ANY).prop_map(|(total, has_trait)| Likeness {
-        inventories: vec![InventoryRow {
-            class: ClassId(0),
-            terms: Inventory {
-                total,
-                reserved: 0,
-                min_unit: 1,
-                max_unit: total,
-                step_size: 1,
-                allocation_ratio: 1.0,
-            },
-            used: 0,
-            updated_at: 0,
-        }],
+        inventories: vec![unused(ClassId(0), total)],
         traits: if has_trait { vec![TraitId(1)] } else { Vec::new() },
         aggregates: Vec::new(),
     });
