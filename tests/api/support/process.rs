@@ -1,9 +1,10 @@
 //! `berth serve` as a process of its own, asked over real sockets.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -187,20 +188,28 @@ pub fn signal(name: &str, pid: &str) {
     kill_process(process, signal).unwrap();
 }
 
-/// Returns a free port of 127.0.0.1. Each call in a process returns a different one.
+/// Returns a free port of 127.0.0.1 that no other test on this machine is given.
 ///
-/// The port is below Linux's ephemeral ports, so no outgoing connection takes it before a server
-/// listens there, or while that server restarts.
+/// The port belongs to this process until it ends: the process holds a lock on a file named after
+/// it, as `tests/conformance/harness/ports.py` does. It is below Linux's ephemeral ports, so no
+/// outgoing connection takes it before a server listens there, or while that server restarts.
 pub fn free_port() -> u16 {
-    const PORTS: u32 = 17_000;
-    static GIVEN: AtomicU32 = AtomicU32::new(0);
-    let first = std::process::id() % PORTS * 97;
-    loop {
-        let given = GIVEN.fetch_add(1, Ordering::Relaxed);
-        assert!(given < PORTS, "no port is free");
-        let port = u16::try_from(15_000 + (first + given) % PORTS).unwrap();
-        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
+    const FIRST: u32 = 15_000;
+    const COUNT: u32 = 17_000;
+    static LEASES: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let user = rustix::process::getuid().as_raw();
+    let directory = std::env::temp_dir().join(format!("berth-test-ports-{user}"));
+    std::fs::create_dir_all(&directory).unwrap();
+    let start = std::process::id() % COUNT * 97;
+    for offset in 0..COUNT {
+        let port = u16::try_from(FIRST + (start + offset) % COUNT).unwrap();
+        let lease = File::create(directory.join(port.to_string())).unwrap();
+        if lease.try_lock().is_ok() {
+            LEASES.lock().unwrap().push(lease);
+            if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+                return port;
+            }
         }
     }
+    panic!("no port is free");
 }
