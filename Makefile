@@ -1,13 +1,20 @@
 # The two commands of the README, and what a developer needs beside them.
 
 .DELETE_ON_ERROR:
-.PHONY: run demo check test lint deny bench bench-core bench-plans differential chaos ha matrix sqlx samples install-run install-test help
+# What `make test` runs beside the Rust tests, and what `make test-all` adds: folders of tests/.
+suites = conformance clients policy import
+more_suites = keystone moving rehearsal server_audit compare shadow deploy
+
+.PHONY: run demo check lint deny bench bench-core bench-plans differential chaos ha matrix sqlx samples install-run install-test help
+.PHONY: test test-all test-rust test-chaos $(suites:%=test-%) $(more_suites:%=test-%) debug
 
 help:
 	@echo "make run    build Berth and serve on 127.0.0.1:8778 with a private PostgreSQL"
 	@echo "make demo   fill the running server with the 40 hosts of the README"
 	@echo "make check  the short loop of a developer: format, clippy, the library's tests"
-	@echo "make test   run every test: Rust, the reference's functional suite, real clients, Keystone"
+	@echo "make test   run the tests of each change: Rust, the reference's functional suite, clients, policy, import"
+	@echo "make test-all  run these and the long suites: $(more_suites) chaos"
+	@echo "make test-rust, test-conformance, ...  run one suite"
 	@echo "make lint   format, clippy, rustdoc, the recorded queries and deny, as CI checks them"
 	@echo "make deny   check the dependencies: licences, sources, known vulnerabilities"
 	@echo "make bench  measure Berth beside the reference; takes about half an hour (ARGS=--help)"
@@ -36,21 +43,22 @@ check:
 	cargo clippy --locked -- -D warnings
 	cargo test --locked --lib --test tidy --test docs
 
-test: install-test deny
-	cargo build --locked
+test: test-rust $(suites:%=test-%)
+
+test-all: test $(more_suites:%=test-%) test-chaos
+
+test-rust: install-test
 	cargo test --locked
-	tests/conformance/run
-	tests/clients/run
-	tests/policy/run
-	tests/keystone/run
-	tests/import/run
-	tests/moving/run
-	tests/rehearsal/run
-	tests/server_audit/run
-	tests/compare/run
-	tests/shadow/run
-	tests/deploy/run
+
+$(suites:%=test-%) $(more_suites:%=test-%): test-%: debug
+	tests/$*/run
+
+test-chaos: debug
 	tests/chaos/run --small
+
+# The program that the suites run.
+debug: install-test
+	cargo build --locked
 
 lint: install-run deny
 	cargo fmt --check

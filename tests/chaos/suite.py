@@ -132,7 +132,7 @@ def arguments() -> argparse.Namespace:
     add("--faults", metavar="A,B", help="only these, or `important` or `none`; all by default")
     add("--once", action="store_true", help="each fault once, however long it takes, instead of --seconds")
     add("--small", action="store_true",
-        help="what `make test` runs: --unit, --planted all, and each important fault once")
+        help="what `make test-all` runs: --unit, --planted all, and each important fault once")
     add("--unit", action="store_true", help="only the tests of the checkers themselves")
     add("--planted", metavar="A,B", help="only plant these defects, or `all`, and see whether they are caught")
     add("--through-proxy", dest="route", action="store_const", const=stages.PROXY, default=stages.PROXY,

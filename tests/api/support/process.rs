@@ -58,11 +58,8 @@ impl Server {
         directory: &Path,
         options: &[&str],
     ) -> Self {
-        let log = std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(directory.join("berth.log"))
-            .unwrap();
+        let log =
+            File::options().create(true).append(true).open(directory.join("berth.log")).unwrap();
         let plans = options.contains(&"--planner-listen");
         let without_planner: &[&str] = if plans { &[] } else { &["--planner-listen", "none"] };
         let child = Command::new(program)
