@@ -112,9 +112,9 @@ def _cells(workload: Workload, rounds: Rounds) -> list[str]:
         workload.name,
         _spread([s.rate for s in rounds.reference], _rate) + _refused(rounds.reference),
         _spread([s.rate for s in rounds.berth], _rate) + _refused(rounds.berth),
-        _spread(rounds.ratios(), lambda ratio: f"{_number(ratio)}x"),
+        _middle(rounds.ratios(), lambda ratio: f"{_number(ratio)}x"),
         f"{workload.limit} {_spread(rounds.limit, _rate)}" if rounds.limit else "",
-        _spread(rounds.shares(), lambda share: f"{share:.2f}"),
+        _middle(rounds.shares(), lambda share: f"{share:.2f}"),
         _times(rounds.berth),
         _costs(rounds.reference),
         _costs(rounds.berth),
@@ -128,13 +128,14 @@ def _refused(samples: list) -> str:
     return f" ({conflicts} times 409)" if conflicts else ""
 
 
+def _middle(values: list[float], show) -> str:
+    return show(statistics.median(values)) if values else ""
+
+
 def _spread(values: list[float], show) -> str:
-    if not values:
-        return ""
-    middle = show(statistics.median(values))
-    if len(values) == 1:
-        return middle
-    return f"{middle} ({show(min(values))} to {show(max(values))})"
+    if len(values) < 2:
+        return _middle(values, show)
+    return f"{_middle(values, show)} ({show(min(values))} to {show(max(values))})"
 
 
 def _times(samples: list[Sample]) -> str:
