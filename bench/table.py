@@ -55,7 +55,7 @@ class Run:
             self.rows.setdefault(workload, Rounds()).limit.append(limit)
 
     def note_start(self, cloud: Cloud, seconds: float, resident: int) -> None:
-        """Note how long Berth took from its start to its first answer, and its memory then."""
+        """Note how long Berth took from its start to its first response, and its memory then."""
         self.starts.append(
             f"{cloud.name} ({cloud.providers:,} providers): {seconds:.1f} s, {resident / 1e6:,.0f} MB"
         )
@@ -92,7 +92,7 @@ def render(run: Run) -> str:
         "median (least to most). Rates are requests a second; CPU is server + PostgreSQL.",
         "",
     ]
-    starts = ["", "From the start of Berth to its first answer, and its memory then:", ""]
+    starts = ["", "From the start of Berth to its first response, and its memory then:", ""]
     starts += [f"- {start}" for start in run.starts]
     return "\n".join(["", *about, *lines, *starts, ""])
 
