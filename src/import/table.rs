@@ -21,32 +21,70 @@ pub fn find(section: &str, name: &str) -> Option<&'static KnownOption> {
 
 /// The options as a table in Markdown.
 pub fn markdown() -> String {
-    let mut text = String::from("| option of placement | in Berth |\n|---|---|\n");
+    let mut rows: Vec<Row> = Vec::new();
     for known in all() {
-        let name = if known.name == "*" { "everything" } else { known.name };
-        let mut option = format!("`[{}]` `{name}`", known.section);
-        for (section, name) in known.deprecated() {
-            option.push_str(", also ");
-            if section != known.section {
-                let _ = write!(option, "`[{section}]` ");
-            }
-            let _ = write!(option, "`{name}`");
+        let (options, mapping) = (spellings(known), mapping(known));
+        let same = |row: &&mut Row| row.section == known.section && row.mapping == mapping;
+        if let Some(row) = rows.iter_mut().find(same) {
+            row.options.push_str(", ");
+            row.options.push_str(&options);
+        } else {
+            rows.push(Row { section: known.section, options, mapping });
         }
-        let mapping = match (known.mapping, known.kind) {
-            (Mapping::Copied(key) | Mapping::Limited(key, ..), _) => format!("`{key}`"),
-            (Mapping::Derived(key, how), _) => format!("`{key}`: {how}"),
-            (Mapping::Unneeded(why), _) => format!("not needed: {why}"),
-            (Mapping::Lost(why), _) => format!("**lost**: {why}"),
-            (Mapping::Refused(why), Kind::Choice(allowed)) => {
-                format!("**refused** unless it is {}: {why}", allowed.join(" or "))
-            }
-            (Mapping::Refused(why), Kind::Boolean) => format!("**refused** when true: {why}"),
-            (Mapping::Refused(why), _) => format!("**refused**: {why}"),
-            (Mapping::Obsolete(why), _) => format!("placement ignores it; {why}"),
-        };
-        let _ = writeln!(text, "| {option} | {} |", mapping.replace('|', "\\|"));
+    }
+    let mut text = String::from("| option of placement | in Berth |\n|---|---|\n");
+    for Row { section, options, mapping } in rows {
+        let _ = writeln!(text, "| `[{section}]` {options} | {} |", mapping.replace('|', "\\|"));
     }
     text
+}
+
+/// Options of one section that become the same.
+struct Row {
+    section: &'static str,
+    options: String,
+    mapping: String,
+}
+
+/// The name of an option, with its former names.
+fn spellings(known: &KnownOption) -> String {
+    let name = if known.name == "*" { "everything" } else { known.name };
+    let mut option = format!("`{name}`");
+    let mut separator = " (also ";
+    for (section, name) in known.deprecated() {
+        option.push_str(separator);
+        if section != known.section {
+            let _ = write!(option, "`[{section}]` ");
+        }
+        let _ = write!(option, "`{name}`");
+        separator = ", ";
+    }
+    if separator == ", " {
+        option.push(')');
+    }
+    option
+}
+
+/// Result of the conversion of an option, in words.
+fn mapping(known: &KnownOption) -> String {
+    match (known.mapping, known.kind) {
+        (Mapping::Copied(key) | Mapping::Limited(key, ..), _) => {
+            match key.strip_suffix(&known.name.replace('_', "-")) {
+                Some("") => "the option of this name, with dashes".to_owned(),
+                Some(prefix) => format!("the option of this name, with dashes, after `{prefix}`"),
+                None => format!("`{key}`"),
+            }
+        }
+        (Mapping::Derived(key, how), _) => format!("`{key}`: {how}"),
+        (Mapping::Unneeded(why), _) => format!("not needed: {why}"),
+        (Mapping::Lost(why), _) => format!("**lost**: {why}"),
+        (Mapping::Refused(why), Kind::Choice(allowed)) => {
+            format!("**refused** unless it is {}: {why}", allowed.join(" or "))
+        }
+        (Mapping::Refused(why), Kind::Boolean) => format!("**refused** when true: {why}"),
+        (Mapping::Refused(why), _) => format!("**refused**: {why}"),
+        (Mapping::Obsolete(why), _) => format!("placement ignores it; {why}"),
+    }
 }
 
 #[cfg(test)]
