@@ -29,7 +29,7 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=os.cpu_count(), help="threads of CP-SAT")
     options.add_argument("--only", default="", metavar="REGEX", help="instances, by name")
     options.add_argument("--without-cpsat", action="store_true", help="measure Berth and the greedy")
-    options.add_argument("--record", action="store_true", help="put the table into docs/benchmarks.md")
+    options.add_argument("--record", action="store_true", help="write the tables of docs/benchmarks.md and bench/plans/results.md")
     chosen = options.parse_args()
     names = [name for name in instances.names() if re.search(chosen.only, name)]
     if not names:
@@ -48,10 +48,9 @@ def main() -> None:
                 print(table.line(row), flush=True)
     finally:
         # What has been measured is shown even if the rest cannot be.
-        text = table.render(run)
-        print(text)
+        print(table.render(run))
     if chosen.record:
-        table.record(text)
+        table.record(run)
 
 
 def measure(cluster: Cluster, instance: instances.Instance, chosen) -> table.Row:

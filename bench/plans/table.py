@@ -3,8 +3,8 @@
 import dataclasses
 import datetime
 import os
-import pathlib
 import platform
+import statistics
 import subprocess
 
 from harness.environment import REPOSITORY
@@ -15,6 +15,7 @@ import cpsat
 from instances import Instance
 
 DOCUMENT = REPOSITORY / "docs" / "benchmarks.md"
+RESULTS = REPOSITORY / "bench" / "plans" / "results.md"
 BEGIN = "<!-- bench/plans/run --record writes between these lines -->\n"
 END = "<!-- end of what bench/plans/run writes -->\n"
 
@@ -106,37 +107,66 @@ def line(row: Row) -> str:
 
 
 def render(run: Run) -> str:
-    """The run as Markdown."""
+    """The run as Markdown: a row for each instance."""
+    rows = [_row(HEAD), _row(["---"] * len(HEAD)), *(_row(cells(row)) for row in run.rows)]
+    return "\n".join(["", _about(run), "", *rows, "", ""])
+
+
+def record(run: Run) -> None:
+    """Write the table of all instances to its file, and its summary into the document."""
+    RESULTS.write_text(f"# Plans beside CP-SAT and a greedy\n{render(run).rstrip()}\n")
+    head, rest = DOCUMENT.read_text().split(BEGIN)
+    _, tail = rest.split(END)
+    DOCUMENT.write_text(head + BEGIN + _summary(run) + END + tail)
+
+
+SUMMARY_HEAD = (
+    "hosts", "better, equal, worse", "proven by Berth", "by CP-SAT", "found by CP-SAT on all hosts",
+    "Berth's first plan: median", "longest",
+)  # fmt: skip
+
+
+def _summary(run: Run) -> str:
+    """The run as Markdown: a row for each cloud."""
+    clouds: dict[str, list[Row]] = {}
+    for row in run.rows:
+        clouds.setdefault(row.instance.name.partition("-")[0], []).append(row)
+    rows = [_row(SUMMARY_HEAD), _row(["---"] * len(SUMMARY_HEAD))]
+    for hosts, of_cloud in clouds.items():
+        firsts = [row.berth.first for row in of_cloud if row.berth and row.berth.first is not None]
+        rows.append(
+            _row([
+                f"{int(hosts):,}",
+                ", ".join(str(it) for it in _verdicts(of_cloud).values()),
+                f"{sum(1 for row in of_cloud if row.berth and row.berth.proven)} of {len(of_cloud)}",
+                str(sum(row.cpsat_proven for row in of_cloud)),
+                str(sum(row.cpsat_first is not None for row in of_cloud)),
+                f"{statistics.median(firsts) * 1000:,.0f} ms" if firsts else "none",
+                f"{max(firsts) * 1000:,.0f} ms" if firsts else "none",
+            ])
+        )
+    return "\n".join(["", _about(run), "", *rows, "", ""])
+
+
+def _verdicts(rows: list[Row]) -> dict[str, int]:
+    verdicts = [row.verdict() for row in rows]
+    return {it: verdicts.count(it) for it in ("better", "equal", "worse")}
+
+
+def _about(run: Run) -> str:
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--abbrev=10"],
         cwd=REPOSITORY, capture_output=True, text=True,
     ).stdout.strip()  # fmt: skip
-    verdicts = [row.verdict() for row in run.rows]
-    counts = ", ".join(f"{verdicts.count(it)} {it}" for it in ("better", "equal", "worse"))
+    counts = ", ".join(f"{count} {it}" for it, count in _verdicts(run.rows).items())
     ours = sum(1 for row in run.rows if row.berth and row.berth.proven)
     theirs = sum(1 for row in run.rows if row.cpsat_proven)
-    lines = [
-        "",
+    return (
         f"{datetime.date.today()}, commit {commit}, {os.cpu_count()} cores, Linux {platform.release()}; load "
         f"average before: {run.load_before:.1f}. {run.seconds} s for each planner; CP-SAT with {run.workers} "
         f"workers. Costs are {' / '.join(cost.NAMES[1:])}. Berth's plans beside the better of the two others: "
-        f"{counts}. Proven optimal: {ours} by Berth, {theirs} by CP-SAT.",
-        "",
-        _row(HEAD),
-        _row(["---"] * len(HEAD)),
-        *(_row(cells(row)) for row in run.rows),
-        "",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def record(text: str) -> None:
-    """Replace the table of the document."""
-    document = pathlib.Path(DOCUMENT)
-    head, rest = document.read_text().split(BEGIN)
-    _, tail = rest.split(END)
-    document.write_text(head + BEGIN + text + END + tail)
+        f"{counts}. Proven optimal: {ours} by Berth, {theirs} by CP-SAT."
+    )
 
 
 def _row(parts) -> str:
