@@ -53,10 +53,9 @@ def main() -> None:
                 bench_cloud(cluster, meter, cloud, here, not chosen.without_reference, run)
         finally:
             # What has been measured is shown even if the rest cannot be.
-            text = table.render(run)
-            print(text)
+            print(table.render(run, goals=True))
     if chosen.record:
-        table.record(text, "questions" if chosen.questions else "workloads")
+        table.record(run, "questions" if chosen.questions else "workloads")
 
 
 def bench_cloud(cluster, meter, cloud, workloads: list[Workload], compared: bool, run) -> None:

@@ -77,10 +77,11 @@ HEAD = (
 )  # fmt: skip
 
 
-def render(run: Run) -> str:
-    """The run as Markdown."""
-    lines = [_row(HEAD), _row(["---"] * len(HEAD))]
-    lines += [_row(_cells(workload, rounds)) for workload, rounds in run.rows.items()]
+def render(run: Run, goals: bool) -> str:
+    """The run as Markdown, with the rates that each workload must reach and aims at, or without."""
+    columns = len(HEAD) if goals else len(HEAD) - 2
+    lines = [_row(HEAD[:columns]), _row(["---"] * columns)]
+    lines += [_row(_cells(workload, rounds)[:columns]) for workload, rounds in run.rows.items()]
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--abbrev=10"],
         cwd=REPOSITORY, capture_output=True, text=True,
@@ -97,8 +98,9 @@ def render(run: Run) -> str:
     return "\n".join(["", *about, *lines, *starts, ""])
 
 
-def record(text: str, name: str) -> None:
+def record(run: Run, name: str) -> None:
     """Replace one of the tables of the document."""
+    text = render(run, goals=False)
     begin, end = MARKS[0].format(name), MARKS[1]
     head, found, rest = DOCUMENT.read_text().partition(begin)
     _, ended, tail = rest.partition(end)
