@@ -5,7 +5,7 @@
 suites = conformance clients policy import
 more_suites = keystone moving rehearsal server_audit compare shadow deploy
 
-.PHONY: run demo check lint deny bench bench-core bench-plans differential chaos ha matrix sqlx samples install-run install-test help
+.PHONY: run demo check lint deny bench bench-core bench-plans differential chaos ha matrix sqlx samples pictures install-run install-test help
 .PHONY: test test-all test-rust test-chaos $(suites:%=test-%) $(more_suites:%=test-%) debug
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make chaos  three replicas while their databases fail; checks every answer (ARGS=--help)"
 	@echo "make ha     what clients see while a database under Patroni fails over (ARGS=--help)"
 	@echo "make matrix  run the tests that need a database on PostgreSQL 13 to 18 (ARGS=\"13 18\")"
+	@echo "make pictures  render the pictures of docs/architecture.md again after changing one"
 	@echo "make sqlx   record the queries of src/store again after changing one"
 
 # ARGS are handed to `berth serve`.
@@ -112,6 +113,11 @@ sqlx: install-run
 samples:
 	cargo run --locked -- config sample > samples/berth.toml
 	cargo run --locked -- policy sample > samples/policy.yaml
+
+# The pictures of docs/architecture.md, from the text beside them.
+pictures:
+	@tools/install graphviz
+	for picture in docs/pictures/*.dot; do dot -Tsvg "$$picture" -o "$${picture%.dot}.svg" || exit 1; done
 
 install-run:
 	@tools/rust

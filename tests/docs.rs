@@ -1,4 +1,4 @@
-//! What the documentation promises about itself: links lead somewhere, and each alert is explained.
+//! Checks of the documentation: links lead somewhere, each alert is explained, and pictures are up to date.
 
 #![expect(clippy::unwrap_used, reason = "a test that stumbles has failed")]
 
@@ -113,6 +113,29 @@ fn normal(path: &Path) -> PathBuf {
         }
     }
     found
+}
+
+/// The rendered pictures show the text of their sources: `make pictures` was run after the last change.
+#[test]
+fn pictures_are_those_of_their_sources() {
+    let label = Regex::new(r#"label="([^"]+)""#).unwrap();
+    let shown = Regex::new(r">([^<>]+)</text>").unwrap();
+    let mut count = 0;
+    for entry in std::fs::read_dir(root().join("docs/pictures")).unwrap() {
+        let source = entry.unwrap().path();
+        if source.extension().is_none_or(|it| it != "dot") {
+            continue;
+        }
+        count += 1;
+        let picture = source.with_extension("svg");
+        let (dot, svg) = [&source, &picture].map(|it| std::fs::read_to_string(it).unwrap()).into();
+        let labels: BTreeSet<&str> =
+            label.captures_iter(&dot).flat_map(|it| it.extract::<1>().1[0].split(r"\n")).collect();
+        let texts: BTreeSet<&str> =
+            shown.captures_iter(&svg).map(|it| it.extract::<1>().1[0]).collect();
+        assert_eq!(texts, labels, "{}: run `make pictures`", picture.display());
+    }
+    assert_eq!(count, 3);
 }
 
 /// Each alert has a section of its own in the page about alerts, and a link to it; nothing else has one.
